@@ -13,6 +13,7 @@ READY  := $(VENV)/.installed-rehearsal
 TESTED := $(VENV)/.installed-test
 BENCH  := $(VENV)/.installed-benchmark
 VLLM   := .venv-vllm
+VLLM_NEW := .venv-vllm-0.33
 CHECKS := .venv-workflows
 
 # Tests start hundreds of `fleet` processes, and none shall compile the program anew, whatever the shell says.
@@ -127,14 +128,17 @@ $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requir
 	@PYTHON=$(PYTHON) tests/workflows/install_checkers.sh $(CHECKS)
 	@touch $@
 
-vllm-check: $(VLLM)/.installed ## Slow (9 GB once): the real argument parser of vLLM accepts every profile, its cache code agrees with ours
-	@$(VLLM)/bin/python -m tests.vllm.check_parser
+vllm-check: $(VLLM)/.installed $(VLLM_NEW)/.installed ## Slow (17 GB once): the real argument parsers of vLLM 0.18.1 and 0.33.0 accept every profile, the cache code of the first agrees with ours
+	@for python in $(VLLM)/bin/python $(VLLM_NEW)/bin/python; do $$python -m tests.vllm.check_parser || failed=1; done; exit $${failed:-0}
 	@$(VLLM)/bin/python -m tests.vllm.check_memory
 
-$(VLLM)/.installed: tests/vllm/constraints.txt
-	@echo "Installing vLLM with its CUDA packages into $(VLLM) (9 GB, some minutes, once)"
-	@$(PYTHON) -m venv $(VLLM)
-	@$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check vllm==0.18.1 -c tests/vllm/constraints.txt
+$(VLLM)/.installed: tests/vllm/0.18.1.txt
+$(VLLM_NEW)/.installed: tests/vllm/0.33.0.txt
+$(VLLM)/.installed $(VLLM_NEW)/.installed:
+	@echo "Installing vLLM with its CUDA packages into $(@D) (8 to 9 GB, a minute or more, once)"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	@$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --no-deps -r $<
 	@touch $@
 
 bench-selftest: setup-benchmark ## The whole benchmark on this machine against servers that count every token: sound, slow, saturated (some minutes)
@@ -147,4 +151,4 @@ bench-vllm: setup-benchmark $(VLLM)/.installed ## The same with the client of vL
 	@$(BIN)/fleet bench selftest --vllm $(VLLM)/bin/python --clients 6 --connections 96 --out out/bench-vllm
 
 clean: ## Remove what the other targets made
-	@rm -rf out build $(VENV) $(VLLM) $(CHECKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf out build $(VENV) $(VLLM) $(VLLM_NEW) $(CHECKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

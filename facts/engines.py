@@ -1,10 +1,14 @@
 """vLLM's engine options: its defaults, and a server's flags read, written and compared. The one place that spells a flag.
 
-Read as vLLM 0.18.1 reads them: `--a-b=v`, `--a-b v` and `--a_b` are one spelling; unambiguous beginnings of a name pass for
-it; the last of a repeated option wins; JSON options may come whole or in dotted pieces; `-O3`, `-tp 8` and `-tp=8` are short
-forms; 16k is 16,000 and 16K is 16,384. Written so that reading gives them back: `render(parse(words).options) == words`.
+Read as vLLM's own parsers read them, whichever release it is: `--a-b=v`, `--a-b v` and `--a_b` are one spelling; unambiguous
+beginnings of a name pass for it; the last of a repeated option wins; JSON options may come whole or in dotted pieces; `-O3`,
+`-tp 8` and `-tp=8` are short forms; 16k is 16,000 and 16K is 16,384. Written so that reading gives
+them back: `render(parse(words).options) == words`.
 
-Source: vLLM 0.18.1, utils/argparse_utils.py and engine/arg_utils.py; a test feeds the same words to the real parser.
+From 0.33 on `--disable-x` is the other side of `--enable-x`. What a release does not have is `mistakes`; its defaults are in
+`facts.releases`.
+
+Source: vLLM 0.18.1 and 0.33.0, utils/argparse_utils.py and engine/arg_utils.py; a test feeds the same words to the real parsers.
 """
 
 from __future__ import annotations
@@ -13,18 +17,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
-# Source: vLLM 0.18.1, argument parser and engine arguments: what it takes on a GPU of 70 GiB or more behind an HTTP server.
-DEFAULT_GPU_MEMORY_SHARE: Final = 0.9
-DEFAULT_SEQUENCES: Final = 1_024
-DEFAULT_BATCHED_TOKENS: Final = 8_192
-CAPTURED_TOKENS: Final = 512
-"""Largest step, in tokens, captured as a CUDA graph unless told otherwise. Source: vLLM 0.18.1, config/vllm.py."""
+from facts.releases import DEFAULT as DEFAULT
+from facts.releases import VERSIONS as VERSIONS
+from facts.releases import Options
+from facts.releases import Release as Release
+from facts.releases import find as find
+
 DEFAULT_READY_SECONDS: Final = 600
-"""VLLM_ENGINE_READY_TIMEOUT_S. Source: vLLM 0.18.1, envs.py."""
+"""VLLM_ENGINE_READY_TIMEOUT_S. Source: envs.py of vLLM 0.18.1 and 0.33.0."""
 EXIT_SECONDS: Final = 10
 """From the end of the drain to the kill: vLLM leaves its processes 5 s, and closing eight engines takes a few more.
 Source: vLLM 0.18.1, launcher.py."""
@@ -37,7 +39,6 @@ CORES_PER_API_SERVER: Final = 0.75
 
 Scalar = str | int | float | bool
 
-_OPTIONS_FILE: Final = Path(__file__).parent / "data" / "vllm-0.18.1-options.txt"
 _SUFFIXES: Final = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
 _COUNT: Final = re.compile(r"([0-9]+)([kKmMgG]?)")
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -53,6 +54,8 @@ class Flags:
     entrypoint: str
     positional: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
+    """How an option was spelled, where that is known."""
 
     def __contains__(self, name: str) -> bool:
         return name in self.options
@@ -127,6 +130,8 @@ class Flags:
 
 def parse(arguments: Sequence[str], *, entrypoint: str = "serve") -> Flags:
     """The options of a server. What vLLM would refuse is kept as text: this reads, it does not check."""
+    kinds = {**find(VERSIONS[-1]).options.kinds, **find(DEFAULT).options.kinds}
+    written: dict[str, str] = {}
     positional: list[str] = []
     options: dict[str, Any] = {}
     words = iter(arguments)
@@ -141,15 +146,19 @@ def parse(arguments: Sequence[str], *, entrypoint: str = "serve") -> Flags:
                 positional.append(word)
             continue
         name, value = _split(word)
+        if word.startswith("--"):
+            written[name.partition(".")[0].removeprefix("no-")] = (
+                word[2:].partition("=")[0].partition(".")[0].replace("_", "-")
+            )
         waiting = None
         if value is not None:
             _put(options, name, value)
-        elif name.startswith("no-") and name.removeprefix("no-") in _known():
+        elif name.startswith("no-") and name.removeprefix("no-") in kinds:
             options[name.removeprefix("no-")] = False
         else:
             options[name] = True
-            waiting = None if _known().get(name) == "switch" else name
-    return Flags(entrypoint, tuple(positional), options)
+            waiting = None if kinds.get(name) == "switch" else name
+    return Flags(entrypoint, tuple(positional), options, written)
 
 
 def _is_option(word: str) -> bool:
@@ -162,7 +171,7 @@ def _split(word: str) -> tuple[str, str | None]:
         short, equals, value = word[1:].partition("=")
         if short.startswith("O") and short[1:].isdigit():
             return "optimization-level", short[1:]
-        return _options()[1].get(short, short), value if equals else None
+        return find(VERSIONS[-1]).options.short.get(short, short), value if equals else None
     name, equals, value = word[2:].partition("=")
     option, dot, rest = name.partition(".")
     return _long_name(option.replace("_", "-")) + dot + rest, value if equals else None
@@ -195,53 +204,40 @@ def _parsed(value: str) -> Any:
 
 
 def _long_name(name: str) -> str:
-    """The option that a beginning stands for, where it can only be one."""
-    known = _known()
-    positive = name.removeprefix("no-")
-    if name in known or positive in known:
-        return name
-    candidates = list(_beginning_with(name))
-    if len(candidates) == 1:
-        return candidates[0]
-    return name
+    """The option that a spelling, or a beginning, stands for in a known release; with `no-` where that switches it off."""
+    tables = [find(version).options for version in (DEFAULT, VERSIONS[-1])]
+    exact = next((table.spelled[name] for table in tables if name in table.spelled), None)
+    return exact or next((found for table in tables if (found := _resolved(name, table))), name)
 
 
-def _beginning_with(name: str) -> Iterator[str]:
-    for known, kind in _known().items():
-        for spelling in (known, f"no-{known}") if kind == "switch" else (known,):
-            if spelling.startswith(name):
-                yield spelling
+def _resolved(name: str, known: Options) -> str | None:
+    """What one parser takes a spelling, or an unambiguous beginning, for."""
+    if name in known.spelled:
+        return known.spelled[name]
+    found = [spelling for spelling in known.spelled if spelling.startswith(name)]
+    return known.spelled[found[0]] if len(found) == 1 else None
 
 
-def _known() -> Mapping[str, str]:
-    """Kind of every long option of vLLM 0.18.1: switch, value or list."""
-    return _options()[0]
-
-
-@lru_cache(maxsize=1)
-def _options() -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Kinds by long name, and long names by short form."""
-    kinds: dict[str, str] = {}
-    # Read by vLLM before its parser, which does not list it.
-    short: dict[str, str] = {"O": "optimization-level"}
-    for line in _OPTIONS_FILE.read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            name, kind, *forms = line.split()
-            kinds[name] = kind
-            short |= dict.fromkeys(forms, name)
-    return kinds, short
-
-
-def mistakes(flags: Flags) -> tuple[str, ...]:
-    """What vLLM 0.18.1's parser would exit on: options it does not have, switches with a value."""
+def mistakes(flags: Flags, release: Release) -> tuple[tuple[str, str], ...]:
+    """What the parser of a release would exit on: options with what is wrong with each."""
+    known = release.options
     found = []
     for name, value in flags.options.items():
-        kind = _known().get(name)
-        if kind is None:
-            found.append(f"vLLM has no option --{name}")
+        spelling = flags.written.get(name, name)
+        kind, choices = known.kinds.get(name), known.choices.get(name)
+        if kind is None or _resolved(spelling, known) is None:
+            found.append((name, f"vLLM {release.version} has no option --{spelling}"))
         elif kind == "switch" and not isinstance(value, bool):
-            found.append(f"--{name} is a switch and takes no value")
+            found.append((name, f"--{name} is a switch and takes no value"))
+        elif choices and isinstance(value, str) and _word(value) not in {_word(one) for one in choices}:
+            allowed = ", ".join(sorted(choices))
+            found.append((name, f"--{name} of vLLM {release.version} has no choice {value}; it has {allowed}"))
     return tuple(found)
+
+
+def _word(text: str) -> str:
+    # Some options take their choices in any case and with either dash.
+    return text.lower().replace("-", "_")
 
 
 def render(options: Mapping[str, Any]) -> list[str]:
@@ -277,7 +273,7 @@ def _normalised(name: str, value: object) -> Iterator[tuple[str, Scalar]]:
     if value is None:
         return
     name = name.lstrip("-")
-    name = _options()[1].get(name, name)
+    name = find(VERSIONS[-1]).options.short.get(name, name)
     option, dot, key = name.partition(".")
     option = option.replace("_", "-")
     if option.startswith("no-") and isinstance(value, bool):

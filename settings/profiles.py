@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from facts.engines import DEFAULT
 from facts.ledger import LedgerError
 from settings import profile_file
 from settings.sections.engine import Engine
@@ -56,6 +57,8 @@ class Profile(Section):
     """Longest prompt plus answer that this workload needs, in tokens."""
     concurrency_per_replica: Annotated[int, Field(ge=1)]
     """Requests in flight per replica (eight GPUs) at peak."""
+    versions: tuple[str, ...] = (DEFAULT,)
+    """Releases of vLLM that it holds for: their parsers and configurations accept it, and no known defect speaks against it."""
     reproduces: str | None = None
     """The published row this profile repeats, as the ledger addresses it, e.g. "phases.tp8"."""
     lessons_reproduced: Annotated[frozenset[str], Field(alias="lessons", strict=False)] = frozenset()

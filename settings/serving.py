@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from facts.engines import VERSIONS
 from facts.models import CATALOGUE, ModelShape, called, part_for, parts_of
+from facts.releases import of_tag
 from settings.problems import Problem, SettingsError
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile
 from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import ChosenModel, Model
 from settings.sections.section import NAMESPACE
-from settings.sections.server import Server
+from settings.sections.server import Image, ImageChoice, Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,8 @@ class Serving:
     profile: Profile
     engine: Engine
     """The profile's engine with `server.engine` laid over it."""
+    image: Image
+    """Where vLLM comes from: as the stack file says, else the published image of the engine's version."""
     model: Model
     shape: ModelShape | None
     """What the model's config.json says, None where neither the stack nor the catalogue has one."""
@@ -65,7 +69,9 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None) -> Servin
     parsers = _own_parsers(chosen.engine, id_) if own_model else {}
     left_out = _for_another_architecture(chosen.engine, id_, shape) if own_model else ()
     left_out = tuple(name for name in left_out if name not in parsers)
-    changes = {**dict.fromkeys(left_out), **parsers, **server.engine}
+    named = of_tag(server.image.tag or "")
+    version = {"version": named.version} if named else {}
+    changes = {**dict.fromkeys(left_out), **parsers, **version, **server.engine}
     engine = chosen.engine
     try:
         if changes:
@@ -74,6 +80,8 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None) -> Servin
         from settings.explain import explain
 
         problems += explain(error, Engine, "server.engine")
+    image, wrong = _image(engine, server.image)
+    problems += wrong
     model = chosen.model
     if own_model is not None:
         incomplete = tuple(_incomplete(own_model, shape))
@@ -90,11 +98,12 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None) -> Servin
                 write=f"model: {{id: {chosen.model_id}, revision: 40 hexadecimal digits, sizeGb: ...}}",
             )
         )
-    if problems or model is None:
+    if problems or model is None or image is None:
         raise SettingsError(stack, problems)
     return Serving(
         profile=chosen,
         engine=engine,
+        image=image,
         model=model,
         shape=shape,
         context_tokens=server.needs.context_tokens or chosen.context_tokens,
@@ -103,6 +112,44 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None) -> Servin
         overrides=frozenset(server.engine),
         left_out=tuple(name for name in left_out if name not in server.engine),
     )
+
+
+def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Problem]]:
+    """The image of the engine's release, or what is missing to know it."""
+    release, named = engine.release, of_tag(choice.tag or "")
+    problem = None
+    if named is not None and named.number != release.number:
+        problem = Problem(
+            id="version-not-the-images",
+            path=f"{NAMESPACE}:server.engine.version",
+            value=engine.version,
+            allowed=f"{named.version}, which server.image.tag names, or left out",
+            why="options and defaults are read as those of this release; another one runs",
+            write=f"version: {named.version}",
+        )
+    elif choice.tag is None and not release.known:
+        problem = Problem(
+            id="unknown-release",
+            path=f"{NAMESPACE}:server.engine.version",
+            value=engine.version,
+            allowed=f"{', '.join(VERSIONS)}, or another one with server.image.tag and server.image.digest",
+            why="options, defaults and defects of other releases were not read: they are taken for those of the known one before it",
+            write=f"version: {VERSIONS[-1]}",
+        )
+    tag = choice.tag or release.tag
+    digest = choice.digest or (release.digest if tag == release.tag else None)
+    if problem is None and digest is None:
+        problem = Problem(
+            id="image-without-digest",
+            path=f"{NAMESPACE}:server.image.digest",
+            value=None,
+            allowed="the digest that the registry shows for this tag",
+            why=f"no published digest of {choice.repository}:{tag} is known here, and a tag can be moved",
+            write=f"image: {{digest: sha256:...}}, as `docker buildx imagetools inspect {choice.repository}:{tag}` prints it",
+        )
+    if problem is not None or digest is None:
+        return None, [problem] if problem else []
+    return Image(repository=choice.repository, tag=tag, digest=digest), []
 
 
 def _pinned(chosen: ChosenModel) -> Model:

@@ -298,7 +298,7 @@ def _images(settings: Settings, said: Any) -> Iterator[Row]:
     )
     if settings.registry is not None and not remote.get("upstreamCredentials"):
         as_whom += " (`pulumi up` adds the account)"
-    image = f"{settings.server.image.repository}@{settings.server.image.digest[:19]}"
+    image = f"{settings.serving.image.repository}@{settings.serving.image.digest[:19]}"
     if code == 200:
         yield Row(
             area="images", name=name, state="ready", needed=needed, granted="reachable", why=f"{image}, {as_whom}"

@@ -156,7 +156,7 @@ def _images(settings: Settings) -> Mapping[str, Any]:
         if error.reason in ("not found", "API off"):
             return {}
         raise
-    image = settings.server.image
+    image = settings.serving.image
     url = f"{REGISTRY.format(region=region)}/v2/{project}/{name}/{image.repository}/manifests/{image.digest}"
     code, _ = rest.status("HEAD", url, rest.token())
     return {"repository": found, "pull": code}

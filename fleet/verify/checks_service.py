@@ -156,7 +156,7 @@ def _format_models(server: Server, settings: Settings) -> str:
 def version(facts: Facts, settings: Settings) -> Check:
     """The release of vLLM, and the image of the pods where they can be seen."""
     title = "vLLM's version"
-    tag, wanted = settings.server.image.tag, declared.version(settings)
+    tag, wanted = settings.serving.image.tag, declared.version(settings)
     differences: list[Difference] = []
     repeated: tuple[Lesson, ...] = ()
     asked = 0
@@ -169,7 +169,7 @@ def version(facts: Facts, settings: Settings) -> Check:
         if found.partition("+")[0] != wanted:
             differences.append(Difference(where=server.name, name="/version", declared=wanted, found=found))
             repeated += lessons.repeated(settings, {}, f"v{found.partition('+')[0]}")
-    digest = settings.server.image.digest
+    digest = settings.serving.image.digest
     for pod in facts.cluster.pods if facts.cluster is not None else ():
         if not pod.going and pod.image and not pod.image.endswith(f"@{digest}"):
             found = pod.image.rpartition("/")[2]

@@ -39,7 +39,7 @@ def model_name(settings: Settings) -> str:
 
 def version(settings: Settings) -> str:
     """The release of vLLM, from the image's tag: `v0.18.1-cu130` is 0.18.1."""
-    return settings.server.image.tag.removeprefix("v").partition("-")[0]
+    return settings.serving.image.tag.removeprefix("v").partition("-")[0]
 
 
 def is_hybrid(settings: Settings) -> bool:

@@ -7,25 +7,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from engines import Engine, each_engine
-from facts.engines import mistakes
 from pods import pods
 from rule import Finding, Resource, Rule, Settings, dig
-from settings.rules.limits import KNOWN_RELEASE
 from settings.rules.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _VERSION: Final = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?")
 _ELSEWHERE: Final = re.compile(r"(/|\.|[a-z0-9]+://)")
-
-
-def _refused_flags(engine: Engine, _: Settings) -> Iterator[Finding]:
-    wrong = mistakes(engine.flags)
-    if not wrong:
-        return
-    release = engine.release
-    if release is not None and release[:2] == KNOWN_RELEASE:
-        for mistake in wrong:
-            yield engine.found(mistake)
 
 
 def _image_digest(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -82,17 +70,6 @@ def _undeclared(engine: Engine, _: Settings) -> Iterator[Finding]:
 
 
 RULES: Final = (
-    Rule(
-        name="flags-vllm-refuses",
-        subject="serving",
-        statement="Every option is one that this release of vLLM reads.",
-        evidence="vLLM 0.18 exits with code 2 on an unknown option and on a switch with a value (its parser, run). "
-        "Mandatory: no replica gets ready",
-        fix="correct or remove the option; switches are --x and --no-x",
-        level="mandatory",
-        severity="high",
-        judge=each_engine(_refused_flags),
-    ),
     Rule(
         name="image-not-pinned",
         subject="serving",

@@ -23,14 +23,15 @@ class DeclaredServer(Served):
     def __init__(self, settings: Settings, *, engine: Engine | None = None, tag: str | None = None) -> None:
         self._settings = settings
         self._engine = engine or settings.serving.engine
-        self._tag = tag or settings.server.image.tag
+        self._tag = tag or settings.serving.image.tag
 
     @cached_property
     def flags(self) -> Flags:
         """The fields of the engine, and its extra arguments."""
         fields = {long_name(field): getattr(self._engine, field) for field in flag_fields()}
         options = {name: _as_parsed(value) for name, value in fields.items() if value is not None}
-        return Flags(self._engine.entrypoint, options={**options, **parse(self._engine.extra_args).options})
+        extra = parse(self._engine.extra_args)
+        return Flags(self._engine.entrypoint, options={**options, **extra.options}, written=extra.written)
 
     @property
     def model_names(self) -> tuple[str, ...]:

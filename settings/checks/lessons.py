@@ -42,6 +42,7 @@ def lessons(settings: Settings) -> tuple[Problem, ...]:
     """Every lesson that these settings repeat."""
     return (
         *engine_problems(settings, DeclaredServer(settings)),
+        *_release_of_the_profile(settings),
         *_swept_load(settings),
         *_weights_writer(settings),
         *_gateway(settings),
@@ -77,6 +78,20 @@ def _unless_on_purpose(settings: Settings, told: Told, problem: Problem) -> Prob
         return problem
     why = f"{problem.why} (profile {serving.profile.name} repeats it on purpose: it reproduces {serving.profile.reproduces})"
     return replace(problem, level="finding", why=why, on_purpose=True)
+
+
+def _release_of_the_profile(settings: Settings) -> Iterator[Problem]:
+    chosen, version = settings.serving.profile, settings.serving.engine.version
+    if version not in chosen.versions and settings.serving.engine.release.known and version != "0.18.0":
+        yield Problem(
+            id="profile-of-another-release",
+            path=key("server.engine.version"),
+            value=version,
+            allowed=", ".join(chosen.versions),
+            why=f"profile {chosen.name} was checked against those releases of vLLM, and this one has other defaults",
+            write=f"version: {chosen.versions[-1]}",
+            level="finding",
+        )
 
 
 def _swept_load(settings: Settings) -> Iterator[Problem]:

@@ -27,6 +27,10 @@ ALONE_REQUEST_SECONDS: Final = 6.0
 """Mean time of one of the article's requests on an idle engine. Assumed: 384 tokens of output, 16 ms each; with drafts it is faster."""
 GATEWAY_SLOWNESS: Final = 1.6
 """How many times as long a request takes through the gateway. Source: the article, 37 % less throughput on eight nodes, its most."""
+NO_DRAFT_SLOWNESS: Final[float] = ledger.value("phases.figures.mtp1-095.total_tokens_per_s") / ledger.value(
+    "phases.figures.no-mtp-095.total_tokens_per_s"
+)
+"""How many times as long a request takes without drafts. Source: the article, phase 4."""
 ARTICLE_REQUEST_TOKENS: Final = 1_536
 """Longest request of the article's workload, tokens in and out."""
 PREPARE_SECONDS: Final = 50.0
@@ -128,6 +132,8 @@ def _request_seconds(settings: Settings, per_replica: int) -> float:
     longer = max(1.0, longest_request_tokens(settings) / ARTICLE_REQUEST_TOKENS)
     if settings.gateway.enabled:
         longer *= GATEWAY_SLOWNESS
+    if not settings.serving.engine.speculative_tokens:
+        longer *= NO_DRAFT_SLOWNESS
     return longer * max(alone + (loaded - alone) * load, loaded * load)
 
 

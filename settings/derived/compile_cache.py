@@ -30,7 +30,7 @@ def cache_key(settings: Settings) -> str | None:
     model = settings.serving.model
     parts = {
         "format": FORMAT,
-        "image": settings.server.image.reference,
+        "image": settings.serving.image.reference,
         "model": [model.id, model.revision],
         "mounted": settings.weights.has_volume,
         "engine": settings.serving.engine.model_dump(mode="json"),

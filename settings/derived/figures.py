@@ -83,7 +83,7 @@ def serving_shape(settings: Settings) -> published.ServingShape:
     benchmark = settings.benchmark if settings.benchmark.enabled else None
     return published.ServingShape(
         model=settings.serving.model.id,
-        engine_version=settings.server.image.tag.removeprefix("v"),
+        engine_version=settings.serving.image.tag.removeprefix("v"),
         machine_type=settings.machine.type,
         replicas=settings.replicas,
         gpus_per_replica=settings.gpus_per_replica,

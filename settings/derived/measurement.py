@@ -77,7 +77,7 @@ def _run(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dict[st
         "profile": serving.profile.name,
         "served_model": serving.served_model_name,
         "model_revision": serving.model.revision,
-        "image": settings.server.image.reference,
+        "image": settings.serving.image.reference,
         "engines_per_replica": serving.engine.data_parallel_size,
         "speculative_tokens": serving.engine.speculative_tokens,
         "workload": workload,
@@ -107,7 +107,7 @@ def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dic
     return {
         "benchmark": benchmark,
         "engine": settings.serving.engine.model_dump(mode="json", exclude_none=True),
-        "image": settings.server.image.digest,
+        "image": settings.serving.image.digest,
         "model": settings.serving.model.model_dump(mode="json"),
         "points": _points(load),
         "workload": workload,

@@ -16,12 +16,6 @@ TWO_BYTE_UTILISATION: Final = 0.90
 """Share that the article ran a bf16 cache at, with MTP."""
 MOST_DRAFT_TOKENS: Final = 2
 """Source: the article: 2 ran, slower than 1; 5 crashed."""
-KNOWN_RELEASE: Final = (0, 18)
-"""Release of vLLM whose flags and defaults the rules know; patches of it rename none."""
-COUNTS_GRAPHS_FROM: Final = (0, 19, 0)
-"""Source: vLLM 0.18's own announcement of the next release's default, v1/worker/gpu_worker.py."""
-REFUSES_STATES_FROM: Final = (0, 20, 0)
-"""Source: release notes as measured: vLLM 0.20.2 refused 8192 and named the state blocks; 0.18.1 accepts it."""
 STATES_MARGIN: Final = 1.1
 """Assumed: the count of state blocks is an estimate from one run; below a tenth too many the server may still start."""
 KNOWN_WEIGHTS_GB: Final[dict[str, float]] = {"Qwen3.5-27B-FP8": value("memory.values.weights-gb.value")}

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from facts import memory
-from facts.engines import (
-    DEFAULT_BATCHED_TOKENS,
-    DEFAULT_GPU_MEMORY_SHARE,
-    DEFAULT_SEQUENCES,
-    LONGEST_CONTEXT_TOKENS,
-    Flags,
-)
+from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Flags, Release, find
 from facts.machines import B200, Gpu
 from facts.models import EXPERTS, EXPERTS_IN_A_NAME, ModelShape, called, of_the_article, parts_of
-from settings.rules.limits import COUNTS_GRAPHS_FROM, KNOWN_WEIGHTS_GB
+from facts.releases import of_tag
+from settings.rules.limits import KNOWN_WEIGHTS_GB
 
 ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 USE_DEEP_GEMM = "VLLM_USE_DEEP_GEMM"
 USE_FLASHINFER_MOE = "VLLM_USE_FLASHINFER_MOE_"
 """With FP4 or FP8 behind it: 0 keeps FlashInfer's kernels away from the experts."""
 READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
-
-Release = tuple[int, int, int]
-_RELEASE = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?![0-9.])")
 
 
 class Served(ABC):
@@ -167,8 +158,12 @@ class Served(ABC):
     @property
     def release(self) -> Release | None:
         """The vLLM release by the image's tag, None where the tag is no release."""
-        match = _RELEASE.match(self.tag)
-        return None if match is None else (int(match[1]), int(match[2]), int(match[3] or 0))
+        return of_tag(self.tag)
+
+    @property
+    def read_as(self) -> Release:
+        """The release by whose defaults it is judged: its own, or the article's where the tag is no release."""
+        return self.release or find(DEFAULT)
 
     # What it drafts
 
@@ -182,7 +177,7 @@ class Served(ABC):
     @property
     def utilisation(self) -> float:
         """Share of each GPU's memory it may take."""
-        return self.flags.number("gpu-memory-utilization") or DEFAULT_GPU_MEMORY_SHARE
+        return self.flags.number("gpu-memory-utilization") or self.read_as.gpu_memory_share
 
     @property
     def kv_cache_dtype(self) -> str:
@@ -200,14 +195,13 @@ class Served(ABC):
         chosen = self.env(ESTIMATE_CUDAGRAPHS)
         if chosen is not None:
             return chosen.strip() == "1"
-        release = self.release
-        return release is not None and release >= COUNTS_GRAPHS_FROM
+        return self.read_as.has("counts-cuda-graphs")
 
     @property
     def prefix_caching(self) -> bool:
-        """Whether prefix caching is on: of a hybrid model only when asked for, of others unless refused."""
+        """Whether prefix caching is on: by default, except for a hybrid model before that became its default, too."""
         asked = self.flags.on("enable-prefix-caching")
-        return not self.is_hybrid if asked is None else asked
+        return (not self.is_hybrid or self.read_as.has("caches-prefixes-of-hybrids")) if asked is None else asked
 
     @property
     def layout(self) -> memory.CacheLayout | None:
@@ -251,12 +245,12 @@ class Served(ABC):
     @property
     def sequences(self) -> int:
         """Sequences one engine may run at once."""
-        return self.flags.count("max-num-seqs") or DEFAULT_SEQUENCES
+        return self.flags.count("max-num-seqs") or self.read_as.sequences()
 
     @property
     def batched_tokens(self) -> int:
         """Tokens one engine computes in a step."""
-        return self.flags.count("max-num-batched-tokens") or DEFAULT_BATCHED_TOKENS
+        return self.flags.count("max-num-batched-tokens") or self.read_as.batched_tokens()
 
     @property
     def context_tokens(self) -> int | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
+from facts import memory
 from facts.ledger import value
 from facts.memory import GIB
 from settings.rules.lesson import Broken, Lesson, Limits, Setting
@@ -73,10 +75,20 @@ def _no_draft(server: Served, _: Limits) -> Iterator[Broken]:
     # Measured with this model alone.
     if not server.is_called("Qwen3.5-27B") or not server.is_on_b200 or server.flags.speculative_tokens:
         return
+    if server.prefix_caching and _would_hit_with_drafts(server):
+        return  # prefix-caching-with-mtp would refuse it
     drafting = {"method": "mtp", "num_speculative_tokens": 1}
     yield Broken(
         option="speculative-config", value=None, allowed="one draft token", changes={"speculative-config": drafting}
     )
+
+
+def _would_hit_with_drafts(server: Served) -> bool:
+    layout, longest = server.layout, server.context_tokens
+    if layout is None or longest is None:
+        return True
+    shortest = memory.shortest_prompt_prefix_caching_can_hit(replace(layout, speculative_tokens=1))
+    return shortest is not None and longest >= shortest
 
 
 def _crowded_memory(server: Served, _: Limits) -> Iterator[Broken]:
@@ -253,8 +265,8 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="cudagraph-estimate-unset",
         statement="Where little memory is left, CUDA graphs are counted in the share.",
-        evidence="vLLM 0.18 does not count CUDA graphs by default: they come on top of {gpu-memory-utilization} and capture runs "
-        "out of memory; 0.19 counts them",
+        evidence="before 0.20 vLLM does not count CUDA graphs by default: they come on top of {gpu-memory-utilization} and capture runs "
+        "out of memory",
         level_reason="whether a replica starts is then a matter of a few hundred MiB",
         fix=f"{{{ESTIMATE_CUDAGRAPHS}=true}}",
         level="mandatory",

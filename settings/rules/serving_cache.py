@@ -7,10 +7,10 @@ from math import ceil
 from typing import Final
 
 from facts import memory
-from facts.engines import DEFAULT_SEQUENCES
 from facts.ledger import value
+from facts.releases import DEFECTS
 from settings.rules.lesson import Broken, Lesson, Limits, Setting
-from settings.rules.limits import CONTEXT_SLACK, KNOWN_WEIGHTS_GB, REFUSES_STATES_FROM, STATES_MARGIN
+from settings.rules.limits import CONTEXT_SLACK, KNOWN_WEIGHTS_GB, STATES_MARGIN
 from settings.rules.served import Served
 
 _FULL: Final = value("phases.figures.dp8")
@@ -22,6 +22,7 @@ _CACHING: Final = ("enable-prefix-caching", "mamba-cache-mode", "mamba-block-siz
 _KV_TOKENS: Final[int] = value("memory.values.kv-tokens-before.value")
 _KV_TOKENS_FP8: Final[int] = value("memory.values.kv-tokens-fp8.value")
 _NO_CACHING: Final = dict.fromkeys(_CACHING)
+_CORRUPTS: Final = next(one for one in DEFECTS if one.id == "prefix-caching-with-mtp")
 
 
 def _mode_left_out(server: Served, limits: Limits) -> Iterator[Broken]:
@@ -71,6 +72,23 @@ def _never_hits(server: Served, _: Limits) -> Iterator[Broken]:
             f"always computed{given_up}; the article saw no hit, and the option costs a quarter of the concurrency that vLLM plans with",
             changes=_NO_CACHING,
         )
+
+
+def _corrupted(server: Served, limits: Limits) -> Iterator[Broken]:
+    if not server.mtp_tokens or not server.prefix_caching:
+        return
+    # The arithmetic of a hit is that of the releases that turn caching on when asked; later ones match shorter pieces.
+    if any(_never_hits(server, limits)) and not server.read_as.has("caches-prefixes-of-hybrids"):
+        return
+    asked = server.flags.on("enable-prefix-caching")
+    yield Broken(
+        option="enable-prefix-caching",
+        value=asked,
+        allowed="false, or no MTP",
+        because="{speculative-config} drafts with MTP"
+        + ("" if asked else f", and vLLM {server.read_as.version} turns prefix caching on by itself"),
+        changes={**_NO_CACHING, "enable-prefix-caching": False},
+    )
 
 
 def _too_few_sequences(server: Served, _: Limits) -> Iterator[Broken]:
@@ -127,14 +145,13 @@ def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Bro
             value=server.sequences,
             allowed="as many as there are states",
             because=f"about {limit} recurrent states fit one GPU",
-            changes={"max-num-seqs": min(limit, DEFAULT_SEQUENCES)},
+            changes={"max-num-seqs": min(limit, server.read_as.sequences())},
         )
 
 
 def _refused_above_state(server: Served, limits: Limits) -> Iterator[Broken]:
     for broken in _above_state(server, limits, STATES_MARGIN):
-        release = server.release
-        if release is not None and release >= REFUSES_STATES_FROM:
+        if server.read_as.has("refuses-sequences-above-states"):
             yield broken
 
 
@@ -210,6 +227,17 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         severity="medium",
         reads=(*_CACHING, "max-model-len", "speculative-config", "kv-cache-dtype"),
         judge=_never_hits,
+    ),
+    Lesson(
+        name="prefix-caching-with-mtp",
+        statement="A hybrid model has prefix caching or MTP, not both, unless no prompt can hit.",
+        evidence=f"{_CORRUPTS.what} ({_CORRUPTS.source})",
+        level_reason="answers are wrong and nothing shows it",
+        fix="{enable-prefix-caching=false}, or leave out {speculative-config} where long prompts repeat",
+        level="mandatory",
+        severity="critical",
+        reads=(*_CACHING, "max-model-len", "speculative-config"),
+        judge=_corrupted,
     ),
     Lesson(
         name="sequences-below-load",

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Final
 
-from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS
+from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS, VERSIONS, mistakes
 from facts.models import EXPERTS, part_for
+from facts.releases import INSTEAD
 from settings.rules.lesson import Broken, Lesson, Limits, Setting
-from settings.rules.limits import KNOWN_RELEASE
 from settings.rules.served import READY_TIMEOUT, USE_DEEP_GEMM, USE_FLASHINFER_MOE, Served
 
 # Source: vllm/envs.py and the security guide of vLLM 0.18.1.
@@ -27,7 +27,7 @@ _TRTLLM_EXPERTS: Final = "flashinfer_trtllm"
 def _accuracy(server: Served, _: Limits) -> Iterator[Broken]:
     if not server.is_of_qwen35 or not server.is_on_b200 or server.env(USE_DEEP_GEMM) == "0":
         return
-    if server.release == (0, 18, 0):
+    if server.release is not None and server.release.number < (0, 18, 1):
         yield Broken(
             option="image-tag",
             value=server.tag,
@@ -77,9 +77,24 @@ def _experts_write_into_the_image(server: Served, _: Limits) -> Iterator[Broken]
 
 
 def _unchecked_release(server: Served, _: Limits) -> Iterator[Broken]:
+    if server.release is None or not server.release.known:
+        allowed = " or ".join(f"v{version}" for version in VERSIONS)
+        yield Broken(option="image-tag", value=server.tag or None, allowed=allowed)
+
+
+def _of_another_release(server: Served, _: Limits) -> Iterator[Broken]:
     release = server.release
-    if release is None or release[:2] != KNOWN_RELEASE:
-        yield Broken(option="image-tag", value=server.tag or None, allowed="v0.18.1")
+    if release is None or not release.known:
+        return
+    for option, wrong in mistakes(server.flags, release):
+        yield Broken(
+            option=option,
+            value=server.flags.options[option],
+            allowed="what this release reads",
+            because=wrong,
+            why=f"the server exits when it starts; {INSTEAD.get(option, 'leave it out')}",
+            changes={option: None},
+        )
 
 
 def _starved(server: Served, limits: Limits) -> Iterator[Broken]:
@@ -166,12 +181,25 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="image-not-checked",
         statement="The release of vLLM is one that these rules know.",
-        evidence="rules read flags and defaults as 0.18 has them; other releases rename, remove and change some",
+        evidence="options and defaults were read in 0.18.1 and 0.33.0; an image without a release in its tag is read as 0.18.1, another "
+        "release as the known one before it",
         level_reason="another release may be right",
-        fix="check the server's flags against that release, or use v0.18.1",
+        fix="check the server's flags against that release, or use one that is known",
         level="advisory",
         severity="low",
         judge=_unchecked_release,
+    ),
+    Lesson(
+        name="flags-vllm-refuses",
+        statement="Every option is one that this release of vLLM reads.",
+        evidence="vLLM exits with code 2 on an unknown option, on a switch with a value and on a word that is no choice (the parsers of "
+        "0.18.1 and 0.33.0, run)",
+        level_reason="no replica gets ready",
+        fix="correct or remove the option; switches are --x and --no-x",
+        level="mandatory",
+        severity="high",
+        excusable=False,
+        judge=_of_another_release,
     ),
     Lesson(
         name="cpu-starves-engines",

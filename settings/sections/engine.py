@@ -1,10 +1,11 @@
-"""What a stack may tell the vLLM engine: vLLM 0.18.1's options as typed, documented values.
+"""What a stack may tell the vLLM engine: vLLM's options as typed, documented values.
 
 A field left at None writes no flag, and vLLM's own default (named in the docstring) applies. The order of the fields is
 the order in which the flags are rendered: the article's listing first. Only what one value alone can get wrong is
 refused here; settings/rules/ judges values against each other and against the traffic.
 
-Source of options, choices, ranges and defaults, where nothing else is named: the argument parser of vLLM 0.18.1.
+Source of options, choices, ranges and defaults, where nothing else is named: the argument parser of vLLM 0.18.1. What a choice or
+default is in another release is in `facts.releases`; settings/rules/ refuses what the chosen release does not have.
 """
 
 from __future__ import annotations
@@ -15,14 +16,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from facts import parsers
-from facts.engines import (
-    DEFAULT_BATCHED_TOKENS,
-    DEFAULT_GPU_MEMORY_SHARE,
-    DEFAULT_SEQUENCES,
-    LONGEST_CONTEXT_TOKENS,
-    Scalar,
-)
+from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Release, Scalar
 from facts.machines import MACHINES
+from facts.releases import at, number_of
 from settings.sections import engine_settings
 from settings.sections.engine_extras import check_extra_args, check_extra_env
 from settings.sections.engine_settings import ENVIRONMENT as ENVIRONMENT
@@ -73,9 +69,9 @@ class Speculative(Section):
 class Engine(Section):
     """One vLLM server: how it splits over the pod's GPUs, what it caches, how it batches, what it answers."""
 
-    version: Literal["0.18.0", "0.18.1"] = engine_settings.DEFAULT_VERSION
-    """vLLM release of the image. Flags are checked against 0.18.1; 0.18.0, the article's, has the same ones and needs
-    `useDeepGemm: false` on B200."""
+    version: Annotated[str, like(r"^[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}$", "a release, such as 0.18.1")] = DEFAULT
+    """vLLM release of the image; options and defaults are read as that release has them. Known are 0.18.0, 0.18.1 and
+    0.33.0; another one needs `server.image` with tag and digest. Default: the profile's, or the one that image.tag names."""
     entrypoint: Literal["serve", "module"] = "serve"
     """`serve`: `vllm serve`, one API server per data-parallel rank. `module`: `python3 -m
     vllm.entrypoints.openai.api_server`, always one API server, whatever apiServerCount says. The article does not say
@@ -99,7 +95,7 @@ class Engine(Section):
     1,500-token requests left 99.4 % of the cache taken with 138 requests waiting; 4,096 gave 85,509 tok/s instead of
     74,848."""
     max_num_batched_tokens: Annotated[int, Field(ge=1, le=LONGEST_CONTEXT_TOKENS)] | None = None
-    """`--max-num-batched-tokens`: tokens one engine computes in one step. Default 8192 on B200. More fills the GPU
+    """`--max-num-batched-tokens`: tokens one engine computes in one step. Default on B200 8192, from 0.28 on 16384. More fills the GPU
     while prompts are read, and makes the answers in flight wait longer for that step. At least maxNumSeqs."""
     max_num_seqs: Count | None = None
     """`--max-num-seqs`: sequences each engine may run at once. Default 1024 on B200. The start-up step takes 7 MB of
@@ -110,12 +106,13 @@ class Engine(Section):
     """`--kv-cache-dtype`. Default auto: the model's bfloat16. Measured: fp8_e4m3 tripled the cache (959K against 288K
     tokens an engine)."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
-    """`--gpu-memory-utilization`: share of each GPU's memory for weights, cache and activations. Default 0.9. Measured:
+    """`--gpu-memory-utilization`: share of each GPU's memory for weights, cache and activations. Default 0.9, from 0.20 on 0.92. Measured:
     0.95 with a bfloat16 cache and MTP failed 908 requests; with an fp8 cache it gained nothing over 0.92 (95,391
     against 96,023 tok/s)."""
     enable_prefix_caching: Switch = None
-    """`--enable-prefix-caching`: reuse the cache of prompts that begin alike. Default: off for hybrid models such as
-    Qwen3.5. There a block is 1,584 tokens (MTP-1, fp8), and with MTP no prompt below 3,169 tokens can hit."""
+    """`--enable-prefix-caching`: reuse the cache of prompts that begin alike. Default: on; before
+    0.28 off for hybrid models such as Qwen3.5, whose answers it corrupts with MTP. There a block is 1,584 tokens (MTP-1,
+    fp8), and with MTP no prompt below 3,169 tokens can hit."""
     prefix_caching_hash_algo: Literal["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"] | None = None
     """`--prefix-caching-hash-algo`. Default sha256. The xxhash variants are faster and not collision-proof: not between
     tenants."""
@@ -131,23 +128,23 @@ class Engine(Section):
 
     mamba_cache_mode: Literal["align", "all", "none"] | None = None
     """`--mamba-cache-mode`: which states of linear layers are kept for prefix caching. Default none. Qwen3.5 knows
-    `align`; `all` falls back to it with a warning, and without prefix caching vLLM sets it to none."""
+    `align`; `all` falls back to it with a warning and is gone in 0.33, and without prefix caching vLLM sets it to none."""
     mamba_block_size: Annotated[int, Field(ge=1, le=65_536)] | None = None
     """`--mamba-block-size`, in tokens: only with prefix caching, a start-up error without. The article writes 8;
     aligned caching replaces it by the attention block (1,584)."""
-    mamba_ssm_cache_dtype: Literal["auto", "float32", "float16"] | None = None
-    """`--mamba-ssm-cache-dtype`: type of the recurrent state. Default auto: float32 for Qwen3.5. float16 halves the
-    state; no accuracy figure is published."""
-    gdn_prefill_backend: Literal["flashinfer", "triton"] | None = None
+    mamba_ssm_cache_dtype: Literal["auto", "float32", "float16", "bfloat16"] | None = None
+    """`--mamba-ssm-cache-dtype`: type of the recurrent state. Default auto: float32 for Qwen3.5. float16, and
+    from 0.22 on bfloat16, halve the state; no accuracy figure is published."""
+    gdn_prefill_backend: Literal["flashinfer", "triton", "cutedsl"] | None = None
     """`--gdn-prefill-backend`: kernel that reads prompts in Gated-DeltaNet layers. Default: flashinfer on Hopper,
     triton elsewhere. Measured (H200): flashinfer compiled for more than 5 minutes at first start; on B200 0.18.1 has no
-    flashinfer kernel and uses triton."""
+    flashinfer kernel and uses triton; from 0.22 on B200 takes flashinfer, too, and cutedsl is a choice."""
     block_size: Annotated[int, Field(ge=1, le=65_536)] | None = None
     """`--block-size`: tokens in one cache block. Default: chosen by vLLM, which raises a value too small for a hybrid
     model."""
     max_cudagraph_capture_size: Annotated[int, Field(ge=1, le=8_192)] | None = None
     """`--max-cudagraph-capture-size`, in tokens: the largest step that runs as a captured CUDA graph. Default: 2 x
-    maxNumSeqs x (1 + draft tokens), at most 512. With MTP-1 a decode step has 2 tokens a sequence, so the default
+    maxNumSeqs x (1 + draft tokens), at most 512, from 0.28 on B200 1,024. With MTP-1 a decode step has 2 tokens a sequence, so the default
     covers 256 running sequences."""
     enforce_eager: Switch = None
     """`--enforce-eager`: no CUDA graphs and no compilation; for debugging. Default off."""
@@ -198,8 +195,8 @@ class Engine(Section):
     """`--kv-cache-metrics`: lifetime and reuse of cache blocks at /metrics. Default off."""
 
     estimate_cudagraphs: bool | None = None
-    """VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS: take the CUDA graphs' memory out of the cache's share. Default off in
-    0.18: the graphs come on top, and 0.92 or more risks running out of memory while they are captured."""
+    """VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS: take the CUDA graphs' memory out of the cache's share. Default off before
+    0.20: the graphs come on top, and 0.92 or more risks running out of memory while they are captured."""
     use_deep_gemm: bool | None = None
     """VLLM_USE_DEEP_GEMM. Default on, and 0.18.1 switches it off for Qwen3.5 on B200 by itself, because it costs
     accuracy there."""
@@ -211,6 +208,11 @@ class Engine(Section):
     """Flags without a field here, one string each: `--name` or `--name=value`. A flag that has a field is refused."""
     extra_env: Annotated[dict[str, str], AfterValidator(check_extra_env)] = Field(default_factory=dict)
     """Environment variables without a field here. Names the server sets itself, and secrets, are refused."""
+
+    @property
+    def release(self) -> Release:
+        """The release by which options and defaults are read."""
+        return at(number_of(self.version))
 
     @property
     def gpus(self) -> int:
@@ -237,17 +239,17 @@ class Engine(Section):
     @property
     def batched_tokens(self) -> int:
         """Tokens one engine computes in a step, vLLM's default where none is written."""
-        return self.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS
+        return self.max_num_batched_tokens or self.release.batched_tokens()
 
     @property
     def sequences(self) -> int:
         """Sequences one engine admits, vLLM's default where none is written."""
-        return self.max_num_seqs or DEFAULT_SEQUENCES
+        return self.max_num_seqs or self.release.sequences()
 
     @property
     def gpu_memory_share(self) -> float:
         """Share of a GPU's memory, vLLM's default where none is written."""
-        return self.gpu_memory_utilization or DEFAULT_GPU_MEMORY_SHARE
+        return self.gpu_memory_utilization or self.release.gpu_memory_share
 
     @property
     def text_only(self) -> bool:

@@ -10,9 +10,6 @@ from settings.rules.secrets_in_text import names_secret
 _FLAG = re.compile(r"^--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+\+?)?(=.+)?$", re.DOTALL)
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
-_REMOVED = {"disable-log-requests": "requests are not logged unless enableLogRequests is true"}
-"""Flags of older releases at which 0.18.1 stops with exit code 2, and what to do instead."""
-
 _OF_THE_SERVER = {
     "model": "the model comes from the profile or from vllm-fleet:model",
     "revision": "the revision comes from the profile or from vllm-fleet:model",
@@ -62,7 +59,7 @@ _OF_THE_POD = frozenset(
 
 
 def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> tuple[str, ...]:
-    """The flags as given. Raises ValueError for one that is malformed, removed from vLLM, or set elsewhere: by one of `fields`,
+    """The flags as given. Raises ValueError for one that is malformed or set elsewhere: by one of `fields`,
     which has the engine's settings by flag, or by another part of the stack.
     """
     for number, argument in enumerate(arguments, 1):
@@ -70,8 +67,6 @@ def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> t
             # It is not repeated: the second half of `--api-key VALUE` is a secret of any form.
             raise ValueError(f"flag {number} must be one string, --name or --name=value, value included")
         name = argument.removeprefix("--").partition("=")[0].partition(".")[0].replace("_", "-")
-        if name in _REMOVED:
-            raise ValueError(f"--{name} does not exist in vLLM 0.18.1, the server would exit: {_REMOVED[name]}")
         positive = name.removeprefix("no-")
         if owner := _owner(positive, fields):
             raise ValueError(f"--{name} cannot be an extra flag: {owner}")

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from facts.engines import Scalar
-
-DEFAULT_VERSION: Final = "0.18.1"
-"""vLLM release where a stack or profile names none."""
 
 LONG_NAMES: Mapping[str, str] = {
     "shutdown_timeout_seconds": "shutdown-timeout",

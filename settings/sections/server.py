@@ -9,35 +9,52 @@ from pydantic import AfterValidator, Field
 
 from facts import node_room
 from facts.machines import Machine
+from facts.releases import find
 from settings.names import own_server_name
 from settings.sections.section import SecretReference, Section, ShortName, like
 
 Digest = Annotated[str, like(r"^sha256:[0-9a-f]{64}$", "sha256: and 64 digits and letters a to f")]
 
 
-class Image(Section):
-    """The vLLM image, pulled through the stack's own Artifact Registry repository."""
+Repository = Annotated[
+    str,
+    like(
+        r"^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)?$",
+        "NAME or OWNER/NAME in lower-case letters, digits, dashes, dots and underscores, without a tag",
+    ),
+    Field(max_length=200),
+]
+Tag = Annotated[
+    str, like(r"^v[0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9_.-]{0,100}$", "a release, such as v0.18.1 or v0.18.1-cu130")
+]
+DEFAULT_REPOSITORY = "vllm/vllm-openai"
 
-    repository: Annotated[
-        str,
-        like(
-            r"^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)?$",
-            "NAME or OWNER/NAME in lower-case letters, digits, dashes, dots and underscores, without a tag",
-        ),
-        Field(max_length=200),
-    ] = "vllm/vllm-openai"
+
+class Image(Section):
+    """The vLLM image that runs, pulled through the stack's own Artifact Registry repository."""
+
+    repository: Repository = DEFAULT_REPOSITORY
     """Repository on Docker Hub."""
-    tag: Annotated[
-        str, like(r"^v[0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9_.-]{0,100}$", "a release, such as v0.18.1 or v0.18.1-cu130")
-    ] = "v0.18.1"
-    """Tag; says which vLLM the digest is. `latest` is not a version."""
-    digest: Digest = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
+    tag: Tag = "v0.18.1"
+    """Tag; says which vLLM the digest is."""
+    digest: Digest = find("0.18.1").digest or ""
     """Digest; what is pulled. Default: the published digest of v0.18.1."""
 
     @property
     def reference(self) -> str:
         """What follows the registry's prefix: the tag for people, the digest for the machine."""
         return f"{self.repository}:{self.tag}@{self.digest}"
+
+
+class ImageChoice(Section):
+    """The vLLM image as a stack file names it."""
+
+    repository: Repository = DEFAULT_REPOSITORY
+    """Repository on Docker Hub."""
+    tag: Tag | None = None
+    """Tag; says which vLLM the digest is. `latest` is not a version. Default: that of `engine.version`."""
+    digest: Digest | None = None
+    """Digest; what is pulled. Default: the published digest of the tag, which is known of v0.18.1 alone."""
 
 
 CPU_PER_GPU: Final = 20
@@ -120,7 +137,7 @@ class Server(Section):
     """Engine settings that differ from the profile's, by their camelCase names, e.g. `{maxModelLen: 8192}`."""
     needs: Needs = Needs()
     """What the traffic needs."""
-    image: Image = Image()
+    image: ImageChoice = ImageChoice()
     """The vLLM image."""
     resources: Resources = Resources()
     """CPU, memory and disk of a server pod."""

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from facts.engines import Flags, mistakes, parse, render
+from facts.engines import Flags, find, mistakes, parse, render
+from facts.machines import A100_80GB, B200, H100, L4
+from facts.releases import of_tag, upgrade
 from server_command import is_server_image, server_arguments
 from settings.profiles import NAMES, profile
 from workloads.server import api_key, vllm_args
@@ -170,10 +172,40 @@ def test_the_public_image_serves_by_itself(image: str, serves: bool) -> None:
 
 def test_what_the_parser_would_exit_on_is_told() -> None:
     wrong = serve("--disable-log-requests", "--enable-prefix-caching=true", "--max-num-seqs=8")
-    assert mistakes(wrong) == (
-        "vLLM has no option --disable-log-requests",
-        "--enable-prefix-caching is a switch and takes no value",
+    assert mistakes(wrong, find("0.18.1")) == (
+        ("enable-log-requests", "vLLM 0.18.1 has no option --disable-log-requests"),
+        ("enable-prefix-caching", "--enable-prefix-caching is a switch and takes no value"),
     )
+    # From 0.33 on it is the other side of --enable-log-requests.
+    assert [option for option, _ in mistakes(wrong, find("0.33.0"))] == ["enable-prefix-caching"]
+    assert wrong.on("enable-log-requests") is False
+
+
+def test_a_word_that_is_no_choice_of_the_release_is_told() -> None:
+    flags = serve("--mamba-cache-mode=all", "--gdn-prefill-backend=cutedsl", "--mamba-ssm-cache-dtype=bfloat16")
+    assert [option for option, _ in mistakes(flags, find("0.18.1"))] == ["gdn-prefill-backend", "mamba-ssm-cache-dtype"]
+    assert [option for option, _ in mistakes(flags, find("0.33.0"))] == ["mamba-cache-mode"]
+
+
+def test_what_a_server_takes_by_itself_depends_on_its_release_and_gpu() -> None:
+    old, new = find("0.18.1"), find("0.33.0")
+    taken = {
+        gpu: (one.batched_tokens(gpu), one.sequences(gpu)) for one in (old,) for gpu in (B200, H100, A100_80GB, L4)
+    }
+    assert taken == {B200: (8_192, 1_024), H100: (8_192, 1_024), A100_80GB: (2_048, 256), L4: (2_048, 256)}
+    assert [new.batched_tokens(gpu) for gpu in (B200, H100, L4)] == [16_384, 8_192, 2_048]
+    assert (old.captured_tokens(), new.captured_tokens(), new.captured_tokens(H100)) == (512, 1_024, 512)
+    assert (old.gpu_memory_share, new.gpu_memory_share) == (0.9, 0.92)
+
+
+def test_a_release_in_between_is_read_as_the_known_one_before_it() -> None:
+    between = of_tag("v0.20.2-cu130")
+    assert between is not None
+    assert (between.version, between.known, between.table) == ("0.20.2", False, "0.18.1")
+    assert between.has("counts-cuda-graphs")
+    assert not between.has("caches-prefixes-of-hybrids")
+    assert of_tag("v0.18.1") is find("0.18.1")
+    assert of_tag("nightly") is None
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -181,7 +213,7 @@ def test_every_profile_reads_as_it_was_written(name: str) -> None:
     engine = profile(name).engine
     words = vllm_args.args(engine, model_path="/weights/m", served_model_name="m")
     flags = read(*vllm_args.command(engine), *words)
-    assert mistakes(flags) == ()
+    assert mistakes(flags, find(engine.version)) == ()
     assert flags.model == "/weights/m"
     assert flags.engines == engine.data_parallel_size
     assert flags.tensor_parallel_size == engine.tensor_parallel_size
@@ -192,10 +224,11 @@ def test_every_profile_reads_as_it_was_written(name: str) -> None:
     assert flags.number("gpu-memory-utilization") == engine.gpu_memory_utilization
 
 
-def test_the_table_of_options_is_sorted_and_whole() -> None:
-    lines = Path("facts/data/vllm-0.18.1-options.txt").read_text(encoding="utf-8").splitlines()[2:]
+@pytest.mark.parametrize(("version", "count"), [("0.18.1", 226), ("0.33.0", 321)])
+def test_the_table_of_options_is_sorted_and_whole(version: str, count: int) -> None:
+    lines = Path(f"facts/data/vllm-{version}-options.txt").read_text(encoding="utf-8").splitlines()[2:]
     names = [line.split()[0] for line in lines]
-    assert len(set(names)) == len(names) == 226
+    assert len(set(names)) == len(names) == count
     assert {line.split()[1] for line in lines} == {"switch", "value", "list"}
 
 
@@ -208,3 +241,15 @@ def test_reading_never_fails() -> None:
 def test_a_profiles_flags_are_read_and_written_back_the_same(name: str) -> None:
     words = vllm_args.args(profile(name).engine, model_path="/model", served_model_name="m")[1:]
     assert render(parse(words).options) == words
+
+
+def test_an_upgrade_tells_what_changes_for_these_options_alone() -> None:
+    old, new = find("0.18.1"), find("0.33.0")
+    told = "\n".join(upgrade(old, new, {"max-num-batched-tokens"}, hybrid=True))
+    assert "16,384" not in told
+    for words in ("prefix caching is on", "fixed: ", "driver 580", "compile caches are cold"):
+        assert words in told
+    assert "prefix caching is on" not in "\n".join(upgrade(old, new, (), hybrid=False))
+    back = list(upgrade(new, old, (), hybrid=True))
+    assert any(line.startswith("no longer: ") for line in back)
+    assert any(line.startswith("new: ") for line in back)

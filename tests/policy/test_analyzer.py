@@ -161,7 +161,7 @@ def test_an_unknown_image_stops_only_the_rules_that_read_it(pack: Pack) -> None:
     assert {"image-not-pinned", "image-latest", "image-not-checked"} <= unreached
     assert {found[name][0] for name in unreached} == {"advisory"}
     assert found["context-far-above-need"][0] == "mandatory"
-    assert "prefix-cache-never-hits" not in unreached
+    assert "mtp-above-one" not in unreached
 
 
 def test_the_same_urn_with_other_values_is_judged_anew(pack: Pack) -> None:

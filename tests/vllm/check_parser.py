@@ -1,12 +1,13 @@
-"""Feed every profile and every typed flag to the real parser and configuration classes of vLLM 0.18.1.
+"""Feed every profile and every typed flag to the real parser and configuration classes of a release of vLLM.
 
-Run in an environment of its own, from the repository's root (`make vllm-check` does both):
+Run in an environment of its own for each release, from the repository's root (`make vllm-check` does both for both):
 
-    python3 -m venv .venv-vllm
-    .venv-vllm/bin/pip install vllm==0.18.1 -c tests/vllm/constraints.txt
-    .venv-vllm/bin/python -m tests.vllm.check_parser
+    python3 -m venv .venv-vllm-0.33
+    .venv-vllm-0.33/bin/pip install --no-deps -r tests/vllm/0.33.0.txt
+    .venv-vllm-0.33/bin/python -m tests.vllm.check_parser
 
-It needs 9.5 GB of disk and no GPU. The last line is `N passed, N failed`; exit 1 when something failed, 2 without vLLM.
+It needs 8 to 9 GB of disk for each and no GPU. A profile is judged where it holds for the release. The last line is `N passed, N failed`;
+exit 1 when something failed, 2 without vLLM.
 """
 
 from __future__ import annotations
@@ -26,17 +27,18 @@ from pathlib import Path
 from typing import Any
 
 from facts import parsers
+from facts.engines import VERSIONS, find, mistakes, parse
+from facts.machines import A100_80GB, B200, H100, L4, Gpu
 from facts.memory import CacheLayout, attention_block_tokens
 from settings.profiles import NAMES, profile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, flag_fields, long_name
 from workloads.server.vllm_args import args, env, writable_environment
 
-VERSION = "0.18.1"
 PARSERS: dict[str, parsers.Kind] = {"reasoning_parser": "reasoning", "tool_call_parser": "tools"}
 Check = tuple[str, Callable[[], None]]
 NAME = "served-by-this-name"
-OPTIONS = Path(__file__).parents[2] / "facts" / "data" / "vllm-0.18.1-options.txt"
-"""The policy pack's table of options, by which it reads containers that somebody else wrote."""
+DATA = Path(__file__).parents[2] / "facts" / "data"
+"""Where the tables of options are, by which the lessons read servers that somebody else wrote."""
 
 
 class RefusedError(Exception):
@@ -65,11 +67,16 @@ class Vllm:
     def __init__(self, model: Path) -> None:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.entrypoints.cli.serve import ServeSubcommand
-        from vllm.entrypoints.openai.cli_args import make_arg_parser
+
+        try:
+            from vllm.entrypoints.openai.cli_args import make_arg_parser
+        except ImportError:  # moved by 0.33
+            from vllm.entrypoints.common.cli_args import make_arg_parser
         from vllm.usage.usage_lib import UsageContext
         from vllm.utils.argparse_utils import FlexibleArgumentParser
 
         self.model = str(model)
+        self.release = find(importlib.metadata.version("vllm"))
         self._arguments = AsyncEngineArgs
         self._context = UsageContext.OPENAI_API_SERVER
         self._serve = ServeSubcommand()
@@ -93,18 +100,25 @@ class Vllm:
         return found
 
     def options(self) -> str:
-        """Every long option with its kind and short forms, as the policy pack keeps them."""
-        kinds = {"BooleanOptionalAction": "switch", "_StoreTrueAction": "switch", "_HelpAction": "switch"}
+        """Every long option with its kind, other spellings and choices, as `facts.releases` reads them."""
+        version = self.release.version
         lines = [
-            "# Long options of vLLM's server in 0.18.1: name, kind (switch, value, list) and short forms.",
-            "# Source: the argument parser of vLLM 0.18.1 itself. `-O` is read apart.",
+            f"# Long options of vLLM's server in {version}: name, kind (switch, value, list), short forms, --other names, !names that",
+            f"# switch it off, =choices. Source: the argument parser of vLLM {version} itself. `-O` is read apart.",
         ]
         for action in sorted((one for one in self._module._actions if one.option_strings), key=_first_option):
-            named = [text[2:] for text in action.option_strings if text.startswith("--") and text[:5] != "--no-"]
-            short = [text[1:] for text in action.option_strings if not text.startswith("--")]
-            kind = kinds.get(type(action).__name__, "list" if action.nargs == "+" else "value")
-            lines += [" ".join([name, kind, *(short if name == named[0] else [])]) for name in named]
+            name, *others = [text[2:] for text in action.option_strings if text[:2] == "--" and text[:5] != "--no-"]
+            short = [text[1:] for text in action.option_strings if text[:2] != "--"]
+            kind = _KINDS.get(type(action).__name__, "list" if action.nargs == "+" else "value")
+            off = type(action).__name__ == "EnableDisableAction"
+            other = [f"!{text}" if off and _other_side(name) == text else f"--{text}" for text in others]
+            choices = sorted(str(one) for one in action.choices or () if one is not None and kind == "value")
+            lines.append(" ".join([name, kind, *short, *other, *([f"={','.join(choices)}"] if choices else [])]))
         return "\n".join(lines) + "\n"
+
+    def batch_defaults(self) -> Any:
+        """Batched tokens and sequences by use, of one GPU."""
+        return self._arguments.get_batch_defaults(1)
 
     def configure(self, engine: Engine) -> Any:
         """The engine configuration that these flags resolve to on eight B200."""
@@ -114,21 +128,62 @@ class Vllm:
 
 def checks(vllm: Vllm) -> Iterator[Check]:
     """Every check, by name."""
-    yield "vllm is the pinned release", lambda: _equal(importlib.metadata.version("vllm"), VERSION)
-    for name in NAMES:
-        yield f"profile {name} parses into its own values", partial(_parses, vllm, profile(name).engine)
+    version = vllm.release.version
+    for name in [name for name in NAMES if version in profile(name).versions]:
+        yield f"profile {name} parses into its own values", partial(_parses, vllm, _on(name, version))
         if profile(name).model is not None:
-            yield f"profile {name} makes an engine", partial(_configures, vllm, profile(name).engine)
-    module = profile("record").engine.but({"entrypoint": "module"})
-    yield "the record parses for the other entry point", partial(_parses, vllm, module)
+            yield f"profile {name} makes an engine", partial(_configures, vllm, _on(name, version))
+    module = _on("tuned", version).but({"entrypoint": "module"})
+    yield "tuned parses for the other entry point", partial(_parses, vllm, module)
     for field in flag_fields():
         for value in samples(field):
-            engine = Engine.model_validate({field: value})
-            yield f"{field}={value!r} parses", partial(_parses, vllm, engine)
-    yield "the policies' table of options is the parser's own", lambda: _equal(OPTIONS.read_text(), vllm.options())
+            engine = Engine.model_validate({field: value, "version": version})
+            if _refused(engine):
+                parsing = partial(_must_raise, partial(_parses, vllm, engine))
+                yield f"{field}={value!r} is refused by the parser, as the table says", parsing
+            else:
+                yield f"{field}={value!r} parses", partial(_parses, vllm, engine)
+    table = DATA / f"vllm-{version}-options.txt"
+    yield "the table of options is the parser's own", lambda: _equal(table.read_text(), vllm.options())
+    for gpu in (B200, H100, A100_80GB, L4):
+        yield f"defaults on {gpu.name}", partial(_defaults, vllm, gpu)
     yield "parsers of reasoning and tools are registered", _registered
     yield "environment variables are known to vLLM", _known_variables
     yield from _refusals(vllm)
+
+
+_KINDS = dict.fromkeys(("BooleanOptionalAction", "EnableDisableAction", "_StoreTrueAction", "_HelpAction"), "switch")
+
+
+def _other_side(name: str) -> str:
+    """The name that switches an option off from 0.33 on: `disable-x` for `enable-x`."""
+    side, dash, rest = name.partition("-")
+    return {"enable": "disable", "disable": "enable"}.get(side, "no") + dash + rest
+
+
+def _on(name: str, version: str) -> Engine:
+    """A profile's engine on a release."""
+    return profile(name).engine.but({"version": version})
+
+
+def _refused(engine: Engine) -> bool:
+    words = args(engine, model_path="m", served_model_name=NAME)
+    return bool(mistakes(parse(words), find(engine.version)))
+
+
+def _defaults(vllm: Vllm, gpu: Gpu) -> None:
+    import vllm.platforms as platforms
+    from vllm.usage.usage_lib import UsageContext
+
+    told = {"get_device_name": f"NVIDIA {gpu.name}", "get_device_total_memory": int(gpu.memory_gib * 2**30)}
+    with contextlib.ExitStack() as undo:
+        for question, answer in told.items():
+            platform = platforms._current_platform
+            undo.callback(setattr, platform, question, getattr(platform, question))
+            setattr(platform, question, lambda *_, answer=answer, **__: answer)
+        tokens, sequences = vllm.batch_defaults()
+    context = UsageContext.OPENAI_API_SERVER
+    _equal((tokens[context], sequences[context]), (vllm.release.batched_tokens(gpu), vllm.release.sequences(gpu)))
 
 
 def _first_option(action: argparse.Action) -> str:
@@ -143,7 +198,7 @@ def samples(field: str) -> tuple[Any, ...]:
     if field == "speculative":
         return tuple(Speculative(method=method, num_speculative_tokens=2) for method in ("mtp", "ngram", "suffix"))
     if field in PARSERS:
-        return tuple(sorted(parsers.registered(PARSERS[field], VERSION) or ()))
+        return tuple(sorted(parsers.registered(PARSERS[field], importlib.metadata.version("vllm")) or ()))
     annotation = typing.get_type_hints(Engine, include_extras=False)[field]
     kinds = set(typing.get_args(annotation) or (annotation,)) - {type(None)}
     found: list[Any] = []
@@ -180,16 +235,21 @@ def _configures(vllm: Vllm, engine: Engine) -> None:
     _equal(scheduler.max_num_seqs, engine.sequences, "sequences")
     _equal(scheduler.max_num_batched_tokens, engine.batched_tokens, "batched tokens")
     _equal(scheduler.async_scheduling, True, "asynchronous scheduling")
-    _equal(cache.enable_prefix_caching, engine.enable_prefix_caching, "prefix caching")
+    _equal(cache.gpu_memory_utilization, engine.gpu_memory_share, "share of GPU memory")
+    by_itself = engine.release.has("caches-prefixes-of-hybrids")
+    caching = by_itself if engine.enable_prefix_caching is None else engine.enable_prefix_caching
+    _equal(cache.enable_prefix_caching, caching, "prefix caching")
     _equal(cache.mamba_cache_mode, engine.mamba_cache_mode or "none", "mamba cache mode")
     _equal(str(config.quant_config.get_name()), "fp8", "quantization")
     speculative = config.speculative_config
     _equal(speculative.num_speculative_tokens if speculative else 0, engine.speculative_tokens, "draft tokens")
     _equal(int(config.optimization_level), 2 if engine.optimization_level is None else engine.optimization_level, "-O")
     step = 1 + engine.speculative_tokens
-    captured = engine.max_cudagraph_capture_size or min(2 * scheduler.max_num_seqs * step, 512)
+    most = engine.release.captured_tokens()
+    captured = engine.max_cudagraph_capture_size or min(2 * scheduler.max_num_seqs * step, most)
     _equal(config.compilation_config.max_cudagraph_capture_size, captured, "captured graphs")
-    if engine.tensor_parallel_size == 1:
+    # From 0.33 on the block is chosen when the workers start, after the configuration.
+    if engine.tensor_parallel_size == 1 and engine.version == "0.18.1":
         layout = CacheLayout(
             kv_cache_dtype=engine.kv_cache_dtype or "auto",
             speculative_tokens=engine.speculative_tokens,
@@ -219,15 +279,14 @@ def _known_variables() -> None:
 def _refusals(vllm: Vllm) -> Iterator[Check]:
     """What must fail: a check that accepts everything would pass everything."""
     for flag in (
-        "--disable-log-requests",
         "--enable-prefix-caching=true",
         "--max-num-seqs=many",
-        "--kv-cache-dtype=fp7",
+        "--performance-mode=fast",
         "--speculative-config={'method':'mtp'}",
         "--speculative-model=draft",
     ):
         yield f"{flag} is refused by the parser", partial(_must_raise, partial(vllm.parse, [vllm.model, flag]))
-    record = profile("record").engine
+    record = _on("record", vllm.release.version)
     for title, changes in (
         ("a mamba block size without prefix caching", {"enablePrefixCaching": False, "mambaCacheMode": None}),
         ("more sequences than batched tokens", {"maxNumSeqs": 8_192, "maxNumBatchedTokens": 4_096}),
@@ -257,7 +316,7 @@ def _line(text: str, to: typing.TextIO | None = None) -> None:
 def main() -> int:
     """Run every check on the stand-in node."""
     if importlib.util.find_spec("vllm") is None:
-        _line(f"vLLM is not installed here: pip install vllm=={VERSION} -c tests/vllm/constraints.txt", sys.stderr)
+        _line(f"vLLM is not installed here: pip install --no-deps -r tests/vllm/{VERSIONS[-1]}.txt", sys.stderr)
         return 2
     from tests.vllm.stand_in import pretend_b200, write_model
 

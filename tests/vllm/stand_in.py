@@ -6,6 +6,7 @@ weights or a network. Nothing here computes anything: kernels, memory profiling 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -18,7 +19,7 @@ MEMORY_BYTES = 180 * 10**9
 CAPABILITY = (10, 0)
 GPUS = 8
 
-# Source: public config.json of Qwen/Qwen3.5-27B-FP8, as far as vLLM 0.18.1 reads it.
+# Source: public config.json of Qwen/Qwen3.5-27B-FP8, as far as vLLM reads it.
 ARCHITECTURE: dict[str, Any] = {
     "architectures": ["Qwen3_5ForConditionalGeneration"],
     "model_type": "qwen3_5",
@@ -89,7 +90,8 @@ def pretend_b200() -> None:
     """Make vLLM in this process believe in eight B200. To be called before anything else of vLLM is imported."""
     os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
     # The compiled kernels need the driver's libcuda.so.1; the configuration only asks four questions of them.
-    sys.modules["vllm._C"] = types.ModuleType("vllm._C")
+    for kernels in ("_C", "_C_stable_libtorch", "_moe_C_stable_libtorch", "vllm_flash_attn._vllm_fa2_C"):
+        sys.modules[f"vllm.{kernels}"] = types.ModuleType(kernels)
 
     import vllm._custom_ops
     import vllm.platforms
@@ -126,6 +128,10 @@ def pretend_b200() -> None:
         "cutlass_group_gemm_supported",
         "cutlass_sparse_scaled_mm_supported",
     ):
-        if not hasattr(vllm._custom_ops, question):
-            raise RuntimeError(f"vllm._custom_ops has no {question}: this stand-in was written for vLLM 0.18.1")
-        setattr(vllm._custom_ops, question, lambda *_: True)
+        if hasattr(vllm._custom_ops, question):
+            setattr(vllm._custom_ops, question, lambda *_: True)
+    with contextlib.suppress(ImportError):  # 0.18.1 has no such configuration
+        from vllm.config.reasoning import ReasoningConfig
+
+        # It asks the model's tokenizer for the tokens of <think>; the stand-in model has none.
+        ReasoningConfig.initialize_token_ids = lambda *_, **__: None

@@ -67,14 +67,15 @@ def test_without_vllm_it_says_what_to_install_and_exits_with_2() -> None:
         [sys.executable, "-m", "tests.vllm.check_parser"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert run.returncode == 2
-    assert "pip install vllm==0.18.1" in run.stderr
+    assert "pip install --no-deps -r tests/vllm/0.33.0.txt" in run.stderr
     assert "Traceback" not in run.stderr
 
 
-def test_it_imports_only_packages_of_vllms_own_environment() -> None:
+@pytest.mark.parametrize("version", ["0.18.1", "0.33.0"])
+def test_it_imports_only_packages_of_vllms_own_environment(version: str) -> None:
     """`make vllm-check` runs it where vLLM and its dependencies are installed, and nothing of this project's requirements."""
     run = subprocess.run([sys.executable, "-c", _IMPORTED], cwd=ROOT, capture_output=True, text=True, check=True)
-    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in _constraints()}
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in _pinned(version)}
     assert {"pydantic", "pyyaml"} <= set(run.stdout.split()) <= pinned
 
 
@@ -83,7 +84,7 @@ import importlib.metadata, sys
 before = set(sys.modules)
 from tests.vllm import check_parser, stand_in
 class Vllm:
-    model, parse, configure, options = "m", print, print, print
+    model, parse, configure, options, release = "m", print, print, print, check_parser.find("0.33.0")
 assert [name for name, _ in check_parser.checks(Vllm())]
 modules = {name.partition(".")[0] for name in set(sys.modules) - before}
 packages = importlib.metadata.packages_distributions()
@@ -115,13 +116,14 @@ def test_the_stand_in_model_is_a_config_and_nothing_else(tmp_path: Path) -> None
     assert json.loads((folder / "config.json").read_text()) == ARCHITECTURE
 
 
-def test_the_constraints_pin_one_version_of_every_package() -> None:
-    lines = _constraints()
+@pytest.mark.parametrize(("version", "torch"), [("0.18.1", "2.10.0"), ("0.33.0", "2.14.0")])
+def test_an_environment_pins_one_version_of_every_package(version: str, torch: str) -> None:
+    lines = _pinned(version)
     assert lines
     assert [line for line in lines if line.count("==") != 1] == []
-    assert any(line.startswith("torch==2.10.0") for line in lines)
+    assert {f"torch=={torch}", f"vllm=={version}"} <= set(lines)
 
 
-def _constraints() -> list[str]:
-    text = (ROOT / "tests" / "vllm" / "constraints.txt").read_text()
+def _pinned(version: str) -> list[str]:
+    text = (ROOT / "tests" / "vllm" / f"{version}.txt").read_text()
     return [line for line in text.splitlines() if line[:1] != "#"]

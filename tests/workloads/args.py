@@ -67,7 +67,7 @@ def server_args(settings: Settings, **others: Any) -> ServerArgs:
         "engine": settings.serving.engine,
         "model": settings.serving.model,
         "placement": settings.placement,
-        "image": settings.server.image,
+        "image": settings.serving.image,
         "hf_token": settings.hf_token_store,
         "api_key": settings.api_key_secret,
         "resources": settings.server.resources,

@@ -236,7 +236,7 @@ def test_a_laptop_makes_the_very_same_job_from_plain_text(sections: dict[str, An
     endpoint = f"http://qwen35-server.{NAMESPACE}.svc.cluster.local:8000"
     asked, labels = measurement(settings), settings.object_labels
     name = job_name(asked)
-    image = f"{REGISTRY}/{settings.server.image.reference}"
+    image = f"{REGISTRY}/{settings.serving.image.reference}"
     made = job_manifest(
         asked,
         name=name,

@@ -93,7 +93,7 @@ def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, fetch
         key_store=settings.api_key_store,
         endpoint=outputs.endpoint,
         bucket=outputs.bucket,
-        image=f"{outputs.image_prefix}/{settings.server.image.reference}",
+        image=f"{outputs.image_prefix}/{settings.serving.image.reference}",
         labels=labels,
     )
     job["spec"]["ttlSecondsAfterFinished"] = KEPT_SECONDS

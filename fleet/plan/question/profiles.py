@@ -9,16 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from facts.engines import (
-    CAPTURED_TOKENS,
-    DEFAULT_BATCHED_TOKENS,
-    DEFAULT_GPU_MEMORY_SHARE,
-    DEFAULT_SEQUENCES,
-    LONGEST_CONTEXT_TOKENS,
-    Scalar,
-)
+from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Release, Scalar
 from facts.ledger import LedgerError
 from facts.models import ModelShape, called
+from facts.releases import at, number_of
 from fleet.plan.model.deployment import EngineShape
 from settings import profile_file
 from settings.sections import engine_settings
@@ -53,7 +47,7 @@ class ProfileFacts:
     @property
     def shape(self) -> EngineShape:
         """The options that decide memory and speed, spelled out."""
-        return engine_shape(self.flags, self.env)
+        return engine_shape(self.flags, self.env, at(number_of(self.engine_version)))
 
     @property
     def model_shape(self) -> ModelShape:
@@ -77,7 +71,7 @@ def profile_facts(name: str) -> ProfileFacts:
             title=entry["title"],
             model=entry["modelId"],
             weights_gb=None if entry["model"] is None else entry["model"]["sizeGb"],
-            engine_version=engine.get("version", engine_settings.DEFAULT_VERSION),
+            engine_version=engine.get("version", DEFAULT),
             workload=entry["workload"],
             context_tokens=entry["contextTokens"],
             flags=engine_settings.effective_flags(engine),
@@ -96,8 +90,8 @@ def profiles_for(longest_request_tokens: int) -> tuple[ProfileFacts, ...]:
     return tuple(sorted(fitting, key=lambda one: one.shape.max_model_len_tokens))
 
 
-def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str]) -> EngineShape:
-    """What a list of vLLM options means to the model, vLLM's own defaults filled in. Raises ValueError."""
+def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str], release: Release) -> EngineShape:
+    """What a list of vLLM options means to the model, the release's own defaults filled in. Raises ValueError."""
 
     def number(name: str, default: int) -> int:
         return int(flags.get(name, default))
@@ -109,17 +103,17 @@ def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str]) -> EngineS
         data_parallel=engines,
         tensor_parallel=number("tensor-parallel-size", 1),
         max_model_len_tokens=number("max-model-len", LONGEST_CONTEXT_TOKENS),
-        max_num_seqs=number("max-num-seqs", DEFAULT_SEQUENCES),
-        max_num_batched_tokens=number("max-num-batched-tokens", DEFAULT_BATCHED_TOKENS),
+        max_num_seqs=number("max-num-seqs", release.sequences()),
+        max_num_batched_tokens=number("max-num-batched-tokens", release.batched_tokens()),
         kv_cache_dtype=kv_cache_dtype,
         ssm_cache_dtype=str(flags.get("mamba-ssm-cache-dtype", "auto")),
-        gpu_memory_utilization=float(flags.get("gpu-memory-utilization", DEFAULT_GPU_MEMORY_SHARE)),
-        prefix_caching=flags.get("enable-prefix-caching") is True,
+        gpu_memory_utilization=float(flags.get("gpu-memory-utilization", release.gpu_memory_share)),
+        prefix_caching=flags.get("enable-prefix-caching", release.has("caches-prefixes-of-hybrids")) is True,
         speculative_tokens=number("speculative-config.num_speculative_tokens", 0),
         captured_tokens=0
         if flags.get("enforce-eager") is True
-        else number("max-cudagraph-capture-size", CAPTURED_TOKENS),
-        estimate_cudagraphs=env.get(_GRAPH_ESTIMATE) == "1",
+        else number("max-cudagraph-capture-size", release.captured_tokens()),
+        estimate_cudagraphs=env.get(_GRAPH_ESTIMATE, "1" if release.has("counts-cuda-graphs") else "0") == "1",
         language_model_only=flags.get("language-model-only") is True,
         api_servers=None if api_servers == engines else api_servers,
     )

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from facts.releases import CHANGES, of_tag, upgrade
 from fleet.plan.benchmark_price import price_of
 from fleet.preview.compare.dangers import ENDS
 from fleet.preview.report.resource_facts import at, cloud_name, kind_of
 from fleet.report.words import format_list
+from settings.checks.declared_server import DeclaredServer
 from settings.names import APP_LABEL, BENCHMARK_APP, WRITER_APP
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 _JOB: Final = "kubernetes:batch/v1:Job"
+_DEPLOYMENT: Final = "kubernetes:apps/v1:Deployment"
 _MOST_NAMES: Final = 3
 """Resources named of those that are replaced or deleted."""
 
@@ -32,9 +35,32 @@ def with_consequences(
         return changes
     return replace(
         changes,
-        effects=(*changes.effects, *_runs(changes, settings, recording.by_urn), *_ended(changes, recording.by_urn)),
+        effects=(
+            *changes.effects,
+            *_upgrade(changes, settings),
+            *_runs(changes, settings, recording.by_urn),
+            *_ended(changes, recording.by_urn),
+        ),
         price_and_rate=(*changes.price_and_rate, *_rate(changes, figures, modelled)),
     )
+
+
+def _upgrade(changes: Changes, settings: Settings) -> Iterator[str]:
+    """What changes with the release of vLLM, for this stack's options."""
+    edits = [edit for one in changes.resources if one.type == _DEPLOYMENT for edit in one.properties]
+    for edit in edits:
+        if not edit.path.endswith("containers[vllm].image"):
+            continue
+        old, new = (of_tag(str(image).partition("@")[0].rpartition(":")[2]) for image in (edit.before, edit.after))
+        if old is None or new is None or old.number == new.number:
+            continue
+        server = DeclaredServer(settings)
+        set_ = set(server.flags.options)
+        set_ |= {
+            change.option for change in CHANGES if change.option.isupper() and server.env(change.option) is not None
+        }
+        for line in upgrade(old, new, set_, hybrid=server.is_hybrid):
+            yield f"vLLM {old.version} to {new.version}: {line}"
 
 
 def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:

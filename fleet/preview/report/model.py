@@ -239,7 +239,7 @@ def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
     return Fleet(
         model=serving.model.id,
         revision=serving.model.revision,
-        vllm=settings.server.image.tag.removeprefix("v"),
+        vllm=settings.serving.image.tag.removeprefix("v"),
         profile=serving.profile.name,
         reproduces=serving.profile.reproduces,
         family=settings.machine.family.upper(),

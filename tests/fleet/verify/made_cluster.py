@@ -70,7 +70,7 @@ class MadeCluster:
 
 def pod_of(settings: Settings, number: int) -> dict[str, Any]:
     """A ready server pod."""
-    engine, image = settings.serving.engine, settings.server.image
+    engine, image = settings.serving.engine, settings.serving.image
     arguments = vllm_args.args(engine, model_path="/models/weights", served_model_name=declared.model_name(settings))
     return {
         "metadata": {"name": f"{settings.server.name}-{number:05d}"},

@@ -97,9 +97,10 @@ def test_another_model_is_named(dev: Settings) -> None:
 def test_a_context_far_above_the_need_teaches_the_lesson_of_phase_3(dev: Settings) -> None:
     check = check_of(look(dev, max_model_len=131_072), "model")
     assert (check.differences[0].name, check.differences[0].found) == ("max_model_len", "131072")
-    assert [lesson.id for lesson in check.lessons] == ["context-far-above-need"]
+    # At that length prompts can hit.
+    assert [lesson.id for lesson in check.lessons] == ["prefix-caching-with-mtp", "context-far-above-need"]
     for figure in ("74,848", "85,509"):
-        assert figure in check.lessons[0].text
+        assert figure in check.lessons[1].text
 
 
 def test_vllm_0_18_0_teaches_what_deepgemm_costs(dev: Settings) -> None:

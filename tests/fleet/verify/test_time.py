@@ -23,12 +23,18 @@ def cud() -> Settings:
     return settings_of("cud")
 
 
+@pytest.fixture(scope="module")
+def code() -> Settings:
+    """A stack with prefix caching where prompts can hit, and without MTP."""
+    return settings_of("guest")
+
+
 def test_a_command_whose_time_is_up_blames_nobody_and_passes_nothing_that_it_did_not_see(cud: Settings) -> None:
     """Engines that take an hour for a step, and a second to look."""
     with served(node_of(cud, pace=Pace(fixed_s=3_600))) as url:
         report = verify(cud, "vllm-fleet", Asking(endpoint=url, seconds=1.0))
     assert report.of("failed") == ()
-    for id_ in ("completion", "reasoning", "ranks", "speculation", "prefix-caching"):
+    for id_ in ("completion", "reasoning", "ranks", "speculation"):
         assert check_of(report, id_).state == "not checked", check_of(report, id_)
 
 
@@ -113,7 +119,7 @@ def test_no_word_at_all_and_a_refusal_still_fail(chats: tuple[Chat, ...]) -> Non
 
 
 @pytest.mark.parametrize("trouble", ["no answer within 10 s", OUT_OF_TIME])
-def test_a_long_prompt_that_is_late_says_nothing_of_the_cache(cud: Settings, trouble: str) -> None:
+def test_a_long_prompt_that_is_late_says_nothing_of_the_cache(code: Settings, trouble: str) -> None:
     twice = Twice(
         where="pod-1",
         prompt_tokens=4_753,
@@ -122,6 +128,6 @@ def test_a_long_prompt_that_is_late_says_nothing_of_the_cache(cud: Settings, tro
         before=parse(""),
         after=parse(""),
     )
-    check = checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), cud)
+    check = checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), code)
     assert check.state == "not checked"
     assert trouble in check.summary

@@ -146,7 +146,7 @@ OF_RESOURCES = (
         "flags-vllm-refuses",
         "an option of former releases",
         flag(DEPLOYMENT, "--disable-log-requests"),
-        says="vLLM has no option --disable-log-requests",
+        says="vLLM 0.18.1 has no option --disable-log-requests",
     ),
     sound(
         "flags-vllm-refuses",

@@ -17,6 +17,8 @@ from tests.support.settings import make_settings
 
 LEVELS = {"mandatory": "refused", "advisory": "finding"}
 
+DIGEST = f"sha256:{'0' * 64}"
+
 
 def found(**sections: Any) -> dict[str, Problem]:
     server = {"replicas": 1, "profile": "record", **sections.pop("server", {})}
@@ -87,7 +89,7 @@ def test_a_lesson_repeated_by_hand_is_refused() -> None:
 
 
 def test_a_release_that_refuses_to_start_reproduces_nothing() -> None:
-    problems = found(server={"image": {"tag": "v0.20.2"}, "profile": "dp8-4096"})
+    problems = found(server={"image": {"tag": "v0.20.2", "digest": DIGEST}, "profile": "dp8-4096"})
     assert problems["max-num-seqs-refused"].level == "refused"
     assert problems["image-not-checked"].level == "finding"
 
@@ -107,7 +109,7 @@ def test_the_articles_printed_flags_are_told_one_way_out() -> None:
 
 def other_model(**engine: Any) -> set[str]:
     model = {"id": "meta-llama/Llama-3.1-8B-Instruct", "revision": "a" * 40, "sizeGb": 16.0}
-    server = {"image": {"tag": "v0.18.0"}, "engine": engine}
+    server = {"image": {"tag": "v0.18.0", "digest": DIGEST}, "engine": engine}
     return set(found(model=model, server=server))
 
 

@@ -130,3 +130,18 @@ def test_a_change_beside_the_servers_says_nothing_of_the_rate() -> None:
 
 def test_without_changes_nothing_is_added() -> None:
     assert told().headline == ("No changes",)
+
+
+def test_another_release_of_vllm_is_an_upgrade_with_a_list() -> None:
+    digest = f"sha256:{'0' * 64}"
+
+    def server(tag: str) -> RecordedResource:
+        spec = {"template": {"spec": {"containers": [{"name": "vllm", "image": f"r/vllm/vllm-openai:{tag}@{digest}"}]}}}
+        inputs = {"metadata": {"name": "s", "namespace": "vllm"}, "spec": spec}
+        return resource("kubernetes:apps/v1:Deployment", "s", ROOT, inputs=inputs, provider=ON_CLUSTER)
+
+    settings = make_settings(server={"profile": "tuned", "image": {"tag": "v0.33.0", "digest": digest}})
+    changes = told(server("v0.33.0"), old=(server("v0.18.1"),), settings=settings)
+    assert about(changes, "vLLM 0.18.1 to 0.33.0", "driver 580")
+    assert not about(changes, "vLLM 0.18.1 to 0.33.0", "prefix caching is on")
+    assert not about(told(server("v0.18.1"), old=(server("v0.18.1"),)), "vLLM 0.18.1 to")

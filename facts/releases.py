@@ -1,0 +1,334 @@
+"""Releases of vLLM as data: their options, what a server takes by itself, what changed with which release, and known defects.
+
+Thresholds were read in the wheels of 0.18.1, 0.19.0, 0.19.1, 0.20.0, 0.20.2, 0.22.1, 0.24.0, 0.26.0 to 0.28.0 and every release since up to
+0.33.0. Where releases in between were not read, the change is said of the first that was. Options come from the two parsers themselves;
+`make vllm-check` holds them, and the defaults below, against both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal
+
+from facts.machines import B200, Gpu
+
+Number = tuple[int, int, int]
+_TAG: Final = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?![0-9.])")
+_LARGE_GIB: Final = 70
+_LARGEST_GIB: Final = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a release's argument parser knows, by long names without dashes."""
+
+    kinds: Mapping[str, str]
+    """switch, value or list."""
+    short: Mapping[str, str]
+    """Long name by short form."""
+    spelled: Mapping[str, str]
+    """Long name by every long spelling; `no-` in front of it where the spelling switches it off."""
+    choices: Mapping[str, frozenset[str]]
+    """Of options that take only certain words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a server does differently from one release on, whatever its flags."""
+
+    id: str
+    since: Number
+    what: str
+    option: str = ""
+    """The option, or variable, whose default it is: a server that sets it is not concerned."""
+    hybrid: bool = False
+    """Whether it concerns models with linear layers alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defect:
+    """A defect that was reported in public."""
+
+    id: str
+    kind: Literal["answers", "security"]
+    """`answers`: wrong output. `security`: a published advisory."""
+    since: Number = (0, 0, 0)
+    fixed: Number | None = None
+    """First release without it; None where no source names one."""
+    what: str
+    source: str
+
+    def touches(self, number: Number) -> bool:
+        """Whether a release has it."""
+        return self.since <= number and (self.fixed is None or number < self.fixed)
+
+
+CHANGES: Final = (
+    Change(
+        id="counts-cuda-graphs",
+        since=(0, 20, 0),
+        option="VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+        what="the memory of CUDA graphs is counted in the share of GPU memory, which leaves less for the cache",
+    ),
+    Change(
+        id="takes-more-memory",
+        since=(0, 20, 0),
+        option="gpu-memory-utilization",
+        what="the default share of GPU memory is 0.92 instead of 0.9",
+    ),
+    Change(
+        id="refuses-sequences-above-states",
+        since=(0, 20, 0),
+        option="max-num-seqs",
+        hybrid=True,
+        what="a server with more sequences than recurrent states does not start",
+    ),
+    Change(
+        id="gdn-prefill-flashinfer",
+        since=(0, 22, 1),
+        option="gdn-prefill-backend",
+        hybrid=True,
+        what="on B200 prompts pass FlashInfer's kernel for Gated-DeltaNet layers, which may compile for minutes at first start",
+    ),
+    Change(
+        id="batched-tokens-by-memory",
+        since=(0, 28, 0),
+        option="max-num-batched-tokens",
+        what="on GPUs of 160 GiB and more a step computes 16,384 tokens instead of 8,192",
+    ),
+    Change(
+        id="captures-1024-tokens",
+        since=(0, 28, 0),
+        option="max-cudagraph-capture-size",
+        what="on B200 and GB200 CUDA graphs are captured for steps of up to 1,024 tokens instead of 512",
+    ),
+    Change(
+        id="caches-prefixes-of-hybrids",
+        since=(0, 28, 0),
+        option="enable-prefix-caching",
+        hybrid=True,
+        what="prefix caching is on for hybrid models, too (vllm-project/vllm#50991)",
+    ),
+    Change(
+        id="runs-model-runner-v2",
+        since=(0, 32, 0),
+        what="another model runner (V2) plans and runs the steps; figures measured on older releases say nothing about it",
+    ),
+)
+DEFECTS: Final = (
+    Defect(
+        id="prefix-caching-with-mtp",
+        kind="answers",
+        what="prefix caching with MTP on a hybrid model corrupts answers after a hit; each alone is clean. One comparison: 8.75 % of tasks "
+        "solved with both, 26.88 % with MTP alone",
+        source="vllm-project/vllm#43559, #47194 and #53912 (0.28.0, open on 2026-08-31), NovaSky-AI/SkyRL#1981; no source names a "
+        "release without it",
+    ),
+    Defect(
+        id="deepgemm-on-b200",
+        kind="answers",
+        fixed=(0, 18, 1),
+        what="Qwen3.5 on B200 computes with DeepGEMM, whose scales cost accuracy; VLLM_USE_DEEP_GEMM=0 avoids it",
+        source="both wheels, utils/deep_gemm.py",
+    ),
+    Defect(
+        id="PYSEC-2026-2301",
+        kind="security",
+        fixed=(0, 22, 0),
+        what="files beside the weights may come from another revision than the pinned one (CVE-2026-47155)",
+        source="osv.dev",
+    ),
+    Defect(
+        id="PYSEC-2026-2303",
+        kind="security",
+        since=(0, 12, 0),
+        fixed=(0, 24, 0),
+        what="a request with prompt embeddings stops the server of a model with M-RoPE",
+        source="osv.dev",
+    ),
+    Defect(
+        id="PYSEC-2026-4199",
+        kind="security",
+        fixed=(0, 30, 0),
+        what="requests for structured output can stop the server (CVE-2026-105757)",
+        source="osv.dev",
+    ),
+    Defect(
+        id="PYSEC-2026-4349",
+        kind="security",
+        since=(0, 16, 0),
+        fixed=(0, 32, 0),
+        what="a client's own chat template at /v1/responses uses up CPU or memory",
+        source="osv.dev",
+    ),
+)
+"""Those that concern what this project serves; the advisories are a selection, osv.dev has them all."""
+INSTEAD: Final[Mapping[str, str]] = {
+    "disable-log-requests": "requests are not logged unless enableLogRequests is true",
+    "speculative-model": "write speculative: {method: mtp, numSpeculativeTokens: 1}",
+    "num-speculative-tokens": "write speculative: {method: mtp, numSpeculativeTokens: 1}",
+    "max-num-partial-prefills": "leave it out: vLLM splits prompts by itself",
+    "max-long-partial-prefills": "leave it out: vLLM splits prompts by itself",
+    "calculate-kv-scales": "leave it out: scales come from the checkpoint",
+    "override-attention-dtype": "leave it out: kvCacheDtype decides",
+}
+"""What to write instead of a flag that a release does not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One release of vLLM."""
+
+    version: str
+    table: str
+    """Release whose parser gave the options by which this one is read: its own where it was read."""
+    known: bool = True
+    """Whether its options and defaults were read."""
+    cuda: str = ""
+    """CUDA of its torch. Source: torch/version.py of the pinned release."""
+    driver: int = 0
+    """Lowest NVIDIA driver branch. Source: NVIDIA, "CUDA Compatibility": 525 for CUDA 12.x, 580 for 13.x; B200 needs 570."""
+    digest: str | None = None
+    """Published digest of vllm/vllm-openai at its tag; None where no source has it."""
+    number: Number = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "number", number_of(self.version))
+
+    @property
+    def tag(self) -> str:
+        """The image's tag."""
+        return f"v{self.version}"
+
+    @property
+    def options(self) -> Options:
+        """What its parser knows."""
+        return _options(self.table)
+
+    def has(self, change: str) -> bool:
+        """Whether a change of `CHANGES` came with it or before. Raises KeyError."""
+        return self.number >= _SINCE[change]
+
+    def batched_tokens(self, gpu: Gpu = B200) -> int:
+        """Tokens one engine computes in a step unless told otherwise. Source: engine/arg_utils.py, get_batch_defaults."""
+        if not _is_large(gpu):
+            return 2_048
+        return 16_384 if gpu.memory_gib >= _LARGEST_GIB and self.has("batched-tokens-by-memory") else 8_192
+
+    def sequences(self, gpu: Gpu = B200) -> int:
+        """Sequences one engine admits unless told otherwise. Source: the same function."""
+        return 1_024 if _is_large(gpu) else 256
+
+    def captured_tokens(self, gpu: Gpu = B200) -> int:
+        """Largest step, in tokens, captured as a CUDA graph unless told otherwise. Source: config/vllm.py."""
+        return 1_024 if gpu.compute_capability // 10 == 10 and self.has("captures-1024-tokens") else 512
+
+    @property
+    def gpu_memory_share(self) -> float:
+        """Share of a GPU's memory unless told otherwise. Source: config/cache.py."""
+        return 0.92 if self.has("takes-more-memory") else 0.9
+
+    @property
+    def defects(self) -> tuple[Defect, ...]:
+        """Known defects that it has."""
+        return tuple(one for one in DEFECTS if one.touches(self.number))
+
+
+def _is_large(gpu: Gpu) -> bool:
+    # By vLLM 0.18.1 and 0.33.0; below 70 GiB, and on every A100, a smaller tier.
+    return gpu.memory_gib >= _LARGE_GIB and "A100" not in gpu.name
+
+
+def number_of(version: str) -> Number:
+    """`0.18.1` as numbers. Raises ValueError."""
+    major, minor, patch = version.split(".")
+    return int(major), int(minor), int(patch)
+
+
+_SINCE: Final = {one.id: one.since for one in CHANGES}
+_RELEASES: Final = {
+    one.version: one
+    for one in (
+        # The article's. Its parser is 0.18.1's (both compared).
+        Release(version="0.18.0", table="0.18.1", cuda="12.8", driver=525),
+        Release(
+            version="0.18.1",
+            table="0.18.1",
+            cuda="12.8",
+            driver=525,
+            digest="sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6",
+        ),
+        Release(version="0.33.0", table="0.33.0", cuda="13.0", driver=580),
+    )
+}
+VERSIONS: Final = tuple(_RELEASES)
+"""Known releases, oldest first."""
+DEFAULT: Final = "0.18.1"
+"""Release where a stack or profile names none: the article's, with its one fix."""
+
+
+def find(version: str) -> Release:
+    """The known release of that version. Raises KeyError."""
+    return _RELEASES[version]
+
+
+def at(number: Number) -> Release:
+    """A release that need not be known: its options are read as those of the newest known one before it."""
+    version = ".".join(str(part) for part in number)
+    if version in _RELEASES:
+        return _RELEASES[version]
+    before = [one for one in _RELEASES.values() if one.number <= number]
+    nearest = before[-1] if before else _RELEASES[VERSIONS[0]]
+    return Release(version=version, table=nearest.table, known=False)
+
+
+def of_tag(tag: str) -> Release | None:
+    """The release that an image's tag names, None where it names none."""
+    match = _TAG.match(tag)
+    return None if match is None else at((int(match[1]), int(match[2]), int(match[3] or 0)))
+
+
+def upgrade(old: Release, new: Release, options: Container[str], *, hybrid: bool) -> Iterator[str]:
+    """What changes for a server with these options, variables among them, when its release does: one line each."""
+    for one in CHANGES:
+        if old.has(one.id) != new.has(one.id) and one.option not in options and (hybrid or not one.hybrid):
+            until = "" if new.has(one.id) else "no longer: "
+            yield f"{until}{one.what}" + (f" ({one.option} decides)" if one.option else "")
+    for defect in DEFECTS:
+        if defect.touches(old.number) != defect.touches(new.number):
+            yield f"{'fixed' if defect in old.defects else 'new'}: {defect.what} ({defect.id})"
+    if new.driver and old.driver and new.driver != old.driver:
+        yield f"CUDA {new.cuda} instead of {old.cuda}: NVIDIA driver {new.driver} or later"
+    yield "compile caches are cold: the first start of every replica compiles again"
+
+
+@cache
+def _options(version: str) -> Options:
+    kinds: dict[str, str] = {}
+    # Read by vLLM before its parser, which does not list it.
+    short: dict[str, str] = {"O": "optimization-level"}
+    spelled: dict[str, str] = {}
+    choices: dict[str, frozenset[str]] = {}
+    file = Path(__file__).parent / "data" / f"vllm-{version}-options.txt"
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if not line or line.startswith("#"):
+            continue
+        name, kind, *forms = line.split()
+        kinds[name] = kind
+        spelled[name] = name
+        if kind == "switch":
+            spelled[f"no-{name}"] = f"no-{name}"
+        for form in forms:
+            if form.startswith("="):
+                choices[name] = frozenset(form[1:].split(","))
+            elif form.startswith("!"):
+                spelled[form[1:]] = f"no-{name}"
+            elif form.startswith("--"):
+                spelled[form[2:]] = name
+            else:
+                short[form] = name
+    return Options(kinds=kinds, short=short, spelled=spelled, choices=choices)

@@ -1,0 +1,62 @@
+"""Which image a stack runs, from the release it names and the image it names."""
+
+from __future__ import annotations
+
+import pytest
+
+from facts.engines import DEFAULT, find
+from settings.checks.lessons import lessons
+from settings.problems import SettingsError
+from settings.stack import Settings
+from tests.support.settings import make_settings
+
+DIGEST = f"sha256:{'0' * 64}"
+
+
+def stack(profile: str = "serve-chat", **server: object) -> Settings:
+    made = make_settings(server={"profile": profile, **server})
+    _ = made.serving
+    return made
+
+
+def refused(**server: object) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        stack(**server)
+    return [problem.id for problem in caught.value.problems]
+
+
+def test_a_stack_that_names_nothing_runs_the_published_image() -> None:
+    image = stack().serving.image
+    assert (image.tag, image.digest) == (f"v{DEFAULT}", find(DEFAULT).digest)
+
+
+def test_the_release_names_the_tag_and_the_tag_the_release() -> None:
+    by_version = stack(engine={"version": "0.33.0"}, image={"digest": DIGEST}).serving
+    by_tag = stack(image={"tag": "v0.33.0", "digest": DIGEST}).serving
+    assert by_version.image == by_tag.image
+    assert by_version.engine == by_tag.engine
+    assert by_tag.engine.version == "0.33.0"
+
+
+def test_a_tag_runs_no_digest_of_another() -> None:
+    assert refused(engine={"version": "0.33.0"}) == ["image-without-digest"]
+    assert refused(image={"tag": "v0.18.1-cu130"}) == ["image-without-digest"]
+
+
+def test_a_release_that_was_not_read_needs_an_image_by_hand() -> None:
+    assert refused(engine={"version": "0.25.0"}) == ["unknown-release"]
+    assert stack(image={"tag": "v0.25.0", "digest": DIGEST}).serving.engine.release.table == "0.18.1"
+
+
+def test_the_release_and_the_tag_agree() -> None:
+    image = {"tag": "v0.33.0", "digest": DIGEST}
+    assert refused(engine={"version": "0.18.1"}, image=image) == ["version-not-the-images"]
+
+
+def test_a_profile_on_a_release_that_it_does_not_hold_for_is_a_finding() -> None:
+    image = {"digest": DIGEST}
+    found = {one.id: one.level for one in lessons(stack("record", engine={"version": "0.33.0"}, image=image))}
+    assert found["profile-of-another-release"] == "finding"
+    assert found["prefix-caching-with-mtp"] == "refused"
+    held = {one.id for one in lessons(stack("tuned", engine={"version": "0.33.0"}, image=image))}
+    assert not {"profile-of-another-release", "prefix-caching-with-mtp"} & held
