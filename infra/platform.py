@@ -153,7 +153,7 @@ class GivenPlatform(pulumi.ComponentResource):
         text, cluster, server = of_kubeconfig(args)
         child = pulumi.ResourceOptions(parent=self)
         self.services = Services(f"{name}-services", ServicesArgs(project=args.place.project, apis=args.apis), child)
-        told = {
+        told: dict[str, pulumi.Input[str]] = {
             "cluster_name": cluster,
             "cluster_identity": server,
             "project": args.place.project,
