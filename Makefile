@@ -127,7 +127,7 @@ $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requir
 	@PYTHON=$(PYTHON) tests/workflows/install_checkers.sh $(CHECKS)
 	@touch $@
 
-vllm-check: $(VLLM)/.installed ## Slow (9 GB once): the real argument parser of vLLM accepts every profile
+vllm-check: $(VLLM)/.installed ## Slow (9 GB once): the real argument parser of vLLM accepts every profile, its cache code agrees with ours
 	@$(VLLM)/bin/python -m tests.vllm.check_parser
 	@$(VLLM)/bin/python -m tests.vllm.check_memory
 
