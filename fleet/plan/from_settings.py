@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fleet.plan.model.deployment import Deployment
@@ -33,10 +34,11 @@ def facts_of_stack(settings: Settings) -> ProfileFacts:
 
 def deployment_of(settings: Settings) -> Deployment:
     """A stack as the model knows fleets. Raises LookupError where the model's architecture is not known."""
-    facts = facts_of_stack(settings)
+    facts, api_servers = facts_of_stack(settings), settings.serving.engine.api_servers
+    ranks = facts.shape.data_parallel
     return Deployment(
         nodes=max(1, settings.replicas),
-        engine=facts.shape,
+        engine=replace(facts.shape, api_servers=None if api_servers == ranks else api_servers),
         model=facts.model_shape,
         gpu=settings.machine.gpu,
         gpus_per_node=settings.gpus_per_replica,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from facts.machines import H100
 from fleet.plan.from_settings import deployment_of, facts_of_stack
 from fleet.plan.model.deployment import record_fleet
 from fleet.plan.question.profiles import profile_facts
@@ -42,3 +43,13 @@ def test_a_stack_becomes_the_fleet_that_the_article_measured() -> None:
     assert deployment_of(make_settings()) == record_fleet(12)
     gateway = make_settings(server={"replicas": 8}, gateway={"enabled": True})
     assert deployment_of(gateway) == record_fleet(8, routing="inference-gateway")
+
+
+def test_a_stack_has_its_own_machine_and_api_servers() -> None:
+    small = make_settings(
+        machine="a3-highgpu-2g",
+        capacity={"mode": "spot"},
+        server={"engine": {"dataParallelSize": 2, "entrypoint": "module", "attentionBackend": None}},
+    )
+    fleet = deployment_of(small)
+    assert (fleet.gpu, fleet.gpus_per_node, fleet.engine.http_processes) == (H100, 2, 1)
