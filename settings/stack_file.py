@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,7 +95,7 @@ def read(root: Path, stack: str) -> StackFile:
         raise SettingsError(stack, problems)
     config = {**of_every_stack, **_merged(of_environments, own)}
     model = config.get(f"{NAMESPACE}:model")
-    if isinstance(model, dict) and isinstance(model.get("config"), str):
+    if isinstance(model, dict) and isinstance(model.get("config"), str) and os.path.isfile(root / model["config"]):  # noqa: PTH113 - takes any text
         # The program runs in the project's folder; a command may run in any.
         config[f"{NAMESPACE}:model"] = {**model, "config": str(root / model["config"])}
     return StackFile(

@@ -112,7 +112,7 @@ def test_a_download_that_the_pods_disk_does_not_hold_is_refused(
     size_gb: int, ephemeral_gib: int | None, is_refused: bool
 ) -> None:
     resources = {} if ephemeral_gib is None else {"resources": {"ephemeralStorageGib": ephemeral_gib}}
-    model = {"id": "somebody/else", "revision": "0" * 40, "sizeGb": size_gb}
+    model = {"id": "Qwen/Qwen3.5-27B-FP8", "revision": "0" * 40, "sizeGb": size_gb}
     found = refused(weights={"source": "huggingface"}, server={"replicas": 1, **resources}, model=model)
     assert ("download-exceeds-disk" in found) == is_refused
 
