@@ -95,9 +95,11 @@ def read(root: Path, stack: str) -> StackFile:
         raise SettingsError(stack, problems)
     config = {**of_every_stack, **_merged(of_environments, own)}
     model = config.get(f"{NAMESPACE}:model")
-    if isinstance(model, dict) and isinstance(model.get("config"), str) and os.path.isfile(root / model["config"]):  # noqa: PTH113 - takes any text
-        # The program runs in the project's folder; a command may run in any.
-        config[f"{NAMESPACE}:model"] = {**model, "config": str(root / model["config"])}
+    if isinstance(model, dict) and isinstance(model.get("config"), str):
+        # The program runs in the project's folder; a command may run in any. Joined as text: a Path would make one slash of a URL's two,
+        # and what hides its password would not know it.
+        whole = os.path.join(root, model["config"])  # noqa: PTH118
+        config[f"{NAMESPACE}:model"] = {**model, "config": whole}
     return StackFile(
         path=path,
         project=NAMESPACE,
