@@ -25,7 +25,7 @@ from docs.generate.model_tables import (
     public_table,
     rows_table,
 )
-from facts import figures
+from facts import figures, ledger
 from facts.machines import B200
 from facts.models import of_the_article
 from facts.workloads import named_workload
@@ -120,6 +120,7 @@ def _first_token() -> Mapping[str, str]:
         "host_ms": f"{parameters.host_ms_per_step:.0f}",
         "wave_mean_s": f"{(answers.max - answers.mean) * tpot_s:.1f}",
         "wave_most_s": f"{(answers.max - answers.min) * tpot_s:.1f}",
+        "first_wave": _first_wave(),
         "gain_wait": f"{_gain_percent(without_wait, record):.0f}",
         "gain_both": f"{_gain_percent(without_both, record):.0f}",
         "tpot_ms": f"{1e3 * tpot_s:.0f}",
@@ -222,6 +223,15 @@ def _load(deployment: Deployment, **changes: float) -> FleetLoad:
     )
     workload = named_workload("article")
     return fleet_load(deployment, workload, measured_load(deployment.nodes), parameters, budget(deployment))
+
+
+def _first_wave() -> str:
+    run, wave = (ledger.entry("h200", section, "tuned-250") for section in ("runs", "first_wave"))
+    return (
+        f"on an H200 the first {run['in_flight']} prompts of a run, sent at once, waited {wave['mean_s']} s on average, "
+        f"{wave['median_s']} in the median and {wave['p99_s']} s in the 99th percentile, those after them {run['ttft_s'][0]} s "
+        "in the median ([rows](provenance.md#rendered-pods-on-an-h200)). Runs of one round would measure nothing else"
+    )
 
 
 def _gain_percent(load: FleetLoad, over: FleetLoad) -> float:

@@ -31,6 +31,7 @@ def page() -> str:
         _sources(),
         _figures(),
         _measured(),
+        _rendered_pods(),
         _second_run(),
         _shapes(),
         _workloads(),
@@ -154,6 +155,79 @@ def _measured() -> Iterator[str]:
     ]
     headers = ("row", "nodes", "in flight", "total tok/s", "output tok/s", "TPOT", "TTFT", "what", "raw results")
     yield from _table(headers, rows)
+
+
+def _rendered_pods() -> Iterator[str]:
+    h200 = ledger.load("h200")
+    source = ledger.source(h200["source"])
+    yield from _heading("Rendered pods on an H200")
+    yield f"{source.title[0].upper()}{source.title[1:]}, {source.date}. {source.note}"
+    yield "Command, arguments and environment are those of `fleet render`, the load is the rendered benchmark Job's, and"
+    yield "`fleet bench merge` made the rates and the verdict. The planner is not fitted to them, and no stack shows them: vLLM 0.20.2"
+    yield "is none that this program serves with."
+    yield ""
+    rows = [
+        (
+            f"`{name}`",
+            run["profile"],
+            _number(run["in_flight"]),
+            _interval(run["total"]) if "low" in run["total"] else _number(run["total"]["mean"]),
+            _number(run["output"]),
+            _pair(run["ttft_s"], "s"),
+            _pair(run["tpot_ms"], "ms"),
+            f"{run['kv_percent']} %",
+            f"{run['busy_percent']} %, {run['watts']} W",
+            f"{run['repeats']}, on GPU {run['gpu']}",
+            run["verdict"],
+        )
+        for name, run in h200["runs"].items()
+    ]
+    steady = ("TTFT, median and p99", "TPOT, median and p99")
+    yield from _table(
+        (
+            "row",
+            "profile",
+            "in flight",
+            "total tok/s",
+            "output tok/s",
+            *steady,
+            "KV cache",
+            "GPU busy",
+            "runs",
+            "verdict",
+        ),
+        rows,
+    )
+    yield "What the machine forced, in every run:"
+    yield ""
+    changed = [(f"`{one['what']}`", one["rendered"], one["run"], one["why"]) for one in h200["changed"]]
+    yield from _table(("what", "rendered", "run", "why"), changed)
+    yield "The first request of each connection: all prompts come at once, and the last is read when all others are."
+    yield ""
+    waves = [
+        (f"`{name}`", *(f"{wave[key]} s" for key in ("mean_s", "median_s", "p99_s", "whole_run_p99_s", "steady_p99_s")))
+        for name, wave in h200["first_wave"].items()
+    ]
+    yield from _table(("row", "TTFT, mean", "median", "p99", "p99 of the whole run", "p99 of the steady window"), waves)
+    said = [
+        (f"`{name}`", f"{one['cache_gib']} GiB", _number(one["kv_tokens"]), str(one.get("full_requests", _NONE)))
+        for name, one in h200["memory"].items()
+    ]
+    yield from _table(("vLLM's own accounting", "left for the cache", "KV tokens", "requests of 2,560 tokens"), said)
+    cold, warm = h200["starts"]["cold"], h200["starts"]["warm"]
+    yield (
+        f"Start of the pod of `tuned` to ready, with its own programs that keep compile caches: {cold['ready_s']:.0f} s without an "
+        f"archive, {warm['ready_s']:.0f} s with one. Of these torch.compile {cold['torch_compile_s']:.0f} and "
+        f"{warm['torch_compile_s']:.0f} s; the archive has {cold['archive_mb']} MB, stored in {cold['store_s']} s and restored in "
+        f"{warm['restore_s']} s (a bucket on loopback)."
+    )
+    yield ""
+    yield f"Not measured: {'; '.join(h200['not_run'])}."
+    yield ""
+
+
+def _pair(values: Sequence[float], unit: str) -> str:
+    return f"{values[0]} / {values[1]} {unit}"
 
 
 def _interval(rate: Mapping[str, float]) -> str:

@@ -29,6 +29,15 @@ ENGINES: Final = Rule(
     "the router's, not the engines': look at replicas that are not Ready, at sticky connections, at the gateway's scorers.",
     blames="server",
 )
+FRONT_END: Final = Rule(
+    id="front-end",
+    title="Requests reached the engines",
+    allowed=f"{percent(limits.REACHED_SHARE, 0)} or more of the requests in flight run or wait on the engines",
+    why="What is in flight and on no engine stands before them: in an API server process at its core's limit, or in a gateway's queue. "
+    "The rate is theirs then, and the first token is late by that queue. Look at the CPU of both, and raise apiServerCount: one for "
+    "about 40,000 tokens a second.",
+    blames="server",
+)
 PREEMPTIONS: Final = Rule(
     id="preemptions",
     title="Engines did not evict what they ran",
@@ -67,6 +76,7 @@ def checks(subject: Subject) -> Iterator[Check]:
     """All checks of the servers."""
     yield _scrapes(subject)
     yield _engines(subject)
+    yield _front_end(subject)
     yield _preemptions(subject)
     yield _foreign(subject)
     yield _caches(subject)
@@ -139,6 +149,27 @@ def _choking(run: Run, server: ServerMetrics) -> Iterator[str]:
         yield f"{queue} {_named(starving)} ran {starving.running_mean:,.0f}, where the mean engine ran {running:,.0f}"
     elif idle.waiting_mean < choking.waiting_mean * limits.IDLE_SHARE:
         yield f"{queue} {_named(idle)} had {idle.waiting_mean:,.0f}"
+
+
+def _front_end(subject: Subject) -> Check:
+    bad, least = [], 1.0
+    for run, server in subject.servers():
+        if run.in_flight_mean_steady is None:
+            continue
+        held = sum(engine.running_mean + engine.waiting_mean for engine in server.engines)
+        reached = share(held, run.in_flight_mean_steady)
+        least = min(least, reached)
+        if not reached >= limits.REACHED_SHARE:
+            bad.append(
+                f"{run.name}: the engines held {held:,.0f} of {run.in_flight_mean_steady:,.0f} requests in flight on average"
+            )
+    return FRONT_END.says(
+        good=f"{percent(least, 0)} or more of those in flight",
+        bad=bad,
+        missing=subject.without_metrics(),
+        # A client that reads late has requests in flight that their engines have answered.
+        blames="client" if subject.saturated else "server",
+    )
 
 
 def _named(engine: EngineResult) -> str:

@@ -221,7 +221,7 @@ def test_what_no_witness_saw_is_not_measured_and_not_certified(field: str, id_: 
     assert unmeasured(measurement) == [id_]
     certificate = certify(measurement)
     assert certificate.verdict == "not certified"
-    assert "1 of 26 checks" in certificate.headline
+    assert "1 of 27 checks" in certificate.headline
     assert f"({id_})" in certificate.headline
     assert RUN_COMMAND in check(measurement, id_).found
 

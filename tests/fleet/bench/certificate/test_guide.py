@@ -56,6 +56,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "connection-errors": (f"{limits.FAILED_SHARE:.1%}",),
         "scrapes": (f"{limits.FAILED_SCRAPES_SHARE:.0%}",),
         "engine-balance": (f"{limits.ENGINE_BALANCE:.0%}", f"{limits.WAITING_SHARE:.0%}"),
+        "front-end": (f"{limits.REACHED_SHARE:.0%}",),
         "preemptions": (f"{limits.PREEMPTED_SHARE:.0%}",),
         "foreign-traffic": (f"{limits.FOREIGN_SHARE:.0%}", f"{limits.FOREIGN_PROMPTS_SHARE:.0%}"),
     }.items():

@@ -151,6 +151,26 @@ def test_chance_may_take_what_it_does_with_few_connections_but_not_everything() 
     assert spread(2, 1.0) == 0.9
 
 
+def test_requests_that_no_engine_has_stand_before_them() -> None:
+    def holding(share: float) -> Measurement:
+        return with_engines(
+            lambda _, one: one.model_copy(update={"running_mean": share * one.running_mean, "waiting_mean": 0.0})
+        )
+
+    assert failed(holding(0.9)) == []
+    walled = holding(195 / 1_600)
+    assert failed(walled) == ["front-end"]
+    assert headline_blames(walled) == "server"
+    # A client that reads late holds them itself.
+    late = every_run(
+        walled,
+        lambda run: run.model_copy(
+            update={"clients": tuple(one.model_copy(update={"cpu_share_mean": 0.93}) for one in run.clients)}
+        ),
+    )
+    assert check(late, "front-end").blames == "client"
+
+
 def test_a_queue_on_one_engine_alone_is_no_full_fleet() -> None:
     alone = with_engines(lambda number, one: one.model_copy(update={"waiting_mean": 120.0 if number == 4 else 3.0}))
     found = check(alone, "engine-balance")
@@ -167,9 +187,9 @@ def test_an_engine_without_work_was_not_measured() -> None:
 
 def test_without_metrics_nothing_is_known_of_the_servers() -> None:
     blind = every_run(sound(), lambda run: run.model_copy(update={"server": None}))
-    required = ["scrapes", "engine-balance", "preemptions", "foreign-traffic", "cache-config"]
+    required = ["scrapes", "engine-balance", "front-end", "preemptions", "foreign-traffic", "cache-config"]
     assert unmeasured(blind) == ["prefix-hits", *required]
-    assert "5 of 26 checks" in certify(blind).headline
+    assert "6 of 27 checks" in certify(blind).headline
     assert f"({', '.join(required)})" in certify(blind).headline
 
 

@@ -133,13 +133,26 @@ OF_A_WITNESS: list[tuple[str, Change, str]] = [
     ("other-witness", _set("client", 2), "client is 2"),
     ("other-witness", _set("seed", 5), "seed is 5"),
     ("other-witness", lambda content: content["prompt_hashes"].pop(), "it saw 47, 48, 48"),
-    ("other-witness", _item("asked_input_tokens", 3, 1), "asked_input_tokens are others"),
+    ("other-witness", lambda content: content["asked_input_tokens"].reverse(), "asked_input_tokens are others"),
     ("uneven-lists", lambda content: content["samples"]["cpu_share"].pop(), "samples differ in length"),
     ("other-witness", lambda content: _later(content, "clock", "clock_at_end"), "monotonic clock ran from"),
     ("bad-file", lambda content: content["clock"].__setitem__("wall", float("nan")), "clock.wall: "),
     ("clock-drift", lambda content: content["clock_at_end"].__setitem__("wall", content["clock_at_end"]["wall"] + 2.5), r"\+2.500 s"),
     ("bad-number", _item("prompt_hashes", 0, "not hexadecimal!"), "prompt_hashes"),
 ]  # fmt: skip
+
+
+def test_a_server_may_count_a_prompt_otherwise_than_its_client(tmp_path: Path) -> None:
+    folder = copied(tmp_path, **LIGHT)
+    lengths: list[int] = []
+
+    def count_one_less(content: dict[str, Any]) -> None:
+        content["asked_input_tokens"] = [tokens + 1 for tokens in content["asked_input_tokens"]]
+        lengths.extend(content["asked_input_tokens"])
+
+    edit(witness(folder), count_one_less)
+    assert len(lengths) == 48
+    assert merge_folder(folder).runs[0].clients[1].cpu_share_mean is not None
 
 
 @pytest.mark.parametrize(("reason", "change", "words"), OF_A_WITNESS)
