@@ -12,6 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from facts import machines
 from fleet.cli.app import app
 from fleet.preview.offline import open_stack
 from settings.derived.figures import figures
@@ -114,8 +115,10 @@ def test_every_fleet_command_that_is_named_exists() -> None:
 def test_the_table_of_stacks_says_what_the_preview_says(stack: str) -> None:
     row = next(line for line in README.splitlines() if line.startswith(f"| [{stack}]"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    numbers = figures(open_stack(ROOT, stack).settings)
+    settings = open_stack(ROOT, stack).settings
+    numbers = figures(settings)
     assert cells[2] == str(numbers.replicas)
-    assert cells[4] == f"${numbers.bill.usd_per_hour_known:,.0f}"
-    published = numbers.total_tokens_per_s
-    assert cells[5] == (f"{published:,} tok/s" if published else "nothing: another profile")
+    usd = numbers.bill.usd_per_hour_known
+    assert cells[4] == (f"${usd:,.0f}" if usd >= 10 else f"${usd:,.2f}")
+    published, what = numbers.total_tokens_per_s, "profile" if settings.machine.type == machines.DEFAULT else "machine"
+    assert cells[5] == (f"{published:,} tok/s" if published else f"nothing: another {what}")

@@ -136,7 +136,7 @@ def checks(vllm: Vllm) -> Iterator[Check]:
     module = _on("tuned", version).but({"entrypoint": "module"})
     yield "tuned parses for the other entry point", partial(_parses, vllm, module)
     for field in flag_fields():
-        for value in samples(field):
+        for value in samples(field, version):
             engine = Engine.model_validate({field: value, "version": version})
             if _refused(engine):
                 parsing = partial(_must_raise, partial(_parses, vllm, engine))
@@ -193,12 +193,12 @@ def _first_option(action: argparse.Action) -> str:
 _SAMPLES: dict[type, tuple[Any, ...]] = {bool: (True, False), int: (1,), float: (0.5,), str: ("a/model",)}
 
 
-def samples(field: str) -> tuple[Any, ...]:
+def samples(field: str, version: str) -> tuple[Any, ...]:
     """Values to try a field with: every choice, both states of a switch, a number within range."""
     if field == "speculative":
         return tuple(Speculative(method=method, num_speculative_tokens=2) for method in ("mtp", "ngram", "suffix"))
     if field in PARSERS:
-        return tuple(sorted(parsers.registered(PARSERS[field], importlib.metadata.version("vllm")) or ()))
+        return tuple(sorted(parsers.registered(PARSERS[field], version) or ()))
     annotation = typing.get_type_hints(Engine, include_extras=False)[field]
     kinds = set(typing.get_args(annotation) or (annotation,)) - {type(None)}
     found: list[Any] = []
@@ -263,7 +263,7 @@ def _registered() -> None:
     from vllm.tool_parsers import ToolParserManager
 
     for field, registry in (("reasoning_parser", ReasoningParserManager), ("tool_call_parser", ToolParserManager)):
-        _equal(sorted(registry.list_registered()), list(samples(field)), field)
+        _equal(sorted(registry.list_registered()), list(samples(field, importlib.metadata.version("vllm"))), field)
 
 
 def _known_variables() -> None:

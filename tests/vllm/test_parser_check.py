@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from facts.engines import LONGEST_CONTEXT_TOKENS
+from facts.engines import LONGEST_CONTEXT_TOKENS, VERSIONS
 from facts.memory import QWEN3_5_27B
 from settings.sections.engine import Engine, flag_fields
 from tests.vllm.check_parser import RefusedError, report, samples
@@ -54,12 +54,13 @@ def test_a_run_without_checks_is_not_a_success() -> None:
     assert lines == ["0 passed, 0 failed"]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("field", flag_fields())
-def test_every_flag_has_samples_that_make_an_engine(field: str) -> None:
-    values = samples(field)
+def test_every_flag_has_samples_that_make_an_engine(field: str, version: str) -> None:
+    values = samples(field, version)
     assert values
     for value in values:
-        assert getattr(Engine.model_validate({field: value}), field) == value
+        assert getattr(Engine.model_validate({field: value, "version": version}), field) == value
 
 
 def test_without_vllm_it_says_what_to_install_and_exits_with_2() -> None:

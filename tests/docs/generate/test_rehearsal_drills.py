@@ -33,8 +33,8 @@ def test_a_page_without_its_markers_is_an_error() -> None:
 
 def test_a_drill_that_has_no_meaning_on_a_stack_says_why_in_the_table() -> None:
     row = next(line for line in rehearsal_drills.table().splitlines() if line.startswith("| `preempt-four` |"))
-    assert "`cud`: " in row
-    assert re.search("`dev`, `guest`: .* 1 server, .* 4", row)
+    assert "`cud`, `smoke`: " in row
+    assert re.search("`dev`, `guest`, `h100`: .* 1 server, .* 4", row)
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)

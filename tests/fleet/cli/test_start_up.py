@@ -66,9 +66,9 @@ def complete(words: str) -> list[str]:
 
 def test_completion_knows_commands_stacks_and_choices() -> None:
     assert {"preview", "render", "config", "doctor"} <= set(complete("fleet "))
-    assert complete("fleet preview --stack s") == ["spot"]
+    assert complete("fleet preview --stack s") == ["smoke", "spot"]
     assert complete("fleet preview --format ") == ["text", "markdown", "json", "html"]
-    assert complete("fleet preview --stack dev --stack s") == ["spot"]
+    assert complete("fleet preview --stack dev --stack s") == ["smoke", "spot"]
 
 
 def test_options_are_checked() -> None:

@@ -239,6 +239,8 @@ def test_a_server_that_downloads_more_than_it_may_write_is_evicted_and_never_com
     (finding,) = result.findings
     assert finding.subject.endswith("::server-deployment")
     assert "storage usage exceeds the total limit of containers 20Gi" in finding.message
+
+
 def test_caches_that_nobody_stores_are_seen(around: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
     (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["compile-caches"]))
     assert failures(result) == {}
