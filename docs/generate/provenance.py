@@ -219,7 +219,8 @@ def _rendered_pods() -> Iterator[str]:
         f"Start of the pod of `tuned` to ready, with its own programs that keep compile caches: {cold['ready_s']:.0f} s without an "
         f"archive, {warm['ready_s']:.0f} s with one. Of these torch.compile {cold['torch_compile_s']:.0f} and "
         f"{warm['torch_compile_s']:.0f} s; the archive has {cold['archive_mb']} MB, stored in {cold['store_s']} s and restored in "
-        f"{warm['restore_s']} s (a bucket on loopback)."
+        f"{warm['restore_s']} s (a bucket on loopback). On the other GPU an engine compiled during the "
+        "cold start, and served during the warm one."
     )
     yield ""
     yield f"Not measured: {'; '.join(h200['not_run'])}."

@@ -247,6 +247,13 @@ CASES = (
     _broken("cpu-starves-engines", "one less than needed", cpu=17),
     _sound("cpu-starves-engines", "just enough", cpu=18),
     _sound("cpu-starves-engines", "one API server", {"api-server-count": 1}, cpu=13),
+    _broken("few-api-servers", "two before eight engines", {"api-server-count": 2}, stack="guest"),
+    _sound("few-api-servers", "three before eight engines", {"api-server-count": 3}),
+    _sound(
+        "few-api-servers",
+        "one before one engine",
+        {"data-parallel-size": 1, "tensor-parallel-size": 8, "api-server-count": 1},
+    ),
     _broken("engine-ready-timeout", "vLLM's ten minutes", {READY: 600}),
     _broken("engine-ready-timeout", "a second less", {READY: 1_799}, stack="guest"),
     _sound("engine-ready-timeout", "as long", {READY: 1_800}),

@@ -12,7 +12,7 @@ chunk, so that a core carries about 30,000 chunks a second; half of it leaves ro
 CLIENT_CPU_LIMIT: Final = 0.8
 """Mean share of one core beyond which a client counts as saturated. Source: the same trial: beyond it chunks wait for the
 client's event loop, and the wait is in every latency. The article's client used 99 %, and gave 242K where 740K was there.
-Measured on H200 (facts/data/front_end.yaml): at 93 % a first token after 2.2 s, where eight clients see 0.22 s at the same rate."""
+Measured on H200 (own trial over HTTP, 2026-11-22): at 93 % a first token after 2.2 s, where eight clients see 0.22 s at the same rate."""
 CLIENT_CPU_PEAK_LIMIT: Final = 0.95
 """Share of one core in any one second. Assumed: a client is one thread, so a second at 95 % is one in which chunks queued."""
 POD_CPU_LIMIT: Final = 0.8
