@@ -128,7 +128,8 @@ HARMLESS: Final[Mapping[str, str]] = {
         Release: values/inferenceExtension/**
         RouterNat: *
         Service: spec/publishNotReadyAddresses
-        StorageClass: allowedTopologies mountOptions/** parameters/enable-multi-zone-provisioning
+        PersistentVolumeClaim: spec/storageClassName
+        StorageClass: allowedTopologies mountOptions/** parameters parameters/enable-multi-zone-provisioning
         StorageClass: parameters/provisioned-throughput-on-create volumeBindingMode
         Subnetwork: privateIpGoogleAccess secondaryIpRanges
     """,
