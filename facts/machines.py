@@ -343,6 +343,8 @@ def of_accelerator(accelerator: str) -> tuple[Machine, ...]:
     return tuple(sorted(same, key=lambda machine: (machine.gpus, machine.vcpu)))
 
 
+LEAST_FP8_CACHE: Final = 89
+"""Compute capability from which on vLLM keeps keys and values in 8 bits. Source: vLLM 0.18.1, fp8 caches."""
 DEFAULT_MACHINE: Final = find(DEFAULT)
 MACHINE_TYPE: Final = DEFAULT
 ACCELERATOR: Final = B200.accelerator

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from facts.ledger import LedgerError
+from facts.machines import DEFAULT_MACHINE, MACHINES
 from settings import strict_json
 from settings.names import ESC_OFFLINE
 from settings.problems import Problem, SettingsError, nearest, renamed_project, secret_in_plain_text, secret_in_section
@@ -173,7 +174,7 @@ def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int 
         {key: value for key, value in given.items() if ("server", key) not in wrong} if isinstance(given, dict) else {}
     )
     try:
-        resolve(stack, Server.model_validate(server), None)
+        resolve(stack, Server.model_validate(server), None, MACHINES.get(str(values.get("machine")), DEFAULT_MACHINE))
     except SettingsError as error:
         return tuple(
             problem for problem in error.problems if problem.id != "model-without-revision" or "model" not in values

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
 
 from facts.engines import VERSIONS
+from facts.machines import B200, LEAST_FP8_CACHE, Machine
 from facts.models import CATALOGUE, ModelShape, called, part_for, parts_of
 from facts.releases import of_tag
 from settings.problems import Problem, SettingsError
@@ -40,6 +42,8 @@ class Serving:
     """camelCase names of the engine settings that the stack file sets itself: no profile excuses those."""
     left_out: tuple[str, ...]
     """camelCase names of the profile's engine settings that are for its own model's architecture and not for this one's."""
+    fitted: Mapping[str, Any]
+    """The profile's engine settings that are otherwise on this machine or for this model, by camelCase name; None is vLLM's choice."""
 
     @property
     def served_model_name(self) -> str:
@@ -47,8 +51,11 @@ class Serving:
         return self.engine.served_model_name or self.model.id
 
 
-def resolve(stack: str, server: Server, own_model: ChosenModel | None) -> Serving:
-    """The profile with the stack's overrides. Raises SettingsError for an unknown profile and every wrong override."""
+def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: Machine) -> Serving:
+    """The profile with the stack's overrides, on pods of that machine.
+
+    Raises SettingsError for an unknown profile and every wrong override.
+    """
     problems: list[Problem] = []
     try:
         chosen = profile(server.profile)
@@ -71,7 +78,9 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None) -> Servin
     left_out = tuple(name for name in left_out if name not in parsers)
     named = of_tag(server.image.tag or "")
     version = {"version": named.version} if named else {}
-    changes = {**dict.fromkeys(left_out), **parsers, **version, **server.engine}
+    gpus = server.gpus or machine.gpus
+    fitted = _fitted(chosen, server, machine, gpus, is_other=id_ != chosen.model_id)
+    changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **server.engine}
     engine = chosen.engine
     try:
         if changes:
@@ -107,11 +116,31 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None) -> Servin
         model=model,
         shape=shape,
         context_tokens=server.needs.context_tokens or chosen.context_tokens,
-        concurrency_per_replica=server.needs.concurrency_per_replica or chosen.concurrency_per_replica,
+        concurrency_per_replica=server.needs.concurrency_per_replica
+        or max(1, chosen.concurrency_per_replica * gpus // chosen.engine.gpus),
         workload=chosen.workload,
         overrides=frozenset(server.engine),
         left_out=tuple(name for name in left_out if name not in server.engine),
+        fitted={name: value for name, value in fitted.items() if name not in server.engine},
     )
+
+
+def _fitted(chosen: Profile, server: Server, machine: Machine, gpus: int, *, is_other: bool) -> dict[str, Any]:
+    """What the profile's settings for its own eight B200 and its own model are here: ranks for the pod's GPUs, and no kernels and no
+    cache format that this GPU or this model may not have.
+    """
+    engine, changes = chosen.engine, dict[str, Any]()
+    each = server.engine.get("tensorParallelSize", engine.tensor_parallel_size)
+    if isinstance(each, int) and each > 0 and gpus % each == 0 and gpus // each != engine.data_parallel_size:
+        changes["dataParallelSize"] = gpus // each
+    ranks = server.engine.get("dataParallelSize", changes.get("dataParallelSize"))
+    if isinstance(ranks, int) and engine.api_server_count is not None and engine.api_server_count > ranks >= 1:
+        changes["apiServerCount"] = ranks
+    if engine.attention_backend is not None and (is_other or machine.gpu.compute_capability != B200.compute_capability):
+        changes["attentionBackend"] = None
+    if engine.kv_cache_dtype is not None and (is_other or machine.gpu.compute_capability < LEAST_FP8_CACHE):
+        changes["kvCacheDtype"] = None
+    return changes
 
 
 def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Problem]]:

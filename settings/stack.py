@@ -213,7 +213,7 @@ class Settings(Section):
     @cached_property
     def serving(self) -> Serving:
         """The profile with this stack's overrides: engine, model, needs."""
-        return resolve(self.stack, self.server, self.model)
+        return resolve(self.stack, self.server, self.model, self.machine)
 
 
 def _store(secret: SecretManagerSecret | None, in_configuration: bool) -> SecretStore | None:

@@ -33,8 +33,7 @@ def machine_problems(settings: Settings) -> tuple[Problem, ...]:
     return (
         *_way(settings),
         *_gpus(settings),
-        *_engine(settings),
-        *(_node(settings) if whole else ()),
+        *((*_engine(settings), *_node(settings)) if whole else ()),
         *_version(settings),
         *_volume(settings),
     )

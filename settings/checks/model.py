@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def model_problems(settings: Settings) -> Iterator[Problem]:
     """Everything about the model that the settings have wrong."""
     yield from _profile(settings)
+    yield from _fitted(settings)
     yield from _parsers(settings)
     yield from _shape(settings)
     yield from _catalogue(settings)
@@ -33,6 +34,22 @@ def _profile(settings: Settings) -> Iterator[Problem]:
             why=f"they are for the architecture of {serving.profile.model_id}, and this model is not known to have it",
             write="nothing, or this model's own flags in server.engine",
             level="finding",
+        )
+
+
+def _fitted(settings: Settings) -> Iterator[Problem]:
+    serving = settings.serving
+    if serving.fitted:
+        here = ", ".join(f"{name} {'left to vLLM' if value is None else value}" for name, value in serving.fitted.items())
+        yield Problem(
+            id="profile-on-other-gpus",
+            path=key("server.profile"),
+            value=serving.profile.name,
+            allowed="any",
+            why=f"it was made for {serving.profile.model_id} on eight B200. On {settings.gpus_per_replica} {settings.machine.gpu.name}: "
+            f"{here}; {serving.concurrency_per_replica} requests in flight a replica",
+            write="nothing, or your own values in server.engine and server.needs.concurrencyPerReplica",
+            level="notice",
         )
 
 

@@ -105,7 +105,9 @@ def format_rate(report: Report) -> str:
     if figures.total_tokens_per_s:
         return f"{figures.total_tokens_per_s:,} tok/s {rate_origin(figures)}"
     if report.modelled is not None:
-        return f"{report.modelled.total_tokens_per_s.value:,.0f} tok/s estimated, no published figure"
+        rate = report.modelled.total_tokens_per_s
+        bound = rate.basis == "upper bound"
+        return f"{rate.value:,.0f} tok/s {'at most, by the roofline' if bound else 'estimated'}, no published figure"
     return "no published figure"
 
 
