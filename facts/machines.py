@@ -344,6 +344,3 @@ def of_accelerator(accelerator: str) -> tuple[Machine, ...]:
 
 
 DEFAULT_MACHINE: Final = find(DEFAULT)
-MACHINE_TYPE: Final = DEFAULT
-ACCELERATOR: Final = B200.accelerator
-GPUS_PER_NODE: Final = find(DEFAULT).gpus

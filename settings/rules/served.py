@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from facts import memory
 from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Flags, Release, find
-from facts.machines import B200, Gpu
+from facts.machines import B200, DEFAULT_MACHINE, Gpu
 from facts.models import EXPERTS, EXPERTS_IN_A_NAME, ModelShape, called, of_the_article, parts_of
 from facts.releases import of_tag
 from settings.rules.limits import KNOWN_WEIGHTS_GB
@@ -48,6 +48,11 @@ class Served(ABC):
     @abstractmethod
     def gpu(self) -> Gpu | None:
         """Its GPU; None where that is not known."""
+
+    @property
+    def judged_gpu(self) -> Gpu:
+        """The GPU by whose memory and defaults it is judged: its own, or the article's where it is not known."""
+        return self.gpu or DEFAULT_MACHINE.gpu
 
     @property
     def is_on_b200(self) -> bool:
@@ -222,12 +227,15 @@ class Served(ABC):
             return None
 
     def cache_gib(self, *, weights_gib: float = memory.WEIGHTS_AND_DRAFT_GIB) -> float:
-        """GiB that weights of this size leave for the cache on one B200; 0 for a share that vLLM refuses."""
+        """GiB that weights of this size leave for the cache on one of its GPUs; 0 for a share that vLLM refuses."""
         share = self.utilisation
         if not 0 < share <= 1:
             return 0
         return memory.cache_gib_per_gpu(
-            gpu_memory_utilization=share, weights_and_draft_gib=weights_gib, logits_gib=self.logits_gib
+            gpu_memory_utilization=share,
+            weights_and_draft_gib=weights_gib,
+            logits_gib=self.logits_gib,
+            gpu_memory_gib=self.judged_gpu.memory_gib,
         )
 
     @property
@@ -245,12 +253,12 @@ class Served(ABC):
     @property
     def sequences(self) -> int:
         """Sequences one engine may run at once."""
-        return self.flags.count("max-num-seqs") or self.read_as.sequences()
+        return self.flags.count("max-num-seqs") or self.read_as.sequences(self.judged_gpu)
 
     @property
     def batched_tokens(self) -> int:
         """Tokens one engine computes in a step."""
-        return self.flags.count("max-num-batched-tokens") or self.read_as.batched_tokens()
+        return self.flags.count("max-num-batched-tokens") or self.read_as.batched_tokens(self.judged_gpu)
 
     @property
     def context_tokens(self) -> int | None:

@@ -145,7 +145,7 @@ def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Bro
             value=server.sequences,
             allowed="as many as there are states",
             because=f"about {limit} recurrent states fit one GPU",
-            changes={"max-num-seqs": min(limit, server.read_as.sequences())},
+            changes={"max-num-seqs": min(limit, server.read_as.sequences(server.judged_gpu))},
         )
 
 

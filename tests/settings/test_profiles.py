@@ -10,6 +10,7 @@ import pytest
 
 from facts import ledger
 from facts.ledger import LedgerError
+from facts.machines import B200
 from facts.memory import (
     CacheLayout,
     cache_gib_per_gpu,
@@ -41,8 +42,8 @@ def layout(engine: Engine) -> CacheLayout:
 
 def cache_gib(engine: Engine) -> float:
     logits_gib = startup_logits_gib(
-        max_num_seqs=engine.sequences,
-        max_num_batched_tokens=engine.batched_tokens,
+        max_num_seqs=engine.max_num_seqs or engine.release.sequences(B200),
+        max_num_batched_tokens=engine.max_num_batched_tokens or engine.release.batched_tokens(B200),
         vocabulary=of_the_article().vocabulary,
         drafts=engine.speculative_tokens > 0,
     )
