@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from facts import memory
 from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Flags, Release, find
 from facts.machines import B200, DEFAULT_MACHINE, Gpu
-from facts.models import EXPERTS, EXPERTS_IN_A_NAME, ModelShape, called, of_the_article, parts_of
+from facts.models import CATALOGUE, EXPERTS, EXPERTS_IN_A_NAME, ModelShape, called, of_the_article, parts_of
 from facts.releases import of_tag
-from settings.rules.limits import KNOWN_WEIGHTS_GB
 
 ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 USE_DEEP_GEMM = "VLLM_USE_DEEP_GEMM"
@@ -151,14 +150,11 @@ class Served(ABC):
         return None if self.shape is None else self.shape.architecture.on_one_of(self.flags.tensor_parallel_size)
 
     def weights_gb(self, told: Mapping[str, float]) -> tuple[str, float] | None:
-        """A name of the model and the size of its weights: as declared, by the facts, or as a team tells of its own models."""
+        """A name of the model and the size of its weights: as declared, as a team tells of its own models, or the catalogue's."""
         if self.declared_weights_gb is not None:
             return self.model, self.declared_weights_gb
-        sizes = KNOWN_WEIGHTS_GB | dict(told)
-        named = next(((part, float(size)) for part, size in sizes.items() if self.is_called(part)), None)
-        return named or (
-            None if self.shape is None else (self.shape.name, round(self.shape.weights_gib * memory.GIB / 1e9, 1))
-        )
+        named = next(((part, float(size)) for part, size in told.items() if self.is_called(part)), None)
+        return named or (None if self.shape is None else (self.shape.name, CATALOGUE[self.shape.name].size_gb))
 
     @property
     def release(self) -> Release | None:
