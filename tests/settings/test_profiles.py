@@ -47,7 +47,8 @@ def cache_gib(engine: Engine) -> float:
         vocabulary=of_the_article().vocabulary,
         drafts=engine.speculative_tokens > 0,
     )
-    return cache_gib_per_gpu(gpu_memory_utilization=engine.gpu_memory_utilization or 0.9, logits_gib=logits_gib)
+    share = engine.gpu_memory_utilization or 0.9
+    return cache_gib_per_gpu(gpu_memory_utilization=share, logits_gib=logits_gib, gpu_memory_gib=B200.memory_gib)
 
 
 def test_the_record_has_the_articles_flags_and_what_its_prose_adds() -> None:
