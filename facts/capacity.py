@@ -1,4 +1,4 @@
-"""How A4 nodes are bought on GKE: the limits of each way, as Google documents them."""
+"""How nodes with GPUs are bought on GKE: the limits of each way, as Google documents them."""
 
 from __future__ import annotations
 

@@ -346,6 +346,3 @@ def of_accelerator(accelerator: str) -> tuple[Machine, ...]:
 LEAST_FP8_CACHE: Final = 89
 """Compute capability from which on vLLM keeps keys and values in 8 bits. Source: vLLM 0.18.1, fp8 caches."""
 DEFAULT_MACHINE: Final = find(DEFAULT)
-MACHINE_TYPE: Final = DEFAULT
-ACCELERATOR: Final = B200.accelerator
-GPUS_PER_NODE: Final = find(DEFAULT).gpus

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from facts.machines import B200
-
 GIB = 2**30
 
 
@@ -341,7 +339,7 @@ def cache_gib_per_gpu(
     *,
     gpu_memory_utilization: float,
     logits_gib: float,
-    gpu_memory_gib: float = B200.memory_gib,
+    gpu_memory_gib: float,
     weights_and_draft_gib: float = WEIGHTS_AND_DRAFT_GIB,
 ) -> float:
     """GiB left for the cache on one GPU that holds the whole model; 0 where nothing is left. An estimate: the log

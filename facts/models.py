@@ -146,12 +146,6 @@ def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
     return _Reader(config, name).shape()
 
 
-def find(id_: str) -> ModelShape | None:
-    """The catalogue's model of that repository."""
-    known = CATALOGUE.get(id_)
-    return known.shape if known else None
-
-
 def called(names: Iterable[str]) -> ModelShape | None:
     """The catalogue's model that one of these names is of: a repository, a folder, or somebody's copy of it."""
     for name in names:

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from facts.machines import B200, Gpu
+from facts.machines import Gpu
 
 Number = tuple[int, int, int]
 _TAG: Final = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?![0-9.])")
@@ -213,17 +213,17 @@ class Release:
         """Whether a change of `CHANGES` came with it or before. Raises KeyError."""
         return self.number >= _SINCE[change]
 
-    def batched_tokens(self, gpu: Gpu = B200) -> int:
+    def batched_tokens(self, gpu: Gpu) -> int:
         """Tokens one engine computes in a step unless told otherwise. Source: engine/arg_utils.py, get_batch_defaults."""
         if not _is_large(gpu):
             return 2_048
         return 16_384 if gpu.memory_gib >= _LARGEST_GIB and self.has("batched-tokens-by-memory") else 8_192
 
-    def sequences(self, gpu: Gpu = B200) -> int:
+    def sequences(self, gpu: Gpu) -> int:
         """Sequences one engine admits unless told otherwise. Source: the same function."""
         return 1_024 if _is_large(gpu) else 256
 
-    def captured_tokens(self, gpu: Gpu = B200) -> int:
+    def captured_tokens(self, gpu: Gpu) -> int:
         """Largest step, in tokens, captured as a CUDA graph unless told otherwise. Source: config/vllm.py."""
         return 1_024 if gpu.compute_capability // 10 == 10 and self.has("captures-1024-tokens") else 512
 

@@ -13,7 +13,7 @@ from math import ceil, isfinite
 from typing import Any, Final
 
 from facts import engines, node_room
-from facts.machines import B200, MACHINES, Gpu, Machine, of_accelerator
+from facts.machines import MACHINES, Gpu, Machine, of_accelerator
 from rule import ON_PURPOSE, REPRODUCES, Resource, dig, has, listed, mapped
 from server_command import Started, is_server_image, server_arguments
 
@@ -250,11 +250,6 @@ class Pod:
     def gpu(self) -> Gpu | None:
         """Its GPU; None where nothing tells."""
         return self.machines[0].gpu if self.machines else None
-
-    @property
-    def is_on_b200(self) -> bool:
-        """Whether its GPUs are known to be B200."""
-        return self.gpu is B200
 
     @property
     def shares_its_node(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from facts import ledger
 from facts.ledger import LedgerError
+from facts.models import CATALOGUE
 
 NAME = "settings/profiles.yaml"
 """The file, from the project's root."""
@@ -54,9 +55,12 @@ def resolved(file: Mapping[str, Any], name: str) -> dict[str, Any]:
     for key in ("title", "assumptions", "differences"):
         if key in found:
             found[key] = _with_figures(_with_shared(file, found[key], f"{name}: {key}"), f"{name}: {key}")
-    model = _named(_section(file, "models"), found.get("model"), f"{name}: model", dict)
-    pinned = dict(model) if model.keys() > {"id"} else None
-    return {**found, "name": name, "modelId": model.get("id"), "model": pinned}
+    model = found.get("model")
+    if not isinstance(model, str) or model not in CATALOGUE:
+        raise _wrong(f"{name}: model", f"{model!r} is not in the catalogue; `fleet models` lists it")
+    listed = CATALOGUE[model]
+    pinned = {"id": model, "revision": listed.revision, "sizeGb": listed.size_gb} if listed.revision else None
+    return {**found, "name": name, "modelId": model, "model": pinned}
 
 
 def _layers(file: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -56,7 +56,7 @@ class Profile(Section):
     context_tokens: Annotated[int, Field(ge=1)]
     """Longest prompt plus answer that this workload needs, in tokens."""
     concurrency_per_replica: Annotated[int, Field(ge=1)]
-    """Requests in flight per replica (eight GPUs) at peak."""
+    """Requests in flight per replica at peak, of as many GPUs as its engines have."""
     versions: tuple[str, ...] = (DEFAULT,)
     """Releases of vLLM that it holds for: their parsers and configurations accept it, and no known defect speaks against it."""
     reproduces: str | None = None

@@ -56,9 +56,9 @@ class Settings(Section):
     platform: Platform = Platform()
     """Where the cluster comes from."""
     network: Network = Network()
-    """The VPC; unused when another stack is the platform."""
+    """The VPC; unused where the stack joins a cluster."""
     cluster: Cluster = Cluster()
-    """The cluster; unused when another stack is the platform."""
+    """The cluster; unused where the stack joins one."""
     machine: MachineType = Field(default_factory=lambda: DEFAULT_MACHINE)
     """Machine type of the servers' nodes, e.g. `g2-standard-12`. Default: the article's, a4-highgpu-8g."""
     capacity: Capacity

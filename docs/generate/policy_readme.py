@@ -22,8 +22,8 @@ _HEAD: Final = """\
 
 <!-- Generated from the rules by `make policy-readme`. Edit the rules. -->
 
-{count} rules over rendered resources, whoever wrote them: this program, another one, or a hand. They know vLLM 0.18, GKE
-Autopilot with A4 (B200) nodes and the Qwen3.5 family best, and say nothing of what they do not know.
+{count} rules over rendered resources, whoever wrote them: this program, another one, or a hand. They know vLLM 0.18.1 and
+0.33.0, the GPU machines of GKE Autopilot and the Qwen3.5 family best, and say nothing of what they do not know.
 
 ```sh
 pip install -r policy/requirements.txt

@@ -27,6 +27,7 @@ def facts_of_stack(settings: Settings) -> ProfileFacts:
         workload=serving.workload,
         context_tokens=serving.context_tokens,
         own_shape=settings.model.config if settings.model else None,
+        gpu=settings.machine.gpu,
         # What is laid over a profile is no longer what the row was measured with.
         reproduces=None if serving.overrides else serving.profile.reproduces,
     )

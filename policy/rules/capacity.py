@@ -265,8 +265,8 @@ RULES: Final = (
         name="partial-node",
         subject="capacity",
         statement="A pod asks for as many GPUs as a machine with them has, or for the part of it that Autopilot lets pods share.",
-        evidence="machines with B200, H200 or H100 Mega have eight and are not shared: Autopilot refuses any other number in a pod "
-        '("incorrect count"; GKE cluster autoscaler). The others are shared by pods of 1, 2, 4 or 8 GPUs that select '
+        evidence="machines with B200, GB200, H200 or H100 Mega are not shared: Autopilot refuses any other number in a pod than all "
+        'of theirs ("incorrect count"; GKE cluster autoscaler). The others are shared by pods of 1, 2, 4 or 8 GPUs that select '
         "gke-accelerator-count (GKE documentation, GPU workloads in Autopilot). Mandatory: the pod stays Pending for ever",
         fix="all GPUs of a machine in requests and limits; more engines in the pod instead of more pods on the node",
         level="mandatory",
@@ -277,8 +277,8 @@ RULES: Final = (
         name="no-capacity-selector",
         subject="capacity",
         statement="A pod on a machine that is not sold on demand says how it gets one: Spot, flex-start, a reservation or a ComputeClass.",
-        evidence="A4, A3 Ultra and A3 High with fewer than eight GPUs cannot be had on demand (the article, a note on GPU provisioning; "
-        "Compute Engine documentation, GPU machine types). "
+        evidence="A4, A4X, A3 Ultra and A3 High with fewer than eight GPUs cannot be had on demand (the article, a note on GPU "
+        "provisioning; Compute Engine documentation, GPU machine types). "
         "Mandatory: without a way the pod stays Pending for ever",
         fix=f'one of {_SPOT}: "true"; {_FLEX}: "true"; {_RESERVATION} with {_AFFINITY}: specific; {_CLASS}',
         level="mandatory",

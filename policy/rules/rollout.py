@@ -448,7 +448,7 @@ RULES = (
         name="probe-thresholds-inverted",
         subject="rollout",
         statement="A server that fails is taken out first and killed later.",
-        evidence="a busy server answers /health late; killed for it, it takes ten minutes of eight GPUs to come back and hands its "
+        evidence="a busy server answers /health late; killed for it, it takes ten minutes of all its GPUs to come back and hands its "
         "requests to the others, which is how one slow replica becomes twelve. Mandatory: overload becomes an outage",
         fix="livenessProbe with a larger failureThreshold x periodSeconds than the readinessProbe",
         level="mandatory",

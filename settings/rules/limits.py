@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from facts.ledger import value
-
 CONTEXT_SLACK: Final = 4
 """How many times the needed context a stack may configure. Assumed: the article's 85-fold is far, 1.7-fold (2560) is not."""
 GRAPH_RISK_UTILISATION: Final = 0.92
@@ -21,5 +19,3 @@ ENGINES_PER_API_SERVER: Final = 3
 for about 40,000 tok/s, which is three engines of the article's node (11,900 each)."""
 STATES_MARGIN: Final = 1.1
 """Assumed: the count of state blocks is an estimate from one run; below a tenth too many the server may still start."""
-KNOWN_WEIGHTS_GB: Final[dict[str, float]] = {"Qwen3.5-27B-FP8": value("memory.values.weights-gb.value")}
-"""Size of the weights by a part of the model's name."""

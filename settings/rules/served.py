@@ -7,10 +7,9 @@ from collections.abc import Mapping
 
 from facts import memory
 from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Flags, Release, find
-from facts.machines import B200, Gpu
-from facts.models import EXPERTS, EXPERTS_IN_A_NAME, ModelShape, called, of_the_article, parts_of
+from facts.machines import B200, DEFAULT_MACHINE, Gpu
+from facts.models import CATALOGUE, EXPERTS, EXPERTS_IN_A_NAME, ModelShape, called, of_the_article, parts_of
 from facts.releases import of_tag
-from settings.rules.limits import KNOWN_WEIGHTS_GB
 
 ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 USE_DEEP_GEMM = "VLLM_USE_DEEP_GEMM"
@@ -48,6 +47,11 @@ class Served(ABC):
     @abstractmethod
     def gpu(self) -> Gpu | None:
         """Its GPU; None where that is not known."""
+
+    @property
+    def judged_gpu(self) -> Gpu:
+        """The GPU by whose memory and defaults it is judged: its own, or the article's where it is not known."""
+        return self.gpu or DEFAULT_MACHINE.gpu
 
     @property
     def is_on_b200(self) -> bool:
@@ -146,14 +150,11 @@ class Served(ABC):
         return None if self.shape is None else self.shape.architecture.on_one_of(self.flags.tensor_parallel_size)
 
     def weights_gb(self, told: Mapping[str, float]) -> tuple[str, float] | None:
-        """A name of the model and the size of its weights: as declared, by the facts, or as a team tells of its own models."""
+        """A name of the model and the size of its weights: as declared, as a team tells of its own models, or the catalogue's."""
         if self.declared_weights_gb is not None:
             return self.model, self.declared_weights_gb
-        sizes = KNOWN_WEIGHTS_GB | dict(told)
-        named = next(((part, float(size)) for part, size in sizes.items() if self.is_called(part)), None)
-        return named or (
-            None if self.shape is None else (self.shape.name, round(self.shape.weights_gib * memory.GIB / 1e9, 1))
-        )
+        named = next(((part, float(size)) for part, size in told.items() if self.is_called(part)), None)
+        return named or (None if self.shape is None else (self.shape.name, CATALOGUE[self.shape.name].size_gb))
 
     @property
     def release(self) -> Release | None:
@@ -222,12 +223,15 @@ class Served(ABC):
             return None
 
     def cache_gib(self, *, weights_gib: float = memory.WEIGHTS_AND_DRAFT_GIB) -> float:
-        """GiB that weights of this size leave for the cache on one B200; 0 for a share that vLLM refuses."""
+        """GiB that weights of this size leave for the cache on one of its GPUs; 0 for a share that vLLM refuses."""
         share = self.utilisation
         if not 0 < share <= 1:
             return 0
         return memory.cache_gib_per_gpu(
-            gpu_memory_utilization=share, weights_and_draft_gib=weights_gib, logits_gib=self.logits_gib
+            gpu_memory_utilization=share,
+            weights_and_draft_gib=weights_gib,
+            logits_gib=self.logits_gib,
+            gpu_memory_gib=self.judged_gpu.memory_gib,
         )
 
     @property
@@ -245,12 +249,12 @@ class Served(ABC):
     @property
     def sequences(self) -> int:
         """Sequences one engine may run at once."""
-        return self.flags.count("max-num-seqs") or self.read_as.sequences()
+        return self.flags.count("max-num-seqs") or self.read_as.sequences(self.judged_gpu)
 
     @property
     def batched_tokens(self) -> int:
         """Tokens one engine computes in a step."""
-        return self.flags.count("max-num-batched-tokens") or self.read_as.batched_tokens()
+        return self.flags.count("max-num-batched-tokens") or self.read_as.batched_tokens(self.judged_gpu)
 
     @property
     def context_tokens(self) -> int | None:

@@ -194,7 +194,7 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         "acceptance by position falls as {}, {}, {}, {}, {} % (the article, phase 1)".format(
             *_MTP5["acceptance_percent_by_position"]
         ),
-        level_reason="a crash takes eight GPUs out at once",
+        level_reason="a crash takes a whole server out",
         fix=f"{{{_DRAFTS}=1}}",
         level="mandatory",
         severity="high",

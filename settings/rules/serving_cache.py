@@ -8,9 +8,10 @@ from typing import Final
 
 from facts import memory
 from facts.ledger import value
+from facts.models import of_the_article
 from facts.releases import DEFECTS
 from settings.rules.lesson import Broken, Lesson, Limits, Setting
-from settings.rules.limits import CONTEXT_SLACK, KNOWN_WEIGHTS_GB, STATES_MARGIN
+from settings.rules.limits import CONTEXT_SLACK, STATES_MARGIN
 from settings.rules.served import Served
 
 _FULL: Final = value("phases.figures.dp8")
@@ -135,8 +136,8 @@ def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Bro
     if not server.is_on_b200 or server.flags.tensor_parallel_size > 1 or "max-num-seqs" not in server.flags:
         return
     layout = server.layout
-    # What the weights leave is only known for these.
-    if layout is None or not any(server.is_called(part) for part in KNOWN_WEIGHTS_GB):
+    # What the weights leave was measured for these alone.
+    if layout is None or server.shape != of_the_article():
         return
     limit = memory.max_num_seqs_limit(layout, server.cache_gib())
     if server.sequences > limit * margin:
@@ -145,7 +146,7 @@ def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Bro
             value=server.sequences,
             allowed="as many as there are states",
             because=f"about {limit} recurrent states fit one GPU",
-            changes={"max-num-seqs": min(limit, server.read_as.sequences())},
+            changes={"max-num-seqs": min(limit, server.read_as.sequences(server.judged_gpu))},
         )
 
 

@@ -189,7 +189,7 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         evidence="FlashInfer puts the headers of its TRT-LLM experts into its own package and fetches them from a server of NVIDIA: "
         "'Read-only file system: .../flashinfer_cubin/cubins/flashinfer' (run with 0.6.6, vLLM 0.18.1's; no variable moves that folder; "
         "flashinfer-ai/flashinfer#2834 is Qwen3.5-397B-A17B-FP8)",
-        level_reason="the server never starts, and eight GPUs are paid for while it tries",
+        level_reason="the server never starts, and its GPUs are paid for while it tries",
         fix="{moe-backend=flashinfer_cutlass} for NVFP4, {moe-backend=triton} for FP8",
         level="mandatory",
         severity="high",
@@ -225,7 +225,7 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         statement="Engines and API servers get the cores they keep busy.",
         evidence="one engine keeps 1.1 to 1.3 cores busy (measured on an H200); starved of CPU its GPU waits",
         level_reason="cores cost a hundredth of the GPUs that wait for them",
-        fix="request more CPU; a whole A4 node has about 220 to give",
+        fix="request more CPU; what is left out follows from the machine, 20 vCPU a GPU at most",
         level="mandatory",
         severity="medium",
         reads=("data-parallel-size", "api-server-count", "entrypoint"),

@@ -237,16 +237,6 @@ class Engine(Section):
         return self.max_model_len or LONGEST_CONTEXT_TOKENS
 
     @property
-    def batched_tokens(self) -> int:
-        """Tokens one engine computes in a step, vLLM's default where none is written."""
-        return self.max_num_batched_tokens or self.release.batched_tokens()
-
-    @property
-    def sequences(self) -> int:
-        """Sequences one engine admits, vLLM's default where none is written."""
-        return self.max_num_seqs or self.release.sequences()
-
-    @property
     def gpu_memory_share(self) -> float:
         """Share of a GPU's memory, vLLM's default where none is written."""
         return self.gpu_memory_utilization or self.release.gpu_memory_share

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import GetPydanticSchema, WithJsonSchema
+from pydantic_core import PydanticCustomError, core_schema
 
 from facts.machines import DEFAULT, MACHINES, Machine
 
@@ -21,8 +21,12 @@ def _machine(given: Any) -> Machine:
 
 MachineType = Annotated[
     Machine,
-    PlainValidator(_machine),
-    PlainSerializer(lambda machine: machine.type, return_type=str),
+    # Not PlainValidator, which builds a schema of every field of Machine and Gpu at each start.
+    GetPydanticSchema(
+        lambda _source, _handler: core_schema.no_info_plain_validator_function(
+            _machine, serialization=core_schema.plain_serializer_function_ser_schema(lambda machine: machine.type)
+        )
+    ),
     WithJsonSchema({"type": "string", "enum": list(MACHINES), "default": DEFAULT}),
 ]
 """A machine type by its name."""

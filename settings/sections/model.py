@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationInfo
+from pydantic import Field, GetPydanticSchema, ValidationInfo, WithJsonSchema
+from pydantic_core import core_schema
 
 from facts.models import ModelShape, from_config
 from settings import strict_json
@@ -41,6 +42,15 @@ def _read(path: Any, info: ValidationInfo) -> ModelShape:
         raise ValueError(f"a config.json of a shape that is known; {error}") from None
 
 
+Config = Annotated[
+    ModelShape,
+    # Not PlainValidator, which builds a schema of every field of ModelShape at each start.
+    GetPydanticSchema(lambda _source, _handler: core_schema.with_info_plain_validator_function(_read)),
+    WithJsonSchema({"type": "string"}),
+]
+"""A model's shape by the path of its config.json."""
+
+
 class Model(Section):
     """One model, pinned."""
 
@@ -61,5 +71,5 @@ class ChosenModel(Section):
     """Commit of that repository. A branch name would let the weights change under a running fleet. Default: the catalogue's."""
     size_gb: SizeGb | None = None
     """Size of the repository's files in GB (10**9 bytes); sizes the weights volume and the load time. Default: the catalogue's."""
-    config: Annotated[ModelShape, BeforeValidator(_read, json_schema_input_type=str)] | None = None
+    config: Config | None = None
     """Path of the model's config.json, from the stack file's folder. Default: the catalogue's shape."""

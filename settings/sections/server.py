@@ -132,7 +132,7 @@ class Server(Section):
     replicas: Annotated[int, Field(ge=0, le=1_000)] | Literal["external"] = 1
     """Server pods. 0 pauses the fleet; `external` leaves the number to kubectl or an autoscaler."""
     gpus: Annotated[int, Field(ge=1, le=8)] | None = None
-    """GPUs of one pod, for pods that share a machine. Default: all of the machine's. B200, H200 and H100 Mega are not shared."""
+    """GPUs of one pod, for pods that share a machine. Default: all of the machine's. B200, GB200, H200 and H100 Mega are not."""
     engine: dict[str, Any] = {}
     """Engine settings that differ from the profile's, by their camelCase names, e.g. `{maxModelLen: 8192}`."""
     needs: Needs = Needs()

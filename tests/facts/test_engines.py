@@ -194,7 +194,7 @@ def test_what_a_server_takes_by_itself_depends_on_its_release_and_gpu() -> None:
     }
     assert taken == {B200: (8_192, 1_024), H100: (8_192, 1_024), A100_80GB: (2_048, 256), L4: (2_048, 256)}
     assert [new.batched_tokens(gpu) for gpu in (B200, H100, L4)] == [16_384, 8_192, 2_048]
-    assert (old.captured_tokens(), new.captured_tokens(), new.captured_tokens(H100)) == (512, 1_024, 512)
+    assert (old.captured_tokens(B200), new.captured_tokens(B200), new.captured_tokens(H100)) == (512, 1_024, 512)
     assert (old.gpu_memory_share, new.gpu_memory_share) == (0.9, 0.92)
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import memory
+from facts.machines import B200
 from facts.memory import CacheLayout
 
 RECORD = CacheLayout()
@@ -74,7 +75,9 @@ def test_running_blocks_explain_the_cache_use_the_h200_showed(in_flight: int, us
 
 
 def test_estimated_cache_of_a_b200_explains_the_published_73_percent() -> None:
-    cache_gib = memory.cache_gib_per_gpu(gpu_memory_utilization=0.92, logits_gib=RECORD_LOGITS_GIB)
+    cache_gib = memory.cache_gib_per_gpu(
+        gpu_memory_utilization=0.92, logits_gib=RECORD_LOGITS_GIB, gpu_memory_gib=B200.memory_gib
+    )
     used = 251 * memory.running_blocks_per_request(RECORD, 1536) / memory.pool_blocks(RECORD, cache_gib)
     assert 100 * used == pytest.approx(73, abs=2)
 
@@ -98,7 +101,9 @@ def test_repeated_prompts_hit_as_the_real_cache_manager_did(
 
 
 def test_max_num_seqs_of_8192_is_far_above_what_the_states_can_hold() -> None:
-    cache_gib = memory.cache_gib_per_gpu(gpu_memory_utilization=0.92, logits_gib=RECORD_LOGITS_GIB)
+    cache_gib = memory.cache_gib_per_gpu(
+        gpu_memory_utilization=0.92, logits_gib=RECORD_LOGITS_GIB, gpu_memory_gib=B200.memory_gib
+    )
     assert memory.max_num_seqs_limit(RECORD, cache_gib) < 8192
     assert memory.max_num_seqs_limit(RECORD, 41.65) == pytest.approx(810, abs=2)
 
@@ -119,7 +124,7 @@ def test_a_value_vllm_does_not_take_is_refused(wrong: dict[str, str | int], mess
 @pytest.mark.parametrize("utilization", [0, -0.1, 1.01])
 def test_a_memory_utilization_outside_0_to_1_is_refused(utilization: float) -> None:
     with pytest.raises(ValueError, match="gpu_memory_utilization must be above 0 and at most 1"):
-        memory.cache_gib_per_gpu(gpu_memory_utilization=utilization, logits_gib=0)
+        memory.cache_gib_per_gpu(gpu_memory_utilization=utilization, logits_gib=0, gpu_memory_gib=B200.memory_gib)
 
 
 layouts = st.builds(

@@ -8,7 +8,7 @@ import pytest
 
 from facts import ledger, memory
 from facts.memory import QWEN3_5_27B, CacheLayout
-from facts.models import CATALOGUE, called, find, from_config, of_the_article, parts_of
+from facts.models import CATALOGUE, called, from_config, of_the_article, parts_of
 
 GPT_OSS = {
     "model_type": "gpt_oss",
@@ -168,14 +168,14 @@ def test_whatever_a_file_says_it_is_a_shape_or_a_refusal() -> None:
 
 
 def test_a_models_copies_are_called_by_its_name_and_a_distilled_one_is_not() -> None:
-    assert called(["/models/Qwen3.5-27B-FP8"]) is find("Qwen/Qwen3.5-27B-FP8")
-    assert called(["my/qwen3.5-27b-fp8-tuned"]) is find("Qwen/Qwen3.5-27B-FP8")
+    assert called(["/models/Qwen3.5-27B-FP8"]) is CATALOGUE["Qwen/Qwen3.5-27B-FP8"].shape
+    assert called(["my/qwen3.5-27b-fp8-tuned"]) is CATALOGUE["Qwen/Qwen3.5-27B-FP8"].shape
     assert called(["deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "my/own"]) is None
-    assert find("my/own") is None
+    assert called(["my/own"]) is None
 
 
 def test_parts_come_from_the_shape_and_formats_from_the_catalogue() -> None:
-    gpt, glm = find("openai/gpt-oss-20b"), find("zai-org/GLM-4.7-Flash")
+    gpt, glm = CATALOGUE["openai/gpt-oss-20b"].shape, CATALOGUE["zai-org/GLM-4.7-Flash"].shape
     assert parts_of(["openai/gpt-oss-20b"], gpt) == {"experts"}
     assert parts_of(["zai-org/GLM-4.7-Flash"], glm) == {"experts", "a draft layer"}
     assert parts_of(["my/own"], None) is None

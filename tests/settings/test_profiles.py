@@ -10,6 +10,7 @@ import pytest
 
 from facts import ledger
 from facts.ledger import LedgerError
+from facts.machines import B200
 from facts.memory import (
     CacheLayout,
     cache_gib_per_gpu,
@@ -41,12 +42,13 @@ def layout(engine: Engine) -> CacheLayout:
 
 def cache_gib(engine: Engine) -> float:
     logits_gib = startup_logits_gib(
-        max_num_seqs=engine.sequences,
-        max_num_batched_tokens=engine.batched_tokens,
+        max_num_seqs=engine.max_num_seqs or engine.release.sequences(B200),
+        max_num_batched_tokens=engine.max_num_batched_tokens or engine.release.batched_tokens(B200),
         vocabulary=of_the_article().vocabulary,
         drafts=engine.speculative_tokens > 0,
     )
-    return cache_gib_per_gpu(gpu_memory_utilization=engine.gpu_memory_utilization or 0.9, logits_gib=logits_gib)
+    share = engine.gpu_memory_utilization or 0.9
+    return cache_gib_per_gpu(gpu_memory_utilization=share, logits_gib=logits_gib, gpu_memory_gib=B200.memory_gib)
 
 
 def test_the_record_has_the_articles_flags_and_what_its_prose_adds() -> None:
@@ -218,9 +220,7 @@ def test_looking_up_a_profile_validates_that_one_only() -> None:
         ("profiles/tuned/over", "recrod", "tuned: over: 'recrod' does not exist; there are record, tuned"),
         ("profiles/tuned/over", "tuned", "tuned: over: a circle: tuned over tuned"),
         ("profiles/record/over", "tuned", "record: over: a circle: tuned over record over tuned"),
-        ("profiles/tuned/model", "qwen4", "tuned: model: 'qwen4' does not exist; there are qwen3.5-27b-fp8"),
-        ("models/qwen3.5-27b-fp8/revision", "main", "tuned: model.revision: .* got 'main'"),
-        ("models/qwen3.5-27b-fp8", {"id": "a/b", "sizeGb": 1.0}, "tuned: model.revision: "),
+        ("profiles/tuned/model", "qwen4", "tuned: model: 'qwen4' is not in the catalogue"),
         ("profiles/tuned/title", "{phases.none.total_tokens_per_s:,}", "tuned: title: .*no entry 'none'"),
         ("profiles/tuned/title", "{phases.tp8.tokens}", r"tuned: title: \{phases.tp8.tokens\} is not a figure"),
         ("profiles/tuned/title", "{22,300} tok/s", r"tuned: title: \{22,300\} is not a figure"),
@@ -251,13 +251,12 @@ def test_a_text_takes_its_figures_from_the_ledger() -> None:
     assert profile_file.resolved(file, "tuned")["title"] == f"{total:,} and {total}"
 
 
-def test_every_model_and_shared_item_is_used() -> None:
+def test_every_shared_item_is_used() -> None:
     file = profile_file.document()
     entries = file["profiles"].values()
     items = [item for one in entries for key in ("assumptions", "differences") for item in one.get(key, ())]
-    assert {one["model"] for one in entries if "model" in one} == set(file["models"])
     assert {item["shared"] for item in items if isinstance(item, dict) and "shared" in item} == set(file["shared"])
-    assert set(file) == {"models", "shared", "profiles"}
+    assert set(file) == {"shared", "profiles"}
 
 
 def test_the_guide_names_every_profile_with_its_row() -> None:

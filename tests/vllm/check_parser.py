@@ -232,8 +232,13 @@ def _configures(vllm: Vllm, engine: Engine) -> None:
     _equal(parallel.data_parallel_size, engine.data_parallel_size, "data parallel")
     _equal(parallel.tensor_parallel_size, engine.tensor_parallel_size, "tensor parallel")
     _equal(config.model_config.max_model_len, engine.max_model_len, "context")
-    _equal(scheduler.max_num_seqs, engine.sequences, "sequences")
-    _equal(scheduler.max_num_batched_tokens, engine.batched_tokens, "batched tokens")
+    release = engine.release
+    _equal(scheduler.max_num_seqs, engine.max_num_seqs or release.sequences(B200), "sequences")
+    _equal(
+        scheduler.max_num_batched_tokens,
+        engine.max_num_batched_tokens or release.batched_tokens(B200),
+        "batched tokens",
+    )
     _equal(scheduler.async_scheduling, True, "asynchronous scheduling")
     _equal(cache.gpu_memory_utilization, engine.gpu_memory_share, "share of GPU memory")
     by_itself = engine.release.has("caches-prefixes-of-hybrids")
@@ -245,7 +250,7 @@ def _configures(vllm: Vllm, engine: Engine) -> None:
     _equal(speculative.num_speculative_tokens if speculative else 0, engine.speculative_tokens, "draft tokens")
     _equal(int(config.optimization_level), 2 if engine.optimization_level is None else engine.optimization_level, "-O")
     step = 1 + engine.speculative_tokens
-    most = engine.release.captured_tokens()
+    most = release.captured_tokens(B200)
     captured = engine.max_cudagraph_capture_size or min(2 * scheduler.max_num_seqs * step, most)
     _equal(config.compilation_config.max_cudagraph_capture_size, captured, "captured graphs")
     # From 0.33 on the block is chosen when the workers start, after the configuration.

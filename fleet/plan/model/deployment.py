@@ -7,7 +7,7 @@ from math import inf
 from typing import Literal
 
 from facts.engines import DEFAULT, find
-from facts.machines import B200, Gpu
+from facts.machines import DEFAULT_MACHINE, Gpu
 from facts.memory import CacheLayout
 from facts.models import ModelShape, of_the_article
 
@@ -25,14 +25,14 @@ class EngineShape:
     data_parallel: int = 8
     tensor_parallel: int = 1
     max_model_len_tokens: int = 2_560
-    max_num_seqs: int = find(DEFAULT).sequences()
-    max_num_batched_tokens: int = find(DEFAULT).batched_tokens()
+    max_num_seqs: int = find(DEFAULT).sequences(DEFAULT_MACHINE.gpu)
+    max_num_batched_tokens: int = find(DEFAULT).batched_tokens(DEFAULT_MACHINE.gpu)
     kv_cache_dtype: str = "fp8_e4m3"
     ssm_cache_dtype: str = "auto"
     gpu_memory_utilization: float = 0.92
     prefix_caching: bool = True
     speculative_tokens: int = 1
-    captured_tokens: int = find(DEFAULT).captured_tokens()
+    captured_tokens: int = find(DEFAULT).captured_tokens(DEFAULT_MACHINE.gpu)
     """Largest step, in tokens, that runs as a captured CUDA graph."""
     estimate_cudagraphs: bool = True
     """`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`: graphs come out of the memory budget instead of on top of it."""
@@ -67,7 +67,7 @@ class Deployment:
     nodes: int
     engine: EngineShape = field(default_factory=EngineShape)
     model: ModelShape = field(default_factory=of_the_article)
-    gpu: Gpu = B200
+    gpu: Gpu = DEFAULT_MACHINE.gpu
     gpus_per_node: int = 8
     routing: Routing = "cluster-ip"
 

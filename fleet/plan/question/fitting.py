@@ -71,7 +71,15 @@ def fitted(
         kept.pop("attention-backend", None)
     if (context := kept.get("max-model-len")) is not None:
         kept["max-model-len"] = min(int(context), shape.context_tokens)
-    changed = replace(profile, flags=kept, model=shape.name, own_shape=shape, weights_gb=weights_gb, reproduces=None)
+    changed = replace(
+        profile,
+        flags=kept,
+        model=shape.name,
+        own_shape=shape,
+        weights_gb=weights_gb,
+        gpu=machine.gpu,
+        reproduces=None,
+    )
     return _most(changed, machine, workload)
 
 

@@ -11,6 +11,7 @@ from functools import cache
 
 from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Release, Scalar
 from facts.ledger import LedgerError
+from facts.machines import DEFAULT_MACHINE, Gpu
 from facts.models import ModelShape, called
 from facts.releases import at, number_of
 from fleet.plan.model.deployment import EngineShape
@@ -43,11 +44,13 @@ class ProfileFacts:
     """The published row it repeats."""
     own_shape: ModelShape | None = None
     """The model's shape where a stack has one of its own."""
+    gpu: Gpu = DEFAULT_MACHINE.gpu
+    """By which vLLM chooses what the options leave out."""
 
     @property
     def shape(self) -> EngineShape:
         """The options that decide memory and speed, spelled out."""
-        return engine_shape(self.flags, self.env, at(number_of(self.engine_version)))
+        return engine_shape(self.flags, self.env, at(number_of(self.engine_version)), self.gpu)
 
     @property
     def model_shape(self) -> ModelShape:
@@ -90,8 +93,8 @@ def profiles_for(longest_request_tokens: int) -> tuple[ProfileFacts, ...]:
     return tuple(sorted(fitting, key=lambda one: one.shape.max_model_len_tokens))
 
 
-def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str], release: Release) -> EngineShape:
-    """What a list of vLLM options means to the model, the release's own defaults filled in. Raises ValueError."""
+def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str], release: Release, gpu: Gpu) -> EngineShape:
+    """What a list of vLLM options means to the model, the release's own defaults for that GPU filled in. Raises ValueError."""
 
     def number(name: str, default: int) -> int:
         return int(flags.get(name, default))
@@ -103,8 +106,8 @@ def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str], release: R
         data_parallel=engines,
         tensor_parallel=number("tensor-parallel-size", 1),
         max_model_len_tokens=number("max-model-len", LONGEST_CONTEXT_TOKENS),
-        max_num_seqs=number("max-num-seqs", release.sequences()),
-        max_num_batched_tokens=number("max-num-batched-tokens", release.batched_tokens()),
+        max_num_seqs=number("max-num-seqs", release.sequences(gpu)),
+        max_num_batched_tokens=number("max-num-batched-tokens", release.batched_tokens(gpu)),
         kv_cache_dtype=kv_cache_dtype,
         ssm_cache_dtype=str(flags.get("mamba-ssm-cache-dtype", "auto")),
         gpu_memory_utilization=float(flags.get("gpu-memory-utilization", release.gpu_memory_share)),
@@ -112,7 +115,7 @@ def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str], release: R
         speculative_tokens=number("speculative-config.num_speculative_tokens", 0),
         captured_tokens=0
         if flags.get("enforce-eager") is True
-        else number("max-cudagraph-capture-size", release.captured_tokens()),
+        else number("max-cudagraph-capture-size", release.captured_tokens(gpu)),
         estimate_cudagraphs=env.get(_GRAPH_ESTIMATE, "1" if release.has("counts-cuda-graphs") else "0") == "1",
         language_model_only=flags.get("language-model-only") is True,
         api_servers=None if api_servers == engines else api_servers,

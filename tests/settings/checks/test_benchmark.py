@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from facts import ledger
+from settings.checks.declared_server import DeclaredServer
 from settings.load import check
 from settings.problems import Problem, SettingsError
 from settings.sections.benchmark import Benchmark, Dataset
@@ -105,7 +106,7 @@ def test_repeats_are_one_to_twenty(repeats: float) -> None:
 
 
 def test_a_load_above_what_the_scheduler_admits_repeats_the_articles_lesson() -> None:
-    admitted = 8 * make_settings().serving.engine.sequences
+    admitted = 8 * DeclaredServer(make_settings()).sequences
     problem = found(concurrency=[500, admitted + 1])["sequences-below-load"]
     assert problem.level == "refused"
     assert problem.path == "vllm-fleet:benchmark.concurrency"

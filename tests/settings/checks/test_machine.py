@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from facts import node_room
 from facts.machines import MACHINES, Machine, of_accelerator
+from settings.checks.declared_server import DeclaredServer
 from settings.checks.machine import machine_problems
 from settings.derived.figures import figures
 from settings.derived.quota_needs import quota_needs
@@ -133,6 +134,15 @@ def test_local_ssds_are_asked_for_where_the_boot_disk_is_too_small() -> None:
     assert stack("g2-standard-12", ephemeralStorageGib=300).placement.node_selector[key] == "true"
     assert key not in stack("g2-standard-12").placement.node_selector
     assert key not in stack("a3-highgpu-1g", ephemeralStorageGib=600).placement.node_selector  # there anyway
+
+
+def test_what_vllm_chooses_is_judged_by_the_stacks_gpu() -> None:
+    plain = {"dataParallelSize": 1, "maxNumSeqs": None, "maxNumBatchedTokens": None}
+    small = DeclaredServer(make_settings(machine="g2-standard-12", server={"engine": plain}))
+    large = DeclaredServer(make_settings(server={"engine": plain}))
+    assert (small.sequences, small.batched_tokens) == (256, 2_048)
+    assert (large.sequences, large.batched_tokens) == (1_024, 8_192)
+    assert small.cache_gib() == 0 < large.cache_gib()
 
 
 def test_an_engine_on_part_of_the_pods_gpus_is_refused_with_their_number() -> None:

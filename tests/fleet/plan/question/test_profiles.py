@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from facts.engines import find
 from facts.ledger import LedgerError
+from facts.machines import B200, L4
 from facts.models import CATALOGUE, of_the_article
 from fleet.plan.model.deployment import record_fleet
 from fleet.plan.model.rows import PHASES
@@ -35,13 +38,18 @@ def test_a_profile_that_repeats_nothing_is_read_from_its_options() -> None:
 
 
 def test_options_left_out_are_vllms_own() -> None:
-    plain = engine_shape({}, {}, find("0.18.1"))
+    plain = engine_shape({}, {}, find("0.18.1"), B200)
     assert plain.max_model_len_tokens == 262_144
     assert (plain.max_num_seqs, plain.max_num_batched_tokens) == (1_024, 8_192)
     assert (plain.data_parallel, plain.gpu_memory_utilization) == (1, 0.9)
     assert not plain.prefix_caching
     assert plain.kv_cache_dtype == "auto"
-    assert engine_shape({"enforce-eager": True}, {}, find("0.18.1")).captured_tokens == 0
+    assert engine_shape({"enforce-eager": True}, {}, find("0.18.1"), B200).captured_tokens == 0
+
+
+def test_what_vllm_chooses_by_the_gpu_is_that_gpus() -> None:
+    small = replace(profile_facts("record"), flags={}, gpu=L4).shape
+    assert (small.max_num_seqs, small.max_num_batched_tokens) == (256, 2_048)
 
 
 def test_the_profile_for_a_length_is_the_shortest_context_that_holds_it() -> None:
