@@ -270,13 +270,13 @@ def _nearest(question: PlanQuestion, one: Deployment) -> str:
     if missed:
         limits = " and ".join(f"{verdict.name} of {ceil(verdict.high_ms):,} ms" for verdict in missed)
         return f"{limits}, with one request on each engine; no number of nodes gives less"
-    per_node = nodes_for(one, question.workload, _goal(question, in_flight=1.0)).in_flight_per_node
-    most = OfferedLoad(in_flight=per_node * MOST_MACHINES)
+    sizing = nodes_for(one, question.workload, _goal(question, in_flight=1.0))
+    most = OfferedLoad(in_flight=sizing.in_flight_per_node * MOST_MACHINES)
     able = estimate(one.with_nodes(MOST_MACHINES), question.workload, most)
     share = question.load_share
     match question.goal:
         case Users():
-            amount = f"{share * per_node * MOST_MACHINES:,.0f} users"
+            amount = f"{share * sizing.most_in_flight_per_node * MOST_MACHINES:,.0f} users"
         case RequestsPerSecond():
             amount = f"{share * able.requests_per_s.value:,.0f} requests/s"
         case _:
@@ -398,7 +398,7 @@ def _sizing(question: PlanQuestion, fleet: _Fleet, maximum: Performance) -> Sizi
         requests_per_s=maximum.requests_per_s.value,
         output_tokens_per_s=maximum.output_tokens_per_s.value,
         tokens_per_chunk=max(1.0, maximum.itl_ms.value / maximum.tpot_ms.value),
-        in_flight=maximum.in_flight.value,
+        in_flight=max(maximum.in_flight.value, fleet.offered.in_flight or 0.0),
         gateway=gateway,
         loss_per_token_with_gateway=loss,
     )

@@ -16,6 +16,10 @@ from fleet.report.words import format_list, plural
 
 # Above it a first token comes later than a step of the engine can explain.
 _LONG_WAIT_MS = 1_000
+# Assumed: as the interval has it, sequences in a step vary by about a quarter.
+_NEAR_CAPTURED = 0.8
+# vLLM captures sizes in steps of 16 tokens and more from 256 tokens on; a multiple is no more than readable.
+_GRAPH_TOKENS = 64
 # Measured on H200: one API server cost 3 % at 35,000 tok/s, with 0.75 of a core; 110,000 were its end.
 _TOKENS_PER_API_SERVER = 40_000
 _COMFORTABLE_SHARE = 0.5
@@ -99,6 +103,7 @@ def _model(plan: Plan) -> Iterator[str]:
             "gives no cause. On H200 one client that filled its core reported 2.2 s where eight reported 0.2 s, so the low end may be what "
             "users see. The plan scales the article's wait with the load."
         )
+    yield from _graphs(plan)
     yield from _front_end(plan)
     shortest = performance.shortest_prompt_with_cache_hit_tokens
     if shortest is not None and question.workload.input_tokens.max < shortest:
@@ -106,6 +111,26 @@ def _model(plan: Plan) -> Iterator[str]:
     published_nodes = figures.published_nodes(question.routing)
     if plan.machines > published_nodes[-1]:
         yield f"Nothing was published for more than {published_nodes[-1]} nodes with this routing."
+
+
+def _graphs(plan: Plan) -> Iterator[str]:
+    """Whether steps have more tokens than captured CUDA graphs reach, at the goal or where a few more requests would."""
+    engine = plan.deployment.engine
+    drafted, captured = 1 + engine.speculative_tokens, engine.captured_tokens
+    now, full = (of.running_per_engine.value * drafted for of in (plan.performance, plan.maximum))
+    most = min(engine.max_num_seqs * drafted, engine.max_num_batched_tokens)
+    if captured and now > captured:
+        yield (
+            f"A step has {now:,.0f} tokens, {plural(drafted, 'token')} for each sequence, and captured CUDA graphs end at {captured:,}: "
+            f"without one every step takes longer. {plan.in_flight_per_node:,.0f} requests in flight a node stay within them; "
+            f"--max-cudagraph-capture-size {ceil(now / _GRAPH_TOKENS) * _GRAPH_TOKENS} makes them reach, for some more memory."
+        )
+    elif captured and full > _NEAR_CAPTURED * captured and most > captured:
+        yield (
+            f"At full load a step has {full:,.0f} tokens and captured CUDA graphs end at {captured:,}: steps with more take longer, and "
+            f"the low end counts with that. --max-cudagraph-capture-size {ceil(full / _NEAR_CAPTURED / _GRAPH_TOKENS) * _GRAPH_TOKENS} "
+            "leaves room, for some more memory."
+        )
 
 
 def _release(version: str) -> tuple[int, ...]:
