@@ -39,7 +39,7 @@ ENGINE_OVERHEAD_GIB = 4.37
 # bonus token in bfloat16 and float32 (1.5), of the target raw and processed (2), its probabilities, random numbers and
 # their reciprocals (3). Without: logits in bfloat16 and float32 (1.5), probabilities and random numbers (2).
 LOGIT_COPIES_WITH_DRAFTS, LOGIT_COPIES = 7.5, 3.5
-# What an engine's start takes where it was not calibrated, each part from a public log (tests/facts/test_memory.py holds them together).
+# What an engine's start takes where it was not calibrated, each part from a public log (docs/planner-model.md has the sums).
 # Measured: vLLM 0.11 on H100, five dense and MoE models of 128,256 to 201,088 tokens: the step's peak is 9.5 to 9.9 float32 copies of 1,024
 # sequences' logits (llm-d); vLLM 0.29 on L4, 256 sequences: 9.2, vision tower and all. Sorting for top-k and top-p takes them;
 # without a draft vLLM 0.18.1's code sorts less, which nobody has measured.

@@ -62,7 +62,7 @@ _WHOLE_MODULE = re.compile(r"(self_attn|linear_attn|shared_experts?)[.*]*$")
 # A tower's merger and patches differ from model to model: parameters to the nearest 50 million.
 _TOWER_STEP = 50e6
 # Assumed: hidden states of a token that live beside the widest layer's values: residual, input and output. Four of them explain what
-# Qwen3-32B and Qwen3.5-27B took of an H200 to 0.4 GiB (tests/facts/test_memory.py).
+# Qwen3-32B and Qwen3.5-27B took of an H200 to 0.4 GiB (facts/data/memory.yaml).
 _HIDDEN_STATES = 4
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from facts import figures
+from facts.machines import DEFAULT_MACHINE
 from facts.sizing import Sizing, size
 from facts.time_to_serve import Start, TimeToServe, time_to_serve, way_to_serve
 from facts.workloads import Workload
@@ -338,6 +339,8 @@ def _start(question: PlanQuestion, machines: int, *, cluster: bool, weights: boo
         platform_exists=cluster,
         weights_exist=weights,
         gateway=question.routing == "inference-gateway",
+        gpus=question.machine.gpus,
+        articles_machine=question.machine == DEFAULT_MACHINE,
     )
 
 
