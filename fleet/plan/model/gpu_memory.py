@@ -156,17 +156,23 @@ def budget(
 def _startup(deployment: Deployment, taken: MemoryParameters | None) -> StartUp:
     """What the start takes: calibrated for the article's models on its GPU, else the sum of what was measured elsewhere."""
     engine, model = deployment.engine, deployment.model
-    step = {
-        "max_num_seqs": engine.max_num_seqs,
-        "max_num_batched_tokens": engine.max_num_batched_tokens,
-        "vocabulary": model.vocabulary,
-        "drafts": engine.speculative_tokens > 0,
-    }
+    drafts = engine.speculative_tokens > 0
     if not is_articles(deployment):
-        return memory.startup(step_width=model.step_width // engine.tensor_parallel, **step)
+        return memory.startup(
+            max_num_seqs=engine.max_num_seqs,
+            max_num_batched_tokens=engine.max_num_batched_tokens,
+            vocabulary=model.vocabulary,
+            step_width=model.step_width // engine.tensor_parallel,
+            drafts=drafts,
+        )
     taken = taken or calibration().memory
     return StartUp(
-        logits_gib=memory.startup_logits_gib(**step),
+        logits_gib=memory.startup_logits_gib(
+            max_num_seqs=engine.max_num_seqs,
+            max_num_batched_tokens=engine.max_num_batched_tokens,
+            vocabulary=model.vocabulary,
+            drafts=drafts,
+        ),
         step_gib=0.0,
         driver_gib=taken.activations_gib,
         graphs_gib=taken.cuda_graphs_gib,
