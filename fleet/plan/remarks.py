@@ -18,8 +18,8 @@ from fleet.report.words import format_list, plural
 _LONG_WAIT_MS = 1_000
 # Assumed: as the interval has it, sequences in a step vary by about a quarter.
 _NEAR_CAPTURED = 0.8
-# vLLM captures sizes in steps of 16 tokens and more from 256 tokens on; a multiple is no more than readable.
-_GRAPH_TOKENS = 64
+# A round number; vLLM takes any.
+_ROUND_TOKENS = 64
 # Measured on H200: one API server cost 3 % at 35,000 tok/s, with 0.75 of a core; 110,000 were its end.
 _TOKENS_PER_API_SERVER = 40_000
 _COMFORTABLE_SHARE = 0.5
@@ -119,18 +119,28 @@ def _graphs(plan: Plan) -> Iterator[str]:
     drafted, captured = 1 + engine.speculative_tokens, engine.captured_tokens
     now, full = (of.running_per_engine.value * drafted for of in (plan.performance, plan.maximum))
     most = min(engine.max_num_seqs * drafted, engine.max_num_batched_tokens)
-    if captured and now > captured:
+    if not captured or most <= captured:
+        return
+    if now > captured:
+        within = (
+            f"{plan.in_flight_per_node:,.0f} requests in flight a node stay within them; " if full <= captured else ""
+        )
         yield (
             f"A step has {now:,.0f} tokens, {plural(drafted, 'token')} for each sequence, and captured CUDA graphs end at {captured:,}: "
-            f"without one every step takes longer. {plan.in_flight_per_node:,.0f} requests in flight a node stay within them; "
-            f"--max-cudagraph-capture-size {ceil(now / _GRAPH_TOKENS) * _GRAPH_TOKENS} makes them reach, for some more memory."
+            f"without one every step takes longer. {within}--max-cudagraph-capture-size {_round_up(now)} makes them reach, for more memory."
         )
-    elif captured and full > _NEAR_CAPTURED * captured and most > captured:
+    elif full > _NEAR_CAPTURED * captured:
+        counted = (
+            ", and the low end counts with that" if is_articles(plan.deployment) else ", which no figure here counts"
+        )
         yield (
-            f"At full load a step has {full:,.0f} tokens and captured CUDA graphs end at {captured:,}: steps with more take longer, and "
-            f"the low end counts with that. --max-cudagraph-capture-size {ceil(full / _NEAR_CAPTURED / _GRAPH_TOKENS) * _GRAPH_TOKENS} "
-            "leaves room, for some more memory."
+            f"At full load a step has {full:,.0f} tokens and captured CUDA graphs end at {captured:,}: steps with more take longer{counted}"
+            f". --max-cudagraph-capture-size {_round_up(min(full / _NEAR_CAPTURED, most))} leaves room, for some more memory."
         )
+
+
+def _round_up(tokens: float) -> int:
+    return ceil(tokens / _ROUND_TOKENS) * _ROUND_TOKENS
 
 
 def _release(version: str) -> tuple[int, ...]:
