@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from facts import memory
+from facts.engines import DEFAULT, find
 from facts.machines import Gpu, Machine
 from facts.memory import CacheLayout
 from facts.models import ModelShape
 
-# Assumed: vLLM's defaults with a 16-bit cache, no drafts and as many sequences as it admits on a small GPU.
-_SHARE, _SEQUENCES, _BATCHED_TOKENS = 0.9, 256, 2_048
+# vLLM's defaults for that GPU, in the article's release: less memory for the engine than current ones take, so what fits here fits there.
+_VLLM = find(DEFAULT)
 REQUEST_TOKENS = 8_192
 """Length of the request for which there has to be room: a conversation."""
 
@@ -20,15 +21,21 @@ def requests_at_once(shape: ModelShape, gpu: Gpu, gpus: int) -> int:
         kv_cache_dtype="auto",
         speculative_tokens=0,
         prefix_caching=False,
-        batched_tokens=_BATCHED_TOKENS,
+        batched_tokens=_VLLM.batched_tokens(gpu),
+    )
+    start = memory.startup(
+        max_num_seqs=_VLLM.sequences(gpu),
+        max_num_batched_tokens=_VLLM.batched_tokens(gpu),
+        vocabulary=shape.vocabulary,
+        step_width=shape.step_width // gpus,
+        drafts=False,
     )
     cache_gib = memory.cache_gib_per_gpu(
-        gpu_memory_utilization=_SHARE,
+        gpu_memory_utilization=_VLLM.gpu_memory_share,
         gpu_memory_gib=gpu.memory_gib,
         weights_and_draft_gib=shape.text_weights_gib / gpus,
-        logits_gib=memory.startup_logits_gib(
-            max_num_seqs=_SEQUENCES, max_num_batched_tokens=_BATCHED_TOKENS, vocabulary=shape.vocabulary, drafts=False
-        ),
+        logits_gib=start.logits_gib,
+        overhead_gib=start.activations_gib + start.graphs_gib,
     )
     return int(memory.startup_concurrency(layout, cache_gib, min(REQUEST_TOKENS, shape.context_tokens)))
 

@@ -37,6 +37,17 @@ ENGINE_OVERHEAD_GIB = 4.37
 # bonus token in bfloat16 and float32 (1.5), of the target raw and processed (2), its probabilities, random numbers and
 # their reciprocals (3). Without: logits in bfloat16 and float32 (1.5), probabilities and random numbers (2).
 LOGIT_COPIES_WITH_DRAFTS, LOGIT_COPIES = 7.5, 3.5
+# What an engine's start takes where it was not calibrated, each part from a public log (docs/planner-model.md has the sums).
+# Measured: vLLM 0.11 on H100, five dense and MoE models of 128,256 to 201,088 tokens: the step's peak is 9.5 to 9.9 float32 copies of 1,024
+# sequences' logits (llm-d); vLLM 0.29 on L4, 256 sequences: 9.2, vision tower and all. Sorting for top-k and top-p takes them;
+# without a draft vLLM 0.18.1's code sorts less, which nobody has measured.
+SORTED_LOGIT_COPIES = 9.6
+# Measured: L4, vLLM 0.29: 9.01 GiB of weights and all outside PyTorch, of which 8.66 are weights. On H100 0.13 were published.
+DRIVER_GIB = 0.35
+# Measured: L4, vLLM 0.29: 0.24 for 51 piecewise and 35 whole graphs.
+GRAPHS_GIB = 0.25
+# What remains of 4.8 GiB beside the weights that the record took of an H200 (16,384 tokens, 512 sequences, facts/data/h200.yaml).
+DRAFT_GRAPHS_GIB = 0.65
 
 # Source: choices of --kv-cache-dtype and --mamba-ssm-cache-dtype in vLLM 0.18.1; auto is the model's own type.
 TWO_BYTE_CACHES = frozenset({"auto", "bfloat16", "float16"})
@@ -314,6 +325,37 @@ def startup_logits_gib(*, max_num_seqs: int, max_num_batched_tokens: int, vocabu
     return copies * min(max_num_seqs, max_num_batched_tokens) * vocabulary * 4 / GIB
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartUp:
+    """What an engine's start takes of one GPU beside its weights, before the cache has the rest."""
+
+    logits_gib: float
+    """Of the sequences that it may run."""
+    step_gib: float
+    """What a step of the most tokens holds at its widest layer, as far as it is more than the logits, which come after it."""
+    driver_gib: float
+    graphs_gib: float
+
+    @property
+    def activations_gib(self) -> float:
+        """All but logits and graphs."""
+        return self.step_gib + self.driver_gib
+
+
+def startup(
+    *, max_num_seqs: int, max_num_batched_tokens: int, vocabulary: int, step_width: int, drafts: bool
+) -> StartUp:
+    """The start of an engine that was not calibrated. `step_width` is of one GPU, in values of 16 bits."""
+    copies = LOGIT_COPIES_WITH_DRAFTS if drafts else SORTED_LOGIT_COPIES
+    logits_gib = copies * min(max_num_seqs, max_num_batched_tokens) * vocabulary * 4 / GIB
+    return StartUp(
+        logits_gib=logits_gib,
+        step_gib=max(0.0, max_num_batched_tokens * step_width * 2 / GIB - logits_gib),
+        driver_gib=DRIVER_GIB,
+        graphs_gib=GRAPHS_GIB + (DRAFT_GRAPHS_GIB if drafts else 0.0),
+    )
+
+
 def shortest_prompt_prefix_caching_can_hit(layout: CacheLayout) -> int | None:
     """Tokens of the shortest prompt of which a part can come from the prefix cache, or None where prefix caching is
     off.
@@ -341,13 +383,14 @@ def cache_gib_per_gpu(
     logits_gib: float,
     gpu_memory_gib: float,
     weights_and_draft_gib: float = WEIGHTS_AND_DRAFT_GIB,
+    overhead_gib: float = ENGINE_OVERHEAD_GIB,
 ) -> float:
     """GiB left for the cache on one GPU that holds the whole model; 0 where nothing is left. An estimate: the log
-    line is the truth. `logits_gib` is `startup_logits_gib`.
+    line is the truth. `logits_gib` is `startup_logits_gib`; it and `overhead_gib` are `startup`'s beyond the article's fleet.
     """
     if not 0 < gpu_memory_utilization <= 1:
         raise ValueError(f"gpu_memory_utilization must be above 0 and at most 1, got {gpu_memory_utilization}")
-    taken_gib = weights_and_draft_gib + logits_gib + ENGINE_OVERHEAD_GIB
+    taken_gib = weights_and_draft_gib + logits_gib + overhead_gib
     return max(0.0, gpu_memory_gib * gpu_memory_utilization - taken_gib)
 
 

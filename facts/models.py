@@ -61,6 +61,9 @@ _METHODS: Final[Mapping[str, str]] = {
 _WHOLE_MODULE = re.compile(r"(self_attn|linear_attn|shared_experts?)[.*]*$")
 # A tower's merger and patches differ from model to model: parameters to the nearest 50 million.
 _TOWER_STEP = 50e6
+# Assumed: hidden states of a token that live beside the widest layer's values: residual, input and output. Four of them explain what
+# Qwen3-32B and Qwen3.5-27B took of an H200 to 0.4 GiB (facts/data/memory.yaml).
+_HIDDEN_STATES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,9 @@ class ModelShape:
     """Query heads; tensor parallelism must divide them."""
     attention_width: int
     """Query heads times head size."""
+    step_width: int
+    """Values that one token of a step holds at its widest layer: gate, up and their product, of each expert that it passes, and hidden
+    states."""
     vocabulary: int
     context_tokens: int
     """Longest prompt plus answer that it was made for."""
@@ -198,6 +204,7 @@ class _Reader:
             experts=self._experts,
             attention_heads=self._heads,
             attention_width=self._heads * self._head_size,
+            step_width=self._step_width(),
             vocabulary=self._vocabulary,
             context_tokens=self._count("max_position_embeddings"),
         )
@@ -330,6 +337,13 @@ class _Reader:
             chosen * each + shared + router,
             self._experts * each * self._bytes() + shared * self._bytes("shared_expert") + 2 * router,
         )
+
+    def _step_width(self) -> int:
+        dense = self._any("intermediate_size_mlp", "intermediate_size")
+        each = self._any("moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
+        chosen = self._any("num_experts_per_tok", "experts_per_token", "top_k_experts")
+        experts = chosen * (3 * each + self._hidden) + 3 * self._shared_width() if self._experts else 0
+        return max(3 * dense, experts) + _HIDDEN_STATES * self._hidden
 
     def _shared_width(self) -> int:
         """Width of what every token passes beside its experts."""

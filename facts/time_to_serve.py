@@ -43,9 +43,13 @@ class Start:
     spare_nodes: bool = False
     """Whether machines stand ready, image pulled."""
     gateway: bool = False
+    gpus: int = 8
+    """GPUs of one server whose engines compile side by side."""
+    articles_machine: bool = True
+    """Whether servers are on the article's node, whose start was measured."""
 
     def __post_init__(self) -> None:
-        for name in ("weights_gb", "volume_gib", "volume_mibps", "readers", "node_mibps", "writer_mibps"):
+        for name in ("weights_gb", "volume_gib", "volume_mibps", "readers", "node_mibps", "writer_mibps", "gpus"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
 
@@ -124,6 +128,7 @@ def _steps(start: Start) -> Iterator[Step]:
     for id_, entry in ledger.section("durations", "steps").items():
         if id_ in _left_out(start):
             continue
+        entry = _as_on(start, entry)
         low, likely, high = (_duration(id_, entry, bound, start) for bound in ("low", "likely", "high"))
         yield Step(
             id=id_,
@@ -137,6 +142,15 @@ def _steps(start: Start) -> Iterator[Step]:
             source=entry.get("source", ""),
             note=entry.get("note") or entry.get("assumed", ""),
         )
+
+
+def _as_on(start: Start, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The step as that server takes it, where that differs; without the article's source where it was not the article's."""
+    if start.gpus == 1 and "alone" in entry:
+        return {**entry, **entry["alone"]}
+    if not start.articles_machine and "elsewhere" in entry:
+        return {**entry, "source": "", "note": "", **entry["elsewhere"]}
+    return entry
 
 
 def _left_out(start: Start) -> frozenset[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from facts.workloads import Workload
 from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.estimates import Estimate
-from fleet.plan.model.fleet_rate import fleet_load
+from fleet.plan.model.fleet_rate import best_in_flight, fleet_load
 from fleet.plan.model.gpu_memory import budget
 from fleet.plan.model.performance import Performance, check_context, estimate
 from fleet.plan.model.roofline import known
@@ -64,7 +64,10 @@ class Sizing:
 
     deployment: Deployment
     in_flight_per_node: float
-    """Requests in flight that a node is planned for at full load: what memory, the measurements and the limits allow."""
+    """Requests in flight with which a node gives most: full load."""
+    most_in_flight_per_node: float
+    """Users that a node may have: what memory, the measurements and the limits allow. More than full load where a step has more
+    tokens than captured CUDA graphs reach, or the API servers are full before."""
 
     @property
     def nodes(self) -> int:
@@ -78,11 +81,13 @@ def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
     Raises ImpossibleGoalError, and what `estimate` raises.
     """
     check_context(deployment, workload)
-    per_node = _in_flight_per_node(deployment, workload, goal)
+    most = _most_in_flight_per_node(deployment, workload, goal)
+    room = budget(deployment, workload)
+    per_node = best_in_flight(deployment, workload, known(deployment).parameters, room, most)
     rate = goal.rate(workload)
     if rate is None:
         assert goal.in_flight is not None
-        nodes = _fewest(goal.in_flight / goal.load_share, lambda count: count * per_node, deployment, "users")
+        nodes = _fewest(goal.in_flight / goal.load_share, lambda count: count * most, deployment, "users")
     else:
         nodes = _fewest(
             rate / goal.load_share,
@@ -90,7 +95,7 @@ def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
             deployment,
             "rate",
         )
-    return Sizing(deployment=deployment.with_nodes(nodes), in_flight_per_node=per_node)
+    return Sizing(deployment=deployment.with_nodes(nodes), in_flight_per_node=per_node, most_in_flight_per_node=most)
 
 
 def _fewest(wanted: float, ability: Callable[[int], float], deployment: Deployment, what: str) -> int:
@@ -121,7 +126,7 @@ def _rate(deployment: Deployment, workload: Workload, per_node: float) -> float:
     ).requests_per_s
 
 
-def _in_flight_per_node(deployment: Deployment, workload: Workload, goal: Goal) -> float:
+def _most_in_flight_per_node(deployment: Deployment, workload: Workload, goal: Goal) -> float:
     """What a node may be offered: no more than was measured, than runs without a queue, than the limits allow."""
     costs = step_costs(deployment, workload, known(deployment).parameters, budget(deployment, workload))
     most = min(deployment.most_in_flight_per_node, costs.running_limit * deployment.engine.data_parallel)

@@ -130,11 +130,11 @@ class Plan:
     deployment: Deployment
     """The needed nodes; the spares are not in it."""
     in_flight_per_node: float
-    """Requests in flight that a node is planned for at full load."""
+    """Requests in flight with which a node gives most: full load."""
     performance: Performance
     """At the goal's load, on the needed nodes alone; for a batch at their maximum."""
     maximum: Performance
-    """What the model says those nodes do at full load: as many requests in flight as a node is planned for."""
+    """The most that those nodes give by the model, with as many requests in flight as that takes."""
     money: Money
     sizing: Sizing
     """For nodes and spares."""
@@ -161,7 +161,8 @@ class Plan:
 
     @property
     def utilisation(self) -> float:
-        """The plan's load as a share of the full load of its needed nodes: users of users, else requests of requests.
+        """The plan's load as a share of the full load of its needed nodes: users of users, else requests of requests. Above 1 where
+        users are more than a node gives most with.
 
         Not requests where users are given: in large fleets contention takes as many as the last users bring.
         """

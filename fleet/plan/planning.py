@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from facts import figures
+from facts.machines import DEFAULT_MACHINE
 from facts.sizing import Sizing, size
 from facts.time_to_serve import Start, TimeToServe, time_to_serve, way_to_serve
 from facts.workloads import Workload
@@ -270,13 +271,13 @@ def _nearest(question: PlanQuestion, one: Deployment) -> str:
     if missed:
         limits = " and ".join(f"{verdict.name} of {ceil(verdict.high_ms):,} ms" for verdict in missed)
         return f"{limits}, with one request on each engine; no number of nodes gives less"
-    per_node = nodes_for(one, question.workload, _goal(question, in_flight=1.0)).in_flight_per_node
-    most = OfferedLoad(in_flight=per_node * MOST_MACHINES)
+    sizing = nodes_for(one, question.workload, _goal(question, in_flight=1.0))
+    most = OfferedLoad(in_flight=sizing.in_flight_per_node * MOST_MACHINES)
     able = estimate(one.with_nodes(MOST_MACHINES), question.workload, most)
     share = question.load_share
     match question.goal:
         case Users():
-            amount = f"{share * per_node * MOST_MACHINES:,.0f} users"
+            amount = f"{share * sizing.most_in_flight_per_node * MOST_MACHINES:,.0f} users"
         case RequestsPerSecond():
             amount = f"{share * able.requests_per_s.value:,.0f} requests/s"
         case _:
@@ -338,6 +339,8 @@ def _start(question: PlanQuestion, machines: int, *, cluster: bool, weights: boo
         platform_exists=cluster,
         weights_exist=weights,
         gateway=question.routing == "inference-gateway",
+        gpus=question.machine.gpus,
+        articles_machine=question.machine == DEFAULT_MACHINE,
     )
 
 
@@ -398,7 +401,7 @@ def _sizing(question: PlanQuestion, fleet: _Fleet, maximum: Performance) -> Sizi
         requests_per_s=maximum.requests_per_s.value,
         output_tokens_per_s=maximum.output_tokens_per_s.value,
         tokens_per_chunk=max(1.0, maximum.itl_ms.value / maximum.tpot_ms.value),
-        in_flight=maximum.in_flight.value,
+        in_flight=max(maximum.in_flight.value, fleet.offered.in_flight or 0.0),
         gateway=gateway,
         loss_per_token_with_gateway=loss,
     )

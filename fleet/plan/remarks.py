@@ -16,6 +16,10 @@ from fleet.report.words import format_list, plural
 
 # Above it a first token comes later than a step of the engine can explain.
 _LONG_WAIT_MS = 1_000
+# Assumed: as the interval has it, sequences in a step vary by about a quarter.
+_NEAR_CAPTURED = 0.8
+# A round number; vLLM takes any.
+_ROUND_TOKENS = 64
 # Measured on H200: one API server cost 3 % at 35,000 tok/s, with 0.75 of a core; 110,000 were its end.
 _TOKENS_PER_API_SERVER = 40_000
 _COMFORTABLE_SHARE = 0.5
@@ -99,6 +103,7 @@ def _model(plan: Plan) -> Iterator[str]:
             "gives no cause. On H200 one client that filled its core reported 2.2 s where eight reported 0.2 s, so the low end may be what "
             "users see. The plan scales the article's wait with the load."
         )
+    yield from _graphs(plan)
     yield from _front_end(plan)
     shortest = performance.shortest_prompt_with_cache_hit_tokens
     if shortest is not None and question.workload.input_tokens.max < shortest:
@@ -106,6 +111,36 @@ def _model(plan: Plan) -> Iterator[str]:
     published_nodes = figures.published_nodes(question.routing)
     if plan.machines > published_nodes[-1]:
         yield f"Nothing was published for more than {published_nodes[-1]} nodes with this routing."
+
+
+def _graphs(plan: Plan) -> Iterator[str]:
+    """Whether steps have more tokens than captured CUDA graphs reach, at the goal or where a few more requests would."""
+    engine = plan.deployment.engine
+    drafted, captured = 1 + engine.speculative_tokens, engine.captured_tokens
+    now, full = (of.running_per_engine.value * drafted for of in (plan.performance, plan.maximum))
+    most = min(engine.max_num_seqs * drafted, engine.max_num_batched_tokens)
+    if not captured or most <= captured:
+        return
+    if now > captured:
+        within = (
+            f"{plan.in_flight_per_node:,.0f} requests in flight a node stay within them; " if full <= captured else ""
+        )
+        yield (
+            f"A step has {now:,.0f} tokens, {plural(drafted, 'token')} for each sequence, and captured CUDA graphs end at {captured:,}: "
+            f"without one every step takes longer. {within}--max-cudagraph-capture-size {_round_up(now)} makes them reach, for more memory."
+        )
+    elif full > _NEAR_CAPTURED * captured:
+        counted = (
+            ", and the low end counts with that" if is_articles(plan.deployment) else ", which no figure here counts"
+        )
+        yield (
+            f"At full load a step has {full:,.0f} tokens and captured CUDA graphs end at {captured:,}: steps with more take longer{counted}"
+            f". --max-cudagraph-capture-size {_round_up(min(full / _NEAR_CAPTURED, most))} leaves room, for some more memory."
+        )
+
+
+def _round_up(tokens: float) -> int:
+    return ceil(tokens / _ROUND_TOKENS) * _ROUND_TOKENS
 
 
 def _release(version: str) -> tuple[int, ...]:

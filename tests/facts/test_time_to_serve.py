@@ -1,15 +1,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import ledger
-from facts.time_to_serve import Start, image_seconds, time_to_serve, way_to_serve, weights_read_seconds
+from facts.time_to_serve import Start, Step, image_seconds, time_to_serve, way_to_serve, weights_read_seconds
 
 SPOT = Start(weights_gb=29, volume_gib=64, volume_mibps=4800, readers=12)
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_one_engine_starts_as_on_an_h200_and_other_machines_say_that_it_is_assumed(warm: bool) -> None:
+    start = replace(SPOT, platform_exists=True, weights_exist=True, warm_caches=warm)
+    name = "engines-warm" if warm else "engines"
+
+    def step(**changes: Any) -> Step:
+        return next(one for one in time_to_serve(replace(start, **changes)).steps if one.id == name)
+
+    alone, elsewhere = step(gpus=1, articles_machine=False), step(articles_machine=False)
+    assert alone.likely_seconds == (82 if warm else 229)
+    assert alone.source.startswith("gpu-")
+    assert (elsewhere.likely_seconds, elsewhere.source) == (step().likely_seconds, "")
+    assert elsewhere.note
+    assert elsewhere.title != step().title
 
 
 def test_a_restart_on_a_new_node_is_the_articles_quarter_of_an_hour() -> None:

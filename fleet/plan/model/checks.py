@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from facts import figures, ledger
+from facts import figures, ledger, memory
 from facts.machines import H200
+from facts.models import CATALOGUE
 from facts.workloads import named_workload
 from fleet.plan.model.calibration import Parameters, calibration
 from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, record_fleet
@@ -19,8 +20,8 @@ from fleet.plan.model.latency import per_token_s
 from fleet.plan.model.roofline import known
 from fleet.plan.model.rows import PHASES, TP8_IN_FLIGHT
 
-# Assumed: the trial's --max-num-seqs, which is not recorded; its engine refuses more than about 810.
-_TRIAL_SEQUENCES = 256
+# The trial did not record its --max-num-seqs. The rendered pod of the record with 512 was left the same 95.08 GiB (facts/data/h200.yaml).
+_TRIAL_SEQUENCES = 512
 _LAYERS = 64
 """Of the whole model."""
 
@@ -43,7 +44,7 @@ class Check:
 
 def checks() -> tuple[Check, ...]:
     """All of them."""
-    return (*_article(), *_trial(), *_front_end())
+    return (*_article(), *_trial(), *_front_end(), *_rendered(), *starts())
 
 
 def _article() -> Iterator[Check]:
@@ -132,6 +133,71 @@ def _front_end() -> Iterator[Check]:
             unit="tok/s",
             published=run["total_tokens_per_s"],
             predicted=load.requests_per_s * named_workload("article").tokens_per_request,
+        )
+
+
+def _rendered() -> Iterator[Check]:
+    """Rendered pods on an H200: the roofline, which was not fitted to them."""
+    record = EngineShape(
+        data_parallel=1, max_num_batched_tokens=16_384, max_num_seqs=_TRIAL_SEQUENCES, language_model_only=True
+    )
+    tuned = replace(record, max_num_seqs=288, prefix_caching=False, captured_tokens=576)
+    dense = CATALOGUE["Qwen/Qwen3-32B-FP8"].shape
+    own = Deployment(nodes=1, gpu=H200, gpus_per_node=1, engine=record)
+    shapes = {
+        "record": own,
+        "tuned": replace(own, engine=tuned),
+        "tuned-no-mtp": replace(own, engine=replace(tuned, speculative_tokens=0)),
+        "qwen3-32b": replace(own, model=dense, engine=replace(record, speculative_tokens=0)),
+    }
+    for name, run in ledger.section("h200", "runs").items():
+        shape, _, load_of = name.removesuffix("-again").rpartition("-")
+        load = _load(shapes[shape], float(load_of), known(shapes[shape]).parameters)
+        what = f"rendered pod on H200, {run['profile'].partition(':')[0]}, {load_of} in flight" + (
+            ", later" if "again" in name else ""
+        )
+        yield Check(
+            id=f"rendered.rate-{name}",
+            title=f"{what}, the roofline",
+            unit="tok/s",
+            published=run["total"]["mean"],
+            predicted=load.requests_per_s * named_workload("article").tokens_per_request,
+        )
+        yield Check(
+            id=f"rendered.tpot-{name}",
+            title=f"{what}, the roofline: TPOT",
+            unit="ms",
+            published=run["tpot_ms"][0],
+            predicted=1e3 * per_token_s(load, named_workload("article"), 0),
+        )
+
+
+def starts() -> Iterator[Check]:
+    """What logged starts left for the cache, by the sum of an engine's start."""
+    for name, run in ledger.section("memory", "starts").items():
+        shape = CATALOGUE[run["model"]].shape
+        start = memory.startup(
+            max_num_seqs=run["sequences"],
+            max_num_batched_tokens=run["batched_tokens"],
+            vocabulary=shape.vocabulary,
+            step_width=shape.step_width,
+            drafts=run["drafts"],
+        )
+        yield Check(
+            id=f"start.{name}",
+            title=f"start on {run['gpu']}, vLLM {run['vllm']}, {run['model'].partition('/')[2]}, {run['sequences']:,} sequences"
+            + (", MTP" if run["drafts"] else "")
+            + ": left for the cache"
+            + (f" (gave {run['parts']})" if "parts" in run else ""),
+            unit="GiB",
+            published=run["cache_gib"],
+            predicted=memory.cache_gib_per_gpu(
+                gpu_memory_utilization=run["share"],
+                gpu_memory_gib=run["gpu_gib"],
+                weights_and_draft_gib=sum(getattr(shape, f"{part}_weights_gib") for part in run["held"]),
+                logits_gib=start.logits_gib,
+                overhead_gib=start.activations_gib + (start.graphs_gib if run["graphs"] else 0),
+            ),
         )
 
 

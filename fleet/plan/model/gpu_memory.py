@@ -13,10 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from facts import memory
-from facts.memory import CacheLayout
+from facts.memory import CacheLayout, StartUp
 from facts.workloads import Workload
 from fleet.plan.model.calibration import MemoryParameters, calibration
 from fleet.plan.model.deployment import Deployment
+from fleet.plan.model.roofline import is_articles
 
 # Prompts on either side of the mean for which a sequence's blocks are counted.
 _PROMPTS = 4
@@ -122,26 +123,21 @@ def budget(
     `taken` replaces the calibration in the repository, while it is being made.
     """
     engine, model, ranks = deployment.engine, deployment.model, deployment.engine.tensor_parallel
-    taken = taken or calibration().memory
     budget_gib = deployment.gpu.memory_gib * engine.gpu_memory_utilization
+    start = _startup(deployment, taken)
     parts = {
         "weights_gib": model.text_weights_gib / ranks,
         "draft_gib": model.draft_weights_gib / ranks if engine.speculative_tokens else 0.0,
         "vision_gib": 0.0 if engine.language_model_only else model.vision_weights_gib / ranks,
-        "activations_gib": taken.activations_gib,
-        "sampler_gib": memory.startup_logits_gib(
-            max_num_seqs=engine.max_num_seqs,
-            max_num_batched_tokens=engine.max_num_batched_tokens,
-            vocabulary=model.vocabulary,
-            drafts=engine.speculative_tokens > 0,
-        ),
+        "activations_gib": start.activations_gib,
+        "sampler_gib": start.logits_gib,
     }
-    spent_gib = sum(parts.values()) + (taken.cuda_graphs_gib if engine.estimate_cudagraphs else 0.0)
+    spent_gib = sum(parts.values()) + (start.graphs_gib if engine.estimate_cudagraphs else 0.0)
     result = MemoryBudget(
         gpu_gib=deployment.gpu.memory_gib,
         budget_gib=budget_gib,
         **parts,
-        cuda_graphs_gib=taken.cuda_graphs_gib,
+        cuda_graphs_gib=start.graphs_gib,
         graphs_in_budget=engine.estimate_cudagraphs,
         cache_gib=max(0.0, budget_gib - spent_gib),
         layout=deployment.layout,
@@ -155,6 +151,32 @@ def budget(
             f"{spent_gib:.0f}, and {left}"
         )
     return result
+
+
+def _startup(deployment: Deployment, taken: MemoryParameters | None) -> StartUp:
+    """What the start takes: calibrated for the article's models on its GPU, else the sum of what was measured elsewhere."""
+    engine, model = deployment.engine, deployment.model
+    drafts = engine.speculative_tokens > 0
+    if not is_articles(deployment):
+        return memory.startup(
+            max_num_seqs=engine.max_num_seqs,
+            max_num_batched_tokens=engine.max_num_batched_tokens,
+            vocabulary=model.vocabulary,
+            step_width=model.step_width // engine.tensor_parallel,
+            drafts=drafts,
+        )
+    taken = taken or calibration().memory
+    return StartUp(
+        logits_gib=memory.startup_logits_gib(
+            max_num_seqs=engine.max_num_seqs,
+            max_num_batched_tokens=engine.max_num_batched_tokens,
+            vocabulary=model.vocabulary,
+            drafts=drafts,
+        ),
+        step_gib=0.0,
+        driver_gib=taken.activations_gib,
+        graphs_gib=taken.cuda_graphs_gib,
+    )
 
 
 def _blocks_times_tokens(tokens: float, block: int) -> float:

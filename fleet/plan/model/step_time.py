@@ -21,6 +21,7 @@ from fleet.plan.model.roofline import peak_flop_per_s, read_share
 # A request comes at a random moment of a step that it has to wait out.
 _WAIT_STEPS = 0.5
 _MS = 1e-3
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +150,12 @@ def open_loop(costs: StepCosts, requests_per_s: float, wait_s: float, reference_
     `wait_s` is the wait with `reference_in_flight` in flight; with fewer it is shorter in proportion, never longer.
     """
     highest = highest_rate(costs)
-    if requests_per_s > highest:
+    if requests_per_s > (1 + _ROUNDING) * highest:
         raise ValueError(f"one engine answers at most {highest:.4g} requests a second, got {requests_per_s:.4g}")
+    requests_per_s = min(requests_per_s, highest)
     captured = True
     running = _running_at(costs, requests_per_s, costs.fixed_s)
-    if running > min(costs.running_limit, costs.captured_sequences):
+    if running > (1 + _ROUNDING) * min(costs.running_limit, costs.captured_sequences):
         captured = False
         running = _running_at(costs, requests_per_s, costs.fixed_s + costs.uncaptured_s)
     running = min(running, costs.running_limit)

@@ -21,6 +21,8 @@ def needed(model: str, machine: str) -> int | None:
     ("model", "machine", "gpus"),
     [
         ("Qwen/Qwen3.5-4B", "g2-standard-12", 1),
+        ("meta-llama/Llama-3.1-8B-Instruct", "g2-standard-12", 1),
+        ("Qwen/Qwen3-32B", "a3-highgpu-1g", 1),
         ("Qwen/Qwen3.5-27B-FP8", "a3-highgpu-1g", 1),
         ("Qwen/Qwen3.5-27B-FP8", "g2-standard-12", None),
         ("Qwen/Qwen3.5-27B-FP8", "g2-standard-24", 2),

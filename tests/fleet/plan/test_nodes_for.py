@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from facts.machines import H200
+from facts.models import CATALOGUE
 from facts.workloads import Lengths, Workload, named_workload
-from fleet.plan.model.deployment import Deployment, OfferedLoad, record_fleet
+from fleet.plan.model.deployment import Deployment, OfferedLoad, Routing, record_fleet
 from fleet.plan.model.fleet_rate import OverloadedError
 from fleet.plan.model.performance import ContextTooShortError, estimate
 from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for
@@ -68,6 +70,56 @@ def test_memory_limits_the_requests_a_node_is_planned_for() -> None:
     assert sizing.in_flight_per_node < 400
     full = OfferedLoad(in_flight=sizing.in_flight_per_node * sizing.nodes)
     assert estimate(sizing.deployment, long, full).kv_cache_peak_percent.value <= 100
+
+
+MTP2 = replace(ONE, engine=replace(ONE.engine, speculative_tokens=2, gpu_memory_utilization=0.95))
+"""170 sequences of three tokens are as many as captured graphs hold; the article's load runs one more."""
+
+
+def _total(deployment: Deployment, **offered: float) -> float:
+    return estimate(deployment, ARTICLE, OfferedLoad(**offered)).total_tokens_per_s.value
+
+
+def test_a_rate_is_planned_with_the_requests_in_flight_that_give_most() -> None:
+    sizing = nodes_for(MTP2, ARTICLE, Goal(total_tokens_per_s=100_000, load_share=1))
+    assert (sizing.nodes, sizing.most_in_flight_per_node) == (1, 2_000)
+    full = _total(MTP2, in_flight=sizing.in_flight_per_node)
+    assert full > max(_total(MTP2, in_flight=sizing.in_flight_per_node + more) for more in (-50, 1, 46))
+    # Where it is the same anyway, as many as before: the article's own load.
+    assert nodes_for(ONE, ARTICLE, Goal(requests_per_s=1)).in_flight_per_node == 2_000
+    assert nodes_for(MTP2, ARTICLE, Goal(in_flight=2_000, load_share=1)).nodes == 1
+
+
+def test_what_queues_before_full_api_servers_is_not_full_load() -> None:
+    small = CATALOGUE["Qwen/Qwen3.5-4B"].shape
+    fast = replace(ONE, gpu=H200, model=small, engine=replace(ONE.engine, api_servers=1, max_num_seqs=256))
+    sizing = nodes_for(fast, ARTICLE, Goal(requests_per_s=1))
+    assert sizing.in_flight_per_node < sizing.most_in_flight_per_node
+    assert _total(fast, in_flight=sizing.in_flight_per_node) == pytest.approx(110_000)
+    assert _total(fast, in_flight=sizing.in_flight_per_node - 1) < 110_000
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    drafts=st.integers(0, 3),
+    captured=st.sampled_from((0, 256, 512, 1_024)),
+    api_servers=st.sampled_from((1, 8)),
+    routing=st.sampled_from(("cluster-ip", "inference-gateway")),
+    nodes=st.integers(2, 40),
+    users=st.floats(0.01, 1),
+)
+def test_more_nodes_never_give_less_and_no_load_gives_more_than_full_load(
+    drafts: int, captured: int, api_servers: int, routing: Routing, nodes: int, users: float
+) -> None:
+    engine = replace(ONE.engine, speculative_tokens=drafts, captured_tokens=captured, api_servers=api_servers)
+    fleet = replace(record_fleet(nodes, routing=routing), engine=engine)
+    sizing = nodes_for(fleet, ARTICLE, Goal(requests_per_s=1))
+    full = [
+        _total(fleet.with_nodes(count), in_flight=count * sizing.in_flight_per_node) for count in (nodes, nodes + 1)
+    ]
+    assert full[0] < full[1]
+    # Contention grows with the requests in flight, so that fewer of them gain a part of it.
+    assert _total(fleet, in_flight=users * nodes * sizing.most_in_flight_per_node) <= full[0] * 1.0001
 
 
 def test_a_request_longer_than_the_context_is_refused_before_anything_is_sized() -> None:

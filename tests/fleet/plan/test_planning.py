@@ -40,6 +40,19 @@ SPOT_USD = 34.0736
 DOCUMENTS: dict[str, Any] = {"documents": 50_000, "tokens_per_document": 3_000, "output_tokens": 500}
 
 
+def test_the_article_s_third_phase_is_planned_within_captured_graphs() -> None:
+    options: dict[str, Any] = {"profile": "mtp2-095", "load_share": 1.0}
+    asked_for = answer(tokens_per_second=89_400, **options)
+    assert asked_for.nodes == 1
+    for users, beyond in ((1_500, False), (1_950, False), (1_960, True), (2_000, True)):
+        found = answer(users=users, **options)
+        assert found.nodes == 1
+        assert found.maximum == asked_for.maximum
+        assert found.performance.total_tokens_per_s.value <= found.maximum.total_tokens_per_s.value
+        assert any("--max-cudagraph-capture-size 576" in remark for remark in found.remarks) is beyond
+    assert found.performance.total_tokens_per_s.value == pytest.approx(90_567, rel=0.02)
+
+
 # The article's own answers --------------------------------------------------------------------------------------------
 
 

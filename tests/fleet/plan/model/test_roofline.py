@@ -14,7 +14,7 @@ from facts.machines import MACHINES
 from facts.models import CATALOGUE
 from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model import roofline
-from fleet.plan.model.checks import checks
+from fleet.plan.model.checks import checks, starts
 from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, measured_load, record_fleet
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S
@@ -112,6 +112,23 @@ def test_the_h200_agrees_though_nothing_was_chosen_on_it() -> None:
     alone = [found[f"trial.rate-{in_flight}-roofline"] for in_flight in (128, 250)]
     lowest = 100 * (1 / H200_FACTOR - 1)
     assert all(lowest < error < 0 for error in (*alone, found["front-end.whole-4"], found["front-end.whole-1"]))
+
+
+def test_the_rendered_pods_on_an_h200_are_within_the_stated_factors() -> None:
+    rates = {
+        check.id.removeprefix("rendered.rate-"): check for check in checks() if check.id.startswith("rendered.rate-")
+    }
+    assert len(rates) == 7
+    for name, check in rates.items():
+        factor = DENSE.factor if name.startswith("qwen3-32b") else H200_FACTOR
+        assert 1 / factor < check.predicted / check.published < factor, name
+
+
+def test_logged_starts_are_explained_part_by_part() -> None:
+    found = list(starts())
+    assert {check.id.split("-")[0] for check in found} == {"start.h200", "start.l4", "start.h100"}
+    for check in found:
+        assert check.predicted == pytest.approx(check.published, abs=0.6), check.id
 
 
 # Labels ---------------------------------------------------------------------------------------------------------------
