@@ -28,7 +28,7 @@ _LIVE: tuple[Step, ...] = ("up", "bench")
 """Steps that reach a stack in the cloud."""
 _LOGIN = "gcloud auth login --update-adc"
 """Both of gcloud's logins at once, as README has it."""
-_FIRST_STACK = "dev"
+_FIRST_STACK = "smoke"
 """The stack that README brings up first."""
 _VERSION_SECONDS = 10
 """Assumed: a tool that takes longer to tell its version is as good as missing."""

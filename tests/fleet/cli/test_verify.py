@@ -85,7 +85,7 @@ def test_the_json_document_has_every_check() -> None:
     assert checks["speculation"]["state"] == "failed"
     assert checks["speculation"]["differences"][0]["name"] == "acceptance"
     assert checks["speculation"]["lessons"][0]["id"] == "phases.tp8-mtp5"
-    assert checks["prefix-caching"]["state"] == "passed"
+    assert checks["prefix-caching"]["state"] == "information"  # serve-chat caches no prefixes
     assert {check["state"] for check in checks.values()} == {"passed", "failed", "not checked", "information"}
 
 

@@ -127,15 +127,15 @@ def _caches(role: str, account: str = "vllm-server", key: str = _RELEASE) -> Edi
     return new("caches", "gcp:storage/bucketIAMMember:BucketIAMMember", inputs)
 
 
-def _kept(patch: Patch) -> Case:
+def _kept(label: str, patch: Patch) -> Case:
     settings = {"server": {"compileCache": {"enabled": True}}}
-    return of_program("compile-cache-writers", "a wider grant on compiled kernels", patch, settings=settings)
+    return of_program("compile-cache-writers", label, patch, settings=settings)
 
 
 _GRANTS = "infra.workload_access.storage.BucketIAMMember"
 CACHES = (
-    _kept(arguments(_GRANTS, lambda given: given.pop("condition"))),
-    _kept(arguments(_GRANTS, lambda given: given.update(role="roles/storage.objectUser"))),
+    _kept("servers write every release's kernels", arguments(_GRANTS, lambda given: given.pop("condition"))),
+    _kept("servers replace kernels", arguments(_GRANTS, lambda given: given.update(role="roles/storage.objectUser"))),
     of_resource("compile-cache-writers", "servers replace what they run", _SAVER, _caches("roles/storage.objectUser")),
     of_resource(
         "compile-cache-writers", "a pod of another kind", _SAVER, _caches("roles/storage.objectCreator", "benchmark")

@@ -37,6 +37,8 @@ SERVERS = {
     "short ladder": [(A4, "flex-start")],
     "every kind at once": [(A4, "flex-start"), SPOT_NODE],
     "two zones behind a gateway": [SPOT_NODE, SPOT_NODE],
+    "smoke": [("g2-standard-12", "on-demand")],
+    "h100": [("a3-highgpu-1g", "spot")],
 }
 """Machines that a shape's servers are offered, in order; Spot where nothing is said."""
 
