@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from facts import parsers
+from facts.memory import startup, startup_concurrency
 from facts.models import CATALOGUE
+from settings.checks.declared_server import DeclaredServer
 from settings.problems import Problem
 from settings.sections.section import key
 
@@ -21,6 +23,7 @@ def model_problems(settings: Settings) -> Iterator[Problem]:
     yield from _parsers(settings)
     yield from _shape(settings)
     yield from _catalogue(settings)
+    yield from _memory(settings)
 
 
 def _profile(settings: Settings) -> Iterator[Problem]:
@@ -40,7 +43,9 @@ def _profile(settings: Settings) -> Iterator[Problem]:
 def _fitted(settings: Settings) -> Iterator[Problem]:
     serving = settings.serving
     if serving.fitted:
-        here = ", ".join(f"{name} {'left to vLLM' if value is None else value}" for name, value in serving.fitted.items())
+        here = ", ".join(
+            f"{name} {'left to vLLM' if value is None else value}" for name, value in serving.fitted.items()
+        )
         yield Problem(
             id="profile-on-other-gpus",
             path=key("server.profile"),
@@ -96,6 +101,44 @@ def _shape(settings: Settings) -> Iterator[Problem]:
             why=f"{serving.model.id} has {shape.attention_heads} attention heads, which vLLM splits evenly or not at all",
             write=f"tensorParallelSize: {divisors[-1]}",
         )
+
+
+def _memory(settings: Settings) -> Iterator[Problem]:
+    """A model that its GPUs do not hold: vLLM would stop at start, on a node that is paid for."""
+    serving, gpu = settings.serving, settings.machine.gpu
+    shape, engine, server = serving.shape, serving.engine, DeclaredServer(settings)
+    if shape is None or (layout := server.layout) is None:
+        return
+    ranks, context = engine.tensor_parallel_size, min(engine.context_tokens, shape.context_tokens)
+    weights_gib = (shape.text_weights_gib + (shape.draft_weights_gib if server.mtp_tokens else 0)) / ranks
+    share_gib = server.utilisation * gpu.memory_gib
+    start = startup(
+        max_num_seqs=server.sequences,
+        max_num_batched_tokens=server.batched_tokens,
+        vocabulary=shape.vocabulary,
+        step_width=shape.step_width // ranks,
+        drafts=engine.speculative_tokens > 0,
+    )
+    taken_gib = start.logits_gib + start.activations_gib + start.graphs_gib
+    if startup_concurrency(layout, max(0.0, share_gib - weights_gib - taken_gib), context) >= 1:
+        return
+    certain = startup_concurrency(layout, max(0.0, share_gib - weights_gib), context) < 1
+    counts = [count for count in settings.machine.pod_gpus if count > ranks and not shape.attention_heads % count]
+    # What surely holds the weights and as much again for everything else.
+    enough = next((count for count in counts if 1.3 * weights_gib * ranks / count < share_gib), None)
+    yield Problem(
+        id="model-exceeds-gpus",
+        path=key("server.engine.tensorParallelSize"),
+        value=ranks,
+        allowed=f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights and a request of {context:,} tokens; `fleet models` lists them",
+        why=f"it is given {share_gib * ranks:,.0f} GiB of {ranks} {gpu.name}"
+        + ("" if certain else ", less what a start takes by estimate")
+        + ": vLLM stops at its start, on a node that is paid for",
+        write=f"tensorParallelSize: {enough}"
+        if enough
+        else "a larger machine, a smaller model or fewer tokens of maxModelLen",
+        level="refused" if certain else "finding",
+    )
 
 
 def _catalogue(settings: Settings) -> Iterator[Problem]:

@@ -65,7 +65,9 @@ def _radius(restarts: Sequence[Restart], gone: Sequence[ResourceChange], added: 
         at_once=any(one.at_once for one in restarts),
         maybe=bool(restarts) and all(one.maybe for one in restarts),
         minutes_of_reduced_capacity=minutes,
-        assumption=f"a replica takes {' and '.join(per_replica)}, assumed as the article's A4 nodes took" if minutes else "",
+        assumption=f"a replica takes {' and '.join(per_replica)}, assumed as the article's A4 nodes took"
+        if minutes
+        else "",
         volumes_replaced=sum(1 for one in gone if one.type in VOLUMES and not one.retained),
         clusters_replaced=sum(1 for one in gone if one.type == CLUSTER and not one.retained),
     )

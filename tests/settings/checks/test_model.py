@@ -59,7 +59,8 @@ def test_a_listed_model_without_a_revision_asks_for_one_and_nothing_else() -> No
         ("model-without-revision", "model.revision")
     }
     pinned = {"id": "Qwen/Qwen3.5-122B-A10B", "revision": REVISION}
-    assert refusals(model=pinned, weights={"sizeGib": 300}) == set()
+    server = {"engine": {"tensorParallelSize": 4}}
+    assert refusals(model=pinned, weights={"sizeGib": 300}, server=server) == set()
 
 
 def test_a_model_of_ones_own_has_the_shape_of_its_file(own: dict[str, Any]) -> None:

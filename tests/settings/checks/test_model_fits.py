@@ -1,0 +1,75 @@
+"""What a stack file of another model or machine takes from its profile, and models that their GPUs do not hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from settings.load import check
+from settings.problems import SettingsError
+from tests.support.settings import make_settings
+
+ON_DEMAND = {"mode": "on-demand"}
+OTHER = {"id": "Qwen/Qwen3-32B", "revision": "a" * 40}
+
+
+def settings_of(machine: str, model: dict[str, Any] | None = None, mode: str = "on-demand", **server: Any) -> Any:
+    given = {"profile": "serve-chat", **server}
+    return make_settings(machine=machine, capacity={"mode": mode}, model=model, server=given, weights={"sizeGib": 900})
+
+
+def levels(settings: Any) -> dict[str, str]:
+    return {problem.id: problem.level for problem in check(settings)}
+
+
+def test_a_profile_follows_the_gpus_of_the_pod() -> None:
+    serving = settings_of("a3-highgpu-1g", mode="spot").serving
+    assert (serving.engine.data_parallel_size, serving.engine.api_server_count) == (1, 1)
+    assert serving.concurrency_per_replica == 150
+    assert serving.engine.attention_backend is None
+    assert serving.engine.kv_cache_dtype == "fp8_e4m3"
+    assert serving.fitted == {"dataParallelSize": 1, "apiServerCount": 1, "attentionBackend": None}
+
+
+def test_on_the_articles_machine_nothing_is_fitted() -> None:
+    assert settings_of("a4-highgpu-8g", mode="spot").serving.fitted == {}
+
+
+def test_what_is_written_stands() -> None:
+    engine = {"dataParallelSize": 1, "tensorParallelSize": 8, "attentionBackend": "FLASHINFER"}
+    serving = settings_of("a4-highgpu-8g", OTHER, "spot", engine=engine).serving
+    assert (serving.engine.data_parallel_size, serving.engine.attention_backend) == (1, "FLASHINFER")
+    assert serving.fitted == {"apiServerCount": 1, "kvCacheDtype": None}
+
+
+def test_ranks_follow_the_tensor_parallel_size() -> None:
+    serving = settings_of("a3-highgpu-8g", OTHER, engine={"tensorParallelSize": 2}).serving
+    assert (serving.engine.data_parallel_size, serving.engine.api_server_count) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("machine", "model", "ranks", "level"),
+    [
+        ("g2-standard-12", OTHER, 1, "refused"),
+        ("g2-standard-96", OTHER, 8, None),
+        ("a2-ultragpu-1g", OTHER, 1, None),
+        ("a3-megagpu-8g", {"id": "deepseek-ai/DeepSeek-V3.1", "revision": "a" * 40}, 8, "refused"),
+        ("g2-standard-12", {"id": "Qwen/Qwen3.5-4B"}, 1, None),
+    ],
+)
+def test_a_model_that_its_gpus_do_not_hold_is_refused(
+    machine: str, model: dict[str, Any], ranks: int, level: str | None
+) -> None:
+    engine = {"tensorParallelSize": ranks, "gpuMemoryUtilization": 0.9, "speculative": None}
+    try:
+        found = levels(settings_of(machine, model, engine=engine))
+    except SettingsError as error:
+        found = {problem.id: problem.level for problem in error.problems}
+    assert found.get("model-exceeds-gpus") == level
+
+
+def test_gpus_that_no_pod_may_have_are_told_once() -> None:
+    found = levels(settings_of("g2-standard-12", gpus=3))
+    assert "gpus-of-a-pod" in found
+    assert "partial-node" not in found
