@@ -106,7 +106,7 @@ def _offers(asked: Asked, machine: Machine, capacity: Capacity | None, region: s
     if not found:
         where = "anywhere" if region is None else f"in {region}"
         raise PlanImpossibleError(
-            f"no price is published {where}" + (f" as {capacity}" if capacity else ""), "another region"
+            f"no price is published {where} as {capacity or 'any way that Google sells it'}", "another region"
         )
 
 
