@@ -79,7 +79,8 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
     named = of_tag(server.image.tag or "")
     version = {"version": named.version} if named else {}
     gpus = server.gpus or machine.gpus
-    fitted = _fitted(chosen, server, machine, gpus, is_other=parts_of([id_], shape) != parts_of([chosen.model_id]))
+    is_other = parts_of([id_], shape) != parts_of([chosen.model_id])
+    fitted = _fitted(chosen, server, machine, gpus, is_other=is_other)
     changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **server.engine}
     engine = chosen.engine
     try:
@@ -116,8 +117,7 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         model=model,
         shape=shape,
         context_tokens=server.needs.context_tokens or chosen.context_tokens,
-        concurrency_per_replica=server.needs.concurrency_per_replica
-        or _load(chosen, engine, gpus, is_fitted=bool(fitted)),
+        concurrency_per_replica=server.needs.concurrency_per_replica or _load(chosen, engine, gpus, is_other=is_other),
         workload=chosen.workload,
         overrides=frozenset(server.engine),
         left_out=tuple(name for name in left_out if name not in server.engine),
@@ -125,10 +125,11 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
     )
 
 
-def _load(chosen: Profile, engine: Engine, gpus: int, *, is_fitted: bool) -> int:
-    """The profile's requests in flight on so many GPUs; on others than it was made for at most what the engines admit."""
+def _load(chosen: Profile, engine: Engine, gpus: int, *, is_other: bool) -> int:
+    """The profile's requests in flight on so many GPUs; on fewer, or of another model, at most what the engines admit."""
     load = max(1, chosen.concurrency_per_replica * gpus // chosen.engine.gpus)
-    return min(load, engine.data_parallel_size * engine.max_num_seqs) if is_fitted and engine.max_num_seqs else load
+    other = is_other or gpus != chosen.engine.gpus
+    return min(load, engine.data_parallel_size * engine.max_num_seqs) if other and engine.max_num_seqs else load
 
 
 def _fitted(chosen: Profile, server: Server, machine: Machine, gpus: int, *, is_other: bool) -> dict[str, Any]:

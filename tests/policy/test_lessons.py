@@ -28,13 +28,12 @@ CACHING = ("--enable-prefix-caching", "--mamba-cache-mode=align", "--mamba-block
 
 def rendered(case: Case) -> Resource:
     serving = make_settings(server={"profile": PROFILES[case.stack], "replicas": 1}).serving
+    fitted = profile(PROFILES[case.stack]).engine.but(case.settings.serving.fitted)
     needs = {
         "vllm-fleet.dev/context-tokens": str(serving.context_tokens),
-        "vllm-fleet.dev/concurrency-per-replica": str(serving.concurrency_per_replica),
+        "vllm-fleet.dev/concurrency-per-replica": str(case.settings.serving.concurrency_per_replica),
     }
-    words = vllm_args.args(
-        profile(PROFILES[case.stack]).engine, model_path=f"/weights/{serving.model.id}", served_model_name="m"
-    )
+    words = vllm_args.args(fitted, model_path=f"/weights/{serving.model.id}", served_model_name="m")
     resource = server(args=words, annotations=needs)
     case.lay_over(resource.props)  # type: ignore[arg-type]
     return resource

@@ -117,7 +117,13 @@ def test_servers_that_share_a_machine_skip_what_counts_machines_of_their_own() -
 
 
 def test_on_demand_there_is_stock_and_quota_to_run_out_of_and_no_notice() -> None:
-    demand = {"machine": "g2-standard-12", "capacity": {"mode": "on-demand"}, "server": {"replicas": 1, **ONE_RANK}}
+    server = {"replicas": 1, "profile": "serve-chat", "engine": {"maxNumSeqs": 32, "speculative": None}}
+    demand = {
+        "machine": "g2-standard-12",
+        "capacity": {"mode": "on-demand"},
+        "model": {"id": "Qwen/Qwen3.5-4B"},
+        "server": server,
+    }
     found = skipped("dev", **demand)
     assert {"preempt-one", "inactive-reservation"} <= found
     assert not found & {"stock-out", "project-quota", "over-quota"}
