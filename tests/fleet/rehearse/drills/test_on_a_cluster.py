@@ -275,9 +275,9 @@ def test_rules_that_wait_for_no_pod_never_come_up_on_a_new_cluster(
 @pytest.fixture(scope="module")
 def sharing(around: Surroundings) -> Iterator[BreakableStage]:
     """Two servers with one GPU each on a machine with two, on demand, brought up."""
-    engine = {"dataParallelSize": 1, "maxNumSeqs": 64}
-    server = {"replicas": 2, "gpus": 1, "needs": {"concurrencyPerReplica": 64}, "engine": engine}
-    machine = {"machine": "g2-standard-24", "capacity": {"mode": "on-demand"}}
+    engine = {"maxNumSeqs": 64, "speculative": None}
+    server = {"profile": "serve-chat", "replicas": 2, "gpus": 1, "engine": engine}
+    machine = {"machine": "g2-standard-24", "capacity": {"mode": "on-demand"}, "model": {"id": "Qwen/Qwen3.5-4B"}}
     opened = varied(open_stack(ROOT, "dev"), {**machine, "server": server})
     with pytest.MonkeyPatch.context() as patch, BreakableStage(opened, around) as stage:
         patch.setattr(stage_module, "LAG_SECONDS", LAG_SECONDS)
