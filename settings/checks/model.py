@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from facts import parsers
 from facts.memory import startup, startup_concurrency
 from facts.models import CATALOGUE
+from facts.releases import number_of
 from settings.checks.declared_server import DeclaredServer
 from settings.problems import Problem
 from settings.sections.section import key
@@ -145,7 +146,7 @@ def _catalogue(settings: Settings) -> Iterator[Problem]:
     listed, engine = CATALOGUE.get(settings.serving.model.id), settings.serving.engine
     if listed is None:
         return
-    if _release(engine.version) < _release(listed.min_vllm):
+    if number_of(engine.version) < number_of(listed.min_vllm):
         yield Problem(
             id="model-needs-newer-vllm",
             path=key("server.engine.version"),
@@ -163,7 +164,3 @@ def _catalogue(settings: Settings) -> Iterator[Problem]:
             why=f"{listed.id} can be downloaded by accounts that accepted its licence ({listed.licence})",
             write="weights: {tokenSecret: hf-token}",
         )
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))

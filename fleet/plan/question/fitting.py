@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from facts import models
 from facts.engines import Scalar
-from facts.machines import DEFAULT_MACHINE, LEAST_FP8_CACHE, Machine
+from facts.machines import B200, DEFAULT_MACHINE, LEAST_FP8_CACHE, Machine
 from facts.models import ModelShape
 from facts.workloads import Workload
 from fleet.plan.model.deployment import Deployment, OfferedLoad
@@ -19,7 +19,6 @@ from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.roofline import known
 from fleet.plan.question.profiles import ProfileFacts
 
-_LEAST_BLACKWELL: Final = 100
 _RANKS: Final = (1, 2, 4, 8, 16)
 _OF_A_DRAFT: Final = "speculative-config."
 
@@ -66,7 +65,7 @@ def fitted(
     if machine.gpu.compute_capability < LEAST_FP8_CACHE or shape.name != profile.model_shape.name:
         # Whose keys and values may be kept in 8 bits is the model's, and its makers', to say.
         kept["kv-cache-dtype"] = "auto"
-    if machine.gpu.compute_capability != _LEAST_BLACKWELL or shape.name != profile.model_shape.name:
+    if machine.gpu.compute_capability != B200.compute_capability or shape.name != profile.model_shape.name:
         # Which kernels there are depends on the GPU and the model: vLLM chooses.
         kept.pop("attention-backend", None)
     if (context := kept.get("max-model-len")) is not None:
