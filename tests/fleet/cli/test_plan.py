@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from tests.fleet.cli.command import ROOT, fleet, project
 from tests.fleet.cli.test_start_up import loaded_by
+from tests.processor import unit_seconds
 
 
 @cache
@@ -286,8 +286,11 @@ def test_a_plan_loads_neither_pulumi_nor_the_settings() -> None:
     assert loaded_by("plan", "--help") == ["pydantic", "typer"]
 
 
-def test_the_whole_process_takes_well_under_a_second_of_a_processor() -> None:
-    def seconds() -> float:
+def test_the_whole_process_takes_less_than_200_units() -> None:
+    """Of `tests.processor`: 1.2 s of an idle core; measured: 70."""
+
+    def units() -> float:
+        unit = unit_seconds()
         before = os.times()
         command = [
             sys.executable,
@@ -298,8 +301,6 @@ def test_the_whole_process_takes_well_under_a_second_of_a_processor() -> None:
         ]
         subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True)
         after = os.times()
-        return after.children_user + after.children_system - before.children_user - before.children_system
+        return (after.children_user + after.children_system - before.children_user - before.children_system) / unit
 
-    begin = time.perf_counter()
-    assert min(seconds() for _ in range(3)) < 0.8
-    assert time.perf_counter() - begin < 30
+    assert min(units() for _ in range(3)) < 200

@@ -22,6 +22,7 @@ from fleet.plan.question.asking import Asked, question_of
 from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, Users, parse_hours
 from fleet.plan.question.profiles import profile_facts
 from fleet.plan.stack_file import stack_text
+from tests.processor import unit_seconds
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -506,15 +507,17 @@ def test_more_time_never_takes_more_nodes(hours: float, times: float) -> None:
     "options",
     [{"users": 16_000}, {"usd_per_hour": 500}, {**DOCUMENTS, "deadline": "40m"}, {"users": 9_000, "gateway": True}],
 )
-def test_a_plan_takes_less_than_50_ms(options: dict[str, Any]) -> None:
+def test_a_plan_takes_less_than_16_units(options: dict[str, Any]) -> None:
+    """Of `tests.processor`: 0.1 s of an idle core."""
     question = asked(**options)
     plan(question)  # reads the ledger
+    unit = unit_seconds()
     taken = []
-    for _ in range(5):
-        begin = time.perf_counter()
+    for _ in range(3):
+        begin = time.process_time()
         plan(question)
-        taken.append(time.perf_counter() - begin)
-    assert min(taken) < 0.05
+        taken.append((time.process_time() - begin) / unit)
+    assert min(taken) < 16
 
 
 def test_a_plan_pulls_in_neither_pulumi_nor_pydantic_nor_a_settings_module() -> None:
