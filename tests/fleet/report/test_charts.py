@@ -88,6 +88,7 @@ def test_nothing_is_drawn_outside_and_no_words_lie_on_others(make: object, forma
         assert not met, plot.id
 
 
+@pytest.mark.slow
 @given(
     values=st.lists(rates, min_size=1, max_size=300),
     title=st.text(min_size=1, max_size=90),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -16,6 +17,7 @@ MODELS: list[type[BaseModel]] = [Run, ClientResult, ServerMetrics]
 SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=SLOW_TO_DRAW)
 @given(any_of(Measurement))
 def test_any_measurement_has_a_verdict(measurement: Measurement) -> None:
@@ -39,6 +41,7 @@ def test_a_sound_measurement_with_one_field_of_anything_has_a_verdict(data: st.D
     _judge(sound().model_copy(update={"runs": (sound().runs[0], run, sound().runs[2])}))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=SLOW_TO_DRAW)
 @given(any_of(Measurement))
 def test_any_measurement_is_compared_or_not_comparable(measurement: Measurement) -> None:

@@ -92,6 +92,7 @@ def _told_or_merged(folder: Path) -> None:
         assert Measurement.model_validate_json(merged.model_dump_json(by_alias=True)) == merged
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.data())
 def test_any_value_anywhere(folder: Path, data: st.DataObject) -> None:
@@ -106,6 +107,7 @@ def test_any_value_anywhere(folder: Path, data: st.DataObject) -> None:
         file.write_bytes(before)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.sampled_from((*FILES, f"{RUN}/server-metrics.jsonl.gz", "gpu/dmon-vllm-0.txt")),
@@ -125,6 +127,7 @@ def test_any_cut_and_any_bytes(folder: Path, name: str, share: float, put: bytes
         file.write_bytes(before)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.data())
 def test_any_sample_of_a_server(folder: Path, data: st.DataObject) -> None:
