@@ -12,7 +12,7 @@ from typing import Final
 
 from settings.signals import logs
 from settings.signals.model import Alert, LogSignal, Question, Severity, Watched
-from settings.signals.recordings import USD_PER_HOUR
+from settings.signals.recordings import OUTPUT, USD_PER_HOUR
 from settings.signals.series import REQUESTS_FLOOR, TPOT, TTFT, Series
 
 FAILED_SHARE: Final = 0.05
@@ -307,14 +307,19 @@ def unequal(watched: Watched) -> float:
 
 def restarts(watched: Watched) -> str:
     """Restarts of vLLM's container."""
-    ours = f'namespace_name="{watched.namespace}",container_name="vllm"'
+    ours = f'namespace_name="{watched.namespace}",{_pods("pod_name", watched)},container_name="vllm"'
     return f'kubernetes_io:container_restart_count{{monitored_resource="k8s_container",{ours}}}'
 
 
 def pending(watched: Watched) -> str:
     """The fleet's pods that have no node, or no image yet."""
-    ours = f'namespace="{watched.namespace}",pod=~"{watched.server}-.+"'
+    ours = f'namespace="{watched.namespace}",{_pods("pod", watched)}'
     return f'kube_pod_status_phase{{{ours},phase="Pending"}}'
+
+
+def _pods(label: str, watched: Watched) -> str:
+    """Matcher of the Deployment's pods, and not of those of a server whose name begins with this one's, such as a canary."""
+    return f'{label}=~"{watched.server}-[^-]+-[^-]+"'
 
 
 def _healthy(watched: Watched) -> Iterator[Alert]:
@@ -384,7 +389,8 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
     planned = watched.planned_usd_per_million_output
     if hourly and planned is not None:
         spent = f"sum(avg_over_time({of.of(USD_PER_HOUR)}[1d]))"
-        millions = f"({of.rate('vllm:generation_tokens_total', '1d')} * 3600 / 1e6 > 0)"
+        # Both are means of the time in which replicas report: a rate over a day would be low in a fleet that is young, or sleeps.
+        millions = f"(sum(avg_over_time({of.of(OUTPUT)}[1d])) * 3600 / 1e6 > 0)"
         yield Alert(
             name="TokensDear",
             expr=f"{spent} / {millions} > {DEAR * planned:.6g}",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from settings.signals.model import Recording, Watched
 from settings.signals.series import Series
 
+OUTPUT = "fleet:output_tokens:rate"
 PODS = "fleet:pods:count"
 USD_PER_HOUR = "fleet:usd_per_hour:sum"
 ACCEPTANCE = "fleet:draft_acceptance:ratio"
@@ -18,7 +19,7 @@ def recordings(watched: Watched) -> Iterator[Recording]:
     of, window = Series(watched), f"{4 * watched.interval_seconds}s"
     prompts, output = (of.rate(f"vllm:{kind}_tokens_total", window) for kind in ("prompt", "generation"))
     yield Recording(name="fleet:total_tokens:rate", expr=f"{prompts} + {output}", why="tokens a second, in and out")
-    yield Recording(name="fleet:output_tokens:rate", expr=output, why="tokens a second, out: what is sold")
+    yield Recording(name=OUTPUT, expr=output, why="tokens a second, out: what is sold")
     cache = of.of("vllm:kv_cache_usage_perc")
     yield Recording(name="fleet:kv_cache_usage:max", expr=f"max({cache})", why="the fullest engine preempts first")
     yield Recording(name="fleet:requests_running:sum", expr=of.running, why="load, with the queue")
