@@ -163,7 +163,9 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
 
 def _picker(watched: Watched, pool: str) -> Alert:
     ours = f'namespace="{watched.namespace}"'
-    failed, asked = (f"sum(rate(inference_objective_request{kind}_total{{{ours}}}[5m]))" for kind in ("_error", ""))
+    asked = f"sum(rate(inference_objective_request_total{{{ours}}}[5m]))"
+    # Source: gateway-api-inference-extension v1.4.0, pkg/epp/util/error: a BadRequest is the client's.
+    failed = f'sum(rate(inference_objective_request_error_total{{{ours},error_code!="BadRequest"}}[5m]))'
     return Alert(
         name="PickerFails",
         expr=f'max(inference_pool_ready_pods{{{ours},name="{pool}"}}) == 0'

@@ -59,8 +59,8 @@ def preemptions(watched: Watched) -> LogSignal:
 
 
 def gpu_faults(watched: Watched) -> LogSignal:
-    """GPUs that the device plugin gave up. Source: container-engine-accelerators, pkg/gpu/nvidia/health_check; that Autopilot's own
-    plugin logs as it does is unverified.
+    """GPUs with an Xid error that the device plugin watches for. Source: container-engine-accelerators, pkg/gpu/nvidia/health_check,
+    health_checker.go; that Autopilot's own plugin is that one, and its log is kept, is unverified.
     """
     return LogSignal(
         name=log_name(watched, "gpu_faults"),
@@ -68,7 +68,7 @@ def gpu_faults(watched: Watched) -> LogSignal:
         filter=_all(
             *_of_cluster(watched, "k8s_container"),
             'resource.labels.namespace_name="kube-system"',
-            '"XidCriticalError"',
+            '"XidCriticalError: Xid="',
         ),
         why="a GPU that fails takes all engines of its pod along, and the node stays",
     )

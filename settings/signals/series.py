@@ -75,7 +75,7 @@ def has(release: tuple[int, int, int], name: str) -> bool:
 def bound(seconds: float) -> str:
     """Matcher of one bucket. prometheus_client writes 1.0; whether Cloud Monitoring gives it back as 1.0 or 1 is not documented."""
     text = f"{seconds:g}"
-    return f'le="{text}"' if "." in text else f'le=~"{text}([.]0)?"'
+    return f'le="{text}"' if "." in text else f'le=~"{text}|{text}[.]0"'
 
 
 @dataclass(frozen=True, slots=True)
