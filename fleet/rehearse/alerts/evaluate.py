@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.rehearse.control_plane import build
+from fleet.rehearse.results import RehearsalError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Fired:
 class Answer:
     """What became of one question."""
 
+    error: str
+    """What Prometheus refuses, or fails to evaluate; empty if all went well."""
     fired: tuple[Fired, ...]
     values: Mapping[str, Any] = field(default_factory=dict)
     """By expression: [{"labels": ..., "samples": [[seconds, value], ...]}]."""
@@ -64,20 +67,26 @@ class Answer:
 def evaluate(
     rule_groups: Mapping[str, Any], series: Iterable[str | Sampled], *, interval_seconds: float, minutes: float
 ) -> list[Fired]:
-    """Alerts that these rules fire over these series. Builds the runner if it is not there. Raises as `ask`."""
+    """Alerts that these rules fire over these series. Raises ValueError for what Prometheus refuses, and as `ask`."""
     asked = Question(rules=rule_groups, series=series, interval_seconds=interval_seconds, minutes=minutes)
-    return list(ask([asked])[0].fired)
+    [answer] = ask([asked])
+    if answer.error:
+        raise ValueError(answer.error)
+    return list(answer.fired)
 
 
 def ask(questions: Sequence[Question]) -> list[Answer]:
-    """All answers, by one run of the program. Raises ValueError for what Prometheus refuses, RehearsalError without the program."""
+    """All answers, by one run of the program, which is built if it is not there. Raises RehearsalError where it cannot be."""
     program = build.promrules(lambda _: None)
     asked = [{**vars(one), "series": [_plain(series) for series in one.series]} for one in questions]
-    done = subprocess.run([program], input=json.dumps(asked, ensure_ascii=False), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program], input=json.dumps(asked, ensure_ascii=False), capture_output=True, text=True, check=False
+    )
     if done.returncode:
-        raise ValueError(done.stderr.strip())
+        raise RehearsalError(f"promrules: {done.stderr.strip()}")
     return [
         Answer(
+            error=answer["error"],
             fired=tuple(Fired(**alert) for alert in answer["alerts"] if alert["firing_at"] is not None),
             values=answer["values"],
         )

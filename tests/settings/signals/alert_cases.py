@@ -133,8 +133,17 @@ def counters(above: str, below: str, kind: str) -> list[Of]:
 
 
 def picker(ready: str, failed: str, asked: str) -> list[Of]:
-    requests = [of(f"inference_objective_request{one}_total", v) for one, v in (("_error", failed), ("", asked))]
-    return [of("inference_pool_ready_pods", ready, name="pool"), *requests]
+    """Pods of another pool, and requests that were wrong themselves, say nothing."""
+    ready_pods, requests = "inference_pool_ready_pods", "inference_objective_request"
+    other = "0x120" if ready.endswith("1x120") else "1x120"
+    return [
+        *(of(ready_pods, values, name=name) for name, values in (("pool", ready), ("other", other))),
+        *(
+            of(f"{requests}_error_total", values, error_code=code)
+            for code, values in (("Internal", failed), ("BadRequest", asked))
+        ),
+        of(f"{requests}_total", asked),
+    ]
 
 
 def log(signal: str, resource: str, values: str, **labels: str) -> list[Of]:
@@ -150,7 +159,11 @@ def scaler(desired: str, waiting: str) -> list[Of]:
 
 
 def conditions(inactive: str) -> list[Of]:
-    named = (("ScalingActive", "false", inactive), ("ScalingActive", "true", "1x120"), ("ScalingLimited", "false", "1x120"))
+    named = (
+        ("ScalingActive", "false", inactive),
+        ("ScalingActive", "true", "1x120"),
+        ("ScalingLimited", "false", "1x120"),
+    )
     return [of(CONDITION, values, condition=name, status=status) for name, status, values in named]
 
 
@@ -189,8 +202,7 @@ def _serving() -> Iterator[Case]:
         yield Case("RequestsAborted", fires, done(f"0+{good}x120", f"0+{bad}x120", "abort"))
     yield Case("PickerFails", True, picker("1x20 0x100", "0x120", "0x120"), decoys=False)
     for fires, bad, every in ((True, 8, 100), (False, 3, 100), (True, 2, 4), (False, 1, 2)):
-        other = of("inference_pool_ready_pods", "1x120" if fires else "0x120", name="other")
-        yield Case("PickerFails", fires, [*picker("1x120", f"0+{bad}x120", f"0+{every}x120"), other], decoys=False)
+        yield Case("PickerFails", fires, picker("1x120", f"0+{bad}x120", f"0+{every}x120"), decoys=False)
 
 
 def _fast() -> Iterator[Case]:
@@ -208,7 +220,7 @@ def _fast() -> Iterator[Case]:
         yield Case(slow, True, seen("0+6x240", "0+8x240"), minutes=240, every=60)
         yield Case(slow, False, seen("0+2x240", "0+4x240"), minutes=240, every=60)  # too few to tell
         yield Case(budget, True, seen("0+955x60", "0+1000x60"), minutes=300, every=300)
-        yield Case(budget, False, seen("0+98x60", "0+100x60"), minutes=300, every=300)
+        yield Case(budget, False, seen("0+980x60", "0+1000x60"), minutes=300, every=300)
         yield Case(budget, True, seen("0+30x300", "0+40x300"), minutes=1500, every=300)
         yield Case(budget, False, seen("0+15x300", "0+20x300"), minutes=1500, every=300)  # too few to tell
 
@@ -246,7 +258,10 @@ def _rest() -> Iterator[Case]:
         ("StockOut", "scale_up_failures", "k8s_cluster", {}),
         ("SpotTaken", "spot_preemptions", "gce_instance", {}),
         ("GpuFault", "gpu_faults", "k8s_container", {}),
-        *((f"Spending{step.title()}", "spending", "k8s_container", {"step": step}) for step in ("warned", "paused", "blind")),
+        *(
+            (f"Spending{step.title()}", "spending", "k8s_container", {"step": step})
+            for step in ("warned", "paused", "blind")
+        ),
     ):
         yield Case(name, True, log(signal, resource, "_x110 1x10", **labels))  # the first ever
         yield Case(name, True, log(signal, resource, "3x110 4x10", **labels))

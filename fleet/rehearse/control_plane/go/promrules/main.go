@@ -1,6 +1,6 @@
 // promrules evaluates rule groups over given series with Prometheus' own rules engine: JSON on stdin, JSON on stdout.
 //
-// Exit status 1 and one line on stderr: a rule, series or expression that Prometheus refuses.
+// What Prometheus refuses of a rule, series or expression is that answer's error.
 package main
 
 import (
@@ -41,6 +41,7 @@ type question struct {
 }
 
 type answer struct {
+	Error  string               `json:"error"`
 	Alerts []*alert             `json:"alerts"`
 	Values map[string][]*series `json:"values"`
 }
@@ -84,35 +85,35 @@ func run() error {
 	})
 	answers := make([]*answer, len(questions))
 	for i, one := range questions {
-		var err error
-		if answers[i], err = one.evaluate(engine); err != nil {
-			return fmt.Errorf("question %d: %w", i, err)
+		answers[i] = &answer{Alerts: []*alert{}, Values: map[string][]*series{}}
+		if err := one.evaluate(engine, answers[i]); err != nil {
+			answers[i].Error = err.Error()
 		}
 	}
 	return json.NewEncoder(os.Stdout).Encode(answers)
 }
 
-func (q *question) evaluate(engine *promql.Engine) (*answer, error) {
+func (q *question) evaluate(engine *promql.Engine, found *answer) error {
 	interval := time.Duration(q.IntervalSeconds * float64(time.Second))
 	if interval < time.Millisecond {
-		return nil, fmt.Errorf("interval_seconds: %v is less than a millisecond", q.IntervalSeconds)
+		return fmt.Errorf("interval_seconds: %v is less than a millisecond", q.IntervalSeconds)
 	}
 	kept := &memory{byName: map[string][]*promql.Series{}, byHash: map[uint64]*promql.Series{}}
 	if err := q.keep(kept, interval); err != nil {
-		return nil, err
+		return err
 	}
 	query := rules.EngineQueryFunc(engine, kept)
 	groups, err := q.groups(query, kept, interval)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	found, lives := &answer{Alerts: []*alert{}, Values: map[string][]*series{}}, map[string]*alert{}
+	lives := map[string]*alert{}
 	for at := time.Duration(0); at <= time.Duration(q.Minutes*float64(time.Minute)); at += interval {
 		for _, group := range groups {
 			group.Eval(context.Background(), start.Add(at))
 			for _, rule := range group.Rules() {
 				if err := rule.LastError(); err != nil {
-					return nil, fmt.Errorf("%s at %v: %w", rule.Name(), at, err)
+					return fmt.Errorf("%s at %v: %w", rule.Name(), at, err)
 				}
 			}
 		}
@@ -120,12 +121,12 @@ func (q *question) evaluate(engine *promql.Engine) (*answer, error) {
 		for _, expression := range q.Expressions {
 			vector, err := query(context.Background(), expression, start.Add(at))
 			if err != nil {
-				return nil, fmt.Errorf("%s at %v: %w", expression, at, err)
+				return fmt.Errorf("%s at %v: %w", expression, at, err)
 			}
 			found.read(expression, vector, at.Seconds())
 		}
 	}
-	return found, nil
+	return nil
 }
 
 func (q *question) keep(kept *memory, interval time.Duration) error {
