@@ -47,6 +47,7 @@ class AlertingArgs:
     channels: tuple[section.AnyChannel, ...]
     """Where alerts go."""
     secrets: ChannelSecrets = ChannelSecrets()
+    """What Slack, PagerDuty and webhooks ask for."""
     dashboard_url: pulumi.Input[str] | None = None
     """Linked in every message."""
 

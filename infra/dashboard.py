@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Final
 
 import pulumi
@@ -14,8 +15,7 @@ from infra.naming import Place
 from settings.signals.model import QUESTIONS, Catalogue, Panel
 
 COLUMNS: Final = 48
-"""Of a mosaic. Source: Cloud Monitoring API v1, MosaicLayout.columns."""
-WIDTH: Final = 16
+"""Of a mosaic, at most. Source: Cloud Monitoring API v1, MosaicLayout.columns."""
 HEIGHT: Final = 12
 HEADER: Final = 4
 
@@ -63,7 +63,7 @@ class Dashboard(pulumi.ComponentResource):
 
 
 def tiles(signals: Catalogue) -> Iterator[Tile]:
-    """The layout: each section's header over rows of three."""
+    """The layout: each section's header over rows of four or of three, as fills them better."""
     y = 0
     for section, title in QUESTIONS.items():
         own = [panel for panel in signals.panels if panel.section == section]
@@ -71,10 +71,13 @@ def tiles(signals: Catalogue) -> Iterator[Tile]:
             continue
         yield Tile(x=0, y=y, width=COLUMNS, height=HEADER, title=title)
         y += HEADER
+        in_row = 4 if len(own) % 4 == 0 else 3
+        width = COLUMNS // in_row
         for number, panel in enumerate(own):
-            row, column = divmod(number, COLUMNS // WIDTH)
-            yield Tile(x=column * WIDTH, y=y + row * HEIGHT, width=WIDTH, height=HEIGHT, title=panel.title, panel=panel)
-        y += HEIGHT * -(-len(own) // (COLUMNS // WIDTH))
+            row, column = divmod(number, in_row)
+            x, down = column * width, row * HEIGHT
+            yield Tile(x=x, y=y + down, width=width, height=HEIGHT, title=panel.title, panel=panel)
+        y += HEIGHT * ceil(len(own) / in_row)
 
 
 def dashboard(signals: Catalogue, name: str) -> dict[str, Any]:
