@@ -107,8 +107,9 @@ lock: $(CHECKS)/.installed ## Write both requirements.lock anew, with hashes: wh
 policy-readme: setup ## Write policy/README.md anew, from the rules
 	@$(BIN)/python -m docs.generate.policy_readme
 
-picture: setup ## Draw docs/img/preview-spot.svg anew, from the real preview
+picture: setup ## Draw docs/img anew: the real preview of stack spot, and the dashboard over made-up series
 	@$(BIN)/python docs/generate/preview_picture.py
+	@$(BIN)/python docs/generate/dashboard_picture.py
 
 inventories: setup ## Write tests/inventories/ and tests/examples/inventories/ anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory

@@ -194,6 +194,28 @@ if settings.monitoring.enabled:
         space=space, server=server, gateway=gateway, signals=signals, monitoring=settings.monitoring
     )
     Monitoring("monitoring", scrapes, guarded)
+    dashboard_url: pulumi.Output[str] | None = None
+    # Imported where they are needed: a preview of a stack without them does not load what they are made of.
+    if settings.monitoring.has_dashboard:
+        from infra.dashboard import Dashboard, DashboardArgs
+
+        dashboard_url = Dashboard("dashboard", DashboardArgs(place=place, signals=signals), after_services).url
+        pulumi.export("dashboard", dashboard_url)
+    if settings.monitoring.alerts is not None:
+        from infra.alerting import Alerting, AlertingArgs, ChannelSecrets
+
+        told = AlertingArgs(
+            place=place,
+            signals=signals,
+            channels=settings.monitoring.alerts.channels,
+            secrets=ChannelSecrets(
+                slack_token=secrets.slack_token,
+                pagerduty_key=secrets.pagerduty_key,
+                webhook_password=secrets.webhook_password,
+            ),
+            dashboard_url=dashboard_url,
+        )
+        Alerting("alerting", told, after_services)
 
 # What a person or another stack reads. The figures are the article's own, with their label; see docs/provenance.md.
 pulumi.export("stack", settings.stack)

@@ -46,6 +46,8 @@ DEAR: Final = 2
 HOUR: Final = 3600
 LATE_TOKENS: Final = "Late first tokens"
 SLOW_OUTPUT: Final = "Slow output"
+FULLEST: Final = "KV cache of the fullest engine"
+HOTTEST: Final = "Hottest GPU"
 _SPENDING: Final[tuple[tuple[str, Severity, str], ...]] = (
     ("warned", "ticket", "has used a step of its spending limit"),
     ("paused", "page", "was paused: its spending limit is reached"),
@@ -229,7 +231,7 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
         severity="ticket",
         question="full",
         summary=f"An engine of {watched.server} has a full KV cache and a queue",
-        panel="KV cache",
+        panel=FULLEST,
     )
     preempted, most = of.of("vllm:num_preemptions_total"), watched.engines_per_pod * PREEMPTIONS_PER_ENGINE
     yield Alert(
@@ -363,16 +365,16 @@ def _healthy(watched: Watched) -> Iterator[Alert]:
         name="GpuFault",
         question="healthy",
         summary=f"A GPU of the cluster of {watched.server} reported an Xid error",
-        panel="GPU temperature",
+        panel=HOTTEST,
     )
     yield Alert(
         name="GpuHot",
-        expr=f'max by (node, gpu) (DCGM_FI_DEV_GPU_TEMP{{namespace="{watched.namespace}"}}) > {HOT_CELSIUS}',
+        expr=f"max by (Hostname, gpu) {Series(watched).gpus('DCGM_FI_DEV_GPU_TEMP')} > {HOT_CELSIUS}",
         for_seconds=300,
         severity="ticket",
         question="healthy",
         summary=f"A GPU of {watched.server} is hotter than {HOT_CELSIUS} degrees Celsius",
-        panel="GPU temperature",
+        panel=HOTTEST,
     )
 
 

@@ -112,10 +112,10 @@ def _full(watched: Watched, of: Series) -> Iterator[Panel]:
         queries=(Query(expr=of.running, legend="running"), Query(expr=of.waiting, legend="waiting"), *reasons),
     )
     yield Panel(
-        title="KV cache",
+        title=limits.FULLEST,
         section="full",
         unit="1",
-        queries=(Query(expr=f"max by (pod) ({of.of('vllm:kv_cache_usage_perc')})", legend="{{pod}}, fullest engine"),),
+        queries=(Query(expr=f"max by (pod) ({of.of('vllm:kv_cache_usage_perc')})", legend="{{pod}}"),),
         thresholds=(limits.FULL_CACHE,),
     )
     yield Panel(
@@ -188,19 +188,19 @@ def _healthy(watched: Watched) -> Iterator[Panel]:
     if watched.spot:
         events.append(Query(expr=_new(logs.preemptions(watched)), legend="Spot preemptions"))
     yield Panel(title="Scale-up failures and preemptions", section="healthy", unit="1", queries=tuple(events))
-    ours = f'namespace="{watched.namespace}"'
+    of = Series(watched)
     yield Panel(
-        title="GPU temperature",
+        title=limits.HOTTEST,
         section="healthy",
         unit="Cel",
-        queries=(Query(expr=f"max by (node) (DCGM_FI_DEV_GPU_TEMP{{{ours}}})", legend="{{node}}, hottest GPU"),),
+        queries=(Query(expr=f"max by (Hostname) {of.gpus('DCGM_FI_DEV_GPU_TEMP')}", legend="{{Hostname}}"),),
         thresholds=(limits.HOT_CELSIUS,),
     )
     yield Panel(
         title="GPU activity",
         section="healthy",
         unit="1",
-        queries=(Query(expr=f"avg by (node) (DCGM_FI_PROF_SM_ACTIVE{{{ours}}})", legend="{{node}}"),),
+        queries=(Query(expr=f"avg by (Hostname) {of.gpus('DCGM_FI_PROF_SM_ACTIVE')}", legend="{{Hostname}}"),),
     )
 
 

@@ -41,7 +41,7 @@ KUBERNETES: Final = (
 """Of kube-state-metrics, GKE's package of it. Source: GKE docs, "Collect and view kube state metrics"; kube-state-metrics, docs/metrics."""
 GOOGLE: Final = ("kubernetes_io:container_restart_count",)
 """Of GKE itself. Source: Cloud Monitoring, "Kubernetes metrics", container/restart_count."""
-DCGM: Final = ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_DEV_POWER_USAGE")
+DCGM: Final = ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_PROF_SM_ACTIVE")
 """Of GKE's DCGM package. Source: monitoring-dashboard-samples, dashboards/nvidia-gpu/nvidia-dcgm-prometheus.json."""
 PICKER: Final = (
     "inference_pool_ready_pods",
@@ -100,6 +100,12 @@ class Series:
         watched = self.watched
         named = (f'namespace="{watched.namespace}"', f'horizontalpodautoscaler="keda-hpa-{watched.server}"')
         return f"{metric}{{{','.join((*named, *matchers))}}}"
+
+    def gpus(self, metric: str) -> str:
+        """A series of the GPUs of the fleet's pods, whose labels are the collector's own or `exported_`, as it collects."""
+        server, namespace = self.watched.server, self.watched.namespace
+        each = (f'{metric}{{{at}namespace="{namespace}",{at}pod=~"{server}-.+"}}' for at in ("", "exported_"))
+        return f"({' or '.join(each)})"
 
     def rate(self, metric: str, window: str, *matchers: str) -> str:
         """Increase a second over the whole fleet."""

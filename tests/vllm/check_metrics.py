@@ -1,7 +1,8 @@
 """Hold the names of the catalogue's series (settings/signals/series.py) against what a release of vLLM exports.
 
-Run where `tests.vllm.check_parser` runs (`make vllm-check` does both, for both releases): `.venv-vllm/bin/python -m tests.vllm.check_metrics`.
-vLLM's own logger registers its metrics for two engines with drafts; the names, labels and buckets are read from its registry.
+Run where `tests.vllm.check_parser` runs (`make vllm-check` does both, for both releases):
+`.venv-vllm/bin/python -m tests.vllm.check_metrics`. The logger of vLLM registers its metrics for two engines; names, labels and
+buckets are read from its registry.
 """
 
 from __future__ import annotations
