@@ -107,8 +107,9 @@ lock: $(CHECKS)/.installed ## Write both requirements.lock anew, with hashes: wh
 policy-readme: setup ## Write policy/README.md anew, from the rules
 	@$(BIN)/python -m docs.generate.policy_readme
 
-picture: setup ## Draw docs/img/preview-spot.svg anew, from the real preview
+picture: setup ## Draw docs/img anew: the real preview of stack spot, and the dashboard over made-up series
 	@$(BIN)/python docs/generate/preview_picture.py
+	@$(BIN)/python docs/generate/dashboard_picture.py
 
 inventories: setup ## Write tests/inventories/ and tests/examples/inventories/ anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory
@@ -128,8 +129,8 @@ $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requir
 	@PYTHON=$(PYTHON) tests/workflows/install_checkers.sh $(CHECKS)
 	@touch $@
 
-vllm-check: $(VLLM)/.installed $(VLLM_NEW)/.installed ## Slow (17 GB once): the real argument parsers of vLLM 0.18.1 and 0.33.0 accept every profile, the cache code of the first agrees with ours
-	@for python in $(VLLM)/bin/python $(VLLM_NEW)/bin/python; do $$python -m tests.vllm.check_parser || failed=1; done; exit $${failed:-0}
+vllm-check: $(VLLM)/.installed $(VLLM_NEW)/.installed ## Slow (17 GB once): the real argument parsers of vLLM 0.18.1 and 0.33.0 accept every profile and export every series of the catalogue, the cache code of the first agrees with ours
+	@for python in $(VLLM)/bin/python $(VLLM_NEW)/bin/python; do for check in check_parser check_metrics; do $$python -m tests.vllm.$$check || failed=1; done; done; exit $${failed:-0}
 	@$(VLLM)/bin/python -m tests.vllm.check_memory
 
 $(VLLM)/.installed: tests/vllm/0.18.1.txt

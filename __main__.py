@@ -33,8 +33,10 @@ from settings.derived.figures import figures
 from settings.derived.google_cloud_needs import dataset_object, required_apis, secret_readers
 from settings.derived.measurement import measurement
 from settings.derived.traffic import traffic
+from settings.derived.watched import watched
 from settings.load import load
 from settings.sections.capacity import Calendar, Ladder, ladder_class
+from settings.signals.catalogue import catalogue
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway.gateway import Gateway, GatewayArgs
@@ -47,7 +49,7 @@ from workloads.weights.weights import Weights, WeightsArgs
 
 settings, secrets = load()
 project, zones, apis = settings.project, settings.zones, required_apis(settings)
-machine, capacity = settings.machine, settings.capacity
+machine, capacity, numbers = settings.machine, settings.capacity, figures(settings)
 labels = labels_of(settings.stack, settings.labels)
 place = Place(project=project, region=settings.region, name_prefix=settings.stack, labels=labels)
 
@@ -187,8 +189,33 @@ if settings.benchmark.enabled:
     )
     Benchmark("benchmark", clients, guarded)
 if settings.monitoring.enabled:
-    scrapes = MonitoringArgs(space=space, server=server, gateway=gateway, monitoring=settings.monitoring)
+    signals = catalogue(watched(settings, numbers))
+    scrapes = MonitoringArgs(
+        space=space, server=server, gateway=gateway, signals=signals, monitoring=settings.monitoring
+    )
     Monitoring("monitoring", scrapes, guarded)
+    dashboard_url: pulumi.Output[str] | None = None
+    # Imported where they are needed: a preview of a stack without them does not load what they are made of.
+    if settings.monitoring.has_dashboard:
+        from infra.dashboard import Dashboard, DashboardArgs
+
+        dashboard_url = Dashboard("dashboard", DashboardArgs(place=place, signals=signals), after_services).url
+        pulumi.export("dashboard", dashboard_url)
+    if settings.monitoring.alerts is not None:
+        from infra.alerting import Alerting, AlertingArgs, ChannelSecrets
+
+        told = AlertingArgs(
+            place=place,
+            signals=signals,
+            channels=settings.monitoring.alerts.channels,
+            secrets=ChannelSecrets(
+                slack_token=secrets.slack_token,
+                pagerduty_key=secrets.pagerduty_key,
+                webhook_password=secrets.webhook_password,
+            ),
+            dashboard_url=dashboard_url,
+        )
+        Alerting("alerting", told, after_services)
 
 # What a person or another stack reads. The figures are the article's own, with their label; see docs/provenance.md.
 pulumi.export("stack", settings.stack)
@@ -200,7 +227,7 @@ pulumi.export("kubeconfig", pulumi.Output.secret(platform.kubeconfig))
 pulumi.export("platform", platform.export())
 pulumi.export("modelRevision", model.revision)
 pulumi.export("profile", settings.serving.profile.name)
-for name, value in figures(settings).exports().items():
+for name, value in numbers.exports().items():
     pulumi.export(name, value)
 # Pulumi Cloud shows it with the outputs filled in: how to reach, verify, pay, pause and destroy this stack.
 pulumi.export("readme", Path(__file__).with_name("Pulumi.README.md").read_text(encoding="utf-8"))

@@ -56,6 +56,9 @@ class Secrets(NamedTuple):
 
     hf_token: pulumi.Output[str] | None
     api_key: pulumi.Output[str] | None
+    slack_token: pulumi.Output[str] | None
+    pagerduty_key: pulumi.Output[str] | None
+    webhook_password: pulumi.Output[str] | None
 
 
 def load() -> tuple[Settings, Secrets]:
@@ -79,7 +82,7 @@ def load() -> tuple[Settings, Secrets]:
     for finding in check(settings):
         pulumi.log.warn(finding.text()) if finding.level == "finding" else pulumi.log.info(finding.text())
     config = pulumi.Config(NAMESPACE)
-    return settings, Secrets(hf_token=config.get_secret("hfToken"), api_key=config.get_secret("apiKey"))
+    return settings, Secrets(*(config.get_secret(name) for name in SECRET_KEYS))
 
 
 def accept(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -> Settings:

@@ -27,6 +27,9 @@ SCHEMA_FILE = "settings/stack.schema.json"
 _SECRETS = {
     "hfToken": "Hugging Face token, for a model that is not public. Write it with `pulumi config set --secret`.",
     "apiKey": "API key that vLLM asks for on /v1. Write it with `pulumi config set --secret`.",
+    "slackToken": "Token of Slack, for alerts. Write it with `pulumi config set --secret`.",
+    "pagerdutyKey": "Integration key of PagerDuty, for alerts. Write it with `pulumi config set --secret`.",
+    "webhookPassword": "Password of the webhook that alerts go to. Write it with `pulumi config set --secret`.",
 }
 _PROVIDER_KEYS = {"project": "gcp:project", "region": "gcp:region"}
 

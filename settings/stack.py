@@ -102,6 +102,12 @@ class Settings(Section):
     """True when the secret key `vllm-fleet:hfToken` is set; the value itself never enters the settings."""
     has_api_key: bool = False
     """True when the secret key `vllm-fleet:apiKey` is set."""
+    has_slack_token: bool = False
+    """True when the secret key `vllm-fleet:slackToken` is set."""
+    has_pagerduty_key: bool = False
+    """True when the secret key `vllm-fleet:pagerdutyKey` is set."""
+    has_webhook_password: bool = False
+    """True when the secret key `vllm-fleet:webhookPassword` is set."""
 
     @property
     def owns_platform(self) -> bool:

@@ -1,4 +1,4 @@
-"""What managed Prometheus scrapes, and the few series the fleet is judged by.
+"""What managed Prometheus scrapes, and the series that it computes of them: settings/signals has them.
 
 The cluster's automatic scraping is off: with it, every sample of these pods would be taken, and billed, twice.
 """
@@ -16,7 +16,7 @@ from workloads.names import APP_LABEL, EPP_METRICS_PORT_NAME, HTTP_PORT_NAME, ep
 from workloads.space import Space
 
 if TYPE_CHECKING:
-    from settings.sections.engine import Engine
+    from settings.signals.model import Catalogue
     from workloads.gateway.gateway import Gateway
     from workloads.server.server import Server
 
@@ -32,7 +32,11 @@ class MonitoringArgs:
     space: Space
     """Namespace of the servers; labels."""
     server: Server
-    """The servers whose series are taken and summed."""
+    """The servers whose series are taken."""
+    also: tuple[Server, ...] = ()
+    """Further servers to scrape, such as a canary; nothing is computed of theirs."""
+    signals: Catalogue | None = None
+    """What is watched of the servers: its recordings become rules. None: no rules."""
     gateway: Gateway | None = None
     """The gateway in front of them, where there is one: its endpoint picker is scraped too."""
     monitoring: MonitoringSection = field(default_factory=MonitoringSection)
@@ -62,9 +66,12 @@ class Monitoring(pulumi.ComponentResource):
 
         server, every = args.server, args.monitoring.interval_seconds
         custom("server", "PodMonitoring", server.name, server_scrape(server.name, every))
+        for other in args.also:
+            custom(other.name, "PodMonitoring", other.name, server_scrape(other.name, every))
         if args.gateway is not None:
             custom("picker", "PodMonitoring", epp_name(args.gateway.pool), picker_scrape(args.gateway.pool, every))
-        custom("rules", "Rules", server.name, recording_rules(server.name, server.engine, every))
+        if args.signals is not None:
+            custom("rules", "Rules", server.name, {"groups": [args.signals.recording_group()]})
         self.register_outputs({})
 
 
@@ -102,38 +109,3 @@ def picker_scrape(pool: str, interval_seconds: int) -> dict[str, Any]:
 def _endpoint(port: str, interval_seconds: int) -> dict[str, Any]:
     timeout = min(interval_seconds, MAX_TIMEOUT_SECONDS)
     return {"port": port, "path": "/metrics", "interval": f"{interval_seconds}s", "timeout": f"{timeout}s"}
-
-
-def recording_rules(server: str, engine: Engine, interval_seconds: int) -> dict[str, Any]:
-    """Rules spec: the fleet's tokens a second, total and output, its fullest KV cache, its queue, and what speculation
-    and prefix caching return. The window is four scrapes, so that one missed scrape leaves no gap.
-    """
-    window = f"{4 * interval_seconds}s"
-    of = f'{{{APP_LABEL}="{server}"}}'
-
-    def rate(metric: str) -> str:
-        return f"sum(rate(vllm:{metric}_total{of}[{window}]))"
-
-    rules = [
-        ("fleet:total_tokens:rate", f"{rate('prompt_tokens')} + {rate('generation_tokens')}"),
-        ("fleet:output_tokens:rate", rate("generation_tokens")),
-        ("fleet:kv_cache_usage:max", f"max(vllm:kv_cache_usage_perc{of})"),
-        ("fleet:requests_running:sum", f"sum(vllm:num_requests_running{of})"),
-        ("fleet:requests_waiting:sum", f"sum(vllm:num_requests_waiting{of})"),
-        ("fleet:preemptions:rate", rate("num_preemptions")),
-    ]
-    if engine.speculative is not None:
-        accepted, drafted = rate("spec_decode_num_accepted_tokens"), rate("spec_decode_num_draft_tokens")
-        rules.append(("fleet:draft_acceptance:ratio", f"{accepted} / {drafted}"))
-    if engine.enable_prefix_caching:
-        rules.append(("fleet:prefix_cache_hits:ratio", f"{rate('prefix_cache_hits')} / {rate('prefix_cache_queries')}"))
-    interval = f"{max(30, interval_seconds)}s"
-    return {
-        "groups": [
-            {
-                "name": server,
-                "interval": interval,
-                "rules": [{"record": record, "expr": expr, "labels": {APP_LABEL: server}} for record, expr in rules],
-            }
-        ]
-    }

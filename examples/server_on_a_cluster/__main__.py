@@ -9,6 +9,7 @@ from settings.derived.traffic import Traffic
 from settings.sections.capacity import Spot, placement
 from settings.sections.engine import Engine
 from settings.sections.model import Model
+from settings.signals.catalogue import Watched, catalogue
 from workloads.monitoring import Monitoring, MonitoringArgs
 from workloads.namespace import Namespace, NamespaceArgs
 from workloads.server.server import Server, ServerArgs
@@ -48,6 +49,7 @@ server = Server(
     ),
     guarded,
 )
-Monitoring("monitoring", MonitoringArgs(space=space, server=server), guarded)
+signals = catalogue(Watched(server="chat", namespace="chat", stack="chat", engines_per_pod=8))
+Monitoring("monitoring", MonitoringArgs(space=space, server=server, signals=signals), guarded)
 
 pulumi.export("endpoint", server.endpoint)

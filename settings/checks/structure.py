@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.machine import machine_problems
 from settings.checks.model import model_problems
+from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.problems import Problem
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
@@ -43,6 +44,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *_exposure(settings),
         *_prices(settings),
         *benchmark_problems(settings),
+        *monitoring_problems(settings),
     )
 
 

@@ -43,6 +43,10 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
     if any(one is not None for one in named):
         # Pods, and the image repository, read the secrets that the stack file names.
         needed.add("secretmanager.googleapis.com")
+    if settings.monitoring.alerts is not None:
+        needed |= {"logging.googleapis.com", "monitoring.googleapis.com"}  # log-based metrics; policies, channels, SLOs
+    if settings.monitoring.has_dashboard:
+        needed.add("monitoring.googleapis.com")
     if settings.budget is not None:
         needed.add("billingbudgets.googleapis.com")
     return tuple(sorted(needed))
@@ -88,6 +92,12 @@ def required_permissions(settings: Settings) -> dict[str, str]:
         needed["storage.buckets.setIamPolicy"] = "roles/storage.admin"
     if "secretmanager.googleapis.com" in required_apis(settings):
         needed["secretmanager.secrets.setIamPolicy"] = "roles/secretmanager.admin"
+    if settings.monitoring.has_dashboard:
+        needed["monitoring.dashboards.create"] = "roles/monitoring.editor"
+    if settings.monitoring.alerts is not None:
+        kinds = ("alertPolicies", "notificationChannels", "services", "slos")
+        needed |= dict.fromkeys((f"monitoring.{kind}.create" for kind in kinds), "roles/monitoring.editor")
+        needed["logging.logMetrics.create"] = "roles/logging.configWriter"
     if isinstance(settings.capacity, Calendar) and settings.capacity.create is not None:
         needed |= dict.fromkeys(
             ("compute.futureReservations.create", "compute.reservations.create"), "roles/compute.admin"

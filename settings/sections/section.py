@@ -26,7 +26,13 @@ class Section(BaseModel):
     )
 
 
-SECRET_KEYS = {"hfToken": "hasHfToken", "apiKey": "hasApiKey"}
+SECRET_KEYS = {
+    "hfToken": "hasHfToken",
+    "apiKey": "hasApiKey",
+    "slackToken": "hasSlackToken",
+    "pagerdutyKey": "hasPagerdutyKey",
+    "webhookPassword": "hasWebhookPassword",
+}
 """Top-level secret keys, and the field of `Settings` that says whether each is there; the values never enter it."""
 
 

@@ -68,6 +68,8 @@ ROLES = {
     "roles/container.admin": "Kubernetes Engine Admin",
     "roles/iam.serviceAccountAdmin": "Service Account Admin",
     "roles/iam.serviceAccountUser": "Service Account User",
+    "roles/logging.configWriter": "Logs Configuration Writer",
+    "roles/monitoring.editor": "Monitoring Editor",
     "roles/resourcemanager.projectIamAdmin": "Project IAM Admin",
     "roles/secretmanager.admin": "Secret Manager Admin",
     "roles/serviceusage.serviceUsageAdmin": "Service Usage Admin",
@@ -78,7 +80,10 @@ ROLES = {
 def test_every_role_that_the_doctor_asks_for_is_in_the_guide() -> None:
     window = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
     capacity = {"mode": "calendar", "reservation": "january", "create": window}
-    needed = required_permissions(make_settings(gateway=GATEWAY, weights={"tokenSecret": "hf"}, capacity=capacity))
+    watched = {"alerts": {"channels": [{"type": "email", "address": "oncall@example.com"}]}}
+    needed = required_permissions(
+        make_settings(gateway=GATEWAY, weights={"tokenSecret": "hf"}, capacity=capacity, monitoring=watched)
+    )
     assert set(needed.values()) == ROLES.keys()
     text = " ".join(GUIDE.split())
     assert [title for title in ROLES.values() if title not in text] == []

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from settings.checks.declarations import declarations
+from settings.derived.figures import figures
 from settings.derived.measurement import measurement
 from settings.derived.traffic import traffic
+from settings.derived.watched import watched
 from settings.sections.capacity import Ladder, ladder_class
+from settings.signals.catalogue import Catalogue, catalogue
 from settings.stack import Settings
 from workloads.benchmark.benchmark import BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadderArgs
@@ -83,7 +86,17 @@ def gateway_args(settings: Settings, server: Server) -> GatewayArgs:
 
 
 def monitoring_args(settings: Settings, server: Server, gateway: Gateway | None = None) -> MonitoringArgs:
-    return MonitoringArgs(space=space(settings), server=server, gateway=gateway, monitoring=settings.monitoring)
+    return MonitoringArgs(
+        space=space(settings),
+        server=server,
+        gateway=gateway,
+        signals=signals(settings),
+        monitoring=settings.monitoring,
+    )
+
+
+def signals(settings: Settings) -> Catalogue:
+    return catalogue(watched(settings, figures(settings)))
 
 
 def benchmark_args(settings: Settings, server: Server) -> BenchmarkArgs:

@@ -9,28 +9,14 @@ import pulumi
 import pytest
 
 from fleet.preview.record.recorder import Recording
+from settings.signals.series import SERVER, VLLM
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
-from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, gateway_args, monitoring_args, server_args
 from workloads.gateway.gateway import Gateway
-from workloads.monitoring import Monitoring, recording_rules
+from workloads.monitoring import Monitoring
 from workloads.server.server import Server
-
-# Source: vLLM 0.18.1, v1/metrics/loggers.py and v1/spec_decode/metrics.py, as its logger lists them.
-VLLM_METRICS = {
-    "vllm:prompt_tokens_total",
-    "vllm:generation_tokens_total",
-    "vllm:kv_cache_usage_perc",
-    "vllm:num_requests_running",
-    "vllm:num_requests_waiting",
-    "vllm:num_preemptions_total",
-    "vllm:spec_decode_num_accepted_tokens_total",
-    "vllm:spec_decode_num_draft_tokens_total",
-    "vllm:prefix_cache_hits_total",
-    "vllm:prefix_cache_queries_total",
-}
 
 
 def made_with(**sections: Any) -> Recording:
@@ -41,13 +27,6 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
     server = Server("server", server_args(settings), opts)
     gateway = Gateway("gateway", gateway_args(settings, server), opts) if settings.gateway.enabled else None
     return Monitoring("monitoring", monitoring_args(settings, server, gateway), opts)
-
-
-def rules_of(**sections: Any) -> dict[str, Any]:
-    settings = make_settings(**sections)
-    made = recording_rules(settings.server.name, settings.serving.engine, settings.monitoring.interval_seconds)
-    (group,) = made["groups"]
-    return group
 
 
 @pytest.mark.parametrize("replicas", [0, 2, "external"])
@@ -97,34 +76,12 @@ def test_the_kept_series_include_all_that_the_rules_use() -> None:
     (endpoint,) = objects(recording)["PodMonitoring/qwen35-server"].inputs["spec"]["endpoints"]
     (keep,) = endpoint["metricRelabeling"]
     assert keep["action"] == "keep"
-    assert all(re.fullmatch(keep["regex"], metric) for metric in VLLM_METRICS)
+    assert all(re.fullmatch(keep["regex"], metric) for metric in (*VLLM, *SERVER))
     assert not re.fullmatch(keep["regex"], "python_gc_objects_collected_total")
 
 
-@pytest.mark.parametrize("profile", ["record", "serve-chat"])
-def test_the_rules_use_metrics_that_vllm_has(profile: str) -> None:
-    group = rules_of(server={"replicas": 12, "profile": profile})
-    used = {metric for rule in group["rules"] for metric in re.findall(r"vllm:\w+", rule["expr"])}
-    assert used
-    assert used <= VLLM_METRICS
-    assert len({rule["record"] for rule in group["rules"]}) == len(group["rules"])
-    assert all('{app="qwen35-server"}' in rule["expr"] for rule in group["rules"])
-
-
-def test_the_total_is_prompt_and_output_together() -> None:
-    group = rules_of(monitoring={"intervalSeconds": 15})
-    expressions = {rule["record"]: rule["expr"] for rule in group["rules"]}
-    assert (
-        expressions["fleet:output_tokens:rate"] == 'sum(rate(vllm:generation_tokens_total{app="qwen35-server"}[60s]))'
-    )
-    assert expressions["fleet:total_tokens:rate"].count("sum(rate(") == 2
-
-
-def test_the_acceptance_rate_is_recorded_only_where_the_engine_speculates() -> None:
-    def recorded_names(**engine: Any) -> set[str]:
-        server = {"replicas": 12, "engine": engine}
-        group = rules_of(server=server)
-        return {rule["record"] for rule in group["rules"]}
-
-    assert "fleet:draft_acceptance:ratio" in recorded_names()
-    assert "fleet:draft_acceptance:ratio" not in recorded_names(speculative=None)
+def test_the_catalogues_recordings_are_the_rules() -> None:
+    (group,) = objects(made_with())["Rules/qwen35-server"].inputs["spec"]["groups"]
+    assert group["name"] == "qwen35-server"
+    assert {"fleet:output_tokens:rate", "fleet:total_tokens:rate"} <= {rule["record"] for rule in group["rules"]}
+    assert all(rule["labels"] == {"app": "qwen35-server"} for rule in group["rules"])

@@ -95,7 +95,7 @@ def _google_outputs(type_: str, name: str, inputs: Mapping[str, Any], cloud: Clo
     if type_ in _NAMED and "name" not in inputs:
         # The provider appends seven random characters to a name it has to invent.
         known["name"] = f"{name}-{cloud.digest(type_, name)[:7]}"
-    facts = {**inputs, **known}
+    facts = {**inputs, **known, "mark": cloud.digest(type_, name)[:16]}
     id_ = _filled(_IDS[type_], facts) if type_ in _IDS else _iam_id(facts)
     if isinstance(id_, str) and type_ in _LINKS:
         known["selfLink"] = _LINKS[type_] + id_
@@ -139,6 +139,9 @@ _IDS: Final[Mapping[str, str]] = {
     "gcp:compute/snapshot:Snapshot": "projects/{project}/global/snapshots/{name}",
     "gcp:compute/subnetwork:Subnetwork": "projects/{project}/regions/{region}/subnetworks/{name}",
     "gcp:container/cluster:Cluster": "projects/{project}/locations/{location}/clusters/{name}",
+    "gcp:monitoring/customService:CustomService": "projects/{project}/services/{serviceId}",
+    "gcp:monitoring/dashboard:Dashboard": "projects/{project}/dashboards/{mark}",
+    "gcp:monitoring/notificationChannel:NotificationChannel": "projects/{project}/notificationChannels/{mark}",
     "gcp:projects/service:Service": "{project}/{service}",
     "gcp:secretmanager/secret:Secret": "projects/{project}/secrets/{secretId}",
     "gcp:secretmanager/secretVersion:SecretVersion": "{secret}/versions/1",

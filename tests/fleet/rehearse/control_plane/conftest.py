@@ -43,7 +43,7 @@ class FakeGo:
     calls_file: Path
     downloads_file: Path
     version: str = "go1.26.8"
-    says: str = "v1.36.3 v0.8.0 3.6.8 v3.22.0"
+    says: str = "v1.36.3 v0.8.0 3.6.8 v3.22.0 v0.55.1"
     """What a built program answers when it is asked for its version."""
     extra: str = ""
     """Shell lines before everything else."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fleet.rehearse.control_plane import build
-from fleet.rehearse.control_plane.build import HELM, KUBERNETES, KWOK, SOURCES, binaries, helm, is_built
+from fleet.rehearse.control_plane.build import HELM, KUBERNETES, KWOK, PROMRULES, SOURCES, binaries, helm, is_built, promrules
 from fleet.rehearse.control_plane.toolchain import GO_FOLDER
 from fleet.rehearse.results import RehearsalError
 from tests.fleet.rehearse.control_plane.conftest import FakeGo
@@ -29,7 +29,7 @@ def cached(tmp_path: Path) -> set[str]:
 
 
 def test_the_versions_are_those_of_go_mod() -> None:
-    assert [source.version for source in (*SOURCES, HELM)] == ["v1.36.3", "v0.8.0", "v3.6.8", "v3.22.0"]
+    assert [source.version for source in (*SOURCES, HELM, PROMRULES)] == ["v1.36.3", "v0.8.0", "v3.6.8", "v3.22.0", "v0.55.1"]
 
 
 def test_kubernetes_is_linked_with_its_version() -> None:
@@ -45,7 +45,8 @@ def test_every_staging_module_of_kubernetes_has_the_version_of_its_release() -> 
 
 
 def test_the_key_changes_with_whatever_the_programs_depend_on() -> None:
-    assert len({source.key for source in (*SOURCES, HELM)}) == 4
+    assert len({source.key for source in (*SOURCES, HELM, PROMRULES)}) == 5
+    assert [file.name for file in PROMRULES.files] == ["go.mod", "go.sum", "main.go", "memory.go"]
     assert dataclasses.replace(KUBERNETES, version_variables=()).key != KUBERNETES.key
     assert KUBERNETES.key == dataclasses.replace(KUBERNETES).key
 
@@ -73,6 +74,13 @@ def test_helm_is_built_apart_once_and_linked_with_its_version(fake_go: FakeGo, t
     (fake_go.folder / "go").unlink()
     assert helm(pytest.fail) == program
     assert "-X helm.sh/helm/v3/internal/version.version=v3.22.0" in HELM.linker_flags
+
+
+def test_the_runner_of_alert_rules_is_built_apart_from_its_own_source(fake_go: FakeGo, tmp_path: Path) -> None:
+    fake_go.extra = 'if [ "$1" = build ]; then ls main.go memory.go || exit 1; fi'
+    fake_go.install()
+    assert os.access(promrules(lambda _: None), os.X_OK)
+    assert cached(tmp_path) == {"promrules"}
 
 
 def test_windows_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,236 @@
+"""Alert policies of the catalogue, where they go, the log-based metrics they read, and the SLOs behind them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import pulumi
+from pulumi_gcp import logging, monitoring
+
+from infra.naming import Place, name_of, title
+from settings.sections import monitoring as section
+from settings.signals import runbook
+from settings.signals.model import Alert, Catalogue, LogSignal, Watched
+from settings.signals.series import TPOT, TTFT
+
+MAX_TITLE: Final = 512
+"""Longest display name. Source: Cloud Monitoring API v3, AlertPolicy.displayName."""
+MAX_SUBJECT: Final = 255
+"""Source: the same, Documentation.subject."""
+MAX_SERVICE: Final = 63
+AUTO_CLOSE: Final = "1800s"
+"""An incident without data is closed after half an hour, the least that is allowed: pods that are gone report nothing."""
+SLO_DAYS: Final = 30
+SEVERITIES: Final = {"page": "CRITICAL", "ticket": "WARNING"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelSecrets:
+    """Secrets of channels; each is needed where a channel of its type is."""
+
+    slack_token: pulumi.Input[str] | None = field(default=None, repr=False)
+    pagerduty_key: pulumi.Input[str] | None = field(default=None, repr=False)
+    webhook_password: pulumi.Input[str] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertingArgs:
+    """Arguments of `Alerting`. Raises ValueError where alerts of a severity go nowhere."""
+
+    place: Place
+    """The project; its labels; the fleet's name is in every title."""
+    signals: Catalogue
+    """What is watched."""
+    channels: tuple[section.AnyChannel, ...]
+    """Where alerts go."""
+    secrets: ChannelSecrets = ChannelSecrets()
+    """What Slack, PagerDuty and webhooks ask for."""
+    dashboard_url: pulumi.Input[str] | None = None
+    """Linked in every message."""
+
+    def __post_init__(self) -> None:
+        for severity in {one.severity for one in self.signals.alerts}:
+            if not any(severity in one.severities for one in self.channels):
+                raise ValueError(f"channels must take every {severity}; add {severity} to the severities of one")
+
+
+class Alerting(pulumi.ComponentResource):
+    """One policy with one condition for each alert: its message is that alert's section of the runbook.
+
+    It makes no uptime check and no Alertmanager: Cloud Monitoring evaluates the expressions and sends the messages.
+    """
+
+    def __init__(self, name: str, args: AlertingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:infra:Alerting", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        place, signals = args.place, args.signals
+        counted = {one.name: _log_metric(f"{name}-{one.name}", place, one, child) for one in signals.logs}
+        # Each channel once: a position in the list is no name, since a list is reordered.
+        channels = [(one, self._channel(name, args, one, child)) for one in args.channels]
+        for alert in signals.alerts:
+            # A policy over a metric that does not exist yet is taken; one made before it would wait for nothing.
+            reads = [metric for log, metric in counted.items() if f"user_{log}{{" in alert.expr]
+            to = [known for one, known in channels if alert.severity in one.severities]
+            after = pulumi.ResourceOptions(parent=self, depends_on=reads)
+            _policy(f"{name}-{alert.name}", args, alert, to, after)
+        _objectives(name, place, signals.watched, child)
+        self.register_outputs({})
+
+    def _channel(
+        self, name: str, args: AlertingArgs, one: section.AnyChannel, opts: pulumi.ResourceOptions
+    ) -> pulumi.Input[str]:
+        if isinstance(one, section.Existing):
+            return one.name
+        labels, secret, what = _labels_of(one, args.secrets)
+        made = monitoring.NotificationChannel(
+            f"{name}-{one.type}-{what}" if what else f"{name}-{one.type}",
+            project=args.place.project,
+            type="webhook_basicauth" if one.type == "webhook" else one.type,
+            display_name=title(f"vllm-fleet {args.place.name_prefix}: {one.type} {what}".rstrip(), MAX_TITLE),
+            labels=labels,
+            sensitive_labels=secret,
+            user_labels=dict(args.place.labels),
+            # Other policies, made by hand, may use it too: Google refuses to remove it then.
+            force_delete=False,
+            opts=opts,
+        )
+        return made.id
+
+
+def _labels_of(
+    one: section.AnyChannel, secrets: ChannelSecrets
+) -> tuple[dict[str, str], monitoring.NotificationChannelSensitiveLabelsArgs | None, str]:
+    """Labels, secret and the part of its name that tells it from another of its type.
+
+    Source: Cloud Monitoring API v3, notificationChannelDescriptors.
+    """
+    hidden = monitoring.NotificationChannelSensitiveLabelsArgs
+    match one:
+        case section.Email():
+            return {"email_address": one.address}, None, _plain(one.address)
+        case section.Slack():
+            return {"channel_name": one.channel}, hidden(auth_token=secrets.slack_token), _plain(one.channel)
+        case section.PagerDuty():
+            return {}, hidden(service_key=secrets.pagerduty_key), ""
+        case section.PubSub():
+            return {"topic": one.topic}, None, _plain(one.topic.rpartition("/")[2])
+        case section.Webhook():
+            named = {"url": one.url, "username": one.username}
+            return named, hidden(password=secrets.webhook_password), _plain(one.url.removeprefix("https://"))
+        case _:
+            raise ValueError(f"a channel of type {one.type} is not made here")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _log_metric(name: str, place: Place, one: LogSignal, opts: pulumi.ResourceOptions) -> logging.Metric:
+    return logging.Metric(
+        name,
+        project=place.project,
+        # Named, because expressions name it.
+        name=one.name,
+        description=one.why,
+        filter=one.filter,
+        label_extractors=dict(one.labels) or None,
+        metric_descriptor=logging.MetricMetricDescriptorArgs(
+            metric_kind="DELTA",
+            value_type="INT64",
+            unit="1",
+            labels=[
+                logging.MetricMetricDescriptorLabelArgs(key=key, value_type="STRING") for key in sorted(one.labels)
+            ],
+        ),
+        opts=opts,
+    )
+
+
+def _policy(
+    name: str, args: AlertingArgs, alert: Alert, channels: list[pulumi.Input[str]], opts: pulumi.ResourceOptions
+) -> None:
+    watched = args.signals.watched
+    links = None
+    if args.dashboard_url is not None:
+        links = [monitoring.AlertPolicyDocumentationLinkArgs(display_name="Dashboard", url=args.dashboard_url)]
+    monitoring.AlertPolicy(
+        name,
+        project=args.place.project,
+        display_name=title(f"vllm-fleet {args.place.name_prefix}: {alert.name}", MAX_TITLE),
+        combiner="OR",
+        severity=SEVERITIES[alert.severity],
+        conditions=[
+            monitoring.AlertPolicyConditionArgs(
+                display_name=title(alert.summary, MAX_TITLE),
+                condition_prometheus_query_language=monitoring.AlertPolicyConditionConditionPrometheusQueryLanguageArgs(
+                    query=alert.expr,
+                    duration=f"{alert.for_seconds}s",
+                    evaluation_interval=f"{alert.every_seconds}s",
+                    alert_rule=alert.name,
+                    labels={"severity": alert.severity},
+                    # Else a policy cannot be made before its metrics were ever written: on a new stack, none was.
+                    disable_metric_validation=True,
+                ),
+            )
+        ],
+        notification_channels=channels,
+        alert_strategy=monitoring.AlertPolicyAlertStrategyArgs(auto_close=AUTO_CLOSE),
+        documentation=monitoring.AlertPolicyDocumentationArgs(
+            content=runbook.section(alert.name, watched),
+            mime_type="text/markdown",
+            subject=title(f"{alert.severity}: {alert.summary}", MAX_SUBJECT),
+            links=links,
+        ),
+        user_labels={**args.place.labels, "severity": alert.severity, "question": alert.question},
+        opts=opts,
+    )
+
+
+def _objectives(name: str, place: Place, watched: Watched, opts: pulumi.ResourceOptions) -> None:
+    """What is promised, as SLOs of one service: Cloud Monitoring draws what is left of the budget."""
+    service = monitoring.CustomService(
+        f"{name}-service",
+        project=place.project,
+        service_id=name_of(place.name_prefix, watched.server, limit=MAX_SERVICE),
+        display_name=title(f"vllm-fleet {place.name_prefix}: {watched.server}", MAX_TITLE),
+        user_labels=dict(place.labels),
+        opts=opts,
+    )
+    for what, histogram, seconds, words in _promises(watched):
+        monitoring.Slo(
+            f"{name}-slo-{what}",
+            project=place.project,
+            service=service.service_id,
+            slo_id=what,
+            display_name=title(f"{watched.objective:.1%} of requests: {words}", MAX_TITLE),
+            goal=watched.objective,
+            rolling_period_days=SLO_DAYS,
+            request_based_sli=monitoring.SloRequestBasedSliArgs(
+                distribution_cut=monitoring.SloRequestBasedSliDistributionCutArgs(
+                    distribution_filter=_histogram_filter(histogram, watched),
+                    range=monitoring.SloRequestBasedSliDistributionCutRangeArgs(min=0, max=seconds),
+                )
+            ),
+            user_labels=dict(place.labels),
+            opts=opts,
+        )
+
+
+def _promises(watched: Watched) -> Iterator[tuple[str, str, float, str]]:
+    yield "first-token", TTFT, watched.ttft_seconds, f"first token within {watched.ttft_seconds:g} s"
+    yield "output", TPOT, watched.tpot_seconds, f"{watched.tpot_seconds * 1000:g} ms an output token at most"
+
+
+def _histogram_filter(histogram: str, watched: Watched) -> str:
+    """SLOs take filters of Cloud Monitoring, no PromQL. Source: Terraform google provider, monitoring_slo."""
+    return " ".join(
+        (
+            f'metric.type="prometheus.googleapis.com/{histogram}/histogram"',
+            'resource.type="prometheus_target"',
+            f'resource.labels.namespace="{watched.namespace}"',
+            f'metric.labels.app="{watched.server}"',
+        )
+    )

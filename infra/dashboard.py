@@ -1,0 +1,116 @@
+"""A dashboard of the catalogue's panels in Cloud Monitoring."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Final
+
+import pulumi
+from pulumi_gcp import monitoring
+
+from infra.naming import Place
+from settings.signals.model import QUESTIONS, Catalogue, Panel
+
+COLUMNS: Final = 48
+"""Of a mosaic, at most. Source: Cloud Monitoring API v1, MosaicLayout.columns."""
+HEIGHT: Final = 12
+HEADER: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """One panel, or the header of a section, at its place."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    title: str
+    panel: Panel | None = None
+    """None: the header of a section."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DashboardArgs:
+    """Arguments of `Dashboard`."""
+
+    place: Place
+    """The project; the fleet's name is in the title."""
+    signals: Catalogue
+    """What is drawn."""
+
+
+class Dashboard(pulumi.ComponentResource):
+    """One dashboard, sections in the order of on-call's questions. Free of charge."""
+
+    url: pulumi.Output[str]
+    """Where a person opens it."""
+
+    def __init__(self, name: str, args: DashboardArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:infra:Dashboard", name, None, opts)
+        made = monitoring.Dashboard(
+            f"{name}-panels",
+            project=args.place.project,
+            dashboard_json=json.dumps(dashboard(args.signals, args.place.name_prefix), sort_keys=True),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        console = "https://console.cloud.google.com/monitoring/dashboards/builder/"
+        self.url = made.id.apply(lambda full: f"{console}{full.rpartition('/')[2]}?project={args.place.project}")
+        self.register_outputs({"url": self.url})
+
+
+def tiles(signals: Catalogue) -> Iterator[Tile]:
+    """The layout: each section's header over rows of four or of three, as fills them better."""
+    y = 0
+    for section, title in QUESTIONS.items():
+        own = [panel for panel in signals.panels if panel.section == section]
+        if not own:
+            continue
+        yield Tile(x=0, y=y, width=COLUMNS, height=HEADER, title=title)
+        y += HEADER
+        in_row = 4 if len(own) % 4 == 0 else 3
+        width = COLUMNS // in_row
+        for number, panel in enumerate(own):
+            row, column = divmod(number, in_row)
+            x, down = column * width, row * HEIGHT
+            yield Tile(x=x, y=y + down, width=width, height=HEIGHT, title=panel.title, panel=panel)
+        y += HEIGHT * ceil(len(own) / in_row)
+
+
+def dashboard(signals: Catalogue, name: str) -> dict[str, Any]:
+    """The dashboard as the API takes it. Source: monitoring-dashboard-samples, dashboards/vllm/vllm-prometheus-2.json."""
+    return {
+        "displayName": f"vllm-fleet {name}: {signals.watched.server}",
+        "mosaicLayout": {
+            "columns": COLUMNS,
+            "tiles": [
+                {"xPos": one.x, "yPos": one.y, "width": one.width, "height": one.height, "widget": _widget(one)}
+                for one in tiles(signals)
+            ],
+        },
+    }
+
+
+def _widget(tile: Tile) -> dict[str, Any]:
+    panel = tile.panel
+    if panel is None:
+        return {"title": tile.title, "sectionHeader": {"dividerBelow": True}}
+    return {
+        "title": tile.title,
+        "xyChart": {
+            "dataSets": [
+                {
+                    "timeSeriesQuery": {"prometheusQuery": query.expr, "unitOverride": panel.unit},
+                    "plotType": "LINE",
+                    "targetAxis": "Y1",
+                    # A legend for one line; where a query gives several, their labels tell them apart.
+                    "legendTemplate": "" if "{{" in query.legend else query.legend,
+                }
+                for query in panel.queries
+            ],
+            "thresholds": [{"value": value, "targetAxis": "Y1"} for value in panel.thresholds],
+        },
+    }

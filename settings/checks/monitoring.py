@@ -1,0 +1,91 @@
+"""What Cloud Monitoring, or good sense, holds against a stack's alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from settings.problems import Problem
+from settings.sections import monitoring as section
+from settings.sections.section import NAMESPACE, key
+from settings.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+
+def monitoring_problems(settings: Settings) -> Iterator[Problem]:
+    """Every problem of the section `monitoring`."""
+    monitoring = settings.monitoring
+    for name, wanted in (("alerts", monitoring.alerts is not None), ("dashboard", bool(monitoring.dashboard))):
+        if wanted and not monitoring.enabled:
+            yield Problem(
+                id="nothing-to-watch",
+                path=key(f"monitoring.{name}"),
+                value="(set)" if name == "alerts" else True,
+                allowed="left out while monitoring.enabled is false",
+                why="without scrapes there is no series to watch, and every alert would stay silent",
+                write=f"enabled: true, or remove {name}",
+            )
+    if monitoring.alerts is not None:
+        yield from _bounds(monitoring.alerts)
+        yield from _channels(settings, monitoring.alerts)
+
+
+def _bounds(alerts: section.Alerts) -> Iterator[Problem]:
+    milliseconds = tuple(round(bound * 1000, 6) for bound in TPOT_BOUNDS)
+    for name, value, bounds in (
+        ("ttftSeconds", alerts.ttft_seconds, TTFT_BOUNDS),
+        ("tpotMs", alerts.tpot_ms, milliseconds),
+    ):
+        if value not in bounds:
+            near = min(bounds, key=lambda bound: abs(bound - value))
+            yield Problem(
+                id="no-bucket",
+                path=key(f"monitoring.alerts.{name}"),
+                value=value,
+                allowed=", ".join(f"{bound:g}" for bound in bounds),
+                why="vLLM counts requests in a histogram; between two of its bounds nobody knows which ones were good",
+                write=f"{name}: {near:g}",
+            )
+
+
+def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Problem]:
+    path = key("monitoring.alerts.channels")
+    for severity in ("page", "ticket"):
+        if not any(severity in one.severities for one in alerts.channels):
+            yield Problem(
+                id="alert-to-nobody",
+                path=path,
+                value=[list(one.severities) for one in alerts.channels],
+                allowed="for each of page and ticket at least one channel",
+                why=f"every {severity} would fire without a message",
+                write=f"severities: [page, ticket] on one channel, or a channel for {severity}",
+            )
+    seen: list[Any] = []
+    for one in alerts.channels:
+        same = one.model_copy(update={"severities": ()})
+        if same in seen:
+            yield Problem(
+                id="channel-twice",
+                path=path,
+                value=one.type,
+                allowed="each channel once",
+                why="everything would be told twice",
+                write="severities: [page, ticket] on one of them, without the other",
+            )
+        seen.append(same)
+    for kind, name, there in (
+        (section.Slack, "slackToken", settings.has_slack_token),
+        (section.PagerDuty, "pagerdutyKey", settings.has_pagerduty_key),
+        (section.Webhook, "webhookPassword", settings.has_webhook_password),
+    ):
+        if not there and any(isinstance(one, kind) for one in alerts.channels):
+            yield Problem(
+                id="channel-without-secret",
+                path=f"{NAMESPACE}:{name}",
+                value=None,
+                allowed="an encrypted value, or a channel {type: existing} in place of this one",
+                why="Cloud Monitoring makes no such channel without it",
+                write=f"pulumi config set --secret {NAMESPACE}:{name}",
+            )

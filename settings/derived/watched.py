@@ -1,0 +1,73 @@
+"""What a stack's signals depend on, from its settings."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from facts.machines import DEFAULT_MACHINE
+from facts.releases import number_of
+from facts.time_to_serve import MB_PER_MIB, Start, download_mb_per_s, step_seconds, way_to_serve
+from settings.names import cluster_name
+from settings.sections.capacity import Ladder, Spot
+from settings.signals.model import Watched
+
+if TYPE_CHECKING:
+    from settings.derived.figures import Figures
+    from settings.stack import Settings
+
+SLACK = 1.25
+"""Times the slow case of a start. Assumed: an alert that fires in every slow start is switched off."""
+
+
+def watched(settings: Settings, figures: Figures) -> Watched:
+    """The fleet of one stack."""
+    engine, capacity = settings.serving.engine, settings.capacity
+    promised = settings.monitoring.objectives
+    pods_per_node = max(1, settings.machine.gpus // settings.gpus_per_replica)
+    node_usd, tokens = figures.bill.nodes.unit_price_usd, figures.output_tokens_per_s
+    return Watched(
+        server=settings.server.name,
+        namespace=settings.namespace,
+        stack=settings.stack,
+        engines_per_pod=engine.data_parallel_size,
+        max_replicas=settings.own_replicas,
+        release=number_of(engine.version),
+        speculative=engine.speculative is not None,
+        prefix_caching=bool(engine.enable_prefix_caching),
+        spot=isinstance(capacity, Spot) or (isinstance(capacity, Ladder) and capacity.spot),
+        gateway_pool=settings.gateway.pool if settings.gateway.enabled else None,
+        cluster=settings.cluster.name or cluster_name(settings.stack) if settings.owns_platform else None,
+        zones=settings.zones,
+        ttft_seconds=promised.ttft_seconds,
+        tpot_seconds=promised.tpot_ms / 1000,
+        objective=promised.objective,
+        node_seconds=_minutes(step_seconds("gpu-node", "high") + step_seconds("image-pull", "high")),
+        start_seconds=_minutes(way_to_serve(_start(settings)).high_seconds),
+        interval_seconds=settings.monitoring.interval_seconds,
+        node_usd_per_hour=node_usd,
+        pods_per_node=pods_per_node,
+        planned_usd_per_million_output=None
+        if node_usd is None or not tokens
+        else settings.nodes * node_usd / (tokens * 3600 / 1e6),
+    )
+
+
+def _start(settings: Settings) -> Start:
+    """One more replica of a fleet that is there. Without a volume it downloads the weights through the node's NAT."""
+    weights = settings.weights
+    return Start(
+        weights_gb=settings.serving.model.size_gb,
+        volume_gib=weights.size_gib,
+        volume_mibps=weights.throughput_mibps if weights.has_volume else download_mb_per_s("high") / MB_PER_MIB,
+        readers=max(1, ceil(settings.replicas / len(settings.zones))) if weights.has_volume else 1,
+        platform_exists=True,
+        weights_exist=True,
+        gpus=settings.gpus_per_replica,
+        articles_machine=settings.machine == DEFAULT_MACHINE,
+    )
+
+
+def _minutes(seconds: float) -> int:
+    """With slack, in whole minutes: Cloud Monitoring takes no others."""
+    return ceil(SLACK * seconds / 60) * 60

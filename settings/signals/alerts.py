@@ -1,0 +1,441 @@
+"""The alerts, by what on-call asks. Pages are about users; causes and costs are tickets.
+
+Rules that all follow: a share needs a floor of requests, a division never sees a zero, absence is judged per pod or against what is
+declared, look-back and `for` together stay within 25 hours (Cloud Monitoring docs, "Alerting policies with PromQL"), and the language is
+Prometheus 2.44's. Windows and factors of burn rates: kubernetes-mixin, config.libsonnet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from settings.signals import logs
+from settings.signals.model import Alert, LogSignal, Question, Severity, Watched
+from settings.signals.recordings import OUTPUT, USD_PER_HOUR
+from settings.signals.series import REQUESTS_FLOOR, TPOT, TTFT, Series
+
+FAILED_SHARE: Final = 0.05
+"""Of requests. Source: gateway-api-inference-extension, tools/alerts/alert.yaml."""
+ABORTED_SHARE: Final = 0.2
+"""Assumed: people close a chat now and then; a fifth of all is a timeout or a broken client."""
+STALLED_MINUTES: Final = 3
+"""Without a token. Assumed: a prompt of 128 K tokens is computed in less."""
+QUEUE_SHARE: Final = 0.2
+"""Waiting requests, as a share of running ones."""
+QUEUE_FLOOR: Final = 10
+"""Waiting requests that count as none."""
+FULL_CACHE: Final = 0.95
+PREEMPTIONS_PER_ENGINE: Final = 1 / 60
+"""A second: one a minute."""
+UNEQUAL: Final = 2
+"""Times the mean of a pod's engines that one of them may have; of two engines, none can have more."""
+UNEQUAL_OF_TWO: Final = 1.5
+BUSY_ENGINE: Final = 8
+"""Requests an engine at which spread can be judged."""
+FELL_TO: Final = 0.8
+"""Of what it was the day before."""
+DRAFTS_FLOOR: Final = 10
+"""Draft or prompt tokens a second below which a share of them says nothing."""
+HOT_CELSIUS: Final = 88
+"""Assumed: data-centre GPUs slow down around 90 degrees; NVIDIA publishes no figure for B200."""
+LATE_SHARE: Final = 0.9
+"""Of declared replicas that may be all there are."""
+DEAR: Final = 2
+"""Times the planned price of a token."""
+HOUR: Final = 3600
+LATE_TOKENS: Final = "Late first tokens"
+SLOW_OUTPUT: Final = "Slow output"
+FULLEST: Final = "KV cache of the fullest engine"
+HOTTEST: Final = "Hottest GPU"
+_SPENDING: Final[tuple[tuple[str, Severity, str], ...]] = (
+    ("warned", "ticket", "has used a step of its spending limit"),
+    ("paused", "page", "was paused: its spending limit is reached"),
+    ("blind", "page", "spends unwatched: its spend guard cannot count"),
+)
+_FELL: Final = (
+    (
+        "AcceptanceFell",
+        *("spec_decode_num_accepted_tokens", "spec_decode_num_draft_tokens"),
+        *("accepted drafts", "Accepted drafts"),
+    ),
+    (
+        "PrefixHitsFell",
+        *("prefix_cache_hits", "prefix_cache_queries"),
+        *("prompt tokens found in the prefix cache", "Prefix cache hits"),
+    ),
+)
+
+
+def alerts(watched: Watched) -> Iterator[Alert]:
+    """All of one fleet; none for what it has not."""
+    of = Series(watched)
+    yield from _serving(watched, of)
+    yield from _fast(watched, of)
+    yield from _full(watched, of)
+    yield from _fair(watched, of)
+    yield from _itself(watched, of)
+    yield from _healthy(watched)
+    yield from _cost(watched, of)
+
+
+def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
+    spec, available = (
+        of.declared(f"kube_deployment_{kind}_replicas{end}") for kind, end in (("spec", ""), ("status", "_available"))
+    )
+    served = f"count(max_over_time({of.of('vllm:num_requests_running')}[1h])) > 0"
+    yield Alert(
+        name="NothingServes",
+        expr=f"{available} == 0 and {spec} > 0 and {served}",
+        for_seconds=60,
+        severity="page",
+        question="serving",
+        summary=f"No replica of {watched.server} is available, and one was within the last hour",
+        panel="Replicas",
+    )
+    yield Alert(
+        name="ReplicasMissing",
+        expr=f"{available} < {LATE_SHARE:g} * {spec}",
+        for_seconds=watched.start_seconds,
+        severity="page",
+        question="serving",
+        summary=f"Fewer than {LATE_SHARE:.0%} of the declared replicas of {watched.server} are available, for longer than a start takes",
+        panel="Replicas",
+    )
+    yield Alert(
+        name="ReplicaUnseen",
+        expr=f"{available} > ({of.pods} or vector(0))",
+        for_seconds=600,
+        severity="ticket",
+        question="serving",
+        summary=f"A replica of {watched.server} serves without being scraped: every other alert is blind to it",
+        panel="Replicas",
+    )
+    if watched.engines_per_pod > 1:
+        running = of.of("vllm:num_requests_running")
+        yield Alert(
+            name="EngineMissing",
+            expr=f"count by (pod) ({running}) < {watched.engines_per_pod}",
+            for_seconds=120,
+            severity="page",
+            question="serving",
+            summary=f"A pod of {watched.server} reports fewer than its {watched.engines_per_pod} engines",
+            panel="Engines by pod",
+        )
+    tokens = of.of("vllm:generation_tokens_total")
+    busy = " + ".join(
+        f"sum by (pod, engine) ({of.of(f'vllm:num_requests_{state}')})" for state in ("running", "waiting")
+    )
+    yield Alert(
+        name="EngineStalled",
+        expr=f"({busy}) > 0 and sum by (pod, engine) (increase({tokens}[{STALLED_MINUTES}m])) == 0",
+        for_seconds=120,
+        severity="page",
+        question="serving",
+        summary=f"An engine of {watched.server} has requests and returns no token",
+        panel="Output tokens by engine",
+    )
+    finished = of.rate("vllm:request_success_total", "5m")
+    errors = of.rate("vllm:request_success_total", "5m", 'finished_reason="error"')
+    answered = of.rate("http_requests_total", "5m")
+    refused = of.rate("http_requests_total", "5m", 'status="5xx"')
+    yield Alert(
+        name="RequestsFail",
+        expr=f"{errors} / ({finished} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g}"
+        f" or {refused} / ({answered} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g}",
+        for_seconds=120,
+        severity="page",
+        question="serving",
+        summary=f"More than {FAILED_SHARE:.0%} of the requests to {watched.server} fail",
+        panel="Failed and aborted requests",
+    )
+    aborted = of.rate("vllm:request_success_total", "15m", 'finished_reason="abort"')
+    yield Alert(
+        name="RequestsAborted",
+        expr=f"{aborted} / ({of.rate('vllm:request_success_total', '15m')} > {REQUESTS_FLOOR:g}) > {ABORTED_SHARE:g}",
+        for_seconds=600,
+        severity="ticket",
+        question="serving",
+        summary=f"Clients of {watched.server} give up more than {ABORTED_SHARE:.0%} of their requests",
+        panel="Failed and aborted requests",
+    )
+    if watched.gateway_pool is not None:
+        yield _picker(watched, watched.gateway_pool)
+
+
+def _picker(watched: Watched, pool: str) -> Alert:
+    ours = f'namespace="{watched.namespace}"'
+    asked = f"sum(rate(inference_objective_request_total{{{ours}}}[5m]))"
+    # Source: gateway-api-inference-extension v1.4.0, pkg/epp/util/error: a BadRequest is the client's.
+    failed = f'sum(rate(inference_objective_request_error_total{{{ours},error_code!="BadRequest"}}[5m]))'
+    return Alert(
+        name="PickerFails",
+        expr=f'max(inference_pool_ready_pods{{{ours},name="{pool}"}}) == 0'
+        f" or {failed} / ({asked} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g}",
+        for_seconds=180,
+        severity="page",
+        question="serving",
+        summary=f"The gateway's endpoint picker sees no replica, or fails more than {FAILED_SHARE:.0%} of requests",
+        panel="Endpoint picker",
+    )
+
+
+def _fast(watched: Watched, of: Series) -> Iterator[Alert]:
+    budget = 1 - watched.objective
+    ttft, tpot = watched.ttft_seconds, watched.tpot_seconds
+
+    def burns(histogram: str, seconds: float, factor: float, *windows: str) -> str:
+        late = (of.late(histogram, seconds, window) for window in windows)
+        return " and ".join(f"{one} > {factor * budget:.6g}" for one in late)
+
+    for name, histogram, seconds, what, panel in (
+        ("FirstToken", TTFT, ttft, f"a first token within {ttft:g} s", LATE_TOKENS),
+        ("Output", TPOT, tpot, f"{tpot * 1000:g} ms an output token at most", SLOW_OUTPUT),
+    ):
+        yield Alert(
+            name=f"{name}Slow",
+            expr=f"{burns(histogram, seconds, 14.4, '1h', '5m')} or {burns(histogram, seconds, 6, '6h', '30m')}",
+            for_seconds=120,
+            severity="page",
+            question="fast",
+            summary=f"{watched.server} uses up its error budget: {watched.objective:.1%} of requests shall have {what}",
+            panel=panel,
+        )
+        yield Alert(
+            name=f"{name}Budget",
+            expr=burns(histogram, seconds, 3, "1d", "2h"),
+            for_seconds=1800,
+            severity="ticket",
+            question="fast",
+            summary=f"{watched.server} uses up its error budget in ten days: {watched.objective:.1%} of requests shall have {what}",
+            panel=panel,
+            every_seconds=300,
+        )
+
+
+def _full(watched: Watched, of: Series) -> Iterator[Alert]:
+    yield Alert(
+        name="Backlog",
+        expr=f"{of.waiting} > {QUEUE_SHARE:g} * {of.running} and {of.waiting} > {QUEUE_FLOOR}",
+        for_seconds=300,
+        severity="page",
+        question="full",
+        summary=f"Requests to {watched.server} queue: more than {QUEUE_SHARE:.0%} of those that run",
+        panel="Requests in flight",
+    )
+    cache, waiting = (of.of(f"vllm:{name}") for name in ("kv_cache_usage_perc", "num_requests_waiting"))
+    yield Alert(
+        name="CacheFull",
+        expr=f"max by (pod, engine) ({cache}) > {FULL_CACHE:g} and sum by (pod, engine) ({waiting}) > 0",
+        for_seconds=600,
+        severity="ticket",
+        question="full",
+        summary=f"An engine of {watched.server} has a full KV cache and a queue",
+        panel=FULLEST,
+    )
+    preempted, most = of.of("vllm:num_preemptions_total"), watched.engines_per_pod * PREEMPTIONS_PER_ENGINE
+    yield Alert(
+        name="Preempting",
+        expr=f"sum by (pod) (rate({preempted}[5m])) > {most:.6g}",
+        for_seconds=600,
+        severity="ticket",
+        question="full",
+        summary=f"A pod of {watched.server} preempts more than one request a minute and engine, and computes each again",
+        panel="Preemptions",
+    )
+    if watched.scaled:
+        desired, most_replicas = (
+            of.autoscaler(f"kube_horizontalpodautoscaler_{name}_replicas") for name in ("status_desired", "spec_max")
+        )
+        yield Alert(
+            name="AtMaximum",
+            expr=f"{desired} >= {most_replicas} and on () {of.waiting} > 0",
+            for_seconds=900,
+            severity="ticket",
+            question="full",
+            summary=f"{watched.server} is at its maximum of replicas and requests still queue",
+            panel="Autoscaler",
+        )
+        inactive = of.autoscaler(
+            "kube_horizontalpodautoscaler_status_condition", 'condition="ScalingActive"', 'status="false"'
+        )
+        yield Alert(
+            name="ScalingBlind",
+            expr=f"{inactive} == 1 and on () {of.declared('kube_deployment_spec_replicas')} > 0",
+            for_seconds=300,
+            severity="page",
+            question="full",
+            summary=f"The autoscaler of {watched.server} has no metric to scale by",
+            panel="Autoscaler",
+        )
+
+
+def _fair(watched: Watched, of: Series) -> Iterator[Alert]:
+    if watched.engines_per_pod == 1:
+        return
+    running, floor = of.of("vllm:num_requests_running"), BUSY_ENGINE * watched.engines_per_pod
+    most = unequal(watched)
+    yield Alert(
+        name="EnginesUnequal",
+        expr=f"max by (pod) ({running}) > {most:g} * avg by (pod) ({running}) and sum by (pod) ({running}) > {floor}",
+        for_seconds=600,
+        severity="ticket",
+        question="fair",
+        summary=f"One engine of a pod of {watched.server} has more than {most:g} times its share of requests",
+        panel="Fullest engine over mean",
+    )
+
+
+def _itself(watched: Watched, of: Series) -> Iterator[Alert]:
+    there = (watched.speculative, watched.prefix_caching)
+    for name, above, below, what, panel in (one for one, is_there in zip(_FELL, there, strict=True) if is_there):
+        now = of.ratio(f"vllm:{above}_total", f"vllm:{below}_total", "15m", floor=DRAFTS_FLOOR)
+        # Eighteen hours that ended four hours ago: a slow fall shows, and look-back stays within 25 hours.
+        before = " / ".join(f"sum(rate({of.of(f'vllm:{counter}_total')}[18h] offset 4h))" for counter in (above, below))
+        yield Alert(
+            name=name,
+            expr=f"{now} < {FELL_TO:g} * {before}",
+            for_seconds=1800,
+            severity="ticket",
+            question="itself",
+            summary=f"The share of {what} of {watched.server} fell below {FELL_TO:.0%} of the day before",
+            panel=panel,
+            every_seconds=300,
+        )
+
+
+def unequal(watched: Watched) -> float:
+    """Times the mean of its pod's engines that one may have."""
+    return UNEQUAL if watched.engines_per_pod > 2 else UNEQUAL_OF_TWO
+
+
+def restarts(watched: Watched) -> str:
+    """Restarts of vLLM's container."""
+    ours = f'namespace_name="{watched.namespace}",{_pods("pod_name", watched)},container_name="vllm"'
+    return f'kubernetes_io:container_restart_count{{monitored_resource="k8s_container",{ours}}}'
+
+
+def pending(watched: Watched) -> str:
+    """The fleet's pods that have no node, or no image yet."""
+    ours = f'namespace="{watched.namespace}",{_pods("pod", watched)}'
+    return f'kube_pod_status_phase{{{ours},phase="Pending"}}'
+
+
+def _pods(label: str, watched: Watched) -> str:
+    """Matcher of the Deployment's pods, and not of those of a server whose name begins with this one's, such as a canary."""
+    return f'{label}=~"{watched.server}-[^-]+-[^-]+"'
+
+
+def _healthy(watched: Watched) -> Iterator[Alert]:
+    yield Alert(
+        name="Restarted",
+        expr=f"sum by (pod_name) (increase({restarts(watched)}[30m])) > 0",
+        for_seconds=0,
+        severity="ticket",
+        question="healthy",
+        summary=f"vLLM restarted in a pod of {watched.server}",
+        panel="Restarts",
+    )
+    yield Alert(
+        name="PodLate",
+        expr=f"sum by (pod) ({pending(watched)}) > 0",
+        for_seconds=watched.node_seconds,
+        severity="ticket",
+        question="healthy",
+        summary=f"A pod of {watched.server} waits for its node longer than node and image take",
+        panel="Pending pods",
+    )
+    yield _counted(
+        logs.stock_outs(watched),
+        name="StockOut",
+        question="healthy",
+        summary=f"Google Cloud has no node for a pod of the cluster of {watched.server}",
+        panel="Scale-up failures and preemptions",
+    )
+    if watched.spot:
+        yield _counted(
+            logs.preemptions(watched),
+            name="SpotTaken",
+            question="healthy",
+            summary=f"A Spot node in a zone of {watched.server} was preempted",
+            panel="Scale-up failures and preemptions",
+        )
+    yield _counted(
+        logs.gpu_faults(watched),
+        name="GpuFault",
+        question="healthy",
+        summary=f"A GPU of the cluster of {watched.server} reported an Xid error",
+        panel=HOTTEST,
+    )
+    yield Alert(
+        name="GpuHot",
+        expr=f"max by (Hostname, gpu) {Series(watched).gpus('DCGM_FI_DEV_GPU_TEMP')} > {HOT_CELSIUS}",
+        for_seconds=300,
+        severity="ticket",
+        question="healthy",
+        summary=f"A GPU of {watched.server} is hotter than {HOT_CELSIUS} degrees Celsius",
+        panel=HOTTEST,
+    )
+
+
+def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
+    hourly = "" if watched.node_usd_per_hour is None else f" at ${watched.node_usd_per_hour:g} a node and hour"
+    yield Alert(
+        name="GpusIdle",
+        expr=f"sum(max_over_time({of.of('vllm:num_requests_running')}[1h])) == 0",
+        for_seconds=HOUR,
+        severity="ticket",
+        question="cost",
+        summary=f"{watched.server} has had no request for two hours{hourly}",
+        panel="Dollars an hour" if hourly else "Replicas",
+        every_seconds=300,
+    )
+    planned = watched.planned_usd_per_million_output
+    if hourly and planned is not None:
+        spent = f"sum(avg_over_time({of.of(USD_PER_HOUR)}[1d]))"
+        # Both are means of the time in which replicas report: a rate over a day would be low in a fleet that is young, or sleeps.
+        millions = f"(sum(avg_over_time({of.of(OUTPUT)}[1d])) * 3600 / 1e6 > 0)"
+        yield Alert(
+            name="TokensDear",
+            expr=f"{spent} / {millions} > {DEAR * planned:.6g}",
+            for_seconds=HOUR,
+            severity="ticket",
+            question="cost",
+            summary=f"A day's output tokens of {watched.server} cost more than {DEAR} times the planned ${planned:.4g} a million",
+            panel="Dollars per million output tokens",
+            every_seconds=300,
+        )
+    if watched.spending:
+        for step, severity, what in _SPENDING:
+            yield _counted(
+                logs.spending(watched),
+                name=f"Spending{step.capitalize()}",
+                question="cost",
+                severity=severity,
+                summary=f"The stack {watched.stack} {what}",
+                panel="Spend guard",
+                labels={"step": step},
+            )
+
+
+def _counted(
+    signal: LogSignal,
+    *,
+    name: str,
+    question: Question,
+    summary: str,
+    panel: str,
+    severity: Severity = "ticket",
+    labels: Mapping[str, str] | None = None,
+) -> Alert:
+    """An alert on new entries of a log. A counter's first value counts too: there is none before the first entry."""
+    series = signal.series(**(labels or {}))
+    return Alert(
+        name=name,
+        expr=f"sum(increase({series}[10m])) > 0 or sum({series} unless {series} offset 10m) > 0",
+        for_seconds=0,
+        severity=severity,
+        question=question,
+        summary=summary,
+        panel=panel,
+    )

@@ -1,0 +1,99 @@
+"""Log-based metrics: what Google Cloud and the program's own pods say in logs and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from settings.signals.model import LogSignal, Watched
+
+SPENDING_CONTAINER = "spending-guard"
+
+
+def log_name(watched: Watched, signal: str) -> str:
+    """Name of a log-based metric: once in a project, so it carries the stack's name, in characters that PromQL leaves alone."""
+    return re.sub(r"[^a-z0-9]+", "_", f"{watched.stack}_{signal}".lower())
+
+
+def logs(watched: Watched) -> Iterator[LogSignal]:
+    """All of one fleet. Those of the platform see the whole cluster, or the zones: Google Cloud writes no stack's name into them."""
+    yield stock_outs(watched)
+    if watched.spot:
+        yield preemptions(watched)
+    yield gpu_faults(watched)
+    if watched.spending:
+        yield spending(watched)
+
+
+def stock_outs(watched: Watched) -> LogSignal:
+    """Scale-ups that the autoscaler could not make. Source: GKE docs, "View cluster autoscaler events", messages scale.up.error.*."""
+    return LogSignal(
+        name=log_name(watched, "scale_up_failures"),
+        resource="k8s_cluster",
+        filter=_all(
+            'log_id("container.googleapis.com/cluster-autoscaler-visibility")',
+            *_of_cluster(watched, "k8s_cluster"),
+            'jsonPayload.resultInfo.results.errorMsg.messageId:"scale.up.error"',
+        ),
+        why="a pod that waits for a node says nothing; the autoscaler says why",
+    )
+
+
+def preemptions(watched: Watched) -> LogSignal:
+    """Spot machines of GKE that Compute Engine took back. Source: Compute Engine docs, "Detect if a VM was preempted"; names of
+    Autopilot's nodes begin with gk3-.
+    """
+    zones = " OR ".join(f'"{zone}"' for zone in watched.zones)
+    return LogSignal(
+        name=log_name(watched, "spot_preemptions"),
+        resource="gce_instance",
+        filter=_all(
+            'log_id("cloudaudit.googleapis.com/system_event")',
+            'resource.type="gce_instance"',
+            *((f"resource.labels.zone=({zones})",) if zones else ()),
+            'protoPayload.methodName="compute.instances.preempted"',
+            'protoPayload.resourceName:"/instances/gk3-"',
+        ),
+        why="a preempted node takes its requests along",
+    )
+
+
+def gpu_faults(watched: Watched) -> LogSignal:
+    """GPUs with an Xid error that the device plugin watches for. Source: container-engine-accelerators, pkg/gpu/nvidia/health_check,
+    health_checker.go; that Autopilot's own plugin is that one, and its log is kept, is unverified.
+    """
+    return LogSignal(
+        name=log_name(watched, "gpu_faults"),
+        resource="k8s_container",
+        filter=_all(
+            *_of_cluster(watched, "k8s_container"),
+            'resource.labels.namespace_name="kube-system"',
+            '"XidCriticalError: Xid="',
+        ),
+        why="a GPU that fails takes all engines of its pod along, and the node stays",
+    )
+
+
+def spending(watched: Watched) -> LogSignal:
+    """Steps of the spend guard, which logs one JSON object each."""
+    return LogSignal(
+        name=log_name(watched, "spending"),
+        resource="k8s_container",
+        filter=_all(
+            *_of_cluster(watched, "k8s_container"),
+            f'resource.labels.namespace_name="{watched.namespace}"',
+            f'resource.labels.container_name="{SPENDING_CONTAINER}"',
+            'jsonPayload.event="spending"',
+        ),
+        labels={"step": "EXTRACT(jsonPayload.step)"},
+        why="the guard warns, pauses and goes blind in its log",
+    )
+
+
+def _of_cluster(watched: Watched, resource: str) -> tuple[str, ...]:
+    named = () if watched.cluster is None else (f'resource.labels.cluster_name="{watched.cluster}"',)
+    return (f'resource.type="{resource}"', *named)
+
+
+def _all(*clauses: str) -> str:
+    return "\n".join(clauses)

@@ -1,0 +1,30 @@
+"""The runbook, cut into its sections: what each alert's message carries."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from settings.signals.model import Watched
+
+FILE: Final = Path(__file__).with_name("runbook.md")
+MOST_BYTES: Final = 8 * 1024
+"""Source: Cloud Monitoring API v3, AlertPolicy.Documentation.content."""
+_HEADING: Final = re.compile(r"^## (\w+)\n", re.MULTILINE)
+
+
+@cache
+def sections() -> dict[str, str]:
+    """Text under each heading, in the file's order."""
+    parts = _HEADING.split(FILE.read_text(encoding="utf-8"))
+    return {name: text.strip() + "\n" for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def section(alert: str, watched: Watched) -> str:
+    """The section of one alert, its commands ready to paste for that fleet. Raises KeyError for an alert without one."""
+    text = sections()[alert]
+    for word, value in (("NAMESPACE", watched.namespace), ("SERVER", watched.server), ("STACK", watched.stack)):
+        text = re.sub(rf"\b{word}\b", value, text)
+    return text

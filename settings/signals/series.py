@@ -1,0 +1,140 @@
+"""Names of the series that the catalogue reads, each with its source, and the expressions that several signals share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from settings.signals.model import Watched
+
+VLLM: Final[Mapping[str, tuple[int, int, int]]] = {
+    "vllm:num_requests_running": (0, 18, 1),
+    "vllm:num_requests_waiting": (0, 18, 1),
+    "vllm:num_requests_waiting_by_reason": (0, 33, 0),
+    "vllm:kv_cache_usage_perc": (0, 18, 1),
+    "vllm:num_preemptions_total": (0, 18, 1),
+    "vllm:prompt_tokens_total": (0, 18, 1),
+    "vllm:generation_tokens_total": (0, 18, 1),
+    "vllm:request_success_total": (0, 18, 1),
+    "vllm:prefix_cache_queries_total": (0, 18, 1),
+    "vllm:prefix_cache_hits_total": (0, 18, 1),
+    "vllm:spec_decode_num_draft_tokens_total": (0, 18, 1),
+    "vllm:spec_decode_num_accepted_tokens_total": (0, 18, 1),
+    "vllm:time_to_first_token_seconds_bucket": (0, 18, 1),
+    "vllm:time_to_first_token_seconds_count": (0, 18, 1),
+    "vllm:request_time_per_output_token_seconds_bucket": (0, 18, 1),
+    "vllm:request_time_per_output_token_seconds_count": (0, 18, 1),
+}
+"""Series of vLLM and the first release that was seen to have each. Source: v1/metrics/loggers.py and v1/spec_decode/metrics.py of the
+wheels 0.18.1 and 0.33.0; `make vllm-check` holds both, buckets too."""
+SERVER: Final = ("http_requests_total",)
+"""Of vLLM's web server, status in groups such as `5xx`. Source: prometheus-fastapi-instrumentator 8.1.0, metrics.py."""
+KUBERNETES: Final = (
+    "kube_deployment_spec_replicas",
+    "kube_deployment_status_replicas_available",
+    "kube_pod_status_phase",
+    "kube_horizontalpodautoscaler_spec_max_replicas",
+    "kube_horizontalpodautoscaler_status_desired_replicas",
+    "kube_horizontalpodautoscaler_status_condition",
+)
+"""Of kube-state-metrics, GKE's package of it. Source: GKE docs, "Collect and view kube state metrics"; kube-state-metrics, docs/metrics."""
+GOOGLE: Final = ("kubernetes_io:container_restart_count",)
+"""Of GKE itself. Source: Cloud Monitoring, "Kubernetes metrics", container/restart_count."""
+DCGM: Final = ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_PROF_SM_ACTIVE")
+"""Of GKE's DCGM package. Source: monitoring-dashboard-samples, dashboards/nvidia-gpu/nvidia-dcgm-prometheus.json."""
+PICKER: Final = (
+    "inference_pool_ready_pods",
+    "inference_pool_average_queue_size",
+    "inference_objective_request_total",
+    "inference_objective_request_error_total",
+)
+"""Of the endpoint picker. Source: gateway-api-inference-extension v1.4.0, pkg/epp/metrics/metrics.go."""
+
+TTFT_BOUNDS: Final = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0),
+    *(2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
+)
+"""Buckets of vllm:time_to_first_token_seconds, seconds. Source as above, both releases."""
+TPOT_BOUNDS: Final = (
+    *(0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0),
+    *(2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0),
+)
+"""Buckets of vllm:request_time_per_output_token_seconds, seconds. Source as above, both releases."""
+TTFT: Final = "vllm:time_to_first_token_seconds"
+TPOT: Final = "vllm:request_time_per_output_token_seconds"
+REQUESTS_FLOOR: Final = 0.1
+"""Requests a second below which a share of them says nothing: one of three in five minutes would be a third."""
+
+
+def has(release: tuple[int, int, int], name: str) -> bool:
+    """Whether a release exports that series of vLLM. Raises KeyError for a series that the catalogue does not know."""
+    return release >= VLLM[name] or VLLM[name] == min(VLLM.values())
+
+
+def bound(seconds: float) -> str:
+    """Matcher of one bucket. prometheus_client writes 1.0; whether Cloud Monitoring gives it back as 1.0 or 1 is not documented."""
+    text = f"{seconds:g}"
+    return f'le="{text}"' if "." in text else f'le=~"{text}|{text}[.]0"'
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Selectors and shared expressions of one fleet."""
+
+    watched: Watched
+
+    def of(self, metric: str, *matchers: str) -> str:
+        """A series of the fleet's pods."""
+        watched = self.watched
+        ours = (f'app="{watched.server}"', f'namespace="{watched.namespace}"')
+        return f"{metric}{{{','.join((*ours, *matchers))}}}"
+
+    def declared(self, metric: str) -> str:
+        """Sum of a series of the Deployment."""
+        watched = self.watched
+        return f'sum({metric}{{namespace="{watched.namespace}",deployment="{watched.server}"}})'
+
+    def autoscaler(self, metric: str, *matchers: str) -> str:
+        """A series of the fleet's HorizontalPodAutoscaler, which KEDA names."""
+        watched = self.watched
+        named = (f'namespace="{watched.namespace}"', f'horizontalpodautoscaler="keda-hpa-{watched.server}"')
+        return f"{metric}{{{','.join((*named, *matchers))}}}"
+
+    def gpus(self, metric: str) -> str:
+        """A series of the GPUs of the fleet's pods, whose labels are the collector's own or `exported_`, as it collects."""
+        server, namespace = self.watched.server, self.watched.namespace
+        each = (f'{metric}{{{at}namespace="{namespace}",{at}pod=~"{server}-.+"}}' for at in ("", "exported_"))
+        return f"({' or '.join(each)})"
+
+    def rate(self, metric: str, window: str, *matchers: str) -> str:
+        """Increase a second over the whole fleet."""
+        return f"sum(rate({self.of(metric, *matchers)}[{window}]))"
+
+    def ratio(self, above: str, below: str, window: str, *, floor: float = 0) -> str:
+        """Share of one counter in another over the whole fleet; nothing where the other grows by no more than the floor a second."""
+        return f"{self.rate(above, window)} / ({self.rate(below, window)} > {floor:g})"
+
+    def late(self, histogram: str, seconds: float, window: str) -> str:
+        """Share of requests above a bound; nothing while there are too few."""
+        good = self.rate(f"{histogram}_bucket", window, bound(seconds))
+        return f"1 - {good} / ({self.rate(f'{histogram}_count', window)} > {REQUESTS_FLOOR:g})"
+
+    def quantile(self, share: float, histogram: str) -> str:
+        """A percentile over the whole fleet."""
+        return f"histogram_quantile({share:g}, sum by (le) (rate({self.of(f'{histogram}_bucket')}[5m])))"
+
+    @property
+    def running(self) -> str:
+        """Requests that engines work on."""
+        return f"sum({self.of('vllm:num_requests_running')})"
+
+    @property
+    def waiting(self) -> str:
+        """Requests that wait for an engine."""
+        return f"sum({self.of('vllm:num_requests_waiting')})"
+
+    @property
+    def pods(self) -> str:
+        """Pods whose engines report; nothing where none does."""
+        return f"count(count by (pod) ({self.of('vllm:num_requests_running')}))"

@@ -1,0 +1,129 @@
+"""Hold the names of the catalogue's series (settings/signals/series.py) against what a release of vLLM exports.
+
+Run where `tests.vllm.check_parser` runs (`make vllm-check` does both, for both releases):
+`.venv-vllm/bin/python -m tests.vllm.check_metrics`. The logger of vLLM registers its metrics for two engines; names, labels and
+buckets are read from its registry.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from facts.releases import find
+from settings.signals.catalogue import Watched, catalogue
+from settings.signals.series import SERVER, TPOT, TPOT_BOUNDS, TTFT, TTFT_BOUNDS, VLLM, has
+from tests.settings.signals.names import matchers, metrics
+from tests.vllm.check_parser import Check, _equal, report
+
+COUNTED = ("stop", "length", "abort", "error", "repetition")
+
+
+def exported() -> dict[str, Any]:
+    """Samples of vLLM's registry as /metrics would show them: the names of labels by sample, and the bounds of histograms."""
+    import prometheus_client
+    from vllm.v1.metrics.loggers import PrometheusStatLogger
+
+    PrometheusStatLogger(_config(), [0, 1])
+    labels: dict[str, set[str]] = {}
+    values: dict[tuple[str, str], set[str]] = {}
+    for family in prometheus_client.REGISTRY.collect():
+        for sample in family.samples:
+            labels.setdefault(sample.name, set()).update(sample.labels)
+            for label, value in sample.labels.items():
+                values.setdefault((sample.name, label), set()).add(value)
+    return {"labels": labels, "values": values}
+
+
+def _config() -> Any:
+    """As much of vLLM's configuration as its logger reads."""
+
+    class Anything(SimpleNamespace):
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return None
+
+    return Anything(
+        observability_config=Anything(show_hidden_metrics=False, kv_cache_metrics=False, enable_mfu_metrics=False),
+        model_config=Anything(served_model_name="model", max_model_len=8192),
+        cache_config=Anything(metrics_info=lambda: {"block_size": "16"}),
+        parallel_config=Anything(data_parallel_size=2),
+        speculative_config=Anything(num_speculative_tokens=1),
+    )
+
+
+def checks() -> Iterator[Check]:
+    """Every check, by name."""
+    release = find(importlib.metadata.version("vllm")).number
+    found = exported()
+    labels, values = found["labels"], found["values"]
+
+    def same_names() -> None:
+        _equal({name for name in VLLM if has(release, name)}, {name for name in VLLM if name in labels}, "series")
+
+    def same_labels() -> None:
+        every = catalogue(
+            Watched(
+                server="server",
+                namespace="namespace",
+                stack="stack",
+                engines_per_pod=2,
+                release=release,
+                speculative=True,
+                prefix_caching=True,
+            )
+        )
+        queries = [one.expr for one in (*every.recordings, *every.alerts)]
+        queries += [query.expr for panel in every.panels for query in panel.queries]
+        for query in queries:
+            for name, wanted in matchers(query):
+                if name in labels:
+                    _equal(wanted - labels[name] - {"app", "namespace"}, set(), f"labels of {name} that vLLM has not")
+        if not any(metrics(query) & labels.keys() for query in queries):
+            raise AssertionError("no query names a series of vLLM")
+
+    def same_bounds() -> None:
+        for name, bounds in ((TTFT, TTFT_BOUNDS), (TPOT, TPOT_BOUNDS)):
+            seen = values[f"{name}_bucket", "le"] - {"+Inf"}
+            _equal(tuple(sorted(map(float, seen))), bounds, f"bounds of {name}")
+            _equal({str(one) for one in bounds}, seen, f"bounds of {name} as text")
+
+    def same_reasons() -> None:
+        _equal(values["vllm:request_success_total", "finished_reason"], set(COUNTED), "reasons")
+
+    def web_server() -> None:
+        import prometheus_fastapi_instrumentator as package
+
+        source = (Path(package.__file__).parent / "metrics.py").read_text(encoding="utf-8")
+        for name in SERVER:
+            _equal(f'name="{name}"' in source, True, name)
+        middle = (Path(package.__file__).parent / "middleware.py").read_text(encoding="utf-8")
+        _equal('status[0] + "xx"' in middle, True, "status in groups")
+
+    yield "series of vLLM are those that the catalogue says", same_names
+    yield "labels in expressions are vLLM's", same_labels
+    yield "buckets are vLLM's", same_bounds
+    yield "reasons of finished requests are vLLM's", same_reasons
+    yield "the web server counts requests by groups of status", web_server
+
+
+def main() -> int:
+    """Run every check. 2 without vLLM."""
+    write = sys.stdout.write
+    if importlib.util.find_spec("vllm") is None:
+        sys.stderr.write("vLLM is not installed here: see tests/vllm/check_parser.py\n")
+        return 2
+    from tests.vllm.stand_in import pretend_b200
+
+    pretend_b200()
+    return report(checks(), lambda line: write(f"{line}\n"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
