@@ -40,10 +40,10 @@ AUTOSCALER: Final = Kind("autoscaling/v2", "HorizontalPodAutoscaler")
 OPERATOR: Final = "keda-operator"
 FIELD_MANAGER: Final = "keda"
 FINALIZER: Final = "finalizer.keda.sh"
-PAUSED: Final = "autoscaling.keda.sh/paused"
+PAUSED: Final = "autoscaling.keda.sh/paused-replicas"
 POLLING_SECONDS: Final = 30
 COOLDOWN_SECONDS: Final = 300
-LOOK_WALL_SECONDS: Final = 0.1
+LOOK_WALL_SECONDS: Final = 0.2
 """How often the stand-in looks for what changed; a polling interval is no shorter on the wall."""
 A_MONDAY: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 """What the calendar says when a rehearsal's clock starts, unless a drill says otherwise."""
@@ -96,9 +96,15 @@ class Keda:
         )
         self._works.set()
 
-    def set_calendar(self, now: datetime) -> None:
-        """It is this moment now, for cron triggers."""
-        self._calendar = now - timedelta(seconds=self._world.clock.now_seconds())
+    def begin_anew(self, now: datetime) -> None:
+        """It is this moment now, for cron triggers, nobody calls, and no HPA remembers anything."""
+        with self._lock:
+            self.in_flight.outage = ""
+            self.in_flight.offer(0)
+            self._calendar = now - timedelta(seconds=self._world.clock.now_seconds())
+            for namespace, name in self._scaled:
+                self._api.delete(AUTOSCALER, admission.hpa_name(self._scaled[namespace, name].manifest), namespace)
+            self._scaled.clear()  # and makes them again
 
     @property
     def now(self) -> datetime:
@@ -153,21 +159,21 @@ class Keda:
         with self._lock:
             scaled = self._scaled.setdefault(key, _Scaled(one))
             known = scaled.manifest["metadata"].get("generation") == one["metadata"].get("generation")
-            paused = _paused(one)
-            if not known or not scaled.triggers or paused != _paused(scaled.manifest):
+            if not known or not scaled.triggers or _paused(one) != _paused(scaled.manifest):
                 scaled.manifest = one
-                self._reconcile(scaled, paused=paused)
+                self._reconcile(scaled)
             interval = max(
                 one["spec"].get("pollingInterval", POLLING_SECONDS), self._world.clock.speed * LOOK_WALL_SECONDS
             )
             now = self._world.clock.now_seconds()
-            if scaled.triggers and not paused and now - scaled.polled_seconds >= interval:
+            if scaled.triggers and _paused(one) is None and now - scaled.polled_seconds >= interval:
                 scaled.polled_seconds = now
                 self._poll(scaled)
             self._write_status(scaled)
 
-    def _reconcile(self, scaled: _Scaled, *, paused: bool) -> None:
+    def _reconcile(self, scaled: _Scaled) -> None:
         one, conditions = scaled.manifest, scaled.conditions
+        paused = _paused(one)
         try:
             scaled.triggers = self._checked(one)
         except SpecError as error:
@@ -180,19 +186,20 @@ class Keda:
             "ScaledObjectReady",
             "ScaledObject is defined correctly and is ready for scaling",
         )
-        conditions["Paused"] = ("True", "ScaledObjectPaused", "ScaledObject is paused") if paused else ("False", "", "")
+        paused_said = ("True", "ScaledObjectPaused", "ScaledObject is paused")
+        conditions["Paused"] = ("False", "", "") if paused is None else paused_said
         conditions.setdefault("Fallback", ("False", "NoFallbackFound", "No fallbacks are active on this scaled object"))
-        if paused:
-            self._api.delete(AUTOSCALER, admission.hpa_name(one), one["metadata"]["namespace"])
-        else:
+        if paused is None:
             self._api.apply(self._autoscaler(scaled), field_manager=FIELD_MANAGER, force=True)
+            return
+        self._api.delete(AUTOSCALER, admission.hpa_name(one), one["metadata"]["namespace"])
+        if self._replicas(scaled) != paused:
+            self._scale(scaled, paused, "it is paused at this number")
 
     def _checked(self, one: Manifest) -> tuple[Trigger, ...]:
         spec, namespace = one["spec"], one["metadata"]["namespace"]
         if self._api.get(DEPLOYMENT, spec["scaleTargetRef"]["name"], namespace) is None:
-            raise SpecError(
-                f'ScaledObject doesn\'t have correct scaleTargetRef specification: deployments.apps "{spec["scaleTargetRef"]["name"]}" not found'
-            )
+            raise SpecError(f"the scale target {spec['scaleTargetRef']['name']} is not there")
         for one_trigger in spec["triggers"]:
             reference = (one_trigger.get("authenticationRef") or {}).get("name")
             if reference and self._api.get(TRIGGER_AUTHENTICATION, reference, namespace) is None:
@@ -235,7 +242,7 @@ class Keda:
     def _metric(self, namespace: str, name: str, metric: str) -> float:
         with self._lock:
             scaled = self._scaled.get((namespace, name)) if self._works.is_set() else None
-            found = next((one for one in scaled.triggers if one.name == metric), None) if scaled else None
+            found = next((one for one in scaled.triggers if one.name.casefold() == metric.casefold()), None) if scaled else None
             if scaled is None or found is None:
                 raise TriggerError(f"no matching metrics found for {metric}")
             try:
@@ -387,5 +394,7 @@ def _key(one: Manifest) -> tuple[str, str]:
     return one["metadata"]["namespace"], one["metadata"]["name"]
 
 
-def _paused(one: Manifest) -> bool:
-    return (one["metadata"].get("annotations") or {}).get(PAUSED) == "true"
+def _paused(one: Manifest) -> int | None:
+    """The number that it is paused at, if it is."""
+    text = (one["metadata"].get("annotations") or {}).get(PAUSED)
+    return None if text is None else int(text)
