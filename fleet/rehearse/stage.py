@@ -309,8 +309,8 @@ class Stage:
         self.stock.restore(Stock.for_settings(self.settings))
         if self.settings.scales_by_keda:
             self.rest()
-        elif isinstance(self.settings.server.replicas, int):
-            forget_scaling(self.api, self.server, self.namespace, self.settings.server.replicas)
+        elif isinstance(fixed := self.settings.server.fixed_replicas, int):
+            forget_scaling(self.api, self.server, self.namespace, fixed)
         report = self.up()
         if report.failed:
             raise DrillBrokenOffError(f"the stack could not be set right: {'; '.join(report.failed.values())}")

@@ -73,7 +73,7 @@ class Keda:
         self._calendar = A_MONDAY
         self._scaled: dict[tuple[str, str], _Scaled] = {}
         self._lock = threading.RLock()
-        self._stop, self._works = threading.Event(), threading.Event()
+        self._stop, self._installed, self._works = threading.Event(), threading.Event(), threading.Event()
         self._led = False
         self._endpoints = Endpoints(self._metric, self._judge)
         self._thread = threading.Thread(target=self._run, name="keda-operator", daemon=True)
@@ -94,6 +94,7 @@ class Keda:
         self._api.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KEDA}}, field_manager=FIELD_MANAGER
         )
+        self._installed.set()
         self._works.set()
 
     def begin_anew(self, now: datetime) -> None:
@@ -111,29 +112,35 @@ class Keda:
         """What the calendar says; it runs on the simulated clock."""
         return self._calendar + timedelta(seconds=self._world.clock.now_seconds())
 
+    def falls_back(self) -> bool:
+        """Whether a ScaledObject says that a trigger of its is on its fallback."""
+        with self._lock:
+            return any(one.conditions.get("Fallback", ("",))[0] == "True" for one in self._scaled.values())
+
     # When it works
 
     def _pod(self, change: Change, one: Manifest, _before: Manifest | None) -> None:
         metadata = one["metadata"]
         if metadata["namespace"] == KEDA and (metadata.get("labels") or {}).get("app") == OPERATOR:
+            self._installed.set()
             (self._works.set if change != "deleted" and is_ready(one) else self._works.clear)()
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_WALL_SECONDS):
-            if not self._works.is_set():
-                continue
             try:
-                self._look()
+                # Before it works: the API server takes APIService and webhook over a moment after the write.
+                if self._installed.is_set() and not self._led:
+                    for manifest in self._endpoints.manifests():
+                        self._api.apply(manifest, field_manager=FIELD_MANAGER, force=True)
+                    self._led = True
+                if self._works.is_set():
+                    self._look()
             except (ApiRefusedError, ApiUnreachableError) as error:  # a server that restarts, an object that went
                 LOG.info("KEDA's operator, played: %s", error)
             except Exception:
                 LOG.exception("KEDA's operator, played")
 
     def _look(self) -> None:
-        if not self._led:
-            for manifest in self._endpoints.manifests():
-                self._api.apply(manifest, field_manager=FIELD_MANAGER, force=True)
-            self._led = True
         found = {_key(one): one for one in self._api.list_all(SCALED_OBJECT)}
         for one in (*found.values(), *self._api.list_all(TRIGGER_AUTHENTICATION)):
             self._finalize(one)
@@ -242,7 +249,11 @@ class Keda:
     def _metric(self, namespace: str, name: str, metric: str) -> float:
         with self._lock:
             scaled = self._scaled.get((namespace, name)) if self._works.is_set() else None
-            found = next((one for one in scaled.triggers if one.name.casefold() == metric.casefold()), None) if scaled else None
+            found = (
+                next((one for one in scaled.triggers if one.name.casefold() == metric.casefold()), None)
+                if scaled
+                else None
+            )
             if scaled is None or found is None:
                 raise TriggerError(f"no matching metrics found for {metric}")
             try:
@@ -385,6 +396,8 @@ class Keda:
     # Admission
 
     def _judge(self, one: Manifest) -> tuple[str, list[str]]:
+        if not self._works.is_set():
+            return "", []
         namespace = one["metadata"]["namespace"]
         others = self._api.list_all(SCALED_OBJECT, namespace)
         return admission.refusal(one, others, self._api.list_all(AUTOSCALER, namespace)), admission.warnings(one)
