@@ -30,6 +30,10 @@ class Series:
         """The latest value."""
         return self.steps[-1][1]
 
+    def at(self, seconds: float) -> int:
+        """The value that it had at that moment."""
+        return next((value for since, value in reversed(self.steps) if since <= seconds), self.steps[0][1])
+
     def within(self, since_seconds: float) -> list[int]:
         """Every value held at or after that moment."""
         before = [value for at, value in self.steps if at <= since_seconds][-1:]

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from math import ceil
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from zoneinfo import ZoneInfo
 
 from fleet.preview.offline import OfflineStack, record_stack
 from fleet.preview.record.recording import Recording
@@ -21,8 +23,12 @@ from fleet.rehearse.apply.waiter import SLACK_SECONDS
 from fleet.rehearse.autopilot.install import install as autopilot
 from fleet.rehearse.clock import DEFAULT_SPEED, Clock
 from fleet.rehearse.control_plane.cluster import ControlPlane
+from fleet.rehearse.custom_resources.definitions import keda_definitions
 from fleet.rehearse.custom_resources.install import install
 from fleet.rehearse.giving_back import forget_scaling
+from fleet.rehearse.keda.in_flight import InFlight
+from fleet.rehearse.keda.operator import A_MONDAY, Keda
+from fleet.rehearse.keda.wall_time import sync_wall_seconds
 from fleet.rehearse.meter import Meter
 from fleet.rehearse.results import DrillBrokenOffError
 from fleet.rehearse.simulation.chart import Charts
@@ -41,6 +47,7 @@ from fleet.rehearse.simulation.writer import Writer
 from fleet.rehearse.story import Story
 from fleet.rehearse.timeline import Timeline
 from fleet.rehearse.variants import varied
+from settings.derived.scaling import DAY_MINUTES, scaling_policy
 from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
@@ -85,6 +92,8 @@ class Stage:
     gateway: GatewayController
     writer: Writer
     caches: CompileCaches
+    keda: Keda
+    """Only where the stack scales by it."""
     applier: Applier
     timings: Timings
     control_plane: ControlPlane
@@ -124,7 +133,16 @@ class Stage:
     def is_scattered(self) -> bool:
         """Whether servers that could share machines are on more of them than they need, as after a scale-down."""
         in_use = {pod["spec"]["nodeName"] for pod in self.ready_pods()}
-        return len(in_use) > self.machines_for(self.settings.replicas)
+        return len(in_use) > self.machines_for(self.servers)
+
+    @property
+    def servers(self) -> int:
+        """Servers that the stack runs while nobody calls: what its file says, or the floor of its autoscaler at this moment."""
+        policy = scaling_policy(self.settings)
+        if policy is None or policy.paused or policy.mechanism != "keda":
+            return self.settings.replicas
+        here = self.keda.now.astimezone(ZoneInfo(policy.timezone))
+        return policy.floor(here.weekday() * DAY_MINUTES + here.hour * 60 + here.minute)
 
     @property
     def server(self) -> str:
@@ -168,7 +186,7 @@ class Stage:
 
     def bring_up(self, recording: Recording | None = None, servers: int | None = None) -> ApplyReport:
         """First `up`, and the wait until every server is Ready; both are timed. Raises DrillBrokenOffError with the reason."""
-        wanted = self.settings.replicas if servers is None else servers
+        wanted = self.servers if servers is None else servers
         self.began_seconds = self.clock.now_seconds()
         with self._phase("pulumi up"):
             report = self.first_report = self.up(recording)
@@ -250,6 +268,11 @@ class Stage:
             DEPLOYMENT, name or self.server, self.namespace, {"spec": {"replicas": replicas}}, subresource="scale"
         )
 
+    def rest(self, now: datetime = A_MONDAY) -> None:
+        """It is this moment, nobody calls, and the servers are those of the autoscaler's floor, without the hours of going down."""
+        self.keda.begin_anew(now)
+        self.scale(self.servers)
+
     # Two stacks, and an apply that somebody interrupts
 
     def another(self, sections: Mapping[str, Any]) -> Recording:
@@ -284,12 +307,14 @@ class Stage:
     def restore(self) -> None:
         """Bring the stack back to what its file says, whatever a drill did to it. Raises DrillBrokenOffError."""
         self.stock.restore(Stock.for_settings(self.settings))
-        if isinstance(fixed := self.settings.server.fixed_replicas, int):
+        if self.settings.scales_by_keda:
+            self.rest()
+        elif isinstance(fixed := self.settings.server.fixed_replicas, int):
             forget_scaling(self.api, self.server, self.namespace, fixed)
         report = self.up()
         if report.failed:
             raise DrillBrokenOffError(f"the stack could not be set right: {'; '.join(report.failed.values())}")
-        self.until_ready(self.settings.replicas)
+        self.until_ready(self.servers)
         if self.is_scattered:
             # The autoscaler would move servers together in time, which is not played.
             self.up(self.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
@@ -297,10 +322,10 @@ class Stage:
                 "every machine to go", lambda: self.meter.gpu_nodes.now == 0, 4 * self.timings.scale_down_seconds
             )
             self.up()
-            self.until_ready(self.settings.replicas)
+            self.until_ready(self.servers)
         self.until(
             "machines that are not needed to go",
-            lambda: self.meter.gpu_nodes.now <= self.machines_for(self.settings.replicas),
+            lambda: self.meter.gpu_nodes.now <= self.machines_for(self.servers),
             2 * self.timings.scale_down_seconds,
         )
 
@@ -323,7 +348,12 @@ class Stage:
         with self._phase("control plane"):
             stages = kubelet_stages(self.timings, self.clock)
             self.control_plane = self._stack.enter_context(
-                ControlPlane(self.around.binaries, stages=stages, progress=self.around.progress)
+                ControlPlane(
+                    self.around.binaries,
+                    stages=stages,
+                    autoscaler_wall_seconds=sync_wall_seconds(self.clock.speed),
+                    progress=self.around.progress,
+                )
             )
             self.api = self.control_plane.api
         with self._phase("definitions"):
@@ -339,7 +369,14 @@ class Stage:
         self.provisioner = Provisioner(self.world, self.stock, self.timings, project=self.settings.project)
         disks, prometheus = Disks(self.world, self.timings), ManagedPrometheus(self.world, self.timings)
         self.gateway = GatewayController(self.world, prerequisites_of(self.base), self.timings)
+        if self.settings.scales_by_keda:
+            self.keda = Keda(self.world, self._in_flight())
         self._stack.enter_context(self.world)
+        if self.settings.scales_by_keda:
+            self._stack.enter_context(self.keda)
+            if not self.settings.makes_keda:  # whoever owns the cluster has installed it
+                install(self.api, keda_definitions(self.around.charts.modules))
+                self.keda.run_without_pods()
         for one in (self.provisioner, disks, self.gateway, self.writer, self.standby, self.caches, prometheus):
             self._stack.enter_context(one)
         self.applier = Applier(
@@ -349,6 +386,18 @@ class Stage:
             chart_objects=self.around.charts.objects,
             on_progress=self._tell,
             slack_seconds=SLACK_SECONDS if self.clock.speed <= QUICK_SPEED else 3 * LAG_SECONDS,
+        )
+
+    def _in_flight(self) -> InFlight:
+        from fleet.rehearse.traffic.traffic import load_of
+
+        return InFlight(
+            self.clock.now_seconds,
+            self.meter.ready_servers,
+            capacity_per_server=self.settings.serving.concurrency_per_replica,
+            request_seconds=load_of(self.settings).request_seconds,
+            app=self.server,
+            namespace=self.namespace,
         )
 
     @contextlib.contextmanager

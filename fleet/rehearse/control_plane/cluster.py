@@ -25,6 +25,8 @@ Progress = Callable[[str], None]
 
 START_SECONDS: Final = 60.0
 """Wall time the API server or the controllers may take to start. Measured: 2 s on two idle cores; a busy machine needs more."""
+AUTOSCALER_SECONDS: Final = 15.0
+"""Source: kube-controller-manager, --horizontal-pod-autoscaler-sync-period."""
 LOOK_SECONDS: Final = 0.02
 """Pause between two looks at a server that starts, wall time."""
 _ETCD: Final = "etcd"
@@ -53,10 +55,14 @@ class ControlPlane:
         binaries: Binaries,
         *,
         stages: Sequence[Manifest],
+        autoscaler_wall_seconds: float = AUTOSCALER_SECONDS,
         progress: Progress = lambda _: None,
     ) -> None:
-        """`stages`: kwok Stage objects that say how nodes and pods behave; with none, kwok is left out."""
+        """`stages`: kwok Stage objects that say how nodes and pods behave; with none, kwok is left out.
+        `autoscaler_wall_seconds`: how often the HPA controller looks, which a faster clock makes shorter.
+        """
         self._binaries, self._stages, self._progress = binaries, stages, progress
+        self._autoscaler_wall_seconds = autoscaler_wall_seconds
         self._processes: dict[str, Process] = {}
         self._stack = contextlib.ExitStack()
         self._folder: Path
@@ -120,7 +126,9 @@ class ControlPlane:
         # Not earlier: a controller that finds the server not quite ready sleeps for a whole second.
         self._run(
             _CONTROLLER_MANAGER,
-            programs.controller_manager(self._binaries.controller_manager, self._credentials),
+            programs.controller_manager(
+                self._binaries.controller_manager, self._credentials, self._autoscaler_wall_seconds
+            ),
         )
         self._run(_SCHEDULER, programs.scheduler(self._binaries.scheduler, scheduler_config))
         if self._stages:

@@ -16,6 +16,9 @@ GATEWAY_API: Final = "sigs.k8s.io/gateway-api"
 INFERENCE_EXTENSION: Final = "sigs.k8s.io/gateway-api-inference-extension"
 SNAPSHOTTER: Final = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 
+KEDA: Final = "github.com/kedacore/keda/v2"
+_KEDA_KINDS: Final = ("scaledobjects", "scaledjobs", "triggerauthentications", "clustertriggerauthentications")
+
 REAL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     GATEWAY_API: ("config/crd/standard", ("gatewayclasses", "gateways", "httproutes", "grpcroutes", "referencegrants")),
     # What GKE installs since 1.34.0-gke.1626000; the alpha kinds beside it are the user's own affair.
@@ -39,10 +42,17 @@ def own_definitions() -> list[Manifest]:
     return [manifest for path in sorted(SCHEMA_FOLDER.glob("*.yaml")) for manifest in _read(path)]
 
 
-def real_definitions(module_folders: Mapping[str, Path]) -> list[Manifest]:
+def keda_definitions(module_folders: Mapping[str, Path]) -> list[Manifest]:
+    """KEDA's own definitions. GKE does not preinstall them: they come with its chart."""
+    return real_definitions(module_folders, {KEDA: ("config/crd/bases", _KEDA_KINDS)})
+
+
+def real_definitions(
+    module_folders: Mapping[str, Path], wanted: Mapping[str, tuple[str, tuple[str, ...]]] = REAL
+) -> list[Manifest]:
     """The definitions that Go modules carry, unmodified."""
     found: list[Manifest] = []
-    for module, (folder, names) in REAL.items():
+    for module, (folder, names) in wanted.items():
         root = module_folders.get(module)
         if root is None:
             raise RehearsalError(f"the Go module {module}, which carries CustomResourceDefinitions, was not fetched")

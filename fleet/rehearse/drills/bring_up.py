@@ -22,7 +22,7 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
     """The stage is up already when this is played, or it would have said why not: here is what that looked like."""
     report = stage.first_report
     proof.findings.extend(report.findings)
-    servers, machine = stage.settings.replicas, stage.settings.machine
+    servers, machine = stage.servers, stage.settings.machine
     machines = stage.machines_for(servers)
     early = _out_of_order(stage, report)
     proof.check("every resource starts after all it needs", not early, early or f"{len(report.created)} resources")

@@ -24,6 +24,7 @@ from fleet.rehearse.api import Manifest
 from fleet.rehearse.control_plane import build
 from fleet.rehearse.control_plane.cache import Progress
 from fleet.rehearse.control_plane.modules import pinned
+from fleet.rehearse.keda import chart as keda
 from fleet.rehearse.results import RehearsalError
 
 MODULE: Final = "sigs.k8s.io/gateway-api-inference-extension"
@@ -47,6 +48,8 @@ class Charts:
         Helm does not render.
         """
         inputs: dict[str, Any] = reveal(dict(release.inputs))
+        if keda.is_keda(inputs):
+            return keda.objects(inputs, self.modules)
         name, chart, version = str(inputs.get("name", release.name)), str(inputs.get("chart")), inputs.get("version")
         source = self.modules[MODULE] / _FOLDER / chart.removeprefix(REGISTRY)
         if not chart.startswith(REGISTRY) or version != pinned()[MODULE] or not (source / "Chart.yaml").is_file():

@@ -1,0 +1,43 @@
+"""The real HPA controller under the stand-in for KEDA."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from fleet.rehearse.api import ApiRefusedError, Manifest
+from fleet.rehearse.control_plane.build import Binaries
+from fleet.rehearse.keda.operator import SCALED_OBJECT
+from tests.fleet.rehearse.keda.played import SPACE, played, scaled_object
+
+pytestmark = pytest.mark.slow
+
+
+def test_load_scales_up_an_outage_drops_nothing_and_a_second_owner_is_refused(
+    binaries: Binaries, quick_stages: list[Manifest]
+) -> None:
+    with played(binaries, quick_stages, speed=120, replicas=1) as run:
+        run.keda.in_flight.offer(50)
+        run.api.apply(scaled_object())
+        run.within(lambda: run.conditions().get("HPAActive") == "True")
+        assert run.replicas == 1
+        run.keda.in_flight.offer(380)
+        run.within(lambda: run.replicas == 4)
+        behavior = run.autoscaler()["spec"]["behavior"]
+        assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 20
+        assert [one["periodSeconds"] for one in behavior["scaleDown"]["policies"]] == [8]
+
+        run.keda.in_flight.outage = "no answer"
+        run.within(lambda: run.conditions()["Fallback"] == "True")
+        assert run.seen_for(1200) == {4}
+        run.keda.in_flight.outage = ""
+        run.within(lambda: run.conditions()["Fallback"] == "False")
+
+        other = copy.deepcopy(scaled_object())
+        other["metadata"]["name"] = "second"
+        with pytest.raises(ApiRefusedError, match="already managed by the ScaledObject 'fleet'"):
+            run.api.create(other)
+
+        run.api.delete(SCALED_OBJECT, "fleet", SPACE)
+        run.within(lambda: not run.autoscaler() and run.api.get(SCALED_OBJECT, "fleet", SPACE) is None)
