@@ -110,20 +110,25 @@ class Settings(Section):
 
     @property
     def replicas(self) -> int:
-        """Replicas this stack sizes things for: the number, or 1 where somebody else scales."""
-        return 1 if self.server.replicas == "external" else self.server.replicas
+        """Replicas this stack sizes things for: the number, the most that its autoscaler may ask for, or 1 where somebody else scales."""
+        fixed = self.server.fixed_replicas
+        if fixed != "external":
+            return fixed
+        return 1 if self.server.scaling.mode == "none" else self.server.scaling.max
 
     @property
     def own_replicas(self) -> int | None:
         """Replicas that this stack sets; None where the number has another owner."""
-        return None if self.server.replicas == "external" else self.server.replicas
+        replicas = self.server.replicas
+        return None if replicas == "external" or self.server.scaling.mode != "none" else replicas
 
     @property
     def gpu_ceiling(self) -> int | None:
         """Most GPUs that the namespace may ask for: what the stack file asks for. None where the number has another owner, whom a
         ceiling would fight.
         """
-        return None if self.own_replicas is None else self.own_replicas * self.gpus_per_replica
+        somebody_elses = self.own_replicas is None and self.server.scaling.mode == "none"
+        return None if somebody_elses else self.replicas * self.gpus_per_replica
 
     @property
     def gpus_per_replica(self) -> int:

@@ -11,6 +11,7 @@ from facts import node_room
 from facts.machines import Machine
 from facts.releases import find
 from settings.names import own_server_name
+from settings.sections.scaling import Scaling
 from settings.sections.section import SecretReference, Section, ShortName, like
 
 Digest = Annotated[str, like(r"^sha256:[0-9a-f]{64}$", "sha256: and 64 digits and letters a to f")]
@@ -130,7 +131,9 @@ class Server(Section):
     profile: str = "record"
     """Which set of engine flags; `docs/profiles.md` lists them."""
     replicas: Annotated[int, Field(ge=0, le=1_000)] | Literal["external"] = 1
-    """Server pods. 0 pauses the fleet; `external` leaves the number to kubectl or an autoscaler."""
+    """Server pods. 0 pauses the fleet; `external` leaves the number to kubectl or an autoscaler of yours."""
+    scaling: Scaling = Scaling()
+    """An autoscaler of this stack's own: by the clock, by load, or not at all."""
     gpus: Annotated[int, Field(ge=1, le=8)] | None = None
     """GPUs of one pod, for pods that share a machine. Default: all of the machine's. B200, GB200, H200 and H100 Mega are not."""
     engine: dict[str, Any] = {}
@@ -150,3 +153,8 @@ class Server(Section):
     routed then. With the name alone each replica has the key that was newest when it started."""
     internal_load_balancer: bool = False
     """Also publish the Service on an internal passthrough load balancer of the VPC."""
+
+    @property
+    def fixed_replicas(self) -> int | Literal["external"]:
+        """Server pods, where the stack file fixes their number; `external` where kubectl or an autoscaler changes it."""
+        return self.replicas if self.scaling.mode == "none" or self.replicas == 0 else "external"
