@@ -51,7 +51,7 @@ def load_of_day(
 
     Between the middles of two slots the load is a straight line.
     """
-    if not (0 <= first_day and 0 < days <= DAYS - first_day):
+    if not (first_day >= 0 and 0 < days <= DAYS - first_day):
         raise ValueError(f"the trace has days 0 to {DAYS - 1}, got {days} from day {first_day}")
     shares, first = profile(shape), first_day * SECONDS_PER_DAY
     found = []
