@@ -149,7 +149,7 @@ class Hpa:
             if rate.type == "Pods":
                 reached.append(start + sign * rate.value)
             else:
-                # As Go computes it: 10 % more than 10 is ceil(10 * 1.1) = 12 in its floating point.
+                # As Go computes it: 10 % more than 50 is ceil(50 * 1.1) = 56 in its floating point.
                 share = start * (1 + sign * rate.value / 100)
                 reached.append(ceil(share) if adds else int(share))
         return max(reached) if adds == (behavior.select == "Max") else min(reached)

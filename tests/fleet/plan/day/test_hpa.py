@@ -92,8 +92,8 @@ def test_percentages_round_up_going_up_and_down_going_down() -> None:
     )
     assert hpa.replicas(0, 5, [in_flight(900)]) == 6
     assert hpa.replicas(100, 5, [in_flight(0)]) == 4
-    # ceil(10 * 1.1) is 12 in floating point, in Go as here.
-    assert hpa.replicas(200, 10, [in_flight(9_000)]) == 12
+    # ceil(50 * 1.1) is 56 in floating point, in Go as here.
+    assert hpa.replicas(200, 50, [in_flight(9_000)]) == 56
 
 
 def test_select_policy_min_and_disabled() -> None:
