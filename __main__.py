@@ -32,8 +32,10 @@ from settings.derived.compile_cache import cache_key, server_account
 from settings.derived.figures import figures
 from settings.derived.google_cloud_needs import dataset_object, required_apis, secret_readers
 from settings.derived.measurement import measurement
+from settings.derived.scaling import scaling_policy
 from settings.derived.traffic import traffic
 from settings.load import load
+from settings.names import KEDA_VERSION
 from settings.sections.capacity import Calendar, Ladder, ladder_class
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
@@ -47,7 +49,7 @@ from workloads.weights.weights import Weights, WeightsArgs
 
 settings, secrets = load()
 project, zones, apis = settings.project, settings.zones, required_apis(settings)
-machine, capacity = settings.machine, settings.capacity
+machine, capacity, policy = settings.machine, settings.capacity, scaling_policy(settings)
 labels = labels_of(settings.stack, settings.labels)
 place = Place(project=project, region=settings.region, name_prefix=settings.stack, labels=labels)
 
@@ -66,7 +68,8 @@ if settings.owns_platform:
     pulls = ImageRegistryArgs(place=place, account=settings.registry, project_number=number)
     images = ImageRegistry("platform-images", pulls, prepared)
     nodes = NodeIdentity("platform-nodes", NodeIdentityArgs(place=place, images=images), prepared)
-    autopilot = ClusterArgs(network=network, nodes=nodes, cluster=settings.cluster)
+    by_gke = policy is not None and policy.mechanism == "gke"
+    autopilot = ClusterArgs(network=network, nodes=nodes, cluster=settings.cluster, quick_autoscaling=by_gke)
     cluster = Cluster("platform-cluster", autopilot, prepared)
     if settings.budget is not None:
         Budget("platform-budget", BudgetArgs(place=place, project_number=number, budget=settings.budget), prepared)
@@ -76,7 +79,10 @@ if settings.owns_platform:
     kubernetes = k8s.Provider(
         "platform-kubernetes", kubeconfig=cluster.kubeconfig, cluster_identifier=cluster.identity, opts=behind
     )
-    platform = own.made_of(results=results, network=network, images=images, cluster=cluster, project_number=number)
+    keda_version = KEDA_VERSION if settings.makes_keda else None
+    platform = own.made_of(
+        results=results, network=network, images=images, cluster=cluster, project_number=number, keda=keda_version
+    )
 elif settings.platform.kubeconfig is not None:
     given = GivenPlatformArgs(
         kubeconfig=Path(__file__).parent / settings.platform.kubeconfig,
@@ -94,6 +100,7 @@ else:
         place=place,
         namespace=settings.namespace,
         proxy_only_subnet=settings.gateway.enabled,
+        keda=settings.scales_by_keda,
         apis=apis,
     )
     joined = SharedPlatform("platform", other)
@@ -113,6 +120,7 @@ grants = WorkloadAccessArgs(
     secret_readers=secret_readers(settings),
     results_bucket=platform.results_bucket if settings.benchmark.enabled else None,
     compile_cache=kept_by,
+    keda=settings.makes_keda,
     dataset_object=dataset_object(settings),
 )
 access = WorkloadAccess("access", grants, after_services)
@@ -172,6 +180,16 @@ replica = ServerArgs(
     annotations=declarations(settings),
 )
 server = Server("server", replica, placed)
+scalers = [access, namespace]
+if settings.makes_keda:
+    from workloads.keda.keda import Keda, KedaArgs
+
+    scalers.append(Keda("keda", KedaArgs(ranges=traffic(settings).ranges, labels=marks), on_cluster))
+if policy is not None:
+    from workloads.autoscaling import Autoscaling, AutoscalingArgs
+
+    numbers = AutoscalingArgs(space=space, server=server, policy=policy, project=project)
+    Autoscaling("autoscaling", numbers, ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=scalers))
 gateway: Gateway | None = None
 if settings.gateway.enabled:
     gateway = Gateway("gateway", GatewayArgs(space=space, server=server, gateway=settings.gateway), guarded)

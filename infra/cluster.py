@@ -55,7 +55,10 @@ class ClusterArgs:
     """The service account that the nodes run as."""
     cluster: ClusterSection = field(default_factory=ClusterSection)
     """Name (default: `vllm-inference-cluster-<name_prefix>`), release channel, deletion protection, who reaches the control plane by
-    its IP endpoint beside the DNS endpoint, and when GKE may upgrade."""
+    its IP endpoint beside the DNS endpoint, and when GKE may upgrade. `keda` is the caller's to read."""
+    quick_autoscaling: bool = False
+    """GKE's performance profile of Kubernetes' autoscaler, which AutoscalingMetric needs. Source: GKE docs, "Autoscale Pods by using
+    custom or external metrics"."""
 
     def __post_init__(self) -> None:
         endpoint = endpoint_problems("cluster.ip_endpoint.authorized_networks", self.cluster.ip_endpoint)
@@ -92,6 +95,10 @@ class Cluster(pulumi.ComponentResource):
             description=f"vLLM fleet, stack {place.name_prefix}",
             enable_autopilot=True,
             release_channel=container.ClusterReleaseChannelArgs(channel=cluster.release_channel),
+            min_master_version=cluster.min_version,
+            pod_autoscaling=container.ClusterPodAutoscalingArgs(hpa_profile="PERFORMANCE")
+            if args.quick_autoscaling
+            else None,
             network=args.network.vpc.self_link,
             subnetwork=args.network.nodes.self_link,
             ip_allocation_policy=container.ClusterIpAllocationPolicyArgs(

@@ -14,7 +14,7 @@ from infra.cluster import Cluster
 from infra.image_registry import ImageRegistry
 from infra.naming import Place
 from infra.network import Network
-from infra.platform_outputs import KEYS, PlatformOutputs
+from infra.platform_outputs import KEDA, KEYS, PlatformOutputs
 from infra.results_bucket import ResultsBucket
 from infra.services import Services, ServicesArgs
 from settings import strict_yaml
@@ -52,6 +52,7 @@ class OwnPlatform(pulumi.ComponentResource):
         images: ImageRegistry,
         cluster: Cluster,
         project_number: pulumi.Output[str],
+        keda: str | None = None,
     ) -> PlatformOutputs:
         """What these parts are to whoever runs on the cluster; they are the group's outputs, too."""
         outputs = PlatformOutputs(
@@ -72,6 +73,7 @@ class OwnPlatform(pulumi.ComponentResource):
             proxy_only_range=pulumi.Output.from_input(
                 "" if network.proxy_only is None else network.ranges.proxy_only.cidr
             ),
+            keda=keda,
             kubeconfig=cluster.kubeconfig,
         )
         self.register_outputs(outputs.export())
@@ -90,6 +92,8 @@ class SharedPlatformArgs:
     """Kubernetes namespace of the stack that joins; must not be the other stack's own."""
     proxy_only_subnet: bool = False
     """Whether a proxy-only subnet is needed, as a Gateway does."""
+    keda: bool = False
+    """Whether KEDA is needed, as a ScaledObject does."""
     apis: Sequence[str] = ()
     """APIs that are needed beyond the other stack's; they are switched on here, see `ServicesArgs.apis`."""
 
@@ -289,6 +293,13 @@ def accept(given: object, args: SharedPlatformArgs) -> Mapping[str, str]:
             allowed="a stack whose network has a proxy-only subnet",
             why=f"{stack} has none, and the Gateway of this stack would stay unprogrammed without a message",
             write=f"vllm-fleet:network: {{proxyOnly: {{enabled: true}}}} in {stack}, and pulumi up there first",
+        )
+    if args.keda and not given.get(KEDA):
+        raise _refusal(
+            stack,
+            allowed="a stack that installs KEDA on its cluster",
+            why=f"{stack} installs none, and nobody would act on the ScaledObject of this stack",
+            write=f"vllm-fleet:cluster: {{keda: true}} in {stack}, and pulumi up there first",
         )
     return {key: str(given[key]) for key in KEYS}
 

@@ -27,6 +27,9 @@ KEYS = {
 }
 """Keys of the stack output `platform`, and the fields they fill. Renaming one breaks every stack that joined."""
 
+KEDA = "keda"
+"""Key of the same output, where the stack installs KEDA."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformOutputs:
@@ -56,6 +59,8 @@ class PlatformOutputs:
     service_range: pulumi.Output[str]
     proxy_only_range: pulumi.Output[str]
     """CIDR range of the proxy-only subnet; empty where there is none."""
+    keda: str | None = None
+    """Version of KEDA that the stack with the cluster installs; None where it installs none, or is not this one."""
     kubeconfig: pulumi.Output[str]
     """Secret: it opens nothing by itself, but it says where the control plane is."""
 
@@ -69,6 +74,7 @@ class PlatformOutputs:
             )
         )
 
-    def export(self) -> dict[str, pulumi.Output[str]]:
+    def export(self) -> dict[str, pulumi.Input[str]]:
         """The stack output `platform`: everything but the kubeconfig, which is a secret output of its own."""
-        return {key: getattr(self, field) for key, field in KEYS.items()}
+        told: dict[str, pulumi.Input[str]] = {key: getattr(self, field) for key, field in KEYS.items()}
+        return told if self.keda is None else told | {KEDA: self.keda}

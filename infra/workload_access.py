@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pulumi
-from pulumi_gcp import secretmanager, storage
+from pulumi_gcp import projects, secretmanager, storage
 
-from settings.names import BENCHMARK_ACCOUNT
+from settings.names import BENCHMARK_ACCOUNT, KEDA_ACCOUNT, KEDA_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,8 @@ class WorkloadAccessArgs:
     """Bucket that the benchmark's pods write their results to. None grants none."""
     compile_cache: CompileCacheGrant | None = None
     """Who reads and stores which compile caches. None grants none."""
+    keda: bool = False
+    """Whether KEDA's operator, in a namespace of its own, reads Cloud Monitoring."""
     dataset_object: tuple[str, str] | None = None
     """Bucket and object that the benchmark's pods read their requests from. None grants none."""
 
@@ -54,7 +56,7 @@ _PROGRESS: Final = "resource.name.extract('/objects/runs/{run}/.progress/') != '
 class WorkloadAccess(pulumi.ComponentResource):
     """Roles for pods, granted to Kubernetes service accounts directly: no Google service account, no key.
 
-    Each grant names one bucket, one object or one secret. Without any it is empty.
+    Each grant names one bucket, one object or one secret; KEDA's names the project's metrics. Without any it is empty.
     """
 
     def __init__(self, name: str, args: WorkloadAccessArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -103,6 +105,14 @@ class WorkloadAccess(pulumi.ComponentResource):
                     "title": "the benchmark's dataset",
                     "expression": f"resource.name == {json.dumps(f'projects/_/buckets/{bucket}/objects/{object_name}')}",
                 },
+                opts=child,
+            )
+        if args.keda:
+            projects.IAMMember(
+                f"{name}-{KEDA_ACCOUNT}-metrics",
+                project=args.project,
+                role="roles/monitoring.viewer",
+                member=principal(replace(args, namespace=KEDA_NAMESPACE), KEDA_ACCOUNT),
                 opts=child,
             )
         for account, secret in args.secret_readers:

@@ -26,6 +26,12 @@ WRITER_ACCOUNT: Final = "weights-writer"
 SERVER_ACCOUNT: Final = "vllm-server"
 BENCHMARK_ACCOUNT: Final = "benchmark"
 
+KEDA_VERSION: Final = "2.20.2"
+"""Of KEDA's chart and of KEDA: what this program's values and objects were read against."""
+KEDA_NAMESPACE: Final = "keda"
+KEDA_ACCOUNT: Final = "keda-operator"
+"""KEDA's operator asks Cloud Monitoring as this account. Source: chart keda 2.20.2, values.yaml, serviceAccount.operator.name."""
+
 HTTP_PORT: Final = 8000
 """vLLM's API and metrics. Source: the article, Service `qwen35-server:8000`."""
 EPP_EXT_PROC_PORT: Final = 9002

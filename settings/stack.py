@@ -131,6 +131,16 @@ class Settings(Section):
         return None if somebody_elses else self.replicas * self.gpus_per_replica
 
     @property
+    def scales_by_keda(self) -> bool:
+        """Whether this stack's servers are scaled by KEDA."""
+        return self.server.scaling.mode != "none" and self.server.scaling.mechanism == "keda"
+
+    @property
+    def makes_keda(self) -> bool:
+        """Whether KEDA is installed with this stack's cluster: as asked, else where it scales by it."""
+        return self.owns_platform and (self.scales_by_keda if self.cluster.keda is None else self.cluster.keda)
+
+    @property
     def gpus_per_replica(self) -> int:
         """GPUs of one server pod."""
         return self.server.gpus or self.machine.gpus

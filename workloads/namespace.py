@@ -85,12 +85,17 @@ def pod_security_labels(traffic: Traffic) -> dict[str, str]:
     """Pod Security levels. Our own pods meet `restricted`; the endpoint picker's chart sets no security context, and its
     pods must live beside the pool, so with the gateway only `baseline` can be enforced and `restricted` is reported.
     """
+    return _levels("restricted" if traffic.gateway is None else "baseline")
+
+
+def restricted() -> dict[str, str]:
+    """Pod Security levels of a namespace whose pods all meet `restricted`."""
+    return _levels("restricted")
+
+
+def _levels(enforced: Literal["baseline", "restricted"]) -> dict[str, str]:
     prefix = "pod-security.kubernetes.io"
-    levels: dict[str, Literal["baseline", "restricted"]] = {
-        "enforce": "restricted" if traffic.gateway is None else "baseline",
-        "audit": "restricted",
-        "warn": "restricted",
-    }
+    levels = {"enforce": enforced, "audit": "restricted", "warn": "restricted"}
     return {
         key: value
         for mode, level in levels.items()

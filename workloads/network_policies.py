@@ -154,7 +154,7 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
     """The table for one namespace: what is not in it is denied."""
     server = server_pods(traffic.server)
     return (
-        *_name_resolution(traffic),
+        *name_resolution(traffic),
         *_to_the_server(traffic, server),
         *(() if traffic.gateway is None else _through_the_gateway(traffic, traffic.gateway, server)),
         *_downloads(traffic, server),
@@ -164,7 +164,8 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
     )
 
 
-def _name_resolution(traffic: Traffic) -> Iterator[Flow]:
+def name_resolution(traffic: Traffic) -> Iterator[Flow]:
+    """What every pod of a namespace needs to resolve names."""
     answers: tuple[tuple[Party, str], ...] = (
         (dns_servers(traffic), "names resolve at the node, not at a pod"),
         (CLUSTER_DNS, "names resolve at a pod, where the cluster's DNS is kube-dns"),

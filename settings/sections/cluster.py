@@ -74,6 +74,13 @@ class Cluster(Section):
     Each is above 1.34.0-gke.1626000, which the program needs (September 2026)."""
     deletion_protection: bool = True
     """Refuse `pulumi destroy` while true. Set it to false, `pulumi up`, then destroy."""
+    min_version: (
+        Annotated[str, like(r"^1\.[0-9]{2}\.[0-9]{1,2}-gke\.[0-9]{1,8}$", "a GKE version, such as 1.37.0-gke.3100000")]
+        | None
+    ) = None
+    """Lowest version of the control plane; GKE upgrades to it at once where the channel has it. Default: the channel's own choice."""
+    keda: bool | None = None
+    """Install KEDA, the autoscaler, for this stack and those that join. Default: where `server.scaling` needs it."""
     ip_endpoint: IpEndpoint = IpEndpoint()
     """The control plane's IP endpoint."""
     maintenance: Maintenance = Maintenance()

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from settings.names import KEDA_NAMESPACE
 from settings.rules.secrets_in_text import looks_drawn
 
 NAMESPACE = "vllm-fleet"
@@ -56,8 +57,8 @@ def like(pattern: str, words: str) -> Any:
 
 def _not_of_the_cluster(text: str) -> str:
     """The text. Raises ValueError for a namespace of Kubernetes or GKE, whose pods and quotas this stack would meet."""
-    if text == "default" or text.startswith(("kube-", "gke-", "gmp-")):
-        raise ValueError("a namespace of its own: default, kube-*, gke-* and gmp-* belong to the cluster")
+    if text in ("default", KEDA_NAMESPACE) or text.startswith(("kube-", "gke-", "gmp-")):
+        raise ValueError("a namespace of its own: default, kube-*, gke-*, gmp-* and keda belong to the cluster")
     return text
 
 

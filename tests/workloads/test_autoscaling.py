@@ -1,0 +1,135 @@
+"""The autoscaler's objects: what asks for servers, when, how fast, and who never writes their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+
+from fleet.preview.record.recorder import Mode, Recording
+from settings.derived.scaling import scaling_policy
+from settings.stack import Settings
+from tests.support.recorded import manifest, needs, objects, recorded_component
+from tests.support.schemas import problems
+from tests.workloads.args import server_args, space
+from workloads.autoscaling import NEVER_ALONE, PAUSED, Autoscaling, AutoscalingArgs
+from workloads.server.server import Server
+
+OFFICE = {"days": ["MO", "TU", "WE", "TH", "FR"], "start": "07:00", "end": "20:00", "replicas": 4}
+
+
+def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
+    policy = scaling_policy(settings)
+    assert policy is not None
+    server = Server("server", server_args(settings), opts)
+    return Autoscaling(
+        "autoscaling", AutoscalingArgs(space=space(settings), server=server, policy=policy, project="p"), opts
+    )
+
+
+def record(recorded: Mode = "known", server: dict[str, Any] | None = None, **scaling: Any) -> Recording:
+    section = {"scaling": {"mode": "load", "min": 2, "max": 8, **scaling}, **(server or {})}
+    return recorded_component(build, recorded, server=section, weights={"source": "huggingface"})
+
+
+def scaled_object(**scaling: Any) -> dict[str, Any]:
+    return manifest(objects(record(**scaling))["ScaledObject/qwen35-server"])
+
+
+def triggers(**scaling: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = scaled_object(**scaling)["spec"]["triggers"]
+    return found
+
+
+def test_both_modes_record_the_same_resources() -> None:
+    assert record("preview").by_urn.keys() == record("known").by_urn.keys()
+
+
+def test_load_is_running_and_waiting_of_this_fleet_alone_and_no_series_is_no_zero() -> None:
+    (load,) = triggers(targetInFlight=700)
+    asked = load["metadata"]
+    of = '{app="qwen35-server",namespace="vllm"}'
+    assert asked["query"] == f"sum(vllm:num_requests_running{of}) + sum(vllm:num_requests_waiting{of})"
+    assert asked["serverAddress"].endswith("/v1/projects/p/location/global/prometheus")
+    assert (asked["threshold"], asked["ignoreNullValues"], load["metricType"]) == ("700", "false", "AverageValue")
+    assert load["authenticationRef"] == {"name": "gmp"}
+
+
+def test_without_metrics_the_fleet_keeps_what_it_has() -> None:
+    recording = record()
+    spec = manifest(objects(recording)["ScaledObject/qwen35-server"])["spec"]
+    assert spec["fallback"] == {"failureThreshold": 4, "replicas": 2, "behavior": "currentReplicasIfHigher"}
+    assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (2, 8)
+    assert needs(recording, objects(recording)["ScaledObject/qwen35-server"]) == {"TriggerAuthentication/gmp"}
+
+
+def test_it_goes_up_at_once_and_down_by_one_a_quarter_hour_after_two_leads() -> None:
+    behavior = scaled_object(leadMinutes=25)["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert behavior["scaleDown"] == {
+        "stabilizationWindowSeconds": 3000,
+        "policies": [{"type": "Pods", "value": 1, "periodSeconds": 900}],
+    }
+    assert behavior["scaleUp"]["stabilizationWindowSeconds"] == 30
+
+
+@pytest.mark.parametrize(
+    ("window", "start", "end"),
+    [
+        (OFFICE, "30 6 * * 1,2,3,4,5", "0 20 * * 1,2,3,4,5"),
+        ({**OFFICE, "days": ["MO", "SU"], "start": "00:10", "end": "24:00"}, "40 23 * * 0,6", "0 0 * * 1,2"),
+        ({"start": "10:00", "end": "12:00", "replicas": 3}, "30 9 * * *", "0 12 * * *"),
+    ],
+    ids=["office", "over midnight", "every day"],
+)
+def test_a_window_asks_for_servers_a_lead_and_ten_minutes_before_it_begins(
+    window: dict[str, Any], start: str, end: str
+) -> None:
+    cron = triggers(windows=[window], timezone="Europe/Berlin")[1]
+    assert cron["type"] == "cron"
+    assert cron["metadata"] == {
+        "timezone": "Europe/Berlin",
+        "start": start,
+        "end": end,
+        "desiredReplicas": str(window["replicas"]),
+    }
+
+
+def test_a_schedule_asks_nobody_for_metrics() -> None:
+    recording = record(mode="schedule", min=0, windows=[OFFICE])
+    assert not [key for key in objects(recording) if key.startswith("TriggerAuthentication/")]
+    spec = manifest(objects(recording)["ScaledObject/qwen35-server"])["spec"]
+    assert [one["type"] for one in spec["triggers"]] == ["cron"]
+    assert (spec["minReplicaCount"], "fallback" in spec) == (0, False)
+
+
+def test_at_a_minimum_of_zero_the_clock_decides_whether_anything_runs() -> None:
+    load, _ = triggers(min=0, windows=[OFFICE])
+    assert load["metadata"]["activationThreshold"] == str(NEVER_ALONE)
+    assert "activationThreshold" not in triggers()[0]["metadata"]
+
+
+def test_a_paused_fleet_is_held_at_zero_by_its_autoscaler() -> None:
+    recording = record(server={"replicas": 0})
+    found = objects(recording)
+    assert found["ScaledObject/qwen35-server"].inputs["metadata"]["annotations"] == {PAUSED: "0"}
+    assert "replicas" not in found["Deployment/qwen35-server"].inputs["spec"]
+
+
+def test_pulumi_never_writes_the_number() -> None:
+    deployment = objects(record())["Deployment/qwen35-server"]
+    assert "replicas" not in deployment.inputs["spec"]
+    assert list(deployment.ignore_changes) == ["spec.replicas"]
+
+
+def test_gke_scales_by_its_own_metric() -> None:
+    recording = record(mechanism="gke", targetInFlight=700)
+    found = objects(recording)
+    autoscaler = manifest(found["HorizontalPodAutoscaler/qwen35-server"])
+    (metric,) = autoscaler["spec"]["metrics"]
+    assert metric["external"]["metric"]["name"] == "autoscaling.gke.io|qwen35-server|in-flight"
+    assert metric["external"]["target"] == {"type": "AverageValue", "averageValue": "700"}
+    assert problems(autoscaler) == []
+    (source,) = manifest(found["AutoscalingMetric/qwen35-server"])["spec"]["metrics"]
+    assert source["promql"]["query"].startswith("sum(vllm:num_requests_running{")
+    assert needs(recording, found["HorizontalPodAutoscaler/qwen35-server"]) == {"AutoscalingMetric/qwen35-server"}

@@ -1,0 +1,205 @@
+"""What changes the number of servers: KEDA's ScaledObject, or GKE's AutoscalingMetric with an autoscaler of Kubernetes' own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from settings.derived.scaling import ScalingPolicy
+from workloads import names
+from workloads.manifest import Manifest
+from workloads.space import Space
+
+if TYPE_CHECKING:
+    from workloads.server.server import Server
+
+KEDA_API: Final = "keda.sh/v1alpha1"
+GKE_API: Final = "autoscaling.gke.io/v1beta1"
+AUTHENTICATION: Final = "gmp"
+METRIC: Final = "in-flight"
+PAUSED: Final = "autoscaling.keda.sh/paused-replicas"
+"""Annotation that holds the number. Source: keda 2.20.2, scaledobject_types.go."""
+GMP: Final = "https://monitoring.googleapis.com/v1/projects/{0}/location/global/prometheus"
+"""Source: Cloud Monitoring docs, PromQL by the Prometheus HTTP API."""
+POLLING_SECONDS: Final = 30
+COOLDOWN_SECONDS: Final = 300
+"""From the last window's end to zero, where the minimum is 0. KEDA's own default, written down: it is when callers lose their servers."""
+NEVER_ALONE: Final = 10**9
+"""Requests in flight above which load alone would keep the last servers: more than there ever are. At a minimum of 0, KEDA goes to
+zero in one step once no trigger is active, so the clock decides and nothing else. Source: keda 2.20.2, scale_scaledobjects.go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalingArgs:
+    """Arguments of `Autoscaling`."""
+
+    space: Space
+    """Namespace of the servers; labels."""
+    server: Server
+    """The servers whose number is changed. Their Deployment must leave `replicas` to others: `ServerArgs.replicas` None."""
+    policy: ScalingPolicy
+    """Bounds, target, windows and speeds."""
+    project: pulumi.Input[str]
+    """Project whose Cloud Monitoring has the servers' series."""
+
+
+class Autoscaling(pulumi.ComponentResource):
+    """The autoscaler of one stack's servers. KEDA itself is the cluster's: see `Keda`.
+
+    It does not wait for servers: while the first one starts, the autoscaler already asks for the others.
+    """
+
+    def __init__(self, name: str, args: AutoscalingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:workloads:Autoscaling", name, None, opts)
+        self._name, self._args = name, args
+        server, policy = args.server.name, args.policy
+        query = pulumi.Output.from_input(args.space.namespace).apply(lambda known: in_flight(server, known))
+        if policy.mechanism == "gke":
+            metric = {"metrics": [{"promql": {"name": METRIC, "query": query}}]}
+            k8s.autoscaling.v2.HorizontalPodAutoscaler(
+                f"{name}-autoscaler",
+                metadata=self._metadata(server),
+                spec=autoscaler_spec(server, policy),
+                opts=self._after(self._custom("metric", GKE_API, "AutoscalingMetric", server, metric)),
+            )
+        else:
+            needs, triggers = list[pulumi.Resource](), list(cron_triggers(policy))
+            if policy.mode == "load":
+                identity = {"podIdentity": {"provider": "gcp"}}
+                needs.append(
+                    self._custom("authentication", KEDA_API, "TriggerAuthentication", AUTHENTICATION, identity)
+                )
+                triggers.insert(0, load_trigger(policy, pulumi.Output.format(GMP, args.project), query))
+            spec = scaled_object_spec(server, policy, triggers)
+            self._custom("scaled-object", KEDA_API, "ScaledObject", server, spec, *needs)
+        self.register_outputs({})
+
+    def _metadata(self, called: str, annotations: Mapping[str, str] | None = None) -> dict[str, Any]:
+        space = self._args.space
+        labels = names.labels(space.labels, self._args.server.name)
+        metadata = {"name": called, "namespace": space.namespace, "labels": labels}
+        return metadata if annotations is None else {**metadata, "annotations": dict(annotations)}
+
+    def _after(self, *needs: pulumi.Resource) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(parent=self, depends_on=[*needs])
+
+    def _custom(
+        self, what: str, api: str, kind: str, called: str, spec: Manifest, *needs: pulumi.Resource
+    ) -> pulumi.Resource:
+        paused = {PAUSED: "0"} if self._args.policy.paused and kind == "ScaledObject" else None
+        return k8s.apiextensions.CustomResource(
+            f"{self._name}-{what}",
+            api_version=api,
+            kind=kind,
+            metadata=self._metadata(called, paused),
+            spec=spec,
+            opts=self._after(*needs),
+        )
+
+
+def in_flight(server: str, namespace: str) -> str:
+    """PromQL: requests in flight in the whole fleet, one number. Waiting alone would grow for as long as a server takes to start."""
+    of = f'{{app="{server}",namespace="{namespace}"}}'
+    return f"sum(vllm:num_requests_running{of}) + sum(vllm:num_requests_waiting{of})"
+
+
+def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[Manifest]) -> Manifest:
+    """Spec of the ScaledObject. Without a fallback where the clock alone decides: it cannot fail."""
+    spec: Manifest = {
+        "scaleTargetRef": {"name": server},
+        "minReplicaCount": policy.min,
+        "maxReplicaCount": policy.max,
+        "pollingInterval": POLLING_SECONDS,
+        "cooldownPeriod": COOLDOWN_SECONDS,
+        "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior(policy)}},
+        "triggers": triggers,
+    }
+    if policy.mode == "load":
+        spec["fallback"] = {
+            "failureThreshold": policy.failures_before_fallback,
+            "replicas": policy.fallback_replicas,
+            "behavior": "currentReplicasIfHigher",
+        }
+    return spec
+
+
+def load_trigger(policy: ScalingPolicy, address: pulumi.Input[str], query: pulumi.Input[str]) -> Manifest:
+    """The trigger on requests in flight. No series is an error, which holds the number of servers, and not a zero."""
+    metadata: Manifest = {
+        "serverAddress": address,
+        "query": query,
+        "threshold": str(policy.target_in_flight),
+        "ignoreNullValues": "false",
+        "timeout": "10s",
+    }
+    if policy.min == 0:
+        metadata["activationThreshold"] = str(NEVER_ALONE)
+    return {
+        "type": "prometheus",
+        "name": METRIC,
+        "metricType": "AverageValue",
+        "metadata": metadata,
+        "authenticationRef": {"name": AUTHENTICATION},
+    }
+
+
+def cron_triggers(policy: ScalingPolicy) -> Iterator[Manifest]:
+    """A trigger for each window: a floor from the moment at which servers must be asked for to the window's end."""
+    for number, window in enumerate(policy.windows, 1):
+        yield {
+            "type": "cron",
+            "name": f"window-{number}",
+            "metadata": {
+                "timezone": policy.timezone,
+                "start": _cron(*window.opens(policy.early_minutes)),
+                "end": _cron(*window.closes()),
+                "desiredReplicas": str(window.replicas),
+            },
+        }
+
+
+def behavior(policy: ScalingPolicy) -> Manifest:
+    """How fast the number moves: up at once, down one server at a time after a window of two starts."""
+    up, down = policy.up_period_seconds, policy.down_period_seconds
+    return {
+        "scaleUp": {
+            "stabilizationWindowSeconds": policy.up_window_seconds,
+            "policies": [
+                {"type": "Percent", "value": policy.up_percent, "periodSeconds": up},
+                {"type": "Pods", "value": policy.up_pods, "periodSeconds": up},
+            ],
+        },
+        "scaleDown": {
+            "stabilizationWindowSeconds": policy.down_window_seconds,
+            "policies": [{"type": "Pods", "value": policy.down_pods_per_period, "periodSeconds": down}],
+        },
+    }
+
+
+def autoscaler_spec(server: str, policy: ScalingPolicy) -> Manifest:
+    """Spec of the HorizontalPodAutoscaler on GKE's own metric; without series it changes nothing."""
+    return {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": server},
+        "minReplicas": policy.min,
+        "maxReplicas": policy.max,
+        "behavior": behavior(policy),
+        "metrics": [
+            {
+                "type": "External",
+                "external": {
+                    "metric": {"name": f"autoscaling.gke.io|{server}|{METRIC}"},
+                    "target": {"type": "AverageValue", "averageValue": str(policy.target_in_flight)},
+                },
+            }
+        ],
+    }
+
+
+def _cron(days: tuple[int, ...], minute: int) -> str:
+    """Five fields of a crontab; its week begins on Sunday."""
+    of_week = "*" if len(days) == 7 else ",".join(str(day) for day in sorted((day + 1) % 7 for day in days))
+    return f"{minute % 60} {minute // 60} * * {of_week}"

@@ -1,0 +1,1 @@
+"""KEDA: its chart, its namespace and who may talk to it. One per cluster."""

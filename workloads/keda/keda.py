@@ -1,0 +1,98 @@
+"""KEDA on a cluster of this program's own: operator, metrics server and webhooks in a namespace that denies everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from settings.derived.traffic import Traffic, VpcRanges
+from settings.names import KEDA_NAMESPACE, KEDA_VERSION
+from workloads import network_policies as net
+from workloads.keda.values import CHART, METRICS_SERVER, OPERATOR, REPOSITORY, WEBHOOKS, chart_values
+from workloads.namespace import restricted
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+
+READY_SECONDS: Final = 900
+"""Seconds Helm waits for KEDA's pods. Assumed: on a new cluster they are the first, and a node has to be made."""
+GRPC_PORT: Final = 9666
+METRICS_PORT: Final = 6443
+WEBHOOK_PORT: Final = 9443
+# Source: chart keda 2.20.2, manager/deployment.yaml, values.yaml service.portHttpsTarget and webhooks.port.
+KONNECTIVITY: Final = net.Namespaces(
+    name="konnectivity",
+    label="kubernetes.io/metadata.name",
+    values=("kube-system",),
+    pods=("k8s-app", ("konnectivity-agent",)),
+)
+"""How the control plane reaches pods where it does not have an address in the VPC. Source: GKE docs, cluster architecture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KedaArgs:
+    """Arguments of `Keda`."""
+
+    ranges: VpcRanges = field(default_factory=VpcRanges)
+    """The VPC's ranges."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of every object that is not the chart's."""
+
+
+class Keda(pulumi.ComponentResource):
+    """KEDA's chart. It scales nothing by itself: see `Autoscaling`. A cluster has one, as it has one provider of external metrics.
+
+    It is ready once its pods are: whoever makes a ScaledObject after it finds the kind served and the webhooks answering.
+    """
+
+    def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:workloads:Keda", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        labels = {key: value for key, value in args.labels.items() if key != "app"}
+        namespace = k8s.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={"name": KEDA_NAMESPACE, "labels": {**labels, **restricted()}},
+            opts=child,
+        )
+        policies: list[pulumi.Resource] = []
+        for policy, spec in net.policies(flows(args.ranges)).items():
+            metadata: ObjectMetaArgsDict = {"name": policy, "namespace": namespace.metadata.name, "labels": labels}
+            policies.append(
+                k8s.networking.v1.NetworkPolicy(f"{name}-{policy}", metadata=metadata, spec=spec, opts=child)
+            )
+        k8s.helm.v3.Release(
+            f"{name}-release",
+            name=CHART,
+            namespace=namespace.metadata.name,
+            chart=CHART,
+            version=KEDA_VERSION,
+            repository_opts={"repo": REPOSITORY},
+            values=chart_values().rendered(),
+            timeout=READY_SECONDS,
+            atomic=False,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=policies),
+        )
+        self.register_outputs({"version": KEDA_VERSION})
+
+
+def flows(ranges: VpcRanges) -> Iterator[net.Flow]:
+    """Connections that KEDA needs. Every other is denied."""
+    operator, metrics, webhooks = (
+        net.Pods(name=app, labels=(("app", app),)) for app in (OPERATOR, METRICS_SERVER, WEBHOOKS)
+    )
+    around = Traffic(server=OPERATOR, ranges=ranges)
+    yield from net.name_resolution(around)
+    for pods in (operator, metrics, webhooks):
+        yield net.Flow(
+            from_=pods, to=net.vpc(around), port=443, why="the Kubernetes API, at a private address that GKE chooses"
+        )
+    for caller in (net.vpc(around), KONNECTIVITY):
+        yield net.Flow(from_=caller, to=metrics, port=METRICS_PORT, why="the autoscaler asks for external metrics")
+        yield net.Flow(from_=caller, to=webhooks, port=WEBHOOK_PORT, why="the API server has ScaledObjects judged")
+    yield net.Flow(from_=metrics, to=operator, port=GRPC_PORT, why="the metrics server asks the operator for values")
+    yield net.Flow(from_=operator, to=net.METADATA, port=80, why="the access token, by Workload Identity")
+    yield net.Flow(from_=operator, to=net.internet(around), port=443, why="PromQL from Cloud Monitoring")

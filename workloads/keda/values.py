@@ -1,0 +1,75 @@
+"""Values of the `keda` Helm chart v2.20.2, typed: what this project sets, under the chart's own names.
+
+Source of every key and default: kedacore/charts, keda/values.yaml and keda/templates of version 2.20.2. Its pods meet the Pod Security
+level `restricted` as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from settings.names import KEDA_ACCOUNT
+
+CHART: Final = "keda"
+REPOSITORY: Final = "https://kedacore.github.io/charts"
+OPERATOR: Final = "keda-operator"
+"""The operator's Deployment, and the label `app` of its pods. Source: values.yaml, operator.name."""
+METRICS_SERVER: Final = f"{OPERATOR}-metrics-apiserver"
+WEBHOOKS: Final = "keda-admission-webhooks"
+
+
+class _Values(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class Amounts(_Values):
+    """CPU and memory as Kubernetes quantities."""
+
+    cpu: str
+    memory: str
+
+
+class Resources(_Values):
+    """Requests and limits of a pod; equal, as Autopilot would make them."""
+
+    requests: Amounts
+    limits: Amounts
+
+
+class EachResources(_Values):
+    """Resources of the three Deployments."""
+
+    operator: Resources
+    metric_server: Resources
+    webhooks: Resources
+
+
+class ServiceAccounts(_Values):
+    """The name of the operator's account, which IAM knows it by."""
+
+    operator: dict[str, str]
+
+
+class ChartValues(_Values):
+    """The whole values file."""
+
+    resources: EachResources
+    service_account: ServiceAccounts
+
+    def rendered(self) -> dict[str, Any]:
+        """The values as Helm reads them."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def chart_values() -> ChartValues:
+    """The same for every cluster: the operator asks for a metric each 15 seconds and scaled object."""
+    # The chart requests 100m and 100Mi and limits ten times as much. Assumed: a quarter of a core serves a few ScaledObjects.
+    amounts = Amounts(cpu="250m", memory="512Mi")
+    each = Resources(requests=amounts, limits=amounts)
+    return ChartValues(
+        resources=EachResources(operator=each, metric_server=each, webhooks=each),
+        service_account=ServiceAccounts(operator={"name": KEDA_ACCOUNT}),
+    )
