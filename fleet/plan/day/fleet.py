@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 from typing import Final
 
+from facts.workloads import Workload
 from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.performance import estimate
-from fleet.plan.plan import Plan
 
 METRIC_LAG_SECONDS: Final = 120
 """Assumed: a scrape each 15 to 30 s, and one to two minutes until Cloud Monitoring answers with it (facts of GMP and KEDA)."""
@@ -70,13 +70,13 @@ class Fleet:
     """Seconds at which one node is taken away."""
 
 
-def serving(deployment: Deployment, plan: Plan) -> Serving:
-    """The planner's model at shares of full load, on as many nodes as the plan has."""
-    full = plan.maximum.requests_per_s.value
+def serving(deployment: Deployment, workload: Workload, full_requests_per_s: float) -> Serving:
+    """The planner's model at shares of full load, on as many nodes as the deployment has."""
     in_flight = [0.0]
     for step in range(1, _STEPS + 1):
-        offered = OfferedLoad(requests_per_s=_BELOW_FULL * full * step / _STEPS)
-        in_flight.append(estimate(deployment, plan.question.workload, offered).in_flight.value / deployment.nodes)
+        offered = OfferedLoad(requests_per_s=_BELOW_FULL * full_requests_per_s * step / _STEPS)
+        in_flight.append(estimate(deployment, workload, offered).in_flight.value / deployment.nodes)
     # A curve that falls would make a fuller node look emptier.
-    rising = tuple(max(in_flight[: at + 1]) for at in range(len(in_flight)))
-    return Serving(full_requests_per_s=full / deployment.nodes, curve=rising)
+    return Serving(
+        full_requests_per_s=full_requests_per_s / deployment.nodes, curve=tuple(accumulate(in_flight, max))
+    )

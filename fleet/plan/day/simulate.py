@@ -21,6 +21,8 @@ COOLDOWN_SECONDS: Final = 300
 """Source: KEDA's cooldownPeriod."""
 NO_WAIT_SECONDS: Final = 1.0
 """Assumed: a request that waits no longer than this beyond full load is on time."""
+WASTED_SECONDS: Final = 3600
+"""Assumed: a server that serves for less was not worth its start."""
 _POINT_SECONDS: Final = 600
 _HOUR: Final = 3600
 
@@ -56,7 +58,7 @@ class DayResult:
     worst_hour_attainment: float
     starts: int
     wasted_starts: int
-    """Servers removed before they had served for as long as they took to start."""
+    """Servers removed within an hour of their first answer, or before it."""
     most_nodes: int
     timeline: tuple[Point, ...]
 
@@ -97,7 +99,7 @@ class _Servers:
             self.starts += 1
         while len(self) > wanted:
             answered, paid = self._ready_at.pop(), self._paid_from.pop()
-            self.wasted += now < answered + self._fleet.start_seconds and answered > 0
+            self.wasted += answered > 0 and now < answered + WASTED_SECONDS
             self.node_seconds += IDLE_SECONDS if paid <= now else 0
 
     def lose(self, now: float) -> None:

@@ -1,0 +1,222 @@
+"""Ways to scale one fleet, each simulated over the same week: static, by schedule, by load, by both, and two mistakes.
+
+Windows are drawn from the week before the one that judges them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+from statistics import median_high
+from typing import TYPE_CHECKING, Final
+
+from facts.day import SHAPES, Load, Shape, load_of_day
+from fleet.plan.day.fleet import METRIC_LAG_SECONDS, Fleet, Serving, Span, serving
+from fleet.plan.day.simulate import DayResult, simulate
+from fleet.plan.plan import Plan
+from fleet.plan.question.goals import COMMITMENTS, INTERRUPTIBLE
+from settings.derived.scaling import GROWTH_DURING_LEAD, PolicyWindow, ScalingPolicy
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+MOST_WINDOWS: Final = 4
+STOCK_OUT_SECONDS: Final = 7_200
+BLIND_SECONDS: Final = 3_600
+"""Assumed, both: what a bad day has, from an hour before its peak."""
+WAITING_TARGET: Final = 5
+"""Source: Google's best practices for inference autoscaling: begin with a queue of 3 to 5."""
+_HOURS: Final = 24
+_MINUTES: Final = 60
+_WEEK: Final = 7
+_EVERY_DAY: Final = tuple(range(_WEEK))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The fleet that is to be scaled."""
+
+    fleet: Fleet
+    most: int
+    """Servers at full size, for the peak with its headroom and spares."""
+    fewest: int
+    peak_requests_per_s: float
+    load_share: float
+    interruptible: bool
+    at_least: bool
+    """Whether prices without a date make every amount a lower bound."""
+    label: str
+    """How sure the planner's model is of such a fleet."""
+    policy: ScalingPolicy | None = None
+    """The stack's own."""
+
+    def need(self, requests_per_s: float) -> int:
+        """Servers that answer so many a second with the headroom."""
+        needed = ceil(requests_per_s / (self.fleet.serving.full_requests_per_s * self.load_share))
+        return min(self.most, max(self.fewest, needed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One way, and what it came to."""
+
+    name: str
+    policy: ScalingPolicy | int
+    week: DayResult
+    bad_day: DayResult | None = None
+    """The day of the largest load with a stock-out, an hour without metrics and, where nodes are taken back, a loss."""
+
+    @property
+    def usd_per_day(self) -> float | None:
+        """Of the week."""
+        return None if self.week.usd is None else self.week.usd / self.week.hours * _HOURS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One shape of load."""
+
+    shape: Shape
+    ways: tuple[Judged, ...]
+    mistakes: tuple[Judged, ...]
+
+
+def subject_of_plan(plan: Plan) -> Subject:
+    """The plan's fleet, whose goal is the peak."""
+    committed = plan.question.capacity in (*COMMITMENTS, "reservation", "calendar")
+    return _subject(plan, plan.maximum.requests_per_s.value, plan.machines, plan.machines if committed else None)
+
+
+def subject_of_stack(settings: Settings, planned: Plan, peak_requests_per_s: float | None) -> Subject:
+    """A stack's fleet at its most; `planned` is one node of it. Its peak: what is asked, or all that the headroom leaves."""
+    from fleet.plan.from_settings import deployment_of
+    from fleet.plan.model.deployment import OfferedLoad
+    from fleet.plan.model.performance import estimate
+    from settings.derived.figures import fleet_shape
+    from settings.derived.scaling import scaling_policy
+
+    deployment, count = deployment_of(settings), max(1, settings.replicas)
+    offered = OfferedLoad(in_flight=planned.in_flight_per_node * count)
+    full = estimate(deployment, planned.question.workload, offered).requests_per_s.value
+    subject = _subject(replace(planned, deployment=deployment), full, count, fleet_shape(settings).committed_nodes)
+    peak = peak_requests_per_s or full * subject.load_share
+    return replace(subject, peak_requests_per_s=peak, policy=scaling_policy(settings))
+
+
+def _subject(plan: Plan, full_requests_per_s: float, most: int, paid_nodes: int | None) -> Subject:
+    question, money, nodes = plan.question, plan.money, plan.money.bill.nodes
+    return Subject(
+        fleet=Fleet(
+            serving=serving(plan.deployment, question.workload, full_requests_per_s),
+            start_seconds=plan.restart.likely_seconds,
+            usd_per_node_hour=money.usd_per_node_hour,
+            usd_per_hour_around=money.usd_per_hour - (nodes.usd_per_hour or 0.0),
+            paid_nodes=paid_nodes,
+        ),
+        most=most,
+        fewest=2 if question.routing == "inference-gateway" else 1,
+        peak_requests_per_s=plan.performance.requests_per_s.value,
+        load_share=question.load_share,
+        interruptible=question.capacity in INTERRUPTIBLE,
+        at_least=money.at_least,
+        label=plan.label,
+    )
+
+
+def comparisons(subject: Subject) -> tuple[Comparison, ...]:
+    """Every shape of load."""
+    return tuple(_comparison(subject, shape) for shape in SHAPES)
+
+
+def _comparison(subject: Subject, shape: Shape) -> Comparison:
+    peak = subject.peak_requests_per_s
+    week = load_of_day(shape, peak)
+    highest = week.requests_per_s.index(max(week.requests_per_s)) * week.step_seconds
+    day = load_of_day(shape, peak, first_day=_WEEK + highest // 86_400, days=1)
+    bad = _bad(subject, highest % 86_400)
+    by_load = _by_load(subject, load_of_day(shape, peak, first_day=0))
+    ways = [
+        Judged(name=name, policy=policy, week=simulate(policy, week, subject.fleet), bad_day=simulate(policy, day, bad))
+        for name, policy in _ways(subject, shape, by_load)
+    ]
+    blind = replace(subject.fleet, blind=(Span(begin=highest, end=highest + BLIND_SECONDS),))
+    waiting = replace(by_load, target_in_flight=WAITING_TARGET)
+    to_zero = replace(by_load, min=0)
+    mistakes = (
+        Judged(name="waiting", policy=waiting, week=simulate(waiting, week, subject.fleet, signal="waiting")),
+        Judged(name="to-zero", policy=to_zero, week=simulate(to_zero, week, blind, nulls_are_zero=True)),
+    )
+    return Comparison(shape=shape, ways=tuple(ways), mistakes=mistakes)
+
+
+def _bad(subject: Subject, peak_second: int) -> Fleet:
+    begin = max(0, peak_second - _MINUTES * _MINUTES)
+    return replace(
+        subject.fleet,
+        stock_outs=(Span(begin=begin, end=begin + STOCK_OUT_SECONDS),),
+        blind=(Span(begin=begin, end=begin + BLIND_SECONDS),),
+        losses=(begin,) if subject.interruptible else (),
+    )
+
+
+def _ways(subject: Subject, shape: Shape, by_load: ScalingPolicy) -> Iterator[tuple[str, ScalingPolicy | int]]:
+    before = load_of_day(shape, subject.peak_requests_per_s, first_day=0)
+    yield "static", subject.most
+    least, windows = proposed_windows(before, subject.need, max)
+    yield "schedule", replace(by_load, mode="schedule", target_in_flight=None, min=least, windows=windows)
+    yield "load", by_load
+    yield "both", replace(by_load, windows=proposed_windows(before, subject.need, median_high)[1])
+    if subject.policy is not None:
+        yield "the stack's", subject.policy
+
+
+def _by_load(subject: Subject, before: Load) -> ScalingPolicy:
+    """What load alone is given: the target that leaves room for growth during a start, the quietest hour as its minimum."""
+    lead = int(subject.fleet.start_seconds + METRIC_LAG_SECONDS)
+    least = subject.need(min(before.requests_per_s))
+    return ScalingPolicy(
+        mode="load",
+        mechanism="keda",
+        min=least,
+        max=subject.most,
+        target_in_flight=subject.fleet.serving.target(GROWTH_DURING_LEAD),
+        lead_seconds=lead,
+        windows=(),
+        timezone="UTC",
+        down_window_seconds=2 * lead,
+        fallback_replicas=least,
+    )
+
+
+def proposed_windows(
+    before: Load, need: Callable[[float], int], of_days: Callable[[list[int]], int]
+) -> tuple[int, tuple[PolicyWindow, ...]]:
+    """The least that any hour needs, and windows for what is above it: the same every day, as the trace names no weekdays.
+
+    Neighbouring hours are joined where that costs fewest node-hours, until there are few enough windows.
+    """
+    hour = 3600 // before.step_seconds
+    rates = before.requests_per_s
+    needs = [
+        of_days([need(max(rates[at : at + hour])) for at in range(first * hour, len(rates), _HOURS * hour)])
+        for first in range(_HOURS)
+    ]
+    spans = [(at, at + 1, count) for at, count in enumerate(needs)]
+    while len(spans) > 1:
+        costs = [
+            max(left[2], right[2]) * (right[1] - left[0]) - sum((e - b) * n for b, e, n in (left, right))
+            for left, right in zip(spans, spans[1:], strict=False)
+        ]
+        cheapest = costs.index(min(costs))
+        above = sum(count > min(needs) for _, _, count in spans)
+        if costs[cheapest] > 0 and above <= MOST_WINDOWS:
+            break
+        left, right = spans[cheapest], spans[cheapest + 1]
+        spans[cheapest : cheapest + 2] = [(left[0], right[1], max(left[2], right[2]))]
+    least = min(count for _, _, count in spans)
+    return least, tuple(
+        PolicyWindow(days=_EVERY_DAY, start_minute=begin * _MINUTES, end_minute=end * _MINUTES, replicas=count)
+        for begin, end, count in spans
+        if count > least
+    )
