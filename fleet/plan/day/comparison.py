@@ -7,21 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import ceil
 from statistics import median_high
 from typing import TYPE_CHECKING, Final
 
+from facts.cost import Bill
 from facts.day import SHAPES, Load, Shape, load_of_day
-from fleet.plan.day.fleet import METRIC_LAG_SECONDS, Fleet, Serving, Span, serving
+from fleet.plan.day.fleet import METRIC_LAG_SECONDS, Fleet, Span, serving
 from fleet.plan.day.simulate import DayResult, simulate
+from fleet.plan.model.deployment import Deployment, OfferedLoad
+from fleet.plan.model.performance import estimate
 from fleet.plan.plan import Plan
-from fleet.plan.question.goals import COMMITMENTS, INTERRUPTIBLE
+from fleet.plan.question.goals import (
+    COMMITMENTS,
+    INTERRUPTIBLE,
+    PlanQuestion,
+    RequestsPerSecond,
+    TokensPerSecond,
+    Users,
+)
 from settings.derived.scaling import GROWTH_DURING_LEAD, PolicyWindow, ScalingPolicy
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
 MOST_WINDOWS: Final = 4
+RARE_GROWTH: Final = 1.74
+"""How many times as many requests there are 20 minutes later, in 99 of 100 cases. Source: as GROWTH_DURING_LEAD."""
 STOCK_OUT_SECONDS: Final = 7_200
 BLIND_SECONDS: Final = 3_600
 """Assumed, both: what a bad day has, from an hour before its peak."""
@@ -85,41 +98,87 @@ class Comparison:
 def subject_of_plan(plan: Plan) -> Subject:
     """The plan's fleet, whose goal is the peak."""
     committed = plan.question.capacity in (*COMMITMENTS, "reservation", "calendar")
-    return _subject(plan, plan.maximum.requests_per_s.value, plan.machines, plan.machines if committed else None)
+    return _subject(
+        plan,
+        plan.deployment,
+        full_requests_per_s=plan.maximum.requests_per_s.value,
+        most=plan.machines,
+        bill=plan.money.bill,
+        usd_per_node_hour=plan.money.usd_per_node_hour,
+        paid_nodes=plan.machines if committed else None,
+    )
 
 
-def subject_of_stack(settings: Settings, planned: Plan, peak_requests_per_s: float | None) -> Subject:
-    """A stack's fleet at its most; `planned` is one node of it. Its peak: what is asked, or all that the headroom leaves."""
-    from fleet.plan.from_settings import deployment_of
-    from fleet.plan.model.deployment import OfferedLoad
-    from fleet.plan.model.performance import estimate
-    from settings.derived.figures import fleet_shape
+def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = None) -> Subject:
+    """A stack's fleet at its most. Its peak: what is asked for, or all that the usual headroom leaves.
+
+    Raises PlanImpossibleError, and LookupError where the model's architecture is not known.
+    """
+    from facts.workloads import countable_name, named_workload
+    from fleet.plan.from_settings import deployment_of, facts_of_stack
+    from fleet.plan.planning import plan
+    from settings.derived.figures import figures, fleet_shape
     from settings.derived.scaling import scaling_policy
 
     deployment, count = deployment_of(settings), max(1, settings.replicas)
-    offered = OfferedLoad(in_flight=planned.in_flight_per_node * count)
-    full = estimate(deployment, planned.question.workload, offered).requests_per_s.value
-    subject = _subject(replace(planned, deployment=deployment), full, count, fleet_shape(settings).committed_nodes)
-    peak = peak_requests_per_s or full * subject.load_share
+    question = PlanQuestion(
+        goal=Users(count=1),
+        profile=facts_of_stack(settings),
+        machine=settings.machine,
+        workload=named_workload(countable_name(settings.serving.workload)),
+        capacity=settings.placement.price_key,  # type: ignore[arg-type]
+        routing=deployment.routing,
+        region=settings.region,
+        compile_cache=settings.server.compile_cache.enabled,
+    )
+    one = plan(question)
+    bill = figures(settings).bill
+    price = bill.nodes.unit_price_usd
+    subject = _subject(
+        one,
+        deployment,
+        full_requests_per_s=estimate(
+            deployment, question.workload, OfferedLoad(in_flight=one.in_flight_per_node * count)
+        ).requests_per_s.value,
+        most=count,
+        bill=bill,
+        # Servers that share a node pay their part of it.
+        usd_per_node_hour=None if price is None else price * settings.nodes / count,
+        paid_nodes=fleet_shape(settings).committed_nodes,
+    )
+    peak = peak_requests_per_s or subject.peak_requests_per_s
     return replace(subject, peak_requests_per_s=peak, policy=scaling_policy(settings))
 
 
-def _subject(plan: Plan, full_requests_per_s: float, most: int, paid_nodes: int | None) -> Subject:
-    question, money, nodes = plan.question, plan.money, plan.money.bill.nodes
+def _subject(
+    plan: Plan,
+    deployment: Deployment,
+    *,
+    full_requests_per_s: float,
+    most: int,
+    bill: Bill,
+    usd_per_node_hour: float | None,
+    paid_nodes: int | None,
+) -> Subject:
+    question = plan.question
+    asked = isinstance(question.goal, RequestsPerSecond | TokensPerSecond)
     return Subject(
         fleet=Fleet(
-            serving=serving(plan.deployment, question.workload, full_requests_per_s),
+            serving=serving(deployment, question.workload, full_requests_per_s),
             start_seconds=plan.restart.likely_seconds,
-            usd_per_node_hour=money.usd_per_node_hour,
-            usd_per_hour_around=money.usd_per_hour - (nodes.usd_per_hour or 0.0),
+            usd_per_node_hour=usd_per_node_hour,
+            usd_per_hour_around=bill.usd_per_hour_known - (bill.nodes.usd_per_hour or 0.0),
             paid_nodes=paid_nodes,
         ),
         most=most,
         fewest=2 if question.routing == "inference-gateway" else 1,
-        peak_requests_per_s=plan.performance.requests_per_s.value,
+        # Users and budgets say how many requests are in flight, not how many come: the peak is what the headroom leaves.
+        peak_requests_per_s=plan.performance.requests_per_s.value
+        if asked
+        else full_requests_per_s * question.load_share,
         load_share=question.load_share,
         interruptible=question.capacity in INTERRUPTIBLE,
-        at_least=money.at_least,
+        at_least=bool(bill.unknown),
         label=plan.label,
     )
 
@@ -166,6 +225,7 @@ def _ways(subject: Subject, shape: Shape, by_load: ScalingPolicy) -> Iterator[tu
     least, windows = proposed_windows(before, subject.need, max)
     yield "schedule", replace(by_load, mode="schedule", target_in_flight=None, min=least, windows=windows)
     yield "load", by_load
+    yield "load, more room", replace(by_load, target_in_flight=subject.fleet.serving.target(RARE_GROWTH))
     yield "both", replace(by_load, windows=proposed_windows(before, subject.need, median_high)[1])
     if subject.policy is not None:
         yield "the stack's", subject.policy
@@ -206,7 +266,7 @@ def proposed_windows(
     while len(spans) > 1:
         costs = [
             max(left[2], right[2]) * (right[1] - left[0]) - sum((e - b) * n for b, e, n in (left, right))
-            for left, right in zip(spans, spans[1:], strict=False)
+            for left, right in pairwise(spans)
         ]
         cheapest = costs.index(min(costs))
         above = sum(count > min(needs) for _, _, count in spans)

@@ -77,6 +77,4 @@ def serving(deployment: Deployment, workload: Workload, full_requests_per_s: flo
         offered = OfferedLoad(requests_per_s=_BELOW_FULL * full_requests_per_s * step / _STEPS)
         in_flight.append(estimate(deployment, workload, offered).in_flight.value / deployment.nodes)
     # A curve that falls would make a fuller node look emptier.
-    return Serving(
-        full_requests_per_s=full_requests_per_s / deployment.nodes, curve=tuple(accumulate(in_flight, max))
-    )
+    return Serving(full_requests_per_s=full_requests_per_s / deployment.nodes, curve=tuple(accumulate(in_flight, max)))

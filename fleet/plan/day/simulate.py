@@ -128,9 +128,7 @@ class _Scaler:
             down=Behavior(
                 window_seconds=policy.down_window_seconds,
                 rates=(
-                    Rate(
-                        type="Pods", value=policy.down_pods_per_period, period_seconds=policy.down_period_seconds
-                    ),
+                    Rate(type="Pods", value=policy.down_pods_per_period, period_seconds=policy.down_period_seconds),
                 ),
                 tolerance=policy.tolerance,
             ),
@@ -213,9 +211,7 @@ def simulate(
         servers.pay(now)
         if now % _POINT_SECONDS == 0:
             timeline.append(
-                Point(
-                    second=now, requests_per_s=rate, ready=ready, asked=len(servers), capacity_requests_per_s=full
-                )
+                Point(second=now, requests_per_s=rate, ready=ready, asked=len(servers), capacity_requests_per_s=full)
             )
         if scaler is None:
             continue
