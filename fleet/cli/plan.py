@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.options import Root, Stack, finite
+from fleet.cli.options import Root, finite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -218,7 +218,11 @@ def plan(
         bool,
         typer.Option("--day", help="Simulate a week of load: static, by schedule, by load. The goal is the peak."),
     ] = False,
-    stack: Stack = None,
+    # Not the shared option, which also reads PULUMI_STACK: that would change what a goal means.
+    stack: Annotated[
+        str | None,
+        typer.Option("--stack", metavar="NAME", help="With --day: the fleet of Pulumi.NAME.yaml.", show_default=False),
+    ] = None,
     format_: Annotated[
         _Format, typer.Option("--format", "-f", help="For a terminal, a machine or a browser.")
     ] = "text",
@@ -268,6 +272,8 @@ def plan(
         anywhere=anywhere,
         compare=compare,
         day=day,
+        stack=stack is not None,
+        documents=documents is not None,
         format_=format_,
         out=out,
         of_write={
@@ -363,8 +369,13 @@ def _day_of_stack(stack: str, asked: Asked, format_: _Format, out: Path | None, 
     folder = find_root(root)
     name = require_stack(folder, stack)
     file = read(folder, name)
-    subject = subject_of_stack(parse(name, file.config, file.unopened), asked.requests_per_second)
-    found = comparisons(subject)
+    from fleet.plan.question.goals import PlanImpossibleError
+
+    try:
+        subject = subject_of_stack(parse(name, file.config, file.unopened), asked.requests_per_second)
+        found = comparisons(subject)
+    except (PlanImpossibleError, LookupError, ValueError) as error:
+        raise CommandError(f"Pulumi.{name}.yaml: {error}") from None
     if format_ == "json":
         from fleet.plan.report.json_document import json_text
 
@@ -382,13 +393,17 @@ def _check_options(
     anywhere: bool,
     compare: bool,
     day: bool,
+    stack: bool,
+    documents: bool,
     format_: _Format,
     out: Path | None,
     of_write: Mapping[str, object],
 ) -> None:
     """Refuses options that would do nothing."""
-    if day and (compare or write is not None):
-        raise CommandError("--day shows one fleet over a week: --compare and --write do not go with it")
+    if day and (compare or write is not None or documents):
+        raise CommandError("--day shows one fleet over a week: --compare, --write and --documents do not go with it")
+    if stack and not day:
+        raise CommandError("--stack belongs to --day: a plan without it is for a goal")
     if anywhere:
         given = {"--write": write is not None, "--compare": compare, "--format html": format_ == "html", "--day": day}
         for option, there in given.items():
@@ -478,7 +493,10 @@ def _print(
         from fleet.plan.day.comparison import comparisons, subject_of_plan
 
         subject = subject_of_plan(answer)
-        week = subject, comparisons(subject)
+        try:
+            week = subject, comparisons(subject)
+        except ValueError as error:
+            raise CommandError(f"--day: {error}") from None
     if format_ == "json":
         from fleet.plan.report.json_document import plan_json
 

@@ -12,11 +12,10 @@ from math import ceil
 from statistics import median_high
 from typing import TYPE_CHECKING, Final
 
-from facts.cost import Bill
-from facts.day import SHAPES, Load, Shape, load_of_day
+from facts.day import SECONDS_PER_DAY, SHAPES, Load, Shape, load_of_day
 from fleet.plan.day.fleet import METRIC_LAG_SECONDS, Fleet, Span, serving
 from fleet.plan.day.simulate import DayResult, simulate
-from fleet.plan.model.deployment import Deployment, OfferedLoad
+from fleet.plan.model.deployment import OfferedLoad
 from fleet.plan.model.performance import estimate
 from fleet.plan.plan import Plan
 from fleet.plan.question.goals import (
@@ -96,16 +95,25 @@ class Comparison:
 
 
 def subject_of_plan(plan: Plan) -> Subject:
-    """The plan's fleet, whose goal is the peak."""
-    committed = plan.question.capacity in (*COMMITMENTS, "reservation", "calendar")
-    return _subject(
-        plan,
-        plan.deployment,
-        full_requests_per_s=plan.maximum.requests_per_s.value,
+    """The plan's fleet. Its goal is the peak; of users or dollars, who say nothing of a rate, what the headroom leaves."""
+    question, money, full = plan.question, plan.money, plan.maximum.requests_per_s.value
+    asked = isinstance(question.goal, RequestsPerSecond | TokensPerSecond)
+    committed = question.capacity in (*COMMITMENTS, "reservation", "calendar")
+    return Subject(
+        fleet=Fleet(
+            serving=serving(plan.deployment, question.workload, full),
+            start_seconds=plan.restart.likely_seconds,
+            usd_per_node_hour=money.usd_per_node_hour,
+            usd_per_hour_around=money.usd_per_hour - (money.bill.nodes.usd_per_hour or 0.0),
+            paid_nodes=plan.machines if committed else None,
+        ),
         most=plan.machines,
-        bill=plan.money.bill,
-        usd_per_node_hour=plan.money.usd_per_node_hour,
-        paid_nodes=plan.machines if committed else None,
+        fewest=2 if question.routing == "inference-gateway" else 1,
+        peak_requests_per_s=plan.performance.requests_per_s.value if asked else full * question.load_share,
+        load_share=question.load_share,
+        interruptible=question.capacity in INTERRUPTIBLE,
+        at_least=money.at_least,
+        label=plan.label,
     )
 
 
@@ -120,71 +128,37 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
     from settings.derived.figures import figures, fleet_shape
     from settings.derived.scaling import scaling_policy
 
-    deployment, count = deployment_of(settings), max(1, settings.replicas)
-    question = PlanQuestion(
-        goal=Users(count=1),
-        profile=facts_of_stack(settings),
-        machine=settings.machine,
-        workload=named_workload(countable_name(settings.serving.workload)),
-        capacity=settings.placement.price_key,  # type: ignore[arg-type]
-        routing=deployment.routing,
-        region=settings.region,
-        compile_cache=settings.server.compile_cache.enabled,
+    deployment, count, bill = deployment_of(settings), max(1, settings.replicas), figures(settings).bill
+    one = plan(
+        PlanQuestion(
+            goal=Users(count=1),
+            profile=facts_of_stack(settings),
+            machine=settings.machine,
+            workload=named_workload(countable_name(settings.serving.workload)),
+            capacity=settings.placement.price_key,
+            routing=deployment.routing,
+            region=settings.region,
+            compile_cache=settings.server.compile_cache.enabled,
+        )
     )
-    one = plan(question)
-    bill = figures(settings).bill
+    offered = OfferedLoad(in_flight=one.in_flight_per_node * count)
     price = bill.nodes.unit_price_usd
-    subject = _subject(
-        one,
-        deployment,
-        full_requests_per_s=estimate(
-            deployment, question.workload, OfferedLoad(in_flight=one.in_flight_per_node * count)
-        ).requests_per_s.value,
-        most=count,
-        bill=bill,
-        # Servers that share a node pay their part of it.
-        usd_per_node_hour=None if price is None else price * settings.nodes / count,
-        paid_nodes=fleet_shape(settings).committed_nodes,
-    )
-    peak = peak_requests_per_s or subject.peak_requests_per_s
-    return replace(subject, peak_requests_per_s=peak, policy=scaling_policy(settings))
-
-
-def _subject(
-    plan: Plan,
-    deployment: Deployment,
-    *,
-    full_requests_per_s: float,
-    most: int,
-    bill: Bill,
-    usd_per_node_hour: float | None,
-    paid_nodes: int | None,
-) -> Subject:
-    question = plan.question
-    asked = isinstance(question.goal, RequestsPerSecond | TokensPerSecond)
-    return Subject(
-        fleet=Fleet(
-            serving=serving(deployment, question.workload, full_requests_per_s),
-            start_seconds=plan.restart.likely_seconds,
-            usd_per_node_hour=usd_per_node_hour,
-            usd_per_hour_around=bill.usd_per_hour_known - (bill.nodes.usd_per_hour or 0.0),
-            paid_nodes=paid_nodes,
-        ),
-        most=most,
-        fewest=2 if question.routing == "inference-gateway" else 1,
-        # Users and budgets say how many requests are in flight, not how many come: the peak is what the headroom leaves.
-        peak_requests_per_s=plan.performance.requests_per_s.value
-        if asked
-        else full_requests_per_s * question.load_share,
-        load_share=question.load_share,
-        interruptible=question.capacity in INTERRUPTIBLE,
-        at_least=bool(bill.unknown),
-        label=plan.label,
+    # Servers that share a node pay their part of it.
+    money = replace(one.money, bill=bill, usd_per_node_hour=price and price * settings.nodes / count)
+    maximum = estimate(deployment, one.question.workload, offered)
+    subject = subject_of_plan(replace(one, deployment=deployment, maximum=maximum, money=money, nodes=count, spares=0))
+    return replace(
+        subject,
+        fleet=replace(subject.fleet, paid_nodes=fleet_shape(settings).committed_nodes),
+        peak_requests_per_s=peak_requests_per_s or subject.peak_requests_per_s,
+        policy=scaling_policy(settings),
     )
 
 
 def comparisons(subject: Subject) -> tuple[Comparison, ...]:
-    """Every shape of load."""
+    """Every shape of load. Raises ValueError where there are no servers to add or remove."""
+    if subject.most <= subject.fewest:
+        raise ValueError(f"{subject.most} is the most servers that there are: nothing to scale; state a higher peak")
     return tuple(_comparison(subject, shape) for shape in SHAPES)
 
 
@@ -192,8 +166,14 @@ def _comparison(subject: Subject, shape: Shape) -> Comparison:
     peak = subject.peak_requests_per_s
     week = load_of_day(shape, peak)
     highest = week.requests_per_s.index(max(week.requests_per_s)) * week.step_seconds
-    day = load_of_day(shape, peak, first_day=_WEEK + highest // 86_400, days=1)
-    bad = _bad(subject, highest % 86_400)
+    day = load_of_day(shape, peak, first_day=_WEEK + highest // SECONDS_PER_DAY, days=1)
+    begin = max(0, highest % SECONDS_PER_DAY - 3600)
+    bad = replace(
+        subject.fleet,
+        stock_outs=(Span(begin=begin, end=begin + STOCK_OUT_SECONDS),),
+        blind=(Span(begin=begin, end=begin + BLIND_SECONDS),),
+        losses=(begin,) if subject.interruptible else (),
+    )
     by_load = _by_load(subject, load_of_day(shape, peak, first_day=0))
     ways = [
         Judged(name=name, policy=policy, week=simulate(policy, week, subject.fleet), bad_day=simulate(policy, day, bad))
@@ -207,16 +187,6 @@ def _comparison(subject: Subject, shape: Shape) -> Comparison:
         Judged(name="to-zero", policy=to_zero, week=simulate(to_zero, week, blind, nulls_are_zero=True)),
     )
     return Comparison(shape=shape, ways=tuple(ways), mistakes=mistakes)
-
-
-def _bad(subject: Subject, peak_second: int) -> Fleet:
-    begin = max(0, peak_second - _MINUTES * _MINUTES)
-    return replace(
-        subject.fleet,
-        stock_outs=(Span(begin=begin, end=begin + STOCK_OUT_SECONDS),),
-        blind=(Span(begin=begin, end=begin + BLIND_SECONDS),),
-        losses=(begin,) if subject.interruptible else (),
-    )
 
 
 def _ways(subject: Subject, shape: Shape, by_load: ScalingPolicy) -> Iterator[tuple[str, ScalingPolicy | int]]:

@@ -144,14 +144,14 @@ class _Scaler:
 
     def wanted(self, now: float, current: int, signal: float | None) -> int:
         """Servers after this step."""
-        policy, window = self._policy, self.window(now)
+        policy, window, by_load = self._policy, self.window(now), self._policy.target_in_flight is not None
         if signal is None and self._nulls_are_zero:
             signal = 0.0
-        active = bool(window) or bool(signal)
+        active = bool(window) or (by_load and bool(signal))
         if active:
             self._active_at = now
             current = current or max(1, policy.min)
-        elif policy.min == 0 and (policy.target_in_flight is None or signal is not None):
+        elif policy.min == 0 and (signal is not None or not by_load):
             return 0 if now - self._active_at > COOLDOWN_SECONDS else current
         metrics = [Metric(value=window, target=1)] if policy.windows else []
         if policy.target_in_flight is not None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import accumulate
 from typing import Any, Final
 
 from facts.cost import HOURS_PER_MONTH
+from facts.day import SECONDS_PER_DAY
 from fleet.plan.day.comparison import BLIND_SECONDS, STOCK_OUT_SECONDS, Comparison, Judged, Subject
 from fleet.plan.day.simulate import DayResult
 from fleet.report.charts import Axis, Line, Panel, Plot, axis_from_zero
@@ -18,15 +20,18 @@ from settings.derived.scaling import ScalingPolicy
 
 SHAPES: Final = {"bursty": "Load that follows no clock", "daily": "Load that repeats from day to day"}
 _COLUMNS: Final = (
-    ("", "<16"),
-    ("on time", ">8"),
+    ("way", "<16"),
+    ("on time", ">9"),
     ("bad day", ">9"),
-    ("lost", ">8"),
     ("node-h/day", ">11"),
     ("$/day", ">8"),
     ("$/month", ">10"),
+    ("lost", ">8"),
+    ("starts", ">7"),
+    ("wasted", ">7"),
+    ("worst hour", ">11"),
 )
-_MORE_COLUMNS: Final = (("starts", ">7"), ("wasted", ">7"), ("worst hour", ">11"))
+"""As many as the page has room for; the document has all."""
 _LEAVES_OUT: Final = (
     "Left out: bursts within ten minutes, differences between nodes and between requests, answers cut off when a server "
     "goes, node-by-node stock, retries. Latency is the planner's expected value, not its high end."
@@ -43,10 +48,11 @@ def print_day(paper: Paper, subject: Subject, comparisons: Sequence[Comparison])
         f"{plural(subject.most, 'server')} at most, {format_number(fleet.serving.full_requests_per_s)} requests/s each at full load "
         f"(modelled); {fleet.start_seconds / 60:.0f} min from asking for a server to its answer, likely."
     )
-    wide = page.width >= 2 + sum(int(form[1:]) for _, form in (*_COLUMNS, *_MORE_COLUMNS))
+    room = list(accumulate((int(form[1:]) for _, form in _COLUMNS), initial=2))
+    columns = [column for column, end in zip(_COLUMNS, room[1:], strict=True) if end <= page.width]
     for one in comparisons:
         page.title(SHAPES[one.shape])
-        page.table((*_COLUMNS, *(_MORE_COLUMNS if wide else ())), [tuple(_row(way)) for way in one.ways])
+        page.table(columns, [tuple(_row(way)) for way in one.ways])
         for way in one.ways:
             if isinstance(way.policy, ScalingPolicy):
                 page.item(f"{way.name}: {format_policy(way.policy)}")
@@ -117,7 +123,7 @@ def table(one: Comparison) -> Table:
     return Table(
         id=f"day-{one.shape}",
         caption=SHAPES[one.shape],
-        columns=(*texts("way"), *numbers(*(title for title, _ in (*_COLUMNS[1:], *_MORE_COLUMNS)))),
+        columns=(*texts("way"), *numbers(*(title for title, _ in _COLUMNS[1:]))),
         rows=tuple(
             tuple(Cell(cell if isinstance(cell, str) else cell[0]) for cell in row) for row in map(_row, one.ways)
         ),
@@ -126,39 +132,24 @@ def table(one: Comparison) -> Table:
 
 def chart(one: Comparison) -> Plot:
     """The week's load, and what two ways could answer at the same moments."""
-    by_name = {way.name: way for way in one.ways}
-    lines = {"load": "model", "both": "planned-line"}
-    found = {name: by_name[name].week.timeline for name in lines}
-    static = by_name["static"].week.timeline
-    days = [point.second / 86_400 for point in static]
-    most = max(point.capacity_requests_per_s for points in (static, *found.values()) for point in points)
+    comes, styles = "total first-run", {"load": "model", "both": "planned-line"}
+    timelines = {way.name: way.week.timeline for way in one.ways}
+    drawn = {comes: [(at.second / SECONDS_PER_DAY, at.requests_per_s) for at in timelines["static"]]}
+    for name, style in styles.items():
+        drawn[style] = [(at.second / SECONDS_PER_DAY, at.capacity_requests_per_s) for at in timelines[name]]
+    panel = Panel(
+        title="Requests a second: what comes, and what servers can answer",
+        x=Axis(low=0, high=7, title="days", ticks=tuple((day, str(day)) for day in range(8))),
+        y=axis_from_zero([rate for points in drawn.values() for _, rate in points]),
+        lines=tuple(Line(style=style, points=tuple(points)) for style, points in drawn.items()),
+    )
+    legend = {"requests that come": comes, **styles}
     return Plot(
         id=f"day-picture-{one.shape}",
         title=SHAPES[one.shape],
         description=f"{SHAPES[one.shape]}: requests a second that come, and what the servers can answer, over a week.",
-        panels=(
-            Panel(
-                title="Requests a second: what comes, and what servers can answer",
-                x=Axis(low=0, high=7, title="days"),
-                y=axis_from_zero((most,)),
-                lines=(
-                    Line(
-                        style="total first-run",
-                        points=tuple((day, at.requests_per_s) for day, at in zip(days, static, strict=True)),
-                    ),
-                    *(
-                        Line(
-                            style=style,
-                            points=tuple(
-                                (day, at.capacity_requests_per_s) for day, at in zip(days, found[name], strict=True)
-                            ),
-                        )
-                        for name, style in lines.items()
-                    ),
-                ),
-            ),
-        ),
-        legend=tuple(LegendEntry(words=name, mark="line", style=style) for name, style in lines.items()),
+        panels=(panel,),
+        legend=tuple(LegendEntry(words=words, mark="line", style=style) for words, style in legend.items()),
         columns=1,
     )
 
@@ -168,10 +159,10 @@ def _row(way: Judged) -> Iterator[Part]:
     yield way.name
     yield _share(week), "bold"
     yield "" if way.bad_day is None else _share(way.bad_day)
-    yield format_percent(week.requests_lost / week.requests, 2)
     yield f"{week.node_hours / week.hours * 24:,.0f}"
     yield ("?", "dim") if day is None else (f"{day:,.0f}", "bold cyan")
     yield "?" if day is None else f"{day / 24 * HOURS_PER_MONTH:,.0f}"
+    yield format_percent(week.requests_lost / week.requests, 2)
     yield f"{week.starts:,}"
     yield f"{week.wasted_starts:,}"
     yield format_percent(week.worst_hour_attainment, 0)
