@@ -79,6 +79,8 @@ class FleetShape:
     """vCPUs of the endpoint picker; 0 without a gateway."""
     epp_machine_type: str | None = None
     """Machine of the endpoint picker's own node; None where it runs as an ordinary pod."""
+    spending_guard_vcpus: float = 0
+    """vCPUs of the guard that stops at a limit; 0 without one."""
     load_balancers: int = 0
     """Internal forwarding rules: the gateway's and an internal load balancer's."""
     nat_gateways: int = 0
@@ -305,6 +307,8 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
         yield _machine("epp", name, shape.epp_machine_type, 1, shape, stays=True)
     elif shape.epp_vcpus:
         yield _item("epp", shape.epp_vcpus, shape, stays=True)
+    if shape.spending_guard_vcpus:
+        yield _item("spending-guard", shape.spending_guard_vcpus, shape, stays=True)
     if shape.load_balancers:
         yield _item("load-balancer", shape.load_balancers, shape, stays=True)
     if shape.nat_gateways:

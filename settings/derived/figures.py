@@ -11,6 +11,7 @@ from facts import figures as published
 from facts.disks import throughput_floor_mibps
 from facts.sizing import VLLM_IMAGE_GIB
 from settings.derived.benchmark_load import load_of
+from settings.names import SPENDING_GUARD_VCPUS
 from settings.sections.capacity import Calendar, Ladder, Reservation
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         benchmark_machines=0 if benchmark is None else load_of(settings).pods,
         epp_vcpus=gateway.epp.cpu * gateway.epp.replicas if gateway.enabled else 0,
         epp_machine_type="c4-standard-16" if gateway.enabled and gateway.epp.on_c4 else None,
+        spending_guard_vcpus=SPENDING_GUARD_VCPUS if settings.spending is not None else 0,
         load_balancers=int(gateway.enabled) + int(settings.server.internal_load_balancer),
         nat_gateways=int(own),
         registry_gib=VLLM_IMAGE_GIB if own else 0,

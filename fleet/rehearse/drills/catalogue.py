@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from fleet.rehearse.drills import bring_up, compile_caches, disruption, gateway, scaling, shortage, two_stacks, weights
+from fleet.rehearse.drills import (
+    bring_up,
+    compile_caches,
+    disruption,
+    gateway,
+    scaling,
+    shortage,
+    spending,
+    two_stacks,
+    weights,
+)
 from fleet.rehearse.drills.drill import Drill
 from fleet.rehearse.results import RehearsalError
 
@@ -18,6 +28,7 @@ DRILLS: tuple[Drill, ...] = (
     *gateway.DRILLS,
     *two_stacks.DRILLS,
     *scaling.DRILLS,
+    *spending.DRILLS,
 )
 
 
