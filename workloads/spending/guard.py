@@ -35,6 +35,8 @@ CLOCK_JUMP_SECONDS: Final = 120.0
 """Between two looks the API server's clock and the process's may differ by so much."""
 AT_ONCE: Final = 20
 """Pods that are deleted in one turn: a fleet of hundreds goes in minutes, and the API server has other work."""
+WAKE_SECONDS: Final = 300.0
+"""How long ReplicaSets are woken after a pause: an API server may know the quota a moment longer than it is there."""
 SOON_SECONDS: Final = 5.0
 """Until the next turn while something is under way."""
 ANSWER_SECONDS: Final = 20.0
@@ -105,9 +107,11 @@ class Guard:
         steady = self._is_steady()
         self._count(here)
         if began:
-            self._tell("started", "counting")
-            if self._config["unknown"]:
-                self._tell("blind", f"prices unknown: {', '.join(self._config['unknown'])}; the sum is a lower bound")
+            self._tell("started", f"counting since {self._state['from']}")
+            unknown = self._config["unknown"]
+            if unknown and unknown != self._state["unpriced"]:
+                self._tell("blind", f"prices unknown: {', '.join(unknown)}; the sum is a lower bound")
+            self._state["unpriced"] = unknown
         self._is_away = False
         reason = self._reason(here, steady=steady)
         self._warn(reason)
@@ -116,8 +120,9 @@ class Guard:
             soon = self._pause(reason, pods)
         elif began or self._state["reason"]:
             self._resume()
-        if self._state["waking"]:
-            soon = self._wake() or soon
+        if self._state["counted"] < self._state["wakeUntil"]:
+            self._wake()
+            soon = True
         self._save()
         return SOON_SECONDS if soon else self._config["intervalSeconds"]
 
@@ -148,7 +153,7 @@ class Guard:
             return  # what this process knows is newer
         if kept is None or kept["since"] != self._config["since"]:
             gap, kept = 0.0, {"usd": 0.0, "counted": 0.0, "since": self._config["since"], "from": self._today()}
-            kept |= {"nodes": {}, "warned": 0.0, "reason": "", "owed": 0.0, "unknown": lost, "waking": False}
+            kept |= {"nodes": {}, "warned": 0.0, "reason": "", "owed": 0.0, "unknown": lost, "unpriced": [], "wakeUntil": 0.0}
         if gap > MOST_GAP_SECONDS:
             kept["unknown"] = f"nobody counted for {gap / 3600:.0f} h until {self._today()}; 24 h of them are in the sum"
         self._state = kept
@@ -187,15 +192,14 @@ class Guard:
         if since is not None and self._api.date < _seconds(since):
             elapsed = 0.0
         after = before + elapsed
-        kept = {node: [kind, before] for node, kind in here.items()} | state["nodes"]
+        kept = {node: [kind, before, True] for node, kind in here.items()} | state["nodes"]
         rate, cost = self._config["usdPerHourFixed"], self._config["usdPerHourFixed"] * elapsed
         state["nodes"] = {}
-        for node, (kind, seen) in kept.items():
-            if node in here or seen == before:
-                seen = after
+        for node, (kind, at, was_here) in kept.items():
+            seen = after if was_here or node in here else at
             cost += prices[kind] * max(0.0, min(after, seen + tail) - before)
             if node in here or seen + tail > after:
-                state["nodes"][node] = [kind, seen]
+                state["nodes"][node] = [kind, seen, node in here]
                 rate += prices[kind]
         state |= {"usd": state["usd"] + cost / 3600, "counted": after, "at": self._api.date, "usdPerHour": rate}
 
@@ -257,25 +261,22 @@ class Guard:
     def _resume(self) -> None:
         gone = self._api.ask("DELETE", f"{self._core}/resourcequotas/{QUOTA}")
         if gone is not None or self._state["reason"]:
-            self._state["waking"] = True
+            self._state["wakeUntil"] = self._state["counted"] + WAKE_SECONDS
             self._tell("resumed", "resumed: the limit is higher, or the moment later")
         self._state["reason"] = ""
 
-    def _wake(self) -> bool:
-        """Have ReplicaSets try again that the quota has refused: by themselves they do after up to 17 minutes. Whether one is left.
+    def _wake(self) -> None:
+        """Have ReplicaSets that were refused try again: by themselves they do after up to 17 minutes.
 
         Any change of a ReplicaSet has its controller look at once, so the smallest right is enough: to take back the refusal in its
-        status.
+        status. The first refusal stays there, and names the quota that the ending pods still filled.
         """
-        self._state["waking"] = False
         for one in self._api.ask("GET", self._sets)["items"]:
             conditions = one.get("status", {}).get("conditions") or []
-            others = [each for each in conditions if QUOTA not in each.get("message", "")]
+            others = [each for each in conditions if not is_refusal(each)]
             if others != conditions:
-                self._state["waking"] = True
                 path = f"{self._sets}/{one['metadata']['name']}/status"
                 self._api.ask("PATCH", path, {"status": {"conditions": others}}, "application/merge-patch+json")
-        return bool(self._state["waking"])
 
     # What is kept and said
 
@@ -311,6 +312,12 @@ class Guard:
 def _gpus(pod: dict[str, Any]) -> bool:
     amounts = (one.get("resources", {}).get("limits", {}).get(GPU, "0") for one in pod["spec"]["containers"])
     return any(amount != "0" for amount in amounts)
+
+
+def is_refusal(condition: dict[str, Any]) -> bool:
+    """Whether a ReplicaSet's condition says that a quota of GPUs kept a pod out."""
+    message = condition.get("message", "")
+    return condition["type"] == "ReplicaFailure" and "exceeded quota" in message and GPU in message
 
 
 def _seconds(moment: str) -> float:

@@ -14,7 +14,7 @@ from fleet.rehearse.variants import varied
 from settings.derived.spending import rates
 from settings.problems import SettingsError
 from workloads.names import SPENDING_APP
-from workloads.spending.guard import QUOTA, STATE
+from workloads.spending.guard import QUOTA, STATE, is_refusal
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -44,8 +44,9 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     report = stage.up(limited)
     proof.check("the guard is added to a running stack", not report.failed, _failed(report.failed))
     stage.until("the guard's first count", lambda: _state(stage), 600)
+    lines = len(stage.guards.lines)
     spends_from = _spend_up_to(stage, day - machines * USD_PER_NODE_HOUR * 0.3)
-    began, lines = stage.clock.now_seconds(), len(stage.guards.lines)
+    began = stage.clock.now_seconds()
     with requests_during(stage, proof) as requests:
         stage.until("the pause", lambda: stage.guards.said("paused", lines), 3600)
         paused = stage.clock.now_seconds()
@@ -59,6 +60,8 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     gone, fixed = stage.clock.now_seconds(), rates(varied(stage.opened, _sections(day)).settings).fixed
     paid = (stage.meter.gpu_nodes.integral(began, gone) * USD_PER_NODE_HOUR + (gone - began) * fixed) / SECONDS_PER_HOUR
     total = spends_from + paid
+    counted = (_state(stage) or {})["usd"] - spends_from
+    proof.check("its sum is what the machines cost", 0.98 * paid <= counted <= 1.1 * paid, f"${counted:,.2f} of ${paid:,.2f}")
     # What the look before the limit did not see yet is the most that may come on top.
     look = machines * USD_PER_NODE_HOUR * 60 / SECONDS_PER_HOUR
     proof.check("with the last machine gone the limit holds", total <= day + look, f"${total:,.2f} of ${day:,.2f}")
@@ -77,10 +80,9 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
 def _what_may_go_wrong(stage: Stage, proof: Proof) -> None:
     machines = stage.machines_for(stage.settings.replicas)
     limit = 1000.0 * machines * USD_PER_NODE_HOUR
-    report = stage.up(stage.record(_sections(limit)))
+    lines, report = len(stage.guards.lines), stage.up(stage.record(_sections(limit)))
     proof.check("the guard is added to a running stack", not report.failed, _failed(report.failed))
     first = stage.until("the guard's first count", lambda: _state(stage), 600)
-    began = first["at"]
     unknown = rates(varied(stage.opened, _sections(limit)).settings).unknown
     blind = " ".join(line["message"] for line in stage.guards.said("blind"))
     named = all(name in blind for name in unknown)
@@ -93,13 +95,14 @@ def _what_may_go_wrong(stage: Stage, proof: Proof) -> None:
     proof.check("who would pause for a missing price is told first", told == "spending-unknown-prices" or not unknown, told)
 
     _restart(stage)
-    after = stage.until("the guard to count again", lambda: _newer(stage, first), 900)
-    _compare(proof, "a restarted guard counts the gap", first, after, first_at=began)
+    left = _state(stage) or first
+    after = stage.until("the guard to count again", lambda: _newer(stage, left), 900)
+    _compare(proof, "a restarted guard counts the gap", left, after)
     stage.timeline.note("operator", "kube-apiserver", "gone", mood="bad")
     stage.control_plane.restart_api_server(_AWAY_WALL_SECONDS)
     stage.until("the guard to say that it is blind", lambda: "cannot be asked" in _said(stage, "blind"), 1200)
     back = stage.until("the guard to count again", lambda: _newer(stage, after), 900)
-    _compare(proof, "what an absent API server hid is counted", after, back, first_at=began)
+    _compare(proof, "what an absent API server hid is counted", after, back)
     for jump in (86_400.0 * 30, -86_400.0 * 30):
         before = stage.until("a count before the jump", lambda: _newer(stage, back), 300)
         wall = stage.clock.now_seconds()
@@ -110,16 +113,15 @@ def _what_may_go_wrong(stage: Stage, proof: Proof) -> None:
         most = passed * before["usdPerHour"] / SECONDS_PER_HOUR
         statement = f"a clock {'30 days ahead' if jump > 0 else 'set back'} adds nothing"
         proof.check(statement, 0 <= added <= most, f"${added:,.2f} in {passed / 60:.0f} min")
-    proof.check("nothing was paused", not stage.guards.said("paused"), f"{stage.meter.ready_servers.now} servers Ready")
+    proof.check("nothing was paused", not stage.guards.said("paused", lines), f"{stage.meter.ready_servers.now} servers Ready")
 
 
-def _compare(proof: Proof, statement: str, before: Manifest, after: Manifest, *, first_at: float) -> None:
+def _compare(proof: Proof, statement: str, before: Manifest, after: Manifest) -> None:
     """The sum between two counts is what the time between them cost, by the API server's clock."""
-    due = (after["at"] - before["at"]) * before["usdPerHour"] / SECONDS_PER_HOUR
-    added = after["usd"] - before["usd"]
-    seen = f"${added:,.2f} in {(after['at'] - before['at']) / 60:.0f} min, {(after['at'] - first_at) / 60:.0f} min after the first"
+    passed, added = after["at"] - before["at"], after["usd"] - before["usd"]
+    due = passed * before["usdPerHour"] / SECONDS_PER_HOUR
     # The clocks are read a moment apart, and the header has whole seconds: at 120 times the wall's speed that is a minute.
-    proof.check(statement, abs(added - due) <= 0.05 * due + before["usdPerHour"] / 60, seen)
+    proof.check(statement, abs(added - due) <= 0.05 * due + before["usdPerHour"] / 60, f"${added:,.2f} in {passed:.0f} s")
 
 
 def _state(stage: Stage) -> Manifest | None:
@@ -157,9 +159,9 @@ def _spend_up_to(stage: Stage, usd: float) -> float:
 
 
 def _refused(stage: Stage) -> int:
-    """ReplicaSets whose pods the quota has refused."""
+    """ReplicaSets whose pods a quota has refused."""
     found = stage.api.list_all(Kind("apps/v1", "ReplicaSet"), stage.namespace)
-    return sum(any(QUOTA in each["message"] for each in one["status"].get("conditions", ())) for one in found)
+    return sum(any(is_refusal(each) for each in one["status"].get("conditions", ())) for one in found)
 
 
 def _failed(failed: Any) -> str:
