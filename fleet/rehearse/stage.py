@@ -343,7 +343,16 @@ class Stage:
         disks, prometheus = Disks(self.world, self.timings), ManagedPrometheus(self.world, self.timings)
         self.gateway = GatewayController(self.world, prerequisites_of(self.base), self.timings)
         self._stack.enter_context(self.world)
-        around = (self.provisioner, disks, self.gateway, self.writer, self.standby, self.caches, self.guards, prometheus)
+        around = (
+            self.provisioner,
+            disks,
+            self.gateway,
+            self.writer,
+            self.standby,
+            self.caches,
+            self.guards,
+            prometheus,
+        )
         for one in around:
             self._stack.enter_context(one)
         self.applier = Applier(

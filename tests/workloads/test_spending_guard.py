@@ -54,7 +54,7 @@ class Cluster:
         metadata = {"name": name, "uid": name, "labels": {"app": app}}
         self.pods[name] = {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
 
-    def ask(self, method: str, path: str, body: Any = None, kind: str = "") -> Any:
+    def ask(self, method: str, path: str, body: Any = None, _: str = "") -> Any:
         if self.away:
             raise OSError("nobody answers")
         what = path.partition("?")[0].split("/namespaces/vllm/")[1].split("/")
@@ -121,7 +121,9 @@ def guarding(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Any:
     return lambda **terms: Watched(cluster, capsys, terms)
 
 
-def test_it_counts_machines_with_gpus_those_of_clients_and_what_is_always_there(cluster: Cluster, guarding: Any) -> None:
+def test_it_counts_machines_with_gpus_those_of_clients_and_what_is_always_there(
+    cluster: Cluster, guarding: Any
+) -> None:
     cluster.pod("a", "n1", gpus="4")
     cluster.pod("b", "n1", gpus="4")
     cluster.pod("c", "n2")
@@ -284,10 +286,10 @@ def test_who_chose_to_be_warned_is_only_warned(cluster: Cluster, guarding: Any) 
     assert (cluster.quota, cluster.deleted) == (None, [])
 
 
-@pytest.mark.parametrize(("choice", "steps"), [("warn", ["started", "blind"]), ("pause", ["started", "blind", "paused"])])
-def test_a_missing_price_is_named_and_pauses_only_by_choice(
-    cluster: Cluster, guarding: Any, choice: str, steps: list[str]
-) -> None:
+@pytest.mark.parametrize(
+    ("choice", "steps"), [("warn", ["started", "blind"]), ("pause", ["started", "blind", "paused"])]
+)
+def test_a_missing_price_is_named_and_pauses_only_by_choice(guarding: Any, choice: str, steps: list[str]) -> None:
     lines = guarding(onUnknown=choice, unknown=["A4 node"]).turn()
     assert [line["step"] for line in lines] == steps
     assert "A4 node" in lines[1]["message"]
@@ -326,7 +328,9 @@ def test_of_two_guards_the_later_takes_up_what_the_other_wrote(cluster: Cluster,
     assert cluster.kept["usd"] == pytest.approx(41, rel=0.01)
 
 
-def test_a_sum_that_somebody_spoilt_is_the_processs_own_and_is_unknown_to_the_next(cluster: Cluster, guarding: Any) -> None:
+def test_a_sum_that_somebody_spoilt_is_the_processs_own_and_is_unknown_to_the_next(
+    cluster: Cluster, guarding: Any
+) -> None:
     cluster.pod("a", "n1")
     guard = guarding()
     guard.turn()
@@ -342,6 +346,6 @@ def test_a_sum_that_somebody_spoilt_is_the_processs_own_and_is_unknown_to_the_ne
 def test_what_is_shipped_is_the_program() -> None:
     code = python_program("spending/guard.py")
     space: dict[str, Any] = {"__name__": "shipped"}
-    exec(compile(code, "guard", "exec"), space)  # noqa: S102 - our own program
+    exec(compile(code, "guard", "exec"), space)
     assert space["NONE_OF_THEM"] == program.NONE_OF_THEM
     assert '"""' not in code

@@ -153,9 +153,19 @@ class Guard:
             return  # what this process knows is newer
         if kept is None or kept["since"] != self._config["since"]:
             gap, kept = 0.0, {"usd": 0.0, "counted": 0.0, "since": self._config["since"], "from": self._today()}
-            kept |= {"nodes": {}, "warned": 0.0, "reason": "", "owed": 0.0, "unknown": lost, "unpriced": [], "wakeUntil": 0.0}
+            kept |= {
+                "nodes": {},
+                "warned": 0.0,
+                "reason": "",
+                "owed": 0.0,
+                "unknown": lost,
+                "unpriced": [],
+                "wakeUntil": 0.0,
+            }
         if gap > MOST_GAP_SECONDS:
-            kept["unknown"] = f"nobody counted for {gap / 3600:.0f} h until {self._today()}; 24 h of them are in the sum"
+            kept["unknown"] = (
+                f"nobody counted for {gap / 3600:.0f} h until {self._today()}; 24 h of them are in the sum"
+            )
         self._state = kept
         if kept["unknown"] or gap < -CLOCK_JUMP_SECONDS:
             self._tell("blind", kept["unknown"] or f"the API server's clock went back by {-gap:.0f} s")
@@ -299,7 +309,12 @@ class Guard:
         sys.stdout.flush()
         event = {
             "metadata": {"generateName": f"{MANAGER}-", "namespace": config["namespace"]},
-            "involvedObject": {"apiVersion": "v1", "kind": "ConfigMap", "name": STATE, "namespace": config["namespace"]},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "name": STATE,
+                "namespace": config["namespace"],
+            },
             "reason": f"Spending{step.capitalize()}",
             "message": message,
             "type": "Normal" if step in ("started", "resumed") else "Warning",

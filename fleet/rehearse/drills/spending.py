@@ -15,11 +15,11 @@ from settings.derived.spending import rates
 from settings.problems import SettingsError
 from workloads.names import SPENDING_APP
 from workloads.spending.guard import QUOTA, STATE, is_refusal
+from workloads.spending.spending import IDLE_SECONDS
 
 if TYPE_CHECKING:
-    from settings.stack import Settings
-
     from fleet.rehearse.stage import Stage
+    from settings.stack import Settings
 
 USD_PER_NODE_HOUR: Final = 40.0
 """Stated for the drills, so that every stack has a price; Spot's in Europe is near it."""
@@ -27,6 +27,8 @@ _QUOTA: Final = Kind("v1", "ResourceQuota")
 _NOTICED_SECONDS: Final = 300.0
 """Ten of the guard's looks."""
 _AWAY_WALL_SECONDS: Final = 2.0
+_LAG_WALL_SECONDS: Final = 1.0
+"""Of controllers between the pause and the pods' end. Measured: a third of it."""
 
 
 def _sections(limit: float, **more: Any) -> dict[str, Any]:
@@ -55,16 +57,20 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     warned = [line["share"] for line in stage.guards.said("warned", lines)]
     proof.check("it had warned", warned == [0.95], f"of {warned}")
     proof.check("pulumi up fights no pause", not report.failed, _failed(report.failed))
-    proof.check("callers find no server, and no error of Pulumi's", requests.unserved > 0, f"{requests.unserved} requests")
+    proof.check(
+        "callers find no server, and no error of Pulumi's", requests.unserved > 0, f"{requests.unserved} requests"
+    )
+    stage.until("their pods to be gone", lambda: not stage.pods(), 1800)
+    emptied, fixed = stage.clock.now_seconds(), rates(varied(stage.opened, _sections(day)).settings).fixed
+    running = stage.meter.gpu_nodes.integral(began, emptied) * USD_PER_NODE_HOUR + (emptied - began) * fixed
+    idle = machines * IDLE_SECONDS * USD_PER_NODE_HOUR
     stage.until("every GPU machine to go", lambda: stage.meter.gpu_nodes.now == 0, 3 * stage.timings.scale_down_seconds)
-    gone, fixed = stage.clock.now_seconds(), rates(varied(stage.opened, _sections(day)).settings).fixed
-    paid = (stage.meter.gpu_nodes.integral(began, gone) * USD_PER_NODE_HOUR + (gone - began) * fixed) / SECONDS_PER_HOUR
-    total = spends_from + paid
-    counted = (_state(stage) or {})["usd"] - spends_from
-    proof.check("its sum is what the machines cost", 0.98 * paid <= counted <= 1.1 * paid, f"${counted:,.2f} of ${paid:,.2f}")
-    # What the look before the limit did not see yet is the most that may come on top.
-    look = machines * USD_PER_NODE_HOUR * 60 / SECONDS_PER_HOUR
-    proof.check("with the last machine gone the limit holds", total <= day + look, f"${total:,.2f} of ${day:,.2f}")
+    gone, paid = stage.clock.now_seconds(), (running + idle) / SECONDS_PER_HOUR
+    # Two looks of the guard, and what Kubernetes' own controllers take, which know nothing of the fast clock.
+    slack = machines * USD_PER_NODE_HOUR * (60 + _LAG_WALL_SECONDS * stage.clock.speed) / SECONDS_PER_HOUR
+    total, counted = spends_from + paid, (_state(stage) or {})["usd"] - spends_from
+    proof.check("its sum is what the machines cost", abs(counted - paid) <= slack, f"${counted:,.2f} of ${paid:,.2f}")
+    proof.check("with the last machine gone the limit holds", total <= day + slack, f"${total:,.2f} of ${day:,.2f}")
     proof.check("nothing is replaced", stage.meter.servers.now == 0, f"{stage.meter.servers.now} servers")
     proof.figure("from the limit to the last machine gone", round((gone - paused) / 60, 1), "min", "counted in advance")
     renewed, refused = stage.clock.now_seconds(), _refused(stage)
@@ -86,13 +92,17 @@ def _what_may_go_wrong(stage: Stage, proof: Proof) -> None:
     unknown = rates(varied(stage.opened, _sections(limit)).settings).unknown
     blind = " ".join(line["message"] for line in stage.guards.said("blind"))
     named = all(name in blind for name in unknown)
-    proof.check("it names the prices that nobody knows", named, f"{len(unknown)} of them", empty="" if unknown else "none")
+    proof.check(
+        "it names the prices that nobody knows", named, f"{len(unknown)} of them", empty="" if unknown else "none"
+    )
     try:
         varied(stage.opened, _sections(limit, onUnknown="pause"))
         told = "accepted"
     except SettingsError as error:
         told = error.problems[0].id
-    proof.check("who would pause for a missing price is told first", told == "spending-unknown-prices" or not unknown, told)
+    proof.check(
+        "who would pause for a missing price is told first", told == "spending-unknown-prices" or not unknown, told
+    )
 
     _restart(stage)
     left = _state(stage) or first
@@ -104,7 +114,7 @@ def _what_may_go_wrong(stage: Stage, proof: Proof) -> None:
     back = stage.until("the guard to count again", lambda: _newer(stage, after), 900)
     _compare(proof, "what an absent API server hid is counted", after, back)
     for jump in (86_400.0 * 30, -86_400.0 * 30):
-        before = stage.until("a count before the jump", lambda: _newer(stage, back), 300)
+        before = stage.until("a count before the jump", lambda back=back: _newer(stage, back), 300)
         wall = stage.clock.now_seconds()
         stage.guards.clock_off_seconds += jump
         stage.until("the guard to see the jump", lambda jump=jump: f"{jump:+.0f}"[:4] in _said(stage, "blind"), 300)
@@ -113,7 +123,9 @@ def _what_may_go_wrong(stage: Stage, proof: Proof) -> None:
         most = passed * before["usdPerHour"] / SECONDS_PER_HOUR
         statement = f"a clock {'30 days ahead' if jump > 0 else 'set back'} adds nothing"
         proof.check(statement, 0 <= added <= most, f"${added:,.2f} in {passed / 60:.0f} min")
-    proof.check("nothing was paused", not stage.guards.said("paused", lines), f"{stage.meter.ready_servers.now} servers Ready")
+    proof.check(
+        "nothing was paused", not stage.guards.said("paused", lines), f"{stage.meter.ready_servers.now} servers Ready"
+    )
 
 
 def _compare(proof: Proof, statement: str, before: Manifest, after: Manifest) -> None:
@@ -121,7 +133,9 @@ def _compare(proof: Proof, statement: str, before: Manifest, after: Manifest) ->
     passed, added = after["at"] - before["at"], after["usd"] - before["usd"]
     due = passed * before["usdPerHour"] / SECONDS_PER_HOUR
     # The clocks are read a moment apart, and the header has whole seconds: at 120 times the wall's speed that is a minute.
-    proof.check(statement, abs(added - due) <= 0.05 * due + before["usdPerHour"] / 60, f"${added:,.2f} in {passed:.0f} s")
+    proof.check(
+        statement, abs(added - due) <= 0.05 * due + before["usdPerHour"] / 60, f"${added:,.2f} in {passed:.0f} s"
+    )
 
 
 def _state(stage: Stage) -> Manifest | None:

@@ -163,6 +163,6 @@ def _relay(guards: SpendingGuards) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_POST = do_PATCH = do_DELETE = do_GET
+        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - as the base class calls them
 
     return Relay
