@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from facts import cost
-from settings.derived.figures import fleet_shape
 from settings.names import BENCHMARK_APP
 
 if TYPE_CHECKING:
+    from facts.cost import Bill
     from settings.stack import Settings
 
 
@@ -31,6 +30,9 @@ class Rates:
 
 def rates(settings: Settings) -> Rates:
     """The stack's bill, by what it follows."""
+    from facts import cost
+    from settings.derived.figures import fleet_shape
+
     shape = fleet_shape(settings)
     whole = cost.bill(shape)
     alone = cost.bill(replace(shape, nodes=1, committed_nodes=None, benchmark_machine_type=None))
@@ -45,7 +47,7 @@ def rates(settings: Settings) -> Rates:
     )
 
 
-def _running(bill: cost.Bill) -> float:
+def _running(bill: Bill) -> float:
     """Dollars an hour of what runs only while servers or clients do."""
     return bill.usd_per_hour_known - bill.residual_usd_per_hour
 
@@ -54,4 +56,7 @@ def full_usd_per_hour(settings: Settings) -> float | None:
     """Dollars an hour at full size without the benchmark, which runs for minutes: at least so many where prices are unknown, and
     None where that of the nodes is.
     """
+    from facts import cost
+    from settings.derived.figures import fleet_shape
+
     return cost.bill(replace(fleet_shape(settings), benchmark_machine_type=None)).usd_per_hour

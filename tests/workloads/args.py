@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from settings.checks.declarations import declarations
 from settings.derived.measurement import measurement
+from settings.derived.spending import rates
 from settings.derived.traffic import traffic
 from settings.sections.capacity import Ladder, ladder_class
 from settings.stack import Settings
@@ -16,6 +17,7 @@ from workloads.monitoring import MonitoringArgs
 from workloads.namespace import NamespaceArgs
 from workloads.server.server import Server, ServerArgs
 from workloads.space import Space
+from workloads.spending.spending import SpendingGuardArgs
 from workloads.weights.weights import WeightsArgs
 
 if TYPE_CHECKING:
@@ -33,6 +35,16 @@ def namespace_args(settings: Settings) -> NamespaceArgs:
 
 def space(settings: Settings) -> Space:
     return Space(namespace=NAMESPACE, labels=settings.object_labels, image_prefix=REGISTRY)
+
+
+def spending_args(settings: Settings) -> SpendingGuardArgs:
+    assert settings.spending is not None
+    return SpendingGuardArgs(
+        space=space(settings),
+        spending=settings.spending,
+        rates=rates(settings),
+        grace_seconds=settings.placement.grace_seconds,
+    )
 
 
 def ladder_args(settings: Settings) -> CapacityLadderArgs:
