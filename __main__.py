@@ -155,6 +155,14 @@ release = WeightsArgs(
     disk_labels=settings.labels,
 )
 weights = Weights("weights", release, guarded)
+if settings.spending is not None:
+    # Beside the servers and not after them: a renewed limit must reach the guard while servers that it keeps out are waited for.
+    from settings.derived.spending import rates
+    from workloads.spending.spending import SpendingGuard, SpendingGuardArgs
+
+    grace = settings.placement.grace_seconds
+    limit = SpendingGuardArgs(space=space, spending=settings.spending, rates=rates(settings), grace_seconds=grace)
+    SpendingGuard("spending", limit, guarded)
 placed = guarded
 if isinstance(capacity, Ladder):
     name = ladder_class(settings.namespace, machine)

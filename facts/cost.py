@@ -81,6 +81,8 @@ class FleetShape:
     """Machine of the endpoint picker's own node; None where it runs as an ordinary pod."""
     keda_vcpus: float = 0
     """vCPUs of KEDA's pods; 0 where another stack, or nobody, has it."""
+    spending_guard_vcpus: float = 0
+    """vCPUs of the guard that stops at a limit; 0 without one."""
     load_balancers: int = 0
     """Internal forwarding rules: the gateway's and an internal load balancer's."""
     nat_gateways: int = 0
@@ -337,6 +339,8 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
         yield _item("epp", shape.epp_vcpus, shape, stays=True)
     if shape.keda_vcpus:
         yield _item("keda", shape.keda_vcpus, shape, stays=True)
+    if shape.spending_guard_vcpus:
+        yield _item("spending-guard", shape.spending_guard_vcpus, shape, stays=True)
     if shape.load_balancers:
         yield _item("load-balancer", shape.load_balancers, shape, stays=True)
     if shape.nat_gateways:

@@ -38,6 +38,7 @@ _SECTIONS = frozenset(
         "benchmark",
         "monitoring",
         "budget",
+        "spending",
         "registry",
         "results",
         "prices",

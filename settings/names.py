@@ -18,8 +18,14 @@ CREDENTIALS_PLUGIN: Final = "gke-gcloud-auth-plugin"
 """What every kubeconfig here names in place of credentials: it brings those of whoever runs it."""
 WRITER_APP: Final = "weights-writer"
 BENCHMARK_APP: Final = "vllm-benchmark"
+SPENDING_APP: Final = "spending-guard"
+"""The guard's pods, and every object of its that has no name of its own."""
 _PICKER_ENDING: Final = "-epp"
 """End of the name of every endpoint picker. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
+
+SPENDING_GUARD_VCPUS: Final = 0.05
+"""What the guard's pod asks for: the least that Autopilot takes where pods may burst; elsewhere it makes 0.25 of it. Source: GKE docs,
+resource requests in Autopilot."""
 
 # Kubernetes service accounts, in the stack's namespace; Google Cloud roles are granted to these names.
 WRITER_ACCOUNT: Final = "weights-writer"
@@ -80,9 +86,9 @@ def own_server_name(name: str) -> str:
     """The name of a server, as given. Raises ValueError for one that the objects of another workload have: Services and network
     policies select by it, so the server would get that workload's traffic, and its way out.
     """
-    if name in (WRITER_APP, BENCHMARK_APP) or name.endswith(_PICKER_ENDING):
+    if name in (WRITER_APP, BENCHMARK_APP, SPENDING_APP) or name.endswith(_PICKER_ENDING):
         raise ValueError(
-            f"a name of its own: {WRITER_APP}, {BENCHMARK_APP} and names ending in {_PICKER_ENDING} are other workloads'"
+            f"a name of its own: {WRITER_APP}, {BENCHMARK_APP}, {SPENDING_APP} and names ending in {_PICKER_ENDING} are other workloads'"
         )
     return name
 

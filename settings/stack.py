@@ -26,6 +26,7 @@ from settings.sections.results import Results
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.section import Namespace, ProjectId, SecretVersion, Section, like
 from settings.sections.server import PodResources, Server
+from settings.sections.spending import Spending
 from settings.sections.weights import Weights
 from settings.serving import Serving, resolve
 
@@ -77,6 +78,8 @@ class Settings(Section):
     """Managed Prometheus."""
     budget: Budget | None = None
     """A billing budget; none by default."""
+    spending: Spending | None = None
+    """A limit at which the fleet is paused; none by default."""
     registry: Registry | None = None
     """A Docker Hub account for image pulls; anonymous by default."""
     results: Results = Results()

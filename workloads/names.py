@@ -12,6 +12,7 @@ from settings.names import BENCHMARK_APP as BENCHMARK_APP
 from settings.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
 from settings.names import HTTP_PORT as HTTP_PORT
 from settings.names import SERVER_ACCOUNT as SERVER_ACCOUNT
+from settings.names import SPENDING_APP as SPENDING_APP
 from settings.names import WRITER_ACCOUNT as WRITER_ACCOUNT
 from settings.names import WRITER_APP as WRITER_APP
 from settings.names import epp_name as epp_name

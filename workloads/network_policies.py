@@ -25,6 +25,7 @@ from workloads.names import (
     EPP_METRICS_PORT,
     GATEWAY_PORT,
     HTTP_PORT,
+    SPENDING_APP,
     WRITER_APP,
     epp_name,
     epp_selector,
@@ -107,6 +108,7 @@ class Flow:
 EVERY_POD = Pods(name="every-pod")
 WRITER = Pods(name="weights-writer", labels=tuple(selector(WRITER_APP).items()))
 BENCHMARK = Pods(name="benchmark", labels=tuple(selector(BENCHMARK_APP).items()))
+SPENDING_GUARD = Pods(name="spending-guard", labels=tuple(selector(SPENDING_APP).items()))
 CLIENT_PODS = Pods(name="client-pods", labels=((CLIENT_LABEL, CLIENT_VALUE),))
 CLIENT_NAMESPACES = Namespaces(name="client-namespaces", label=CLIENT_LABEL, values=(CLIENT_VALUE,))
 COLLECTORS = Namespaces(name="metric-collectors", label=_NAMESPACE_NAME, values=COLLECTOR_NAMESPACES)
@@ -161,6 +163,7 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
         *(_compile_cache(server) if traffic.compile_cache else ()),
         *(_benchmark(traffic, server) if traffic.benchmark else ()),
         *(_scrapes(traffic.gateway, server) if traffic.monitoring else ()),
+        *(_spending(traffic) if traffic.spending else ()),
     )
 
 
@@ -268,6 +271,15 @@ def _scrapes(gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
             port=EPP_METRICS_PORT,
             why="managed Prometheus reads the picker's metrics",
         )
+
+
+def _spending(traffic: Traffic) -> Iterator[Flow]:
+    yield Flow(
+        from_=SPENDING_GUARD,
+        to=vpc(traffic),
+        port=443,
+        why="the guard asks the control plane, which answers at a private address that GKE chooses",
+    )
 
 
 def _vpc_without_pods(traffic: Traffic) -> Addresses:

@@ -17,6 +17,7 @@ from fleet.cli.preview import preview
 from fleet.cli.prices import prices
 from fleet.cli.rehearse import rehearse
 from fleet.cli.render import render
+from fleet.cli.spending import spending
 from fleet.cli.verify import verify
 
 
@@ -59,6 +60,7 @@ app.command(short_help="Compare what a machine costs by region and way to buy; u
 app.command(short_help="List the models of the catalogue and the GPUs that each needs.")(models)
 app.command(short_help="Bring a stack up on a control plane of your own, and drill its bad days.")(rehearse)
 app.command(short_help="Look at a live stack for a minute: does it serve what its file declares?")(verify)
+app.command(short_help="Say how much of a stack's limit is spent, and how to go on.")(spending)
 app.add_typer(
     bench, name="bench", short_help="Measure a live stack with many clients; certify and report what they found."
 )

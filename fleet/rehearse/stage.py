@@ -39,6 +39,7 @@ from fleet.rehearse.simulation.gateway_prerequisites import prerequisites_of
 from fleet.rehearse.simulation.kubelet_stages import kubelet_stages
 from fleet.rehearse.simulation.managed_prometheus import ManagedPrometheus
 from fleet.rehearse.simulation.provisioner import Provisioner
+from fleet.rehearse.simulation.spending_guards import SpendingGuards
 from fleet.rehearse.simulation.standby import Standby
 from fleet.rehearse.simulation.stock import Stock
 from fleet.rehearse.simulation.timings import Timings, timings_for
@@ -94,6 +95,7 @@ class Stage:
     caches: CompileCaches
     keda: Keda
     """Only where the stack scales by it."""
+    guards: SpendingGuards
     applier: Applier
     timings: Timings
     control_plane: ControlPlane
@@ -366,6 +368,7 @@ class Stage:
         self.writer = Writer(self.world, self.timings)
         self.standby = Standby(self.world, self.timings)
         self.caches = CompileCaches(self.world)
+        self.guards = SpendingGuards(self.world, self.control_plane.kubeconfig)
         self.provisioner = Provisioner(self.world, self.stock, self.timings, project=self.settings.project)
         disks, prometheus = Disks(self.world, self.timings), ManagedPrometheus(self.world, self.timings)
         self.gateway = GatewayController(self.world, prerequisites_of(self.base), self.timings)
@@ -377,7 +380,17 @@ class Stage:
             if not self.settings.makes_keda:  # whoever owns the cluster has installed it
                 install(self.api, keda_definitions(self.around.charts.modules))
                 self.keda.run_without_pods()
-        for one in (self.provisioner, disks, self.gateway, self.writer, self.standby, self.caches, prometheus):
+        around = (
+            self.provisioner,
+            disks,
+            self.gateway,
+            self.writer,
+            self.standby,
+            self.caches,
+            self.guards,
+            prometheus,
+        )
+        for one in around:
             self._stack.enter_context(one)
         self.applier = Applier(
             self.api,

@@ -14,6 +14,7 @@ from settings.checks.machine import machine_problems
 from settings.checks.model import model_problems
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
+from settings.checks.spending import spending_problems
 from settings.problems import Problem
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
@@ -44,6 +45,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *_secrets(settings),
         *_exposure(settings),
         *_prices(settings),
+        *spending_problems(settings),
         *benchmark_problems(settings),
         *monitoring_problems(settings),
     )

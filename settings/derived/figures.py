@@ -13,6 +13,7 @@ from facts.sizing import VLLM_IMAGE_GIB
 from settings.derived.benchmark_load import load_of
 from settings.derived.scaling import scaling_policy
 from settings.names import KEDA_VCPUS
+from settings.names import SPENDING_GUARD_VCPUS
 from settings.sections.capacity import Calendar, Ladder, Reservation
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         epp_vcpus=gateway.epp.cpu * gateway.epp.replicas if gateway.enabled else 0,
         epp_machine_type="c4-standard-16" if gateway.enabled and gateway.epp.on_c4 else None,
         keda_vcpus=KEDA_VCPUS if settings.makes_keda else 0,
+        spending_guard_vcpus=SPENDING_GUARD_VCPUS if settings.spending is not None else 0,
         load_balancers=int(gateway.enabled) + int(settings.server.internal_load_balancer),
         nat_gateways=int(own),
         registry_gib=VLLM_IMAGE_GIB if own else 0,

@@ -67,6 +67,8 @@ class Traffic:
     """Whether managed Prometheus scrapes the pods."""
     compile_cache: bool = False
     """Whether the servers keep compile caches in a bucket."""
+    spending: bool = False
+    """Whether a spending guard counts and stops, through the control plane."""
 
     def __post_init__(self) -> None:
         own_server_name(self.server)
@@ -98,4 +100,5 @@ def traffic(settings: Settings) -> Traffic:
         benchmark=settings.benchmark.enabled,
         monitoring=settings.monitoring.enabled,
         compile_cache=settings.server.compile_cache.enabled,
+        spending=settings.spending is not None,
     )

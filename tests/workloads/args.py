@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from settings.checks.declarations import declarations
 from settings.derived.figures import figures
 from settings.derived.measurement import measurement
+from settings.derived.spending import rates
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
 from settings.sections.capacity import Ladder, ladder_class
@@ -19,6 +20,7 @@ from workloads.monitoring import MonitoringArgs
 from workloads.namespace import NamespaceArgs
 from workloads.server.server import Server, ServerArgs
 from workloads.space import Space
+from workloads.spending.spending import SpendingGuardArgs
 from workloads.weights.weights import WeightsArgs
 
 if TYPE_CHECKING:
@@ -36,6 +38,16 @@ def namespace_args(settings: Settings) -> NamespaceArgs:
 
 def space(settings: Settings) -> Space:
     return Space(namespace=NAMESPACE, labels=settings.object_labels, image_prefix=REGISTRY)
+
+
+def spending_args(settings: Settings) -> SpendingGuardArgs:
+    assert settings.spending is not None
+    return SpendingGuardArgs(
+        space=space(settings),
+        spending=settings.spending,
+        rates=rates(settings),
+        grace_seconds=settings.placement.grace_seconds,
+    )
 
 
 def ladder_args(settings: Settings) -> CapacityLadderArgs:

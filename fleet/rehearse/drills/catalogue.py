@@ -13,6 +13,7 @@ from fleet.rehearse.drills import (
     gateway,
     scaling,
     shortage,
+    spending,
     two_stacks,
     weights,
 )
@@ -29,6 +30,7 @@ DRILLS: tuple[Drill, ...] = (
     *two_stacks.DRILLS,
     *scaling.DRILLS,
     *autoscaling.DRILLS,
+    *spending.DRILLS,
 )
 
 

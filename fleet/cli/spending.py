@@ -1,0 +1,93 @@
+"""`fleet spending`: how much of a stack's limit is spent, by the sum that its guard keeps."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from fleet.cli.exits import CLEAN, FINDINGS, CommandError
+from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
+
+if TYPE_CHECKING:
+    from fleet.clients.kubectl import Manifest
+    from settings.sections.spending import Spending
+
+
+def spending(
+    stack: Stack = None,
+    outputs: Outputs = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    format_: Annotated[
+        Literal["text", "json"], typer.Option("--format", "-f", help="For a terminal or a machine.")
+    ] = "text",
+    root: Root = None,
+) -> int:
+    """Say how much of a stack's limit is spent, whether it is paused, and what to write to go on.
+
+    Exits with 1 while it is paused, or while no guard counts. It changes nothing: the stack file is where a limit is raised.
+    """
+    from fleet.cli.project import find_root, require_stack
+
+    folder = find_root(root)
+    name = require_stack(folder, stack)
+    from fleet.clients import stack_outputs
+    from fleet.clients.kubectl import Kubectl
+    from settings.load import parse
+    from settings.stack_file import read
+    from workloads.names import SPENDING_APP
+    from workloads.spending.guard import QUOTA, STATE
+
+    file = read(folder, name)
+    settings = parse(name, file.config, file.unopened)
+    terms = settings.spending
+    if terms is None:
+        raise CommandError(f"Pulumi.{name}.yaml has no vllm-fleet:spending; docs/spending.md says what to write")
+    told = None if kubeconfig or context else stack_outputs.read(name, folder, outputs)
+    with told.kubeconfig_file() if told else contextlib.nullcontext(kubeconfig) as config:
+        kubectl = Kubectl(namespace=settings.namespace, kubeconfig=config, context=context)
+        kept = (kubectl.get("configmap", STATE).get("data") or {}).get("state")
+        paused = kubectl.find("resourcequota", QUOTA) is not None
+        deployment = kubectl.find("deployment", SPENDING_APP)
+    state = json.loads(kept) if kept else {}
+    counts = bool(deployment and deployment.get("status", {}).get("readyReplicas"))
+    if format_ == "json":
+        document = {"stack": name, "paused": paused, "guardRuns": counts, "limitUsd": terms.limit, "state": state}
+        sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(name, terms, state, paused=paused, counts=counts)))
+    return FINDINGS if paused or not counts or not state else CLEAN
+
+
+def _lines(stack: str, terms: Spending, state: Manifest, *, paused: bool, counts: bool) -> list[str]:
+    from datetime import UTC, datetime
+
+    if not state:
+        return [f"{stack}: the guard has not counted yet" + ("" if counts else "; its pod is not ready")]
+    limit = "" if terms.limit is None else f" of ${terms.limit:,.2f}"
+    at = f"{datetime.fromtimestamp(state['at'], UTC):%Y-%m-%d %H:%M} UTC"
+    rate, lower = state["usdPerHour"], "at least " if state["unpriced"] else ""
+    lines = [
+        f"{stack}: {lower}${state['usd']:,.2f}{limit} spent from {state['from']} to {at}, now ${rate:,.2f} an hour"
+    ]
+    if state["unpriced"]:
+        lines.append(f"  not in it, as no price is known: {', '.join(state['unpriced'])}")
+    if state["unknown"]:
+        lines.append(f"  not to be trusted: {state['unknown']}; another spending.since starts a new sum")
+    if not counts:
+        lines.append("  no guard counts now: its pod is not ready")
+    if paused:
+        lines.append(
+            f"  paused by {state['reason'] or 'a guard that has gone'}. To go on, write in Pulumi.{stack}.yaml"
+        )
+        more = f"limit: {state['usd'] + 24 * max(rate, 1):,.0f}".replace(",", "")
+        asked = {"until": "until: a later moment", "unknown": "onUnknown: warn"}.get(state["reason"], more)
+        lines += [f"    vllm-fleet:spending: {{{asked}, ...}}", f"  and run: pulumi up --stack {stack}"]
+    elif terms.limit is not None and rate > 0:
+        left = max(0.0, terms.limit - state["usd"] - state["owed"]) / rate
+        lines.append(f"  at this rate the limit is reached in {left:,.1f} h")
+    return lines

@@ -1,0 +1,168 @@
+"""Spending guards: the program of each guard's pod, run with its own service account against the rehearsal's API server.
+
+It is the manifest's own program and configuration. Between it and the API server stands a relay that tells the rehearsal's time in the
+header `Date`, and before it a few words that make the process's clock as fast. A drill may move the API server's clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import IO, Any, Final
+from urllib.parse import urlsplit
+
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.mirror import Change
+from fleet.rehearse.simulation.agenda import Agenda
+from fleet.rehearse.simulation.world import World, is_ready
+from workloads.names import SPENDING_APP
+
+_FASTER: Final = """
+import sys, time
+speed, code, monotonic, sleep = float(sys.argv[1]), sys.argv[2], time.monotonic, time.sleep
+time.monotonic, time.sleep = lambda: monotonic() * speed, lambda seconds: sleep(seconds / speed)
+sys.argv = ["guard", *sys.argv[3:]]
+exec(compile(code, "guard", "exec"), {"__name__": "__main__"})
+"""
+"""The program on a clock that is so many times as fast."""
+_MOODS: Final[Mapping[str, Any]] = {"paused": "bad", "blind": "bad", "warned": "waiting", "resumed": "good"}
+
+
+class SpendingGuards:
+    """Runs a guard for each Ready pod of one. Make it before the world is entered; a context manager, inside."""
+
+    def __init__(self, world: World, kubeconfig: Path) -> None:
+        self._world = world
+        cluster = json.loads(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]
+        self._host = urlsplit(cluster["server"]).netloc
+        self._tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
+        self._began = time.time()
+        self.clock_off_seconds = 0.0
+        """How far the API server's clock is ahead, in simulated seconds."""
+        self.lines: list[dict[str, Any]] = []
+        """What guards have said, in order."""
+        self._running: dict[str, subprocess.Popen[str]] = {}
+        self._lock = threading.Lock()
+        self._agenda = Agenda(world.clock, "spending-guards", workers=2)
+        self._stack = contextlib.ExitStack()
+        world.pods.listen(self._on_pod)
+
+    def __enter__(self) -> SpendingGuards:
+        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        relay = ThreadingHTTPServer(("127.0.0.1", 0), _relay(self))
+        relay.daemon_threads = True
+        self._url = f"http://127.0.0.1:{relay.server_address[1]}"
+        self._stack.callback(relay.server_close)
+        self._stack.callback(relay.shutdown)
+        threading.Thread(target=relay.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._agenda.close()
+        with self._lock:
+            running, self._running = list(self._running.values()), {}
+        for process in running:
+            _end(process)
+        self._stack.close()
+
+    def said(self, step: str, since: int = 0) -> list[dict[str, Any]]:
+        """Lines of a step, from the so-manieth line on."""
+        return [line for line in self.lines[since:] if line["step"] == step]
+
+    def running(self) -> frozenset[str]:
+        """Uids of the pods whose guard runs."""
+        with self._lock:
+            return frozenset(self._running)
+
+    def now(self) -> float:
+        """The API server's clock, seconds since 1970."""
+        return self._began + self._world.clock.now_seconds() + self.clock_off_seconds
+
+    def relayed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        """The API server's answer. Raises OSError where there is none."""
+        connection = http.client.HTTPSConnection(self._host, context=self._tls, timeout=20)
+        with contextlib.closing(connection):
+            connection.request(method, path, body or None, dict(headers))
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+    def _on_pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
+        metadata = pod["metadata"]
+        if (metadata.get("labels") or {}).get("app") != SPENDING_APP:
+            return
+        if change == "deleted" or metadata.get("deletionTimestamp"):
+            self._agenda.soon(self._stop, metadata["uid"])
+        elif is_ready(pod):
+            self._agenda.soon(self._start, pod)
+
+    def _start(self, pod: Manifest) -> None:
+        metadata, namespace = pod["metadata"], pod["metadata"]["namespace"]
+        with self._lock:
+            if metadata["uid"] in self._running:
+                return
+            account = self._folder / metadata["uid"]
+            account.mkdir()
+            path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{pod['spec']['serviceAccountName']}/token"
+            made = self._world.api.raw("POST", path, body={"spec": {"expirationSeconds": 86_400}})
+            (account / "token").write_text(made["status"]["token"])
+            words = pod["spec"]["containers"][0]["command"]
+            given = words[words.index("-c") + 1 :]
+            command = [sys.executable, "-c", _FASTER, str(self._world.clock.speed), *given]
+            command += [f"--api={self._url}", f"--account={account}"]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            self._running[metadata["uid"]] = process
+        assert process.stdout is not None
+        threading.Thread(target=self._read, args=(process.stdout, metadata["name"]), daemon=True).start()
+
+    def _stop(self, uid: str) -> None:
+        with self._lock:
+            process = self._running.pop(uid, None)
+        if process is not None:
+            _end(process)
+
+    def _read(self, stdout: IO[str], pod: str) -> None:
+        for text in stdout:
+            line = json.loads(text)
+            self.lines.append(line)
+            told = f"spending {line['step']} at ${line['usd']:,.2f}: {line['message']}"
+            self._world.timeline.note("pod", pod, told, mood=_MOODS.get(line["step"], "plain"))
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+
+
+def _relay(guards: SpendingGuards) -> type[BaseHTTPRequestHandler]:
+    class Relay(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            kept = {name: self.headers[name] for name in ("Authorization", "Content-Type") if self.headers[name]}
+            try:
+                status, content = guards.relayed(self.command, self.path, kept, body)
+            except OSError:
+                self.close_connection = True  # no answer: as if nobody were there
+                return
+            self.send_response_only(status)
+            self.send_header("Date", formatdate(guards.now(), usegmt=True))
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - as the base class calls them
+
+    return Relay

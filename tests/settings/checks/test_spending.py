@@ -1,0 +1,66 @@
+"""Limits of spending that are refused, and what is said of those that are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from facts import cost
+from settings.checks.spending import spending_problems
+from settings.sections.spending import Spending
+from tests.support.settings import make_settings
+
+PRICED = {"mode": "spot", "usdPerNodeHour": 40.0}
+KNOWN = dict.fromkeys(cost.priced_items(), 0.0)
+
+
+def found(
+    capacity: dict[str, Any] | None = None, prices: dict[str, float] | None = None, **terms: Any
+) -> dict[str, str]:
+    given = {"then": "pause", **terms}
+    settings = make_settings(capacity=capacity or PRICED, prices=KNOWN if prices is None else prices, spending=given)
+    return {one.id: one.level for one in spending_problems(settings)}
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ({"limit": 5000}, {"spending-lasts": "notice"}),
+        ({"until": "2027-01-01T00:00:00Z"}, {}),
+        ({}, {"spending-without-end": "refused"}),
+        ({"limit": 39}, {"spending-limit-below-an-hour": "refused"}),
+        (
+            {"until": "2027-01-01T00:00:00Z", "since": "2027-01-01T00:00:00Z"},
+            {"spending-until-before-since": "refused"},
+        ),
+        ({"limit": 5000, "onUnknown": "pause"}, {"spending-lasts": "notice"}),
+    ],
+)
+def test_terms_are_held_against_themselves_and_an_hour_of_the_fleet(terms: Any, expected: dict[str, str]) -> None:
+    assert found(**terms) == expected
+
+
+@pytest.mark.parametrize(("choice", "level"), [("warn", "notice"), ("pause", "refused")])
+def test_a_missing_price_is_told_and_refused_where_it_would_pause_at_once(choice: str, level: str) -> None:
+    assert found(prices={}, limit=5000, onUnknown=choice)["spending-unknown-prices"] == level
+
+
+def test_a_limit_that_counts_no_nodes_is_found() -> None:
+    unpriced = {"mode": "reservation", "name": "block-7"}
+    assert found(unpriced, limit=5000)["spending-counts-no-nodes"] == "finding"
+
+
+@pytest.mark.parametrize(("then", "is_found"), [("pause", True), ("warn", False)])
+def test_a_pause_of_nodes_that_are_paid_anyway_is_found(then: str, is_found: bool) -> None:
+    reserved = {"mode": "reservation", "name": "block-7", "usdPerNodeHour": 50.0}
+    assert ("spending-pause-saves-nothing" in found(reserved, limit=5000, then=then)) is is_found
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"limit": 0}, {"until": "2027-13-01T00:00:00Z"}, {"warnAt": (1.0,)}, {"then": "stop"}]
+)
+def test_what_no_limit_can_be_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Spending.model_validate({"then": "pause", **wrong})

@@ -1,0 +1,1 @@
+"""The guard that stops a fleet at a limit."""

@@ -1,0 +1,158 @@
+"""The guard that stops a fleet at a limit: its pod, its few rights, and the ConfigMap that holds the sum."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from settings.derived.spending import Rates
+from settings.names import SPENDING_GUARD_VCPUS
+from settings.sections.spending import Spending
+from workloads import pod_programs
+from workloads.names import SPENDING_APP, labels, selector
+from workloads.space import Space
+from workloads.spending.guard import QUOTA, STATE
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+
+IMAGE: Final = (
+    "library/python:3.13.14-alpine3.24@sha256:399babc8b49529dabfd9c922f2b5eea81d611e4512e3ed250d75bd2e7683f4b0"
+)
+"""Python and its standard library, some 20 MB; the servers' image would be 10 GB. Source: Docker Hub, as ten public repositories pin it."""
+INTERVAL_SECONDS: Final = 30
+"""Between two looks: a list of the namespace's pods and a write of a kilobyte."""
+IDLE_SECONDS: Final = 660
+"""How long a machine without its pod is still paid. Source: cluster autoscaler FAQ, --scale-down-unneeded-time, 10 minutes; its removal,
+assumed, one more."""
+NONROOT: Final = 65532
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendingGuardArgs:
+    """Arguments of `SpendingGuard`."""
+
+    space: Space
+    """Namespace whose pods are counted and paused; labels; where the image comes from."""
+    spending: Spending
+    """Limit, moment, and what happens then."""
+    rates: Rates
+    """What the machines cost."""
+    grace_seconds: int
+    """How long a server's pod takes to end, at most."""
+
+
+class SpendingGuard(pulumi.ComponentResource):
+    """One pod that counts dollars and, where `then` is pause, deletes the namespace's GPU pods at the limit and lets none start.
+
+    It does not look at bills, other namespaces or nodes. Whoever asks for GPUs in the namespace is paused: servers of any scaler,
+    canaries, Jobs, and pods of nobody, which do not come back.
+    """
+
+    def __init__(self, name: str, args: SpendingGuardArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:workloads:SpendingGuard", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        namespace, marks = args.space.namespace, labels(args.space.labels, SPENDING_APP)
+        own = {"name": SPENDING_APP, "namespace": namespace, "labels": marks}
+        account = k8s.core.v1.ServiceAccount(
+            f"{name}-account", metadata=own, automount_service_account_token=False, opts=child
+        )
+        role = k8s.rbac.v1.Role(f"{name}-role", metadata=own, rules=rights(), opts=child)
+        binding = k8s.rbac.v1.RoleBinding(
+            f"{name}-binding",
+            metadata=own,
+            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": role.metadata.name},
+            subjects=[{"kind": "ServiceAccount", "name": account.metadata.name, "namespace": namespace}],
+            opts=child,
+        )
+        # Without data, which is the guard's: an update never writes over the sum. What the guard makes goes with this object.
+        state = k8s.core.v1.ConfigMap(f"{name}-state", metadata={**own, "name": STATE}, opts=child)
+        k8s.apps.v1.Deployment(
+            f"{name}-deployment",
+            metadata=own,
+            spec={
+                "replicas": 1,
+                # Two would each keep the other from writing.
+                "strategy": {"type": "Recreate"},
+                "selector": {"match_labels": selector(SPENDING_APP)},
+                "template": {"metadata": {"labels": marks}, "spec": _pod(args)},
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[binding, state]),
+        )
+        self.register_outputs({})
+
+
+def rights() -> list[PolicyRuleArgsDict]:
+    """What the guard may do, all of it in its own namespace: by name where a name is known."""
+    return [
+        {"api_groups": [""], "resources": ["configmaps"], "resource_names": [STATE], "verbs": ["get", "patch"]},
+        {
+            "api_groups": [""],
+            "resources": ["resourcequotas"],
+            "resource_names": [QUOTA],
+            # Create by name holds for server-side apply alone. Source: k8s.io/apiserver, endpoints/handlers/patch.go.
+            "verbs": ["get", "create", "patch", "delete"],
+        },
+        # Servers' pods are named when they are made, so no name can bound this.
+        {"api_groups": [""], "resources": ["pods"], "verbs": ["list", "delete"]},
+        {"api_groups": ["apps"], "resources": ["replicasets"], "verbs": ["list"]},
+        # The status alone: whoever may write a ReplicaSet may run any pod.
+        {"api_groups": ["apps"], "resources": ["replicasets/status"], "verbs": ["patch"]},
+        {"api_groups": [""], "resources": ["events"], "verbs": ["create"]},
+    ]
+
+
+def configuration(args: SpendingGuardArgs, namespace: str) -> dict[str, object]:
+    """What the guard's program is told."""
+    spending, rates = args.spending, args.rates
+    return {
+        "namespace": namespace,
+        "limitUsd": spending.limit,
+        "until": spending.until,
+        "since": spending.since,
+        "then": spending.then,
+        "onUnknown": spending.on_unknown,
+        "warnAt": list(spending.warn_at),
+        "usdPerHourFixed": round(rates.fixed, 6),
+        "usdPerHourOf": {"gpu": rates.per_gpu_machine, **rates.per_machine_of},
+        "unknown": list(rates.unknown),
+        "intervalSeconds": INTERVAL_SECONDS,
+        "idleSeconds": IDLE_SECONDS,
+        "graceSeconds": args.grace_seconds,
+    }
+
+
+def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
+    config = pulumi.Output.from_input(args.space.namespace).apply(
+        lambda namespace: f"--config={json.dumps(configuration(args, namespace), sort_keys=True)}"
+    )
+    amounts = {"cpu": f"{SPENDING_GUARD_VCPUS * 1000:.0f}m", "memory": "128Mi", "ephemeral-storage": "32Mi"}
+    return {
+        "service_account_name": SPENDING_APP,
+        "automount_service_account_token": True,
+        "enable_service_links": False,
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": NONROOT,
+            "run_as_group": NONROOT,
+            "seccomp_profile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": SPENDING_APP,
+                "image": args.space.image(IMAGE),
+                "command": ["python3", "-B", "-c", pod_programs.python_program("spending/guard.py"), config],
+                "resources": {"requests": amounts, "limits": dict(amounts)},
+                "security_context": {
+                    "allow_privilege_escalation": False,
+                    "read_only_root_filesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+            }
+        ],
+    }
