@@ -42,7 +42,8 @@ def reasons(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
     if old.measurements and canary.measurements:
         yield _certificates(old, canary)
         yield _errors(old, canary, limits)
-        yield from _compared(old, canary, limits)
+        if not (old.faults or canary.faults):
+            yield from _compared(old, canary, limits)
         yield from _engine(old, canary, limits)
         yield from _drift(old, limits)
 
@@ -113,7 +114,7 @@ def _certificates(old: Side, canary: Side) -> Reason:
     others = [("old", one) for one in theirs.values()] + [("canary", one) for one in faults.values()]
     told = [("canary", one) for one in own] or others
     verdict: Decision = "reject" if own else "undecided" if others else "promote"
-    found = "; ".join(f"{name}: {one.id}: {one.found}" for name, one in told[:2]) or "both certified"
+    found = "; ".join(f"{name}: {one.id}: {one.found.partition('; ')[0]}" for name, one in told[:2]) or "both certified"
     limit = told[0][1].allowed if told else "certified, but for the spread of repeats"
     evidence = f"checks that failed or lack: old {', '.join(theirs) or 'none'}; canary {', '.join(faults) or 'none'}"
     return reason("certificate", verdict, found, limit, evidence)
