@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from settings.derived.canary import release
+from settings.derived.canary import release, weights_ending
 from settings.problems import Problem
 from settings.sections.capacity import Reservation
 from settings.sections.rollout import CANARY_ENDING, canary_path
@@ -76,6 +76,15 @@ def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Proble
             allowed="1 or more with rollout.canary",
             why="a canary is measured against the servers that run what it shall replace, and none runs",
             write="replicas: 1, or change the paused servers themselves: nobody notices",
+        )
+    if settings.weights.source == "image" and weights_ending(settings):
+        yield Problem(
+            id="canary-of-another-image",
+            path=key("rollout.canary.model"),
+            value=canary.serving.model.revision,
+            allowed="left out with weights.source: image",
+            why="the volume is made of one disk image, and that one holds the servers' revision",
+            write="weights: {source: hyperdisk}, whose writer downloads the canary's",
         )
     if (release(settings) == release(canary)) != (settings.rollout.promoted is not None):
         promoted = settings.rollout.promoted is not None
