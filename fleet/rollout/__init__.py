@@ -1,1 +1,1 @@
-"""An upgrade that one replica tries first: the stack file's section `rollout`, from its first line to its last."""
+"""An upgrade that one replica tries first: planned, started, judged, promoted or taken back."""
