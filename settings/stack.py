@@ -38,7 +38,7 @@ MOST_LABELS = 50
 """Google Cloud takes 64 a resource; the program adds two, and GKE and Cloud Storage theirs. Source: Resource Manager, labels."""
 
 
-_NOT_THE_CANARYS = frozenset({"benchmark", "rollout"})
+_NOT_THE_CANARYS = frozenset({"benchmark", "gateway", "rollout"})
 """Sections that are about the servers, or about the canary itself."""
 
 
@@ -229,7 +229,7 @@ class Settings(Section):
 
     @cached_property
     def as_canary(self) -> Settings | None:
-        """The stack as if the canary's pods were its servers, without a benchmark; None without a canary. What is asked of
+        """The stack as if the canary's pods were its servers, without gateway and benchmark; None without one. What is asked of
         a stack's servers is asked of its canary through it.
         """
         canary = self.rollout.canary

@@ -36,6 +36,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *(platform_problems(settings) if settings.owns_platform else ()),
         *server_problems(settings),
         *_secrets(settings),
+        *_exposure(settings),
         *_prices(settings),
         *benchmark_problems(settings),
     )
@@ -49,7 +50,7 @@ def server_problems(settings: Settings) -> tuple[Problem, ...]:
         *_weights(settings),
         *model_problems(settings),
         *_server(settings),
-        *_exposure(settings),
+        *_shutdown(settings),
     )
 
 
@@ -342,7 +343,10 @@ def _exposure(settings: Settings) -> Iterator[Problem]:
             write="gateway: {enabled: true} without internalLoadBalancer: it then routes /v1 and nothing else",
             level="finding",
         )
-    timeout, engine = server.engine.get("shutdownTimeoutSeconds"), settings.serving.engine
+
+
+def _shutdown(settings: Settings) -> Iterator[Problem]:
+    timeout, engine = settings.server.engine.get("shutdownTimeoutSeconds"), settings.serving.engine
     if timeout and engine.api_servers > 1:
         yield Problem(
             id="shutdown-timeout-without-effect",

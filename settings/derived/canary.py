@@ -1,9 +1,7 @@
-"""What tells a canary from the servers beside it: for who names weights, files a verdict, or promotes."""
+"""What tells a canary from the servers beside it: for who names weights, or promotes."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +21,6 @@ def release(settings: Settings) -> dict[str, Any]:
         "engine": serving.engine.model_dump(mode="json"),
         "resources": asdict(settings.resources),
     }
-
-
-def canary_digest(settings: Settings) -> str | None:
-    """SHA-256 over servers and canary: what a verdict is about. None without a canary.
-
-    The servers too: a canary that was faster than they were yesterday need not be faster than they are today.
-    """
-    if settings.as_canary is None:
-        return None
-    both = [settings.machine.type, settings.gpus_per_replica, release(settings), release(settings.as_canary)]
-    return hashlib.sha256(json.dumps(both, sort_keys=True).encode()).hexdigest()
 
 
 def weights_ending(settings: Settings) -> str | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from settings.derived.canary import canary_digest, weights_ending
+from settings.derived.canary import weights_ending
 from settings.load import check
 from settings.problems import Problem, SettingsError
 from settings.sections.rollout import canary_path
@@ -77,6 +77,13 @@ def test_a_wrong_canary_is_refused_by_its_own_key(declared: dict[str, Any], path
     assert f"vllm-fleet:rollout.canary.{path}" in {problem.path for problem in refusal.value.problems}
 
 
+def test_a_gateway_before_the_servers_says_nothing_about_the_canary() -> None:
+    behind = {"gateway": {"enabled": True}, "server": {"replicas": 12, "apiKeySecret": "key-of-clients"}}
+    of_servers = {one.id for one in check(make_settings(**behind))}
+    beside = check(make_settings(**behind, rollout={"canary": {"engine": {"seed": 1}}}))
+    assert {one.id for one in beside} == of_servers
+
+
 def test_a_reservation_without_room_for_the_canary_is_refused() -> None:
     full = {"capacity": {"mode": "reservation", "name": "ours", "nodes": 12}}
     changed = {"canary": {"engine": {"seed": 1}}}
@@ -111,12 +118,3 @@ def test_another_revision_has_weights_of_its_own_and_never_the_servers_ending() 
     assert weights_ending(again) == "aaaaaaa"
     downloads = make_settings(weights={"source": "huggingface"}, rollout={"canary": {"model": {"revision": REVISION}}})
     assert weights_ending(downloads) is None
-
-
-def test_the_digest_names_the_canary_and_what_it_was_measured_against() -> None:
-    one, other = canary(engine={"seed": 1}), canary(engine={"seed": 2})
-    moved = canary(server={"engine": {"maxNumSeqs": 256}}, engine={"seed": 1})
-    more = canary(server={"replicas": 11}, engine={"seed": 1})
-    assert len({canary_digest(one), canary_digest(other), canary_digest(moved)}) == 3
-    assert canary_digest(one) == canary_digest(more)
-    assert canary_digest(make_settings()) is None
