@@ -23,6 +23,7 @@ from settings.sections.network import Network
 from settings.sections.platform import Platform
 from settings.sections.registry import Registry
 from settings.sections.results import Results
+from settings.sections.rollout import Canary, Rollout
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.section import Namespace, ProjectId, SecretVersion, Section, like
 from settings.sections.server import PodResources, Server
@@ -35,6 +36,10 @@ PLACEHOLDER_PROJECT = "your-project-id"
 
 MOST_LABELS = 50
 """Google Cloud takes 64 a resource; the program adds two, and GKE and Cloud Storage theirs. Source: Resource Manager, labels."""
+
+
+_NOT_THE_CANARYS = frozenset({"benchmark", "gateway", "rollout"})
+"""Sections that are about the servers, or about the canary itself."""
 
 
 class Settings(Section):
@@ -75,6 +80,8 @@ class Settings(Section):
     """The benchmark Job."""
     monitoring: Monitoring = Monitoring()
     """Managed Prometheus."""
+    rollout: Rollout = Rollout()
+    """An upgrade that one replica tries first."""
     budget: Budget | None = None
     """A billing budget; none by default."""
     registry: Registry | None = None
@@ -120,10 +127,10 @@ class Settings(Section):
 
     @property
     def gpu_ceiling(self) -> int | None:
-        """Most GPUs that the namespace may ask for: what the stack file asks for. None where the number has another owner, whom a
-        ceiling would fight.
+        """Most GPUs that the namespace may ask for: what the stack file asks for, canary included. None where the number has another
+        owner, whom a ceiling would fight.
         """
-        return None if self.own_replicas is None else self.own_replicas * self.gpus_per_replica
+        return None if self.own_replicas is None else (self.own_replicas + self.canary_replicas) * self.gpus_per_replica
 
     @property
     def gpus_per_replica(self) -> int:
@@ -132,8 +139,8 @@ class Settings(Section):
 
     @property
     def nodes(self) -> int:
-        """Nodes at full size: pods share one where they take part of its GPUs."""
-        return ceil(self.replicas * self.gpus_per_replica / self.machine.gpus)
+        """Nodes at full size, canary included: pods share one where they take part of its GPUs."""
+        return ceil((self.replicas + self.canary_replicas) * self.gpus_per_replica / self.machine.gpus)
 
     @property
     def gpus(self) -> int:
@@ -214,6 +221,30 @@ class Settings(Section):
     def serving(self) -> Serving:
         """The profile with this stack's overrides: engine, model, needs."""
         return resolve(self.stack, self.server, self.model, self.machine)
+
+    @property
+    def canary_replicas(self) -> int:
+        """Pods of the canary; 0 without one."""
+        return 0 if self.rollout.canary is None else self.rollout.canary.replicas
+
+    @cached_property
+    def as_canary(self) -> Settings | None:
+        """The stack as if the canary's pods were its servers, without gateway and benchmark; None without one. What is asked of
+        a stack's servers is asked of its canary through it.
+        """
+        canary = self.rollout.canary
+        return None if canary is None else self._served_by(canary)
+
+    def _served_by(self, canary: Canary) -> Settings:
+        fields = {name: getattr(self, name) for name in self.model_fields_set if name not in _NOT_THE_CANARYS}
+        server, model = canary.server(self.server), canary.chosen_model(self.model, self.serving.model)
+        # Not model_copy, which takes what was worked out for the servers along.
+        return Settings.model_construct(**{**fields, "namespace": self.namespace, "server": server, "model": model})
+
+    @cached_property
+    def canary(self) -> Serving | None:
+        """What the canary's pods serve; None without one. Raises SettingsError."""
+        return None if self.as_canary is None else self.as_canary.serving
 
 
 def _store(secret: SecretManagerSecret | None, in_configuration: bool) -> SecretStore | None:

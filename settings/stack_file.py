@@ -94,12 +94,10 @@ def read(root: Path, stack: str) -> StackFile:
     if problems:
         raise SettingsError(stack, problems)
     config = {**of_every_stack, **_merged(of_environments, own)}
-    model = config.get(f"{NAMESPACE}:model")
-    if isinstance(model, dict) and isinstance(model.get("config"), str):
-        # The program runs in the project's folder; a command may run in any. Joined as text: a Path would make one slash of a URL's two,
-        # and what hides its password would not know it.
-        whole = os.path.join(root, model["config"])  # noqa: PTH118
-        config[f"{NAMESPACE}:model"] = {**model, "config": whole}
+    # The program runs in the project's folder; a command may run in any.
+    for name, *inside in (("model",), ("rollout", "canary", "model")):
+        if f"{NAMESPACE}:{name}" in config:
+            config[f"{NAMESPACE}:{name}"] = _config_from(root, config[f"{NAMESPACE}:{name}"], inside)
     return StackFile(
         path=path,
         project=NAMESPACE,
@@ -109,6 +107,22 @@ def read(root: Path, stack: str) -> StackFile:
         environments=environments,
         stand_in=stand_in.name if stood_in else None,
     )
+
+
+def _config_from(root: Path, section: Any, inside: list[str]) -> Any:
+    """The section, with the path of a model's config.json, in the section of these names, from `root`."""
+    if not isinstance(section, dict):
+        return section
+    if inside:
+        return (
+            section | {inside[0]: _config_from(root, section[inside[0]], inside[1:])}
+            if inside[0] in section
+            else section
+        )
+    if not isinstance(section.get("config"), str):
+        return section
+    # Joined as text: a Path would make one slash of a URL's two, and what hides its password would not know it.
+    return {**section, "config": os.path.join(root, section["config"])}  # noqa: PTH118
 
 
 _SEALED: Final = object()

@@ -5,6 +5,7 @@ The cluster's automatic scraping is off: with it, every sample of these pods wou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ class MonitoringArgs:
     """Namespace of the servers; labels."""
     server: Server
     """The servers whose series are taken and summed."""
+    also: Sequence[Server] = ()
+    """Further servers, whose series are taken and not summed: a canary."""
     gateway: Gateway | None = None
     """The gateway in front of them, where there is one: its endpoint picker is scraped too."""
     monitoring: MonitoringSection = field(default_factory=MonitoringSection)
@@ -62,6 +65,8 @@ class Monitoring(pulumi.ComponentResource):
 
         server, every = args.server, args.monitoring.interval_seconds
         custom("server", "PodMonitoring", server.name, server_scrape(server.name, every))
+        for other in args.also:
+            custom(other.name, "PodMonitoring", other.name, server_scrape(other.name, every))
         if args.gateway is not None:
             custom("picker", "PodMonitoring", epp_name(args.gateway.pool), picker_scrape(args.gateway.pool, every))
         custom("rules", "Rules", server.name, recording_rules(server.name, server.engine, every))
