@@ -58,7 +58,7 @@ def verify(
 
     file = read(folder, name)
     settings = parse(name, file.config, file.unopened)
-    key = _api_key(settings)
+    key = api_key(settings)
     from fleet.clients import stack_outputs
     from fleet.verify import report as reports
     from fleet.verify.verification import Asking
@@ -109,7 +109,7 @@ def base_url(given: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _api_key(settings: Settings) -> str | None:
+def api_key(settings: Settings) -> str | None:
     """The key where the stack has one. Raises CommandError where it is not there or can be no header; never repeats it."""
     if not settings.guards_v1_only:
         return None

@@ -83,13 +83,13 @@ def digest() -> str:
     return hashlib.sha256(_PROMPTS.read_bytes()).hexdigest()
 
 
-def ask_both(old: str, canary: str, model: Mapping[str, str], api_key: str | None) -> dict[str, Answers]:
-    """Answers of both, round by round in turn. URLs without a path; `model` has the served name of `old` and of `canary`."""
-    urls = {"old": old, "canary": canary}
-    rounds: dict[str, list[dict[str, Answer]]] = {side: [] for side in urls}
+def ask_both(old: tuple[str, str], canary: tuple[str, str], api_key: str | None) -> dict[str, Answers]:
+    """Answers of both, round by round in turn. Each is a URL without a path, and the served model's name."""
+    asked = {"old": old, "canary": canary}
+    rounds: dict[str, list[dict[str, Answer]]] = {side: [] for side in asked}
     for number in range(ROUNDS):
-        for side, url in urls.items():
-            rounds[side].append(asyncio.run(_round(url, model[side], api_key, number)))
+        for side, (url, model) in asked.items():
+            rounds[side].append(asyncio.run(_round(url, model, api_key, number)))
     return {side: Answers(prompts=digest(), rounds=tuple(given)) for side, given in rounds.items()}
 
 

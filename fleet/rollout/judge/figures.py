@@ -14,7 +14,7 @@ from fleet.bench.certificate.baseline import compare_baselines, shared_confidenc
 from fleet.bench.measurement import Comparison, Estimate, Run
 from fleet.bench.student_t import two_sided
 from fleet.report.words import format_change, format_number, format_percent
-from fleet.rollout.judge.side import Side
+from fleet.rollout.judge.side import NO_SUCCESS, Side
 from fleet.rollout.judge.verdict import Decision, Limits, Reason, reason
 
 _FIGURES: Final[Mapping[str, tuple[str, str]]] = {
@@ -37,8 +37,10 @@ def reasons(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
     for side in (old, canary):
         yield _restarts(side)
         if side.problems:
-            what = "every run of every measurement"
-            yield reason(f"results-{side.name}", "undecided", "damaged or not whole", what, "; ".join(side.problems))
+            told = "; ".join(side.problems)
+            dead = side is canary and NO_SUCCESS in told
+            found = "no request of a client succeeded" if dead else "damaged or not whole"
+            yield reason(f"results-{side.name}", "reject" if dead else "undecided", found, "whole results", told)
     if old.measurements and canary.measurements:
         yield _certificates(old, canary)
         yield _errors(old, canary, limits)
@@ -102,8 +104,10 @@ def _restarts(side: Side) -> Reason:
     if pod is None:
         return reason(id_, "note", "not looked at", limit, "no pod.json: only `fleet rollout judge` asks the cluster")
     wrong = ["the pod is gone"] if pod.restarts is None else [f"{pod.restarts} restarts"] if pod.restarts else []
+    verdict: Decision = (
+        "reject" if wrong and side.name == "canary" else "undecided" if wrong or pod.failed else "promote"
+    )
     wrong += [f"its benchmark failed: {pod.failed}"] if pod.failed else []
-    verdict: Decision = "promote" if not wrong else "reject" if side.name == "canary" else "undecided"
     return reason(id_, verdict, "; ".join(wrong) or "0 restarts", limit, f"pod {pod.name} on {pod.node or 'no node'}")
 
 

@@ -10,12 +10,8 @@ from fleet.rollout.judge import figures, output_check
 from fleet.rollout.judge.side import Side, read_side
 from fleet.rollout.judge.verdict import Limits, Verdict, decide, declaration_of
 
-_MARKS: Final = {
-    "reject": ("✗ ", "bold red"),
-    "undecided": ("? ", "yellow"),
-    "promote": ("✓ ", "green"),
-    "note": ("· ", "dim"),
-}
+_MARKS: Final = {"reject": "✗ ", "undecided": "? ", "promote": "✓ ", "note": "· "}
+_STYLES: Final = {"reject": "bold red", "undecided": "yellow", "promote": "green", "note": "dim"}
 
 
 def judge(old: Side, canary: Side, limits: Limits) -> Verdict:
@@ -42,14 +38,14 @@ def judge_folders(old: Path, canary: Path, limits: Limits) -> Verdict:
 def print_text(paper: Paper, verdict: Verdict) -> None:
     """The verdict, then a line for each reason: what decided first."""
     page = Page(paper)
-    mark, style = _MARKS[verdict.verdict]
-    page.prose(verdict.headline, indent=0, mark=mark, style=style, mark_style=style)
+    style = _STYLES[verdict.verdict]
+    page.prose(verdict.headline, indent=0, mark=_MARKS[verdict.verdict], style=style, mark_style=style)
     for name, asked in (("old", verdict.old), ("canary", verdict.canary)):
         what = f"{asked[0].served_model}, {asked[0].image}, profile {asked[0].profile}"
         page.prose(f"{name}: {what}: {', '.join(one.name for one in asked)}", style="dim")
     page.blank()
-    for reason in sorted(verdict.reasons, key=lambda one: list(_MARKS).index(one.verdict)):
-        mark, style = _MARKS[reason.verdict]
-        page.prose(f"{reason.id}: {reason.found}; allowed: {reason.limit}", mark=mark, mark_style=style)
-        page.prose(reason.evidence, indent=4, style="dim")
+    for one in sorted(verdict.reasons, key=lambda one: list(_MARKS).index(one.verdict)):
+        said = f"{one.id}: {one.found}; allowed: {one.limit}"
+        page.prose(said, mark=_MARKS[one.verdict], mark_style=_STYLES[one.verdict])
+        page.prose(one.evidence, indent=4, style="dim")
     page.print()

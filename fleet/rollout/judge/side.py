@@ -29,6 +29,10 @@ NOISE: Final = "repeats"
 """The check that repeats agree: here the interval of the difference carries their spread."""
 
 
+NO_SUCCESS: Final = "no-success"
+"""Word of a merge for a client of whose requests not one was answered."""
+
+
 class Pod(Part):
     """pod.json: the pod that was measured, before and after."""
 
@@ -116,13 +120,15 @@ def read_side(name: str, folder: Path) -> Side:
 
 
 def _measurement(folder: Path) -> tuple[Measurement | None, str]:
-    """A measurement that broke off is read as far as it came."""
+    """A measurement that broke off is read as far as it came, without the runs in which nothing succeeded."""
     try:
         return merge_folder(folder), ""
     except BenchmarkError as error:
-        problem = " ".join(str(error).split())[:300]
+        problem = " ".join(" ".join(str(error).splitlines()[:3]).split())
     try:
-        return merge_folder(folder, MergeOptions(allow_missing=True)), problem
+        return merge_folder(
+            folder, MergeOptions(allow_missing=True, exclude=(f"reason:{NO_SUCCESS}",) * (NO_SUCCESS in problem))
+        ), problem
     except BenchmarkError:
         return None, problem
 

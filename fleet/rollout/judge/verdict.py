@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import Asked
-from settings.files import write_whole
 
 VERDICT_FILE: Final = "rollout-verdict.json"
 NEEDED: Final = ("certificate", "errors", "throughput", "agreement", "arithmetic", "soundness")
@@ -107,14 +106,6 @@ def decide(reasons: Sequence[Reason]) -> tuple[Decision, str]:
 def as_text(verdict: Verdict) -> str:
     """rollout-verdict.json."""
     return verdict.model_dump_json(by_alias=True, indent=1) + "\n"
-
-
-def write(path: Path, verdict: Verdict) -> None:
-    """Whole or not at all. Raises BenchmarkError."""
-    try:
-        write_whole(path, as_text(verdict).encode())
-    except OSError as error:
-        raise BenchmarkError(f"{path}: the verdict cannot be written: {error.strerror or error}") from error
 
 
 def read(path: Path) -> Verdict:
