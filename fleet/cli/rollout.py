@@ -132,14 +132,16 @@ def promote(
                 "without, and the reason is written into the stack file"
             )
         steps.verdict(judged)
-        why = judged.headline
+        why = judged.headline[:500]
     change = steps.promote(why)
     change.write()
     servers = change.after.replicas
+    alone = " With one server, nobody is answered between its end and the next one's start." if servers == 1 else ""
     _tell(
         f"{change.path.name}: the servers are what the canary is. `pulumi up` replaces them one at a time, {servers} in all; the canary "
         "stays beside them, and its weights go over to them without another download. Weights that nobody mounts any more are removed "
         "at the end. Should a new server not become ready, the update stops there: take the stack file back and run `pulumi up` again."
+        f"{alone}"
     )
     _next(
         f"fleet preview --stack {name} --against HEAD",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from fleet.report.words import format_duration, format_usd, plural
 from settings.derived.canary import release, weights_ending
 from settings.derived.figures import figures
 from settings.load import check
-from settings.problems import shown
 
 if TYPE_CHECKING:
     from fleet.report.terminal import Page
@@ -55,7 +55,12 @@ def _different(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -
         if isinstance(old[name], Mapping) and isinstance(new[name], Mapping) and old[name].keys() == new[name].keys():
             yield from _different(old[name], new[name], f"{path}{name}.")
         elif old[name] != new[name]:
-            yield f"{path}{name}: {shown(old[name])} -> {shown(new[name])}"
+            yield f"{path}{name}: {_text(old[name])} -> {_text(new[name])}"
+
+
+def _text(value: Any) -> str:
+    """A value as the stack file would have it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _cost(before: Settings, after: Settings) -> str:
