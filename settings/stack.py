@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import cached_property
 from math import ceil
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -23,7 +24,7 @@ from settings.sections.network import Network
 from settings.sections.platform import Platform
 from settings.sections.registry import Registry
 from settings.sections.results import Results
-from settings.sections.rollout import Canary, Rollout
+from settings.sections.rollout import Rollout
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.section import Namespace, ProjectId, SecretVersion, Section, like
 from settings.sections.server import PodResources, Server
@@ -36,10 +37,6 @@ PLACEHOLDER_PROJECT = "your-project-id"
 
 MOST_LABELS = 50
 """Google Cloud takes 64 a resource; the program adds two, and GKE and Cloud Storage theirs. Source: Resource Manager, labels."""
-
-
-_NOT_THE_CANARYS = frozenset({"benchmark", "gateway", "rollout"})
-"""Sections that are about the servers, or about the canary itself."""
 
 
 class Settings(Section):
@@ -229,17 +226,24 @@ class Settings(Section):
 
     @cached_property
     def as_canary(self) -> Settings | None:
-        """The stack as if the canary's pods were its servers, without gateway and benchmark; None without one. What is asked of
-        a stack's servers is asked of its canary through it.
+        """The stack as if the canary's pods were its servers, without gateway and benchmark; None without one. What is asked of a
+        stack's servers is asked of its canary through it.
         """
         canary = self.rollout.canary
-        return None if canary is None else self._served_by(canary)
-
-    def _served_by(self, canary: Canary) -> Settings:
-        fields = {name: getattr(self, name) for name in self.model_fields_set if name not in _NOT_THE_CANARYS}
+        if canary is None:
+            return None
         server, model = canary.server(self.server), canary.chosen_model(self.model, self.serving.model)
-        # Not model_copy, which takes what was worked out for the servers along.
-        return Settings.model_construct(**{**fields, "namespace": self.namespace, "server": server, "model": model})
+        return self._but(frozenset({"benchmark", "gateway", "rollout"}), server=server, model=model)
+
+    @property
+    def without_canary(self) -> Settings:
+        """The stack as if it had no canary."""
+        return self if self.rollout.canary is None else self._but(frozenset({"rollout"}))
+
+    def _but(self, without: Container[str], **changes: Any) -> Settings:
+        given = {name: getattr(self, name) for name in self.model_fields_set if name not in without}
+        # Not model_copy, which takes what was worked out for this one along.
+        return Settings.model_construct(**{**given, "namespace": self.namespace, **changes})
 
     @cached_property
     def canary(self) -> Serving | None:

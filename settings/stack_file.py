@@ -48,8 +48,8 @@ class StackFile:
         return f"Pulumi ESC environments are not opened offline ({', '.join(self.environments)}): {known}."
 
 
-def read(root: Path, stack: str) -> StackFile:
-    """The configuration of `stack`, merged as the engine merges it.
+def read(root: Path, stack: str, text: str | None = None) -> StackFile:
+    """The configuration of `stack`, merged as the engine merges it; with `text` as if the stack file held that.
 
     The stack's own `config:` wins over the `pulumiConfig` of its environments, key by key also inside mappings; Pulumi.yaml's
     `value:` counts where both are silent. Source: pulumi, pkg/workspace/config.go (mergeConfig) and
@@ -59,7 +59,7 @@ def read(root: Path, stack: str) -> StackFile:
     """
     path = root / f"Pulumi.{stack}.yaml"
     of_every_stack = _project_values(root, stack)
-    if not path.is_file():
+    if text is None and not path.is_file():
         known = ", ".join(stack_names(root)) or "none"
         raise SettingsError(
             stack,
@@ -74,7 +74,7 @@ def read(root: Path, stack: str) -> StackFile:
                 )
             ],
         )
-    document = content(path, stack)
+    document = content(path, stack) if text is None else _mapping(path, stack, text.encode())
     environments = _environments(document.get("environment"))
     given = document.get("config")
     raw = {} if given is None else given
@@ -208,7 +208,11 @@ def content(path: Path, stack: str) -> dict[str, Any]:
         # Messages quote the file: a link in somebody's change must not show what lies elsewhere on this machine.
         raise SettingsError(stack, [_broken(path, "a link out of the project", "the file must lie in the project")])
     with path.open("rb") as file:
-        document = strict_yaml.load(file.read(strict_yaml.MOST_BYTES + 1), name=path.name, stack=stack)
+        return _mapping(path, stack, file.read(strict_yaml.MOST_BYTES + 1))
+
+
+def _mapping(path: Path, stack: str, data: bytes) -> dict[str, Any]:
+    document = strict_yaml.load(data, name=path.name, stack=stack)
     if document is not None and not isinstance(document, dict):
         raise SettingsError(stack, [_broken(path, _kind(document), "the file must be a mapping of keys to values")])
     return document or {}

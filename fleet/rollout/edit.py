@@ -33,7 +33,7 @@ class StackText:
 
     def get(self, path: Path) -> Any:
         """The value there, None where there is none."""
-        found = self._data()
+        found: Any = self._data()
         for key in path:
             found = found.get(key) if isinstance(found, Mapping) else None
         return found
@@ -41,7 +41,7 @@ class StackText:
     def set(self, path: Path, value: Any) -> None:
         """Write the value there, and the sections on the way that are missing. Raises SettingsError."""
         wanted = self._data()
-        inner = wanted
+        inner: dict[str, Any] = wanted
         for key in path[:-1]:
             inner[key] = dict(inner.get(key) or {})
             inner = inner[key]
@@ -68,11 +68,13 @@ class StackText:
         self._hold(wanted)
 
     def remove(self, path: Path) -> None:
-        """Take the key out, and the sections that would be empty without it. Raises SettingsError."""
-        wanted = self._data()
-        while len(path) > 1 and list(self.get(path[:-1]) or ()) == [path[-1]] and len(path) > 2:
+        """Take the key out, where it is, and the sections that would be empty without it. Raises SettingsError."""
+        if path[-1] not in (self.get(path[:-1]) or ()):
+            return
+        while len(path) > 2 and list(self.get(path[:-1])) == [path[-1]]:
             path = path[:-1]
-        inner = wanted
+        wanted = self._data()
+        inner: Any = wanted
         for key in path[:-1]:
             inner = inner[key]
         del inner[path[-1]]

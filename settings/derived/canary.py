@@ -18,7 +18,7 @@ def release(settings: Settings) -> dict[str, Any]:
     return {
         "image": serving.image.reference,
         "model": [serving.model.id, serving.model.revision],
-        "engine": serving.engine.model_dump(mode="json"),
+        "engine": serving.engine.model_dump(mode="json", by_alias=True),
         "resources": asdict(settings.resources),
     }
 
