@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pulumi
@@ -28,6 +29,7 @@ from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
 from infra.workload_access import CompileCacheGrant, WorkloadAccess, WorkloadAccessArgs
 from settings.checks.declarations import declarations
+from settings.derived.canary import weights_ending
 from settings.derived.compile_cache import cache_key, server_account
 from settings.derived.figures import figures
 from settings.derived.google_cloud_needs import dataset_object, required_apis, secret_readers
@@ -109,12 +111,15 @@ else:
     joined = SharedPlatform("platform", other)
     services, kubernetes, platform = joined.services, joined.kubernetes, joined.outputs
 after_services = ResourceOptions(depends_on=[services])
-kept: KeptCache | None = None
-kept_by: CompileCacheGrant | None = None
-if key := cache_key(settings):
+kept: dict[str, KeptCache] = {}
+kept_by: dict[str, CompileCacheGrant] = {}
+trial = settings.as_canary
+if settings.server.compile_cache.enabled:
     caches = CompileCacheBucket("compile-caches", CompileCacheBucketArgs(place=place), after_services)
-    kept = KeptCache(bucket=caches.bucket_name, key=key)
-    kept_by = CompileCacheGrant(bucket=caches.bucket_name, key=key, account=server_account(settings))
+    for one in filter(None, (settings, trial)):
+        key, account = cache_key(one) or "", server_account(one)
+        kept[account] = KeptCache(bucket=caches.bucket_name, key=key)
+        kept_by[account] = CompileCacheGrant(bucket=caches.bucket_name, key=key, account=account)
 grants = WorkloadAccessArgs(
     project=project,
     project_number=platform.project_number,
@@ -122,7 +127,7 @@ grants = WorkloadAccessArgs(
     namespace=settings.namespace,
     secret_readers=secret_readers(settings),
     results_bucket=platform.results_bucket if settings.benchmark.enabled else None,
-    compile_cache=kept_by,
+    compile_caches=tuple(kept_by.values()),
     keda=settings.makes_keda,
     dataset_object=dataset_object(settings),
 )
@@ -183,7 +188,7 @@ replica = ServerArgs(
     hf_token=weights.token,
     hf_token_version=weights.token_version,
     api_key=settings.api_key_secret or secrets.api_key,
-    compile_cache=kept,
+    compile_cache=kept.get(server_account(settings)),
     service_account=server_account(settings),
     resources=settings.server.resources,
     startup_minutes=settings.server.startup_minutes,
@@ -199,8 +204,33 @@ if settings.makes_keda:
 if policy is not None:
     from workloads.autoscaling import Autoscaling, AutoscalingArgs
 
-    numbers = AutoscalingArgs(space=space, server=server, policy=policy, project=project)
-    Autoscaling("autoscaling", numbers, ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=scalers))
+    scaled = AutoscalingArgs(space=space, server=server, policy=policy, project=project)
+    Autoscaling("autoscaling", scaled, ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=scalers))
+canary: Server | None = None
+if trial is not None:
+    # What differs, beside the servers and what they stand on: nothing of theirs changes while a canary comes and goes.
+    mount = weights.mount
+    if ending := weights_ending(settings):
+        volume = settings.weights.model_copy(update={"name_ending": ending})
+        second = replace(release, model=trial.serving.model, volume=volume, beside=weights)
+        mount = Weights("weights-canary", second, guarded).mount
+    tried = replace(
+        replica,
+        name=trial.server.name,
+        replicas=trial.own_replicas,
+        engine=trial.serving.engine,
+        model=trial.serving.model,
+        placement=trial.placement,
+        image=trial.serving.image,
+        weights=mount,
+        compile_cache=kept.get(server_account(trial)),
+        service_account=server_account(trial),
+        resources=trial.server.resources,
+        internal_load_balancer=False,
+        annotations=declarations(trial),
+        beside=server,
+    )
+    canary = Server("server-canary", tried, placed)
 gateway: Gateway | None = None
 if settings.gateway.enabled:
     gateway = Gateway("gateway", GatewayArgs(space=space, server=server, gateway=settings.gateway), guarded)
@@ -218,7 +248,12 @@ if settings.benchmark.enabled:
 if settings.monitoring.enabled:
     signals = catalogue(watched(settings, numbers))
     scrapes = MonitoringArgs(
-        space=space, server=server, gateway=gateway, signals=signals, monitoring=settings.monitoring
+        space=space,
+        server=server,
+        also=() if canary is None else (canary,),
+        gateway=gateway,
+        signals=signals,
+        monitoring=settings.monitoring,
     )
     Monitoring("monitoring", scrapes, guarded)
     dashboard_url: pulumi.Output[str] | None = None

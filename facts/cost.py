@@ -38,6 +38,8 @@ class WeightsShape:
     throughput_mibps: int
     copies: int = 1
     """Volumes that servers read, one per zone."""
+    releases: int = 1
+    """Releases that have such volumes: a canary's are beside the servers'."""
     writer_throughput_mibps: int = 0
     """Throughput of the volume that the download was written to, of the same size; 0 where there is none."""
     image_gib: int = 0
@@ -391,8 +393,8 @@ def _ladder(shape: FleetShape) -> dict[str, float | None]:
 
 def _weights_items(weights: WeightsShape, shape: FleetShape) -> Iterator[LineItem]:
     written = bool(weights.writer_throughput_mibps)
-    volumes = weights.copies + written
-    throughput_mibps = weights.throughput_mibps * weights.copies + weights.writer_throughput_mibps
+    volumes = weights.releases * (weights.copies + written)
+    throughput_mibps = weights.releases * (weights.throughput_mibps * weights.copies + weights.writer_throughput_mibps)
     whose = " (readers and writer)" if written else ""
     for id_, quantity in (
         ("hyperdisk-ml-capacity", weights.size_gib * volumes),

@@ -41,8 +41,8 @@ class WorkloadAccessArgs:
     """Pairs of a Kubernetes service account and the Secret Manager secret that its pods read."""
     results_bucket: pulumi.Input[str] | None = None
     """Bucket that the benchmark's pods write their results to. None grants none."""
-    compile_cache: CompileCacheGrant | None = None
-    """Who reads and stores which compile caches. None grants none."""
+    compile_caches: Sequence[CompileCacheGrant] = ()
+    """Who reads and stores which compile caches, each account once."""
     keda: bool = False
     """Whether KEDA's operator, in a namespace of its own, reads Cloud Monitoring."""
     dataset_object: tuple[str, str] | None = None
@@ -76,8 +76,7 @@ class WorkloadAccess(pulumi.ComponentResource):
                     else None,
                     opts=child,
                 )
-        if args.compile_cache is not None:
-            cache = args.compile_cache
+        for cache in args.compile_caches:
             for grant, role in (("caches", "objectViewer"), ("new-caches", "objectCreator")):
                 storage.BucketIAMMember(
                     # Another key is another grant: made before its pods come, and taken back after the last of the former's.

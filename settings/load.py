@@ -37,6 +37,7 @@ _SECTIONS = frozenset(
         "gateway",
         "benchmark",
         "monitoring",
+        "rollout",
         "budget",
         "spending",
         "registry",
@@ -144,15 +145,23 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
         raise SettingsError(stack, problems)
     # Resolving merges the profile with the overrides; a wrong override is a wrong setting like any other.
     _ = settings.serving
+    try:
+        _ = settings.canary
+    except SettingsError as error:
+        from settings.checks.rollout import with_canarys_keys
+
+        raise SettingsError(stack, map(with_canarys_keys, error.problems)) from None
     return settings
 
 
 def check(settings: Settings) -> tuple[Problem, ...]:
     """Everything that the article, Google Cloud or vLLM would hold against these settings, of every level."""
     from settings.checks.lessons import lessons
+    from settings.checks.rollout import rollout_problems
     from settings.checks.structure import structural_problems
 
-    return (*structural_problems(settings), *lessons(settings))
+    found = (*structural_problems(settings), *lessons(settings))
+    return (*found, *rollout_problems(settings, found))
 
 
 def placeholder(settings: Settings) -> tuple[Problem, ...]:

@@ -42,9 +42,11 @@ def stack_file_schema() -> dict[str, Any]:
         if model.__name__ in definitions:
             _document(definitions[model.__name__], model)
     settings = definitions.pop("Settings")
-    server = definitions["Server"]["properties"]
-    server["profile"]["enum"] = list(NAMES)
-    server["engine"] = {"$ref": "#/$defs/Engine", "description": server["engine"]["description"]}
+    definitions["Server"]["properties"]["profile"]["enum"] = list(NAMES)
+    definitions["Canary"]["properties"]["profile"]["anyOf"][0]["enum"] = list(NAMES)
+    for section in ("Server", "Canary"):
+        fields = definitions[section]["properties"]
+        fields["engine"] = {"$ref": "#/$defs/Engine", "description": fields["engine"]["description"]}
     fields = settings["properties"]
     # OpenAPI's word: strict JSON Schema readers stumble over it, and `oneOf` says the same.
     fields["capacity"].pop("discriminator")

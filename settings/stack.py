@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import cached_property
 from math import ceil
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -23,6 +24,7 @@ from settings.sections.network import Network
 from settings.sections.platform import Platform
 from settings.sections.registry import Registry
 from settings.sections.results import Results
+from settings.sections.rollout import Rollout
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.section import Namespace, ProjectId, SecretVersion, Section, like
 from settings.sections.server import PodResources, Server
@@ -76,6 +78,8 @@ class Settings(Section):
     """The benchmark Job."""
     monitoring: Monitoring = Monitoring()
     """Managed Prometheus."""
+    rollout: Rollout = Rollout()
+    """An upgrade that one replica tries first."""
     budget: Budget | None = None
     """A billing budget; none by default."""
     spending: Spending | None = None
@@ -133,11 +137,11 @@ class Settings(Section):
 
     @property
     def gpu_ceiling(self) -> int | None:
-        """Most GPUs that the namespace may ask for: what the stack file asks for. None where the number has another owner, whom a
-        ceiling would fight.
+        """Most GPUs that the namespace may ask for: what the stack file asks for, canary included. None where the number has another
+        owner, whom a ceiling would fight.
         """
         somebody_elses = self.own_replicas is None and self.server.scaling.mode == "none"
-        return None if somebody_elses else self.replicas * self.gpus_per_replica
+        return None if somebody_elses else (self.replicas + self.canary_replicas) * self.gpus_per_replica
 
     @property
     def is_scaled(self) -> bool:
@@ -161,12 +165,12 @@ class Settings(Section):
 
     @property
     def nodes(self) -> int:
-        """Nodes at full size: pods share one where they take part of its GPUs."""
+        """Nodes at full size, canary included: pods share one where they take part of its GPUs."""
         return self.nodes_for(self.replicas)
 
     def nodes_for(self, replicas: int) -> int:
-        """Nodes of so many replicas."""
-        return ceil(replicas * self.gpus_per_replica / self.machine.gpus)
+        """Nodes of so many replicas and the canary."""
+        return ceil((replicas + self.canary_replicas) * self.gpus_per_replica / self.machine.gpus)
 
     @property
     def gpus(self) -> int:
@@ -247,6 +251,37 @@ class Settings(Section):
     def serving(self) -> Serving:
         """The profile with this stack's overrides: engine, model, needs."""
         return resolve(self.stack, self.server, self.model, self.machine)
+
+    @property
+    def canary_replicas(self) -> int:
+        """Pods of the canary; 0 without one."""
+        return 0 if self.rollout.canary is None else self.rollout.canary.replicas
+
+    @cached_property
+    def as_canary(self) -> Settings | None:
+        """The stack as if the canary's pods were its servers, without gateway and benchmark; None without one. What is asked of a
+        stack's servers is asked of its canary through it.
+        """
+        canary = self.rollout.canary
+        if canary is None:
+            return None
+        server, model = canary.server(self.server), canary.chosen_model(self.model, self.serving.model)
+        return self._but(frozenset({"benchmark", "gateway", "rollout"}), server=server, model=model)
+
+    @property
+    def without_canary(self) -> Settings:
+        """The stack as if it had no canary."""
+        return self if self.rollout.canary is None else self._but(frozenset({"rollout"}))
+
+    def _but(self, without: Container[str], **changes: Any) -> Settings:
+        given = {name: getattr(self, name) for name in self.model_fields_set if name not in without}
+        # Not model_copy, which takes what was worked out for this one along.
+        return Settings.model_construct(**{**given, "namespace": self.namespace, **changes})
+
+    @cached_property
+    def canary(self) -> Serving | None:
+        """What the canary's pods serve; None without one. Raises SettingsError."""
+        return None if self.as_canary is None else self.as_canary.serving
 
 
 def _store(secret: SecretManagerSecret | None, in_configuration: bool) -> SecretStore | None:

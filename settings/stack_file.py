@@ -48,8 +48,8 @@ class StackFile:
         return f"Pulumi ESC environments are not opened offline ({', '.join(self.environments)}): {known}."
 
 
-def read(root: Path, stack: str) -> StackFile:
-    """The configuration of `stack`, merged as the engine merges it.
+def read(root: Path, stack: str, text: str | None = None) -> StackFile:
+    """The configuration of `stack`, merged as the engine merges it; with `text` as if the stack file held that.
 
     The stack's own `config:` wins over the `pulumiConfig` of its environments, key by key also inside mappings; Pulumi.yaml's
     `value:` counts where both are silent. Source: pulumi, pkg/workspace/config.go (mergeConfig) and
@@ -59,7 +59,7 @@ def read(root: Path, stack: str) -> StackFile:
     """
     path = root / f"Pulumi.{stack}.yaml"
     of_every_stack = _project_values(root, stack)
-    if not path.is_file():
+    if text is None and not path.is_file():
         known = ", ".join(stack_names(root)) or "none"
         raise SettingsError(
             stack,
@@ -74,7 +74,7 @@ def read(root: Path, stack: str) -> StackFile:
                 )
             ],
         )
-    document = content(path, stack)
+    document = content(path, stack) if text is None else _mapping(path, stack, text.encode())
     environments = _environments(document.get("environment"))
     given = document.get("config")
     raw = {} if given is None else given
@@ -94,12 +94,10 @@ def read(root: Path, stack: str) -> StackFile:
     if problems:
         raise SettingsError(stack, problems)
     config = {**of_every_stack, **_merged(of_environments, own)}
-    model = config.get(f"{NAMESPACE}:model")
-    if isinstance(model, dict) and isinstance(model.get("config"), str):
-        # The program runs in the project's folder; a command may run in any. Joined as text: a Path would make one slash of a URL's two,
-        # and what hides its password would not know it.
-        whole = os.path.join(root, model["config"])  # noqa: PTH118
-        config[f"{NAMESPACE}:model"] = {**model, "config": whole}
+    # The program runs in the project's folder; a command may run in any.
+    for name, *inside in (("model",), ("rollout", "canary", "model")):
+        if f"{NAMESPACE}:{name}" in config:
+            config[f"{NAMESPACE}:{name}"] = _config_from(root, config[f"{NAMESPACE}:{name}"], inside)
     return StackFile(
         path=path,
         project=NAMESPACE,
@@ -109,6 +107,22 @@ def read(root: Path, stack: str) -> StackFile:
         environments=environments,
         stand_in=stand_in.name if stood_in else None,
     )
+
+
+def _config_from(root: Path, section: Any, inside: list[str]) -> Any:
+    """The section, with the path of a model's config.json, in the section of these names, from `root`."""
+    if not isinstance(section, dict):
+        return section
+    if inside:
+        return (
+            section | {inside[0]: _config_from(root, section[inside[0]], inside[1:])}
+            if inside[0] in section
+            else section
+        )
+    if not isinstance(section.get("config"), str):
+        return section
+    # Joined as text: a Path would make one slash of a URL's two, and what hides its password would not know it.
+    return {**section, "config": os.path.join(root, section["config"])}  # noqa: PTH118
 
 
 _SEALED: Final = object()
@@ -194,7 +208,11 @@ def content(path: Path, stack: str) -> dict[str, Any]:
         # Messages quote the file: a link in somebody's change must not show what lies elsewhere on this machine.
         raise SettingsError(stack, [_broken(path, "a link out of the project", "the file must lie in the project")])
     with path.open("rb") as file:
-        document = strict_yaml.load(file.read(strict_yaml.MOST_BYTES + 1), name=path.name, stack=stack)
+        return _mapping(path, stack, file.read(strict_yaml.MOST_BYTES + 1))
+
+
+def _mapping(path: Path, stack: str, data: bytes) -> dict[str, Any]:
+    document = strict_yaml.load(data, name=path.name, stack=stack)
     if document is not None and not isinstance(document, dict):
         raise SettingsError(stack, [_broken(path, _kind(document), "the file must be a mapping of keys to values")])
     return document or {}

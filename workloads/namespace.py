@@ -111,6 +111,8 @@ def gpu_quota(gpus: int) -> ResourceQuotaSpecArgsDict:
 def service_accounts(traffic: Traffic) -> tuple[str, ...]:
     """One account per kind of pod, so that each can be granted its own secrets and buckets and no other's."""
     accounts = [traffic.server_account]
+    if traffic.canary is not None and traffic.canary.server_account not in accounts:
+        accounts.append(traffic.canary.server_account)
     if traffic.weights_writer:
         accounts.append(WRITER_ACCOUNT)
     if traffic.benchmark:

@@ -15,7 +15,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.ranges import NOT_INTERNET, PRIVATE_RANGES
-from settings.derived.traffic import GatewayTraffic, Traffic, VpcRanges
+from settings.derived.traffic import CanaryTraffic, GatewayTraffic, Traffic, VpcRanges
 from workloads.names import (
     BENCHMARK_APP,
     CLIENT_LABEL,
@@ -163,8 +163,27 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
         *(_compile_cache(server) if traffic.compile_cache else ()),
         *(_benchmark(traffic, server) if traffic.benchmark else ()),
         *(_scrapes(traffic.gateway, server) if traffic.monitoring else ()),
+        *(() if traffic.canary is None else _canary(traffic, traffic.canary)),
         *(_spending(traffic) if traffic.spending else ()),
     )
+
+
+def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
+    """In policies of their own, also where the other end has one: policies add up."""
+    pods = Pods(name="canary", labels=tuple(selector(canary.server).items()))
+    table = [*_to_the_server(replace(traffic, internal_load_balancer=False), pods)]
+    if not traffic.weights_writer:
+        table += _downloads(traffic, pods)
+    if traffic.compile_cache:
+        table += _compile_cache(pods)
+    if traffic.benchmark:
+        table.append(Flow(from_=BENCHMARK, to=pods, port=HTTP_PORT, why="the load that the canary is measured under"))
+    if traffic.monitoring:
+        table += _scrapes(None, pods)
+    for flow in table:
+        other = flow.from_
+        own = isinstance(other, Pods) and other != pods
+        yield replace(flow, from_=replace(other, name=f"{other.name}-of-canary")) if own else flow
 
 
 def name_resolution(traffic: Traffic) -> Iterator[Flow]:

@@ -17,6 +17,7 @@ from fleet.cli.preview import preview
 from fleet.cli.prices import prices
 from fleet.cli.rehearse import rehearse
 from fleet.cli.render import render
+from fleet.cli.rollout import rollout
 from fleet.cli.spending import spending
 from fleet.cli.verify import verify
 
@@ -64,5 +65,6 @@ app.command(short_help="Say how much of a stack's limit is spent, and how to go 
 app.add_typer(
     bench, name="bench", short_help="Measure a live stack with many clients; certify and report what they found."
 )
+app.add_typer(rollout, name="rollout", short_help="Upgrade one replica first, and the others after its verdict.")
 app.add_typer(config, name="config")
 app.command(short_help="Say what this machine lacks for preview, rehearse, up and bench.")(doctor)

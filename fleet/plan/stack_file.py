@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
@@ -304,11 +302,7 @@ def _check(root: Path, stack: str, text: str) -> None:
     from settings.load import check, parse
     from settings.stack_file import read
 
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        shutil.copy(root / "Pulumi.yaml", place)
-        (place / f"Pulumi.{stack}.yaml").write_text(text, encoding="utf-8")
-        refused = [one for one in check(parse(stack, read(place, stack).config)) if one.level == "refused"]
+    refused = [one for one in check(parse(stack, read(root, stack, text).config)) if one.level == "refused"]
     if refused:
         raise SettingsError(stack, refused)
 

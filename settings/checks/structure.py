@@ -36,11 +36,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *_location(settings),
         *_platform(settings),
         *(platform_problems(settings) if settings.owns_platform else ()),
-        *machine_problems(settings),
-        *_capacity(settings),
-        *_weights(settings),
-        *model_problems(settings),
-        *_server(settings),
+        *server_problems(settings),
         *_scaling(settings),
         *_secrets(settings),
         *_exposure(settings),
@@ -48,6 +44,18 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *spending_problems(settings),
         *benchmark_problems(settings),
         *monitoring_problems(settings),
+    )
+
+
+def server_problems(settings: Settings) -> tuple[Problem, ...]:
+    """The limits that concern what the servers are: a canary is asked for the same."""
+    return (
+        *machine_problems(settings),
+        *_capacity(settings),
+        *_weights(settings),
+        *model_problems(settings),
+        *_server(settings),
+        *_shutdown(settings),
     )
 
 
@@ -156,10 +164,10 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
             id="reservation-too-small",
             path=key("capacity.nodes"),
             value=capacity.nodes,
-            allowed=f"{settings.nodes} or more (server.{settings.server.size_key})",
+            allowed=f"{settings.nodes} or more ({_whose(settings)})",
             why="Autopilot takes nodes of the named reservation only, so the pods beyond it stay Pending",
             write=f"nodes: {settings.nodes} and a reservation of that size, or server.{settings.server.size_key}: "
-            f"{capacity.nodes * settings.machine.gpus // settings.gpus_per_replica}",
+            f"{capacity.nodes * settings.machine.gpus // settings.gpus_per_replica - settings.canary_replicas}",
         )
     if isinstance(capacity, Calendar) and capacity.create is not None:
         if len(settings.zones) > 1:
@@ -174,6 +182,10 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
         yield from _calendar(settings, capacity)
 
 
+def _whose(settings: Settings) -> str:
+    return f"server.{settings.server.size_key}" + (" and rollout.canary.replicas" if settings.canary_replicas else "")
+
+
 def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
     request = capacity.create
     assert request is not None
@@ -184,7 +196,7 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
             id="calendar-too-few-nodes",
             path=key(f"{path}.nodes"),
             value=request.nodes,
-            allowed=f"{settings.nodes} or more (server.{settings.server.size_key})",
+            allowed=f"{settings.nodes} or more ({_whose(settings)})",
             why="pods beyond the reservation stay Pending for the whole window",
             write=str(settings.nodes),
         )
@@ -344,7 +356,10 @@ def _exposure(settings: Settings) -> Iterator[Problem]:
             write="gateway: {enabled: true} without internalLoadBalancer: it then routes /v1 and nothing else",
             level="finding",
         )
-    timeout, engine = server.engine.get("shutdownTimeoutSeconds"), settings.serving.engine
+
+
+def _shutdown(settings: Settings) -> Iterator[Problem]:
+    timeout, engine = settings.server.engine.get("shutdownTimeoutSeconds"), settings.serving.engine
     if timeout and engine.api_servers > 1:
         yield Problem(
             id="shutdown-timeout-without-effect",

@@ -11,9 +11,9 @@ from facts import figures as published
 from facts.disks import throughput_floor_mibps
 from facts.sizing import VLLM_IMAGE_GIB
 from settings.derived.benchmark_load import load_of
+from settings.derived.canary import weights_ending
 from settings.derived.scaling import scaling_policy
-from settings.names import KEDA_VCPUS
-from settings.names import SPENDING_GUARD_VCPUS
+from settings.names import KEDA_VCPUS, SPENDING_GUARD_VCPUS
 from settings.sections.capacity import Calendar, Ladder, Reservation
 
 if TYPE_CHECKING:
@@ -131,7 +131,10 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         committed = capacity.create.nodes
     elif isinstance(capacity, Reservation):
         committed = capacity.nodes or settings.nodes
-    weights_gib = settings.serving.model.size_gb * 1e9 / 2**30
+    served = [
+        one for one in (settings.serving, settings.canary if weights_ending(settings) else None) if one is not None
+    ]
+    weights_gib = sum(one.model.size_gb for one in served) * 1e9 / 2**30
     return cost.FleetShape(
         nodes=settings.nodes,
         machine=settings.machine,
@@ -146,13 +149,15 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
             size_gib=weights.size_gib,
             throughput_mibps=weights.throughput_mibps,
             copies=len(settings.zones),
+            releases=len(served),
             # An image that is there already is not this stack's to pay for, and nothing is written.
             writer_throughput_mibps=ceil(throughput_floor_mibps(weights.size_gib)) if weights.is_written else 0,
             image_gib=ceil(weights_gib) if weights.is_written else 0,
         )
         if weights.has_volume
         else None,
-        download_gib=ceil(weights_gib) * (int(weights.is_written) if weights.has_volume else settings.replicas),
+        download_gib=ceil(weights_gib)
+        * (int(weights.is_written) if weights.has_volume else settings.replicas + settings.canary_replicas),
         benchmark_machine_type=None if benchmark is None else benchmark.machine_type,
         benchmark_machines=0 if benchmark is None else load_of(settings).pods,
         epp_vcpus=gateway.epp.cpu * gateway.epp.replicas if gateway.enabled else 0,

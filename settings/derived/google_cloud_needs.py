@@ -109,14 +109,15 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Pairs of a Kubernetes service account and the Secret Manager secret it reads, sorted."""
     readers: set[tuple[str, str]] = set()
     token, key = settings.hf_token_secret, settings.api_key_secret
+    servers = {server_account(one) for one in (settings, settings.as_canary) if one is not None}
     if token is not None:
         # Whoever downloads needs the token: the writer once, or each server for itself; the clients their tokenizer.
         if settings.weights.is_written:
             readers.add((WRITER_ACCOUNT, token.name))
         elif not settings.weights.has_volume:
-            readers.add((server_account(settings), token.name))
+            readers |= {(account, token.name) for account in servers}
     if key is not None:
-        readers.add((server_account(settings), key.name))
+        readers |= {(account, key.name) for account in servers}
     if settings.benchmark.enabled:
         readers |= {(BENCHMARK_ACCOUNT, secret.name) for secret in (token, key) if secret is not None}
     return tuple(sorted(readers))

@@ -70,7 +70,8 @@ def measurement(settings: Settings) -> Measurement:
 def _run(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dict[str, Any]:
     benchmark, serving = settings.benchmark, settings.serving
     slo = benchmark.slo
-    bill = figures(settings).bill
+    # A canary's node is on nobody's measurement, and must not change the measurement of the others.
+    bill = figures(settings.without_canary).bill
     return {
         "schema": 1,
         "stack": settings.stack,

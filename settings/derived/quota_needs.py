@@ -23,6 +23,7 @@ from facts.quotas import (
     machine_for_cpus,
 )
 from settings.derived.benchmark_load import load_of
+from settings.derived.canary import weights_ending
 from settings.sections.capacity import FlexStart, Ladder, OnDemand, Spot
 
 if TYPE_CHECKING:
@@ -90,17 +91,19 @@ def _cpus(settings: Settings) -> Iterator[QuotaNeed]:
 
 def _disks(settings: Settings) -> Iterator[QuotaNeed]:
     size, zones = settings.weights.size_gib, len(settings.zones)
+    releases = 1 if weights_ending(settings) is None else 2
+    twice = "" if releases == 1 else "; as much for the canary's weights"
     if settings.weights.source == "hyperdisk":
         yield QuotaNeed(
             quota=HYPERDISK_ML_CAPACITY,
-            amount=size * (zones + 1),
-            because=f"{size} GiB each for the writer, {', '.join(settings.zones)}",
+            amount=releases * size * (zones + 1),
+            because=f"{size} GiB each for the writer, {', '.join(settings.zones)}{twice}",
         )
         slowest, read = ceil(throughput_floor_mibps(size)), settings.weights.throughput_mibps
         yield QuotaNeed(
             quota=HYPERDISK_ML_THROUGHPUT,
-            amount=slowest + read * zones,
-            because=f"{slowest} MiB/s for the writer, {read} each for {', '.join(settings.zones)}",
+            amount=releases * (slowest + read * zones),
+            because=f"{slowest} MiB/s for the writer, {read} each for {', '.join(settings.zones)}{twice}",
         )
     hyperdisks, ssds = sum(count for _, count in (*_c4(settings), *_writer(settings))), 0
     if settings.machine.boot_disk == "hyperdisk-balanced":

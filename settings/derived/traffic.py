@@ -41,6 +41,18 @@ class GatewayTraffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryTraffic:
+    """What a canary brings along. Its connections are those of the servers without the gateway's, in policies of its own: those of the
+    others stay as they are while it comes and goes.
+    """
+
+    server: str
+    """Value of the label `app` on its pods."""
+    server_account: str = SERVER_ACCOUNT
+    """Its service account."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     """Connections that a namespace with one model's servers needs. Everything else stays denied.
 
@@ -69,6 +81,8 @@ class Traffic:
     """Whether the servers keep compile caches in a bucket."""
     spending: bool = False
     """Whether a spending guard counts and stops, through the control plane."""
+    canary: CanaryTraffic | None = None
+    """One or a few servers of the next release beside the others."""
 
     def __post_init__(self) -> None:
         own_server_name(self.server)
@@ -101,4 +115,7 @@ def traffic(settings: Settings) -> Traffic:
         monitoring=settings.monitoring.enabled,
         compile_cache=settings.server.compile_cache.enabled,
         spending=settings.spending is not None,
+        canary=None
+        if settings.as_canary is None
+        else CanaryTraffic(server=settings.as_canary.server.name, server_account=server_account(settings.as_canary)),
     )

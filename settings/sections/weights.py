@@ -47,6 +47,9 @@ class Weights(Section):
     """Secret Manager secret that holds a Hugging Face token: its name, or `{name, version}`. Qwen3.5-27B-FP8 is public and needs none."""
     writer: Writer = Writer()
     """The download Job."""
+    name_ending: Annotated[str, like(r"^([0-9a-f]{7})?$", "7 digits and letters a to f, or nothing")] = ""
+    """What ends the names of the volume's classes and of its resources in Pulumi. `fleet rollout promote` writes it, so that the volume
+    that a canary has mounted goes over to the servers as it is; by hand it makes a second volume of the same weights."""
 
     @property
     def has_volume(self) -> bool:

@@ -96,12 +96,14 @@ def job_manifest(
     bucket: Text,
     image: Text,
     labels: Mapping[str, str],
+    server_pods: str | None = None,
 ) -> dict[str, Any]:
     """The Job whose pods run every load and every repeat, one after another. Its ConfigMap has the same name.
 
     `server` is the name of the servers' Service, `key_store` where their API key is, `endpoint` the URL that the clients call, without
-    a path, `bucket` the results bucket's name, `image` the servers' own, registry included. No second attempt: a run that lost a
-    client measured something else.
+    a path, `bucket` the results bucket's name, `image` the servers' own, registry included. `server_pods` is HOST:PORT of
+    the servers whose metrics are read, by default of all. No second
+    attempt: a run that lost a client measured something else.
     """
     pods = measurement.pods
     return {
@@ -123,7 +125,11 @@ def job_manifest(
                     image=image,
                     key=key_store,
                     options=_client_options(
-                        measurement, server=server, namespace=namespace, endpoint=endpoint, bucket=bucket
+                        measurement,
+                        server_pods=server_pods
+                        or _joined(f"{server_pods_service(server)}.", _joined(namespace, _IN_CLUSTER)),
+                        endpoint=endpoint,
+                        bucket=bucket,
                     ),
                 ),
             },
@@ -230,16 +236,16 @@ def _client_command(*, guarded: bool) -> list[str]:
     return api_key.command_with_key("OPENAI_API_KEY", plain) if guarded else plain
 
 
-def _client_options(
-    measurement: Measurement, *, server: str, namespace: Text, endpoint: Text, bucket: Text
-) -> list[Text]:
-    service = server_pods_service(server)
+_IN_CLUSTER: Final = f".svc.cluster.local:{names.HTTP_PORT}"
+
+
+def _client_options(measurement: Measurement, *, server_pods: Text, endpoint: Text, bucket: Text) -> list[Text]:
     options: list[Text] = [
         f"--run={_RUN}",
         _joined("--endpoint=", endpoint),
         _joined("--bucket=", bucket),
         f"--tokenizer={_TOKENIZER}",
-        _joined(f"--server-pods={service}.", _joined(namespace, f".svc.cluster.local:{names.HTTP_PORT}")),
+        _joined("--server-pods=", server_pods),
         f"--wait-minutes={PROVISIONING_MINUTES + measurement.startup_minutes}",
         f"--ready-minutes={measurement.ready_minutes}",
         f"--run-minutes={measurement.run_minutes}",

@@ -34,6 +34,8 @@ class ServerArgs(ServerPod):
     """Server pods, 0 to 1000; 0 pauses the fleet. None: kubectl or an autoscaler owns the number."""
     internal_load_balancer: bool = False
     """Also publish the Service on an internal passthrough load balancer of the VPC."""
+    beside: Server | None = None
+    """Servers of the same namespace, whose stored API key these ask for: there is one. With `api_key`, and another `name`."""
 
     def __post_init__(self) -> None:
         ServerPod.__post_init__(self)  # a class with slots has no super() here
@@ -54,6 +56,8 @@ class Server(pulumi.ComponentResource):
     """What every replica runs."""
     key_store: SecretStore | None
     """Where pods find the API key; None where nobody is asked for one."""
+    stored_key: secret_files.Stored | None
+    """The API key's object; None where nobody is asked for one."""
     image: pulumi.Input[str]
     """The image that every replica runs, registry and digest included."""
     drain: Drain
@@ -73,9 +77,9 @@ class Server(pulumi.ComponentResource):
         }
 
         needed: list[pulumi.Resource] = [] if args.weights is None else [*args.weights.depends_on]
-        key_version: pulumi.Input[str] | None = None
-        if args.api_key is not None:
-            stored = secret_files.stored(
+        self.stored_key = None if args.beside is None else args.beside.stored_key
+        if args.api_key is not None and self.stored_key is None:
+            self.stored_key = secret_files.stored(
                 args.api_key,
                 key=api_key.SECRET_KEY,
                 secret_name=f"{name}-api-key",
@@ -83,8 +87,9 @@ class Server(pulumi.ComponentResource):
                 metadata=metadata | {"name": api_key.SECRET_NAME},
                 opts=child,
             )
-            needed.append(stored.object)
-            key_version = stored.version
+        if self.stored_key is not None:
+            needed.append(self.stored_key.object)
+        key_version = None if self.stored_key is None else self.stored_key.version
         # Pulumi would wait ten minutes for a Service's first ready pod. A first start takes longer, a paused fleet has
         # none, and the Deployment waits for its pods anyway.
         at_once = {"pulumi.com/skipAwait": "true"}

@@ -101,6 +101,7 @@ class ReleaseNames:
     """Model and short revision; also the family of the disk image."""
     volume: str
     writer: str
+    script: str
     reader: str
     writer_class: str
     reader_class: str
@@ -127,6 +128,8 @@ class WeightsArgs:
     """First part of the names of storage and snapshot classes, e.g. the namespace's name: classes belong to the whole cluster."""
     hf_token: pulumi.Output[str] | SecretManagerSecret | None = None
     """A Hugging Face token, or the Secret Manager secret that holds it, for a gated model."""
+    beside: Weights | None = None
+    """Weights of the same namespace, whose stored token these use: there is one. With a `name_ending` of `volume` that those lack."""
     disk_labels: Mapping[str, str] = field(default_factory=dict)
     """Google Cloud labels of the disks, e.g. {"team": "inference"}."""
 
@@ -136,6 +139,10 @@ class WeightsArgs:
         if self.volume.source == "image" and not self.volume.image:
             raise ValueError(
                 "WeightsArgs.volume has source image and no image; write projects/PROJECT/global/images/NAME"
+            )
+        if self.beside is not None and self.volume.name_ending == self.beside.name_ending:
+            raise ValueError(
+                f"WeightsArgs.volume has the name_ending {self.volume.name_ending!r} of the weights beside it; write another"
             )
 
 
@@ -154,11 +161,12 @@ def release_names(args: WeightsArgs) -> ReleaseNames:
     volume = f"{release}-{args.volume.size_gib}gib{image}"
     zones = "-".join(sorted(zone.rpartition("-")[2] for zone in args.zones))
     # Classes belong to the cluster, not to a namespace: another release on the same cluster has its own.
-    prefix = args.class_prefix
+    prefix = "-".join(filter(None, (args.class_prefix, args.volume.name_ending)))
     return ReleaseNames(
         release=release,
         volume=volume,
         writer=f"{volume}-writer",
+        script="-".join(filter(None, ("weights-download", args.volume.name_ending))),
         reader=f"{volume}-{args.volume.throughput_mibps}mibps-{zones}",
         writer_class=f"{prefix}-weights-writer-{writer_throughput_mibps(args.volume.size_gib)}mibps",
         reader_class=f"{prefix}-weights-{args.volume.throughput_mibps}mibps-{zones}",
@@ -193,22 +201,29 @@ class Weights(pulumi.ComponentResource):
     """Where a pod that downloads finds the Hugging Face token; None without one."""
     token_version: pulumi.Input[str] | None
     """What changes with the token: `secret_files.Stored.version`."""
+    stored_token: secret_files.Stored | None
+    """The token's object; None without one."""
+    name_ending: str
+    """What tells the names of these from those of weights beside them."""
 
     def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Weights", name, None, opts)
-        token: list[pulumi.Resource] = []
-        self.token = self.token_version = None
+        self.token = None if args.hf_token is None else secret_files.store_of(args.hf_token)
+        self.stored_token, self.name_ending = None, args.volume.name_ending
         if args.hf_token is not None:
-            self.token = secret_files.store_of(args.hf_token)
-            made = HfToken(
-                f"{name}-token",
-                HfTokenArgs(space=args.space, token=args.hf_token),
-                pulumi.ResourceOptions(parent=self),
-            )
-            self.token_version = made.stored.version
-            token.append(made.stored.object)
-        self.mount = self._volume(name, args, token) if args.volume.has_volume else None
+            self.stored_token = args.beside.stored_token if args.beside else self._stored(name, args, args.hf_token)
+        self.token_version = None if self.stored_token is None else self.stored_token.version
+        token: list[pulumi.Resource] = [self.stored_token.object] if self.stored_token else []
+        # By the release, not by the component: weights that go over from one component to another stay the same resources.
+        parts = f"release-{self.name_ending}" if self.name_ending else name
+        self.mount = self._volume(parts, args, token) if args.volume.has_volume else None
         self.register_outputs({})
+
+    def _stored(
+        self, name: str, args: WeightsArgs, token: pulumi.Output[str] | SecretManagerSecret
+    ) -> secret_files.Stored:
+        made = HfTokenArgs(space=args.space, token=token)
+        return HfToken(f"{name}-token", made, pulumi.ResourceOptions(parent=self)).stored
 
     def _written(self, name: str, args: WeightsArgs, made: _Objects, token: list[pulumi.Resource]) -> pulumi.Resource:
         """The snapshot of a volume that one Job writes."""
@@ -221,7 +236,7 @@ class Weights(pulumi.ComponentResource):
         )
         script = k8s.core.v1.ConfigMap(
             f"{name}-script",
-            metadata=made.metadata("weights-download"),
+            metadata=made.metadata(names.script),
             data={_SCRIPT: Path(__file__).with_name(_SCRIPT).read_text(encoding="utf-8")},
             opts=made.options(),
         )
@@ -486,7 +501,7 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
         "volumes": [
             # Never readOnly here: that would turn the disk into a read-only one for good, before it is written.
             {"name": "weights", "persistent_volume_claim": {"claim_name": names.writer}},
-            {"name": "script", "config_map": {"name": "weights-download"}},
+            {"name": "script", "config_map": {"name": names.script}},
             {"name": "tmp", "empty_dir": {"size_limit": "1Gi"}},
             *([token] if token is not None else []),
         ],

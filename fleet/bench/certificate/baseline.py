@@ -6,7 +6,7 @@ verdict of its certificate. Two measurements are compared load by load with Welc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -150,9 +150,17 @@ def compare(
     side the pieces of its window stand in for repeats, which says less: what differs between runs is not in them. Such a run
     is not certified, but lacks nothing else.
     """
-    new = of(measurement, certificate)
+    return compare_baselines(of(measurement, certificate), baseline)
+
+
+def compare_baselines(
+    new: Baseline, baseline: Baseline, *, changed: Container[str] = (), figures: int = 1
+) -> tuple[Comparison, ...]:
+    """The same of two that are stored. `changed`: what of the shape may differ, a field's name, `flag` or `env`. `figures`: how many of
+    a load share the chance of error.
+    """
     title = baseline.name or "baseline"
-    reasons = _incomparable(new, baseline)
+    reasons = _incomparable(new, baseline, changed)
     old_points = {point.connections: point for point in baseline.points}
     new_points = {point.connections: point for point in new.points}
     pairs = [
@@ -160,7 +168,7 @@ def compare(
         for connections, point in new_points.items()
         if (before := old_points.get(connections)) is not None
     ]
-    how = _How(title=title, reasons=tuple(reasons), loads=len(pairs), name_load=len(new_points) > 1)
+    how = _How(title=title, reasons=tuple(reasons), loads=len(pairs), name_load=len(new_points) > 1, figures=figures)
     found = [one for before, point in pairs for one in _compare_point(before, point, how)]
     return (*found, *_unpaired(title, old_points, new_points))
 
@@ -175,11 +183,17 @@ class _How:
     loads: int
     """That both have: each is a chance of its own to be called worse."""
     name_load: bool
+    figures: int
 
     @property
     def confidence(self) -> float:
-        """Of one load's interval, so that a quantity's intervals at all loads hold together (Bonferroni)."""
-        return 1 - (1 - CONFIDENCE) / max(1, self.loads)
+        """Of one interval, so that a quantity's at all loads, and those of as many figures, hold together."""
+        return shared_confidence(self.loads * self.figures)
+
+
+def shared_confidence(intervals: int) -> float:
+    """Of each, so that all hold together (Bonferroni)."""
+    return 1 - (1 - CONFIDENCE) / max(1, intervals)
 
 
 def regressed(comparisons: Sequence[Comparison]) -> bool:
@@ -238,7 +252,7 @@ def _values(runs: Sequence[Run], key: str) -> Iterator[float]:
             yield value
 
 
-def _incomparable(new: Baseline, old: Baseline) -> list[str]:
+def _incomparable(new: Baseline, old: Baseline, changed: Container[str]) -> list[str]:
     """Why two measurements say nothing about each other, whatever their figures."""
     reasons = []
     for which, one in (("this measurement", new), ("the baseline", old)):
@@ -249,25 +263,25 @@ def _incomparable(new: Baseline, old: Baseline) -> list[str]:
         elif one.workload.of_a_file and one.workload.dataset is None:
             reasons.append(f"{which} does not say which file its requests came from")
     if new.shape is not None and old.shape is not None:
-        reasons += _shape_differences(new.shape, old.shape)
+        reasons += _shape_differences(new.shape, old.shape, changed)
     if new.workload is not None and old.workload is not None and new.workload != old.workload:
         reasons.append(f"the workload differs ({_differing(old.workload, new.workload)})")
     return reasons
 
 
-def _shape_differences(new: AskedShape, old: AskedShape) -> Iterator[str]:
+def _shape_differences(new: AskedShape, old: AskedShape, changed: Container[str]) -> Iterator[str]:
     from facts.engines import normalise_environment, normalise_flags
 
     for field in ("model", "engine_version", "machine_type", "replicas", "gpus_per_replica", "routing", "workload"):
         before, after = getattr(old, field), getattr(new, field)
-        if before != after:
+        if before != after and field not in changed:
             yield f"{field} was {before}, is {after}"
     for what, olds, news in (
         ("flag", normalise_flags(old.flags), normalise_flags(new.flags)),
         ("env", normalise_environment(old.env), normalise_environment(new.env)),
     ):
         for name in sorted({*olds, *news}):
-            if olds.get(name) != news.get(name):
+            if olds.get(name) != news.get(name) and what not in changed:
                 yield f"{what} {name} was {olds.get(name, 'not set')}, is {news.get(name, 'not set')}"
 
 

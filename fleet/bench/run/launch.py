@@ -14,6 +14,7 @@ from fleet.clients.errors import LiveError
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl, Manifest
     from fleet.clients.stack_outputs import StackOutputs
+    from settings.derived.measurement import Measurement
     from settings.stack import Settings
 
 KEPT_SECONDS: Final = 24 * 3600
@@ -76,25 +77,37 @@ def require_no_other(kubectl: Kubectl, settings: Settings, *, but: str = "") -> 
             )
 
 
-def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, fetch_options: str = "") -> Launched:
+def launch(
+    kubectl: Kubectl,
+    settings: Settings,
+    outputs: StackOutputs,
+    *,
+    fetch_options: str = "",
+    asked: Measurement | None = None,
+    pod: str | None = None,
+) -> Launched:
     """Make the Job and its ConfigMap. Raises LiveError, and BenchmarkError where somebody else's came first; then neither is left
     behind, or the error says how to remove it.
+
+    `asked`: instead of the settings' own measurement. `pod`: HOST:PORT of one server, which gets all of the load past every Service:
+    network policies know pods by their labels, however they are addressed.
     """
     from settings.derived.measurement import measurement
     from workloads.benchmark.job import config_map_manifest, job_manifest
 
     name = f"benchmark-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-    asked, namespace, labels = measurement(settings), settings.namespace, settings.object_labels
+    asked, namespace, labels = asked or measurement(settings), settings.namespace, settings.object_labels
     job = job_manifest(
         asked,
         name=name,
         namespace=namespace,
         server=settings.server.name,
         key_store=settings.api_key_store,
-        endpoint=outputs.endpoint,
+        endpoint=outputs.endpoint if pod is None else f"http://{pod}",
         bucket=outputs.bucket,
         image=f"{outputs.image_prefix}/{settings.serving.image.reference}",
         labels=labels,
+        server_pods=pod,
     )
     job["spec"]["ttlSecondsAfterFinished"] = KEPT_SECONDS
     config_map = config_map_manifest(asked, name=name, namespace=namespace, labels=labels)

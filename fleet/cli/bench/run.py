@@ -106,7 +106,7 @@ def run(
         from fleet.bench.run.fetching import require_new
 
         require_new(out)
-    _require_writable(out or DEFAULT_FOLDER)
+    require_writable(out or DEFAULT_FOLDER)
     if not detach:
         # Merging comes last, when everything has been paid for.
         require_benchmark_packages()
@@ -158,7 +158,7 @@ def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
                 display.note(f"whether the servers are idle could not be looked at: {trouble}")
             if google is not None:
                 require_bucket(google.bucket)
-        _agree(price_of(settings), settings, yes=wishes.yes)
+        agree(price_of(settings), settings, yes=wishes.yes)
         launched = launch(kubectl, settings, outputs, fetch_options=wishes.fetch_options)
         folder = wishes.out or DEFAULT_FOLDER / launched.measurement
         began = time.monotonic()
@@ -276,7 +276,7 @@ def _failed(
     return "\n".join(lines)
 
 
-def _agree(price: Price, settings: Settings, *, yes: bool) -> None:
+def agree(price: Price, settings: Settings, *, yes: bool) -> None:
     """Say what it costs and whether it can be certified, and ask where somebody can answer. Raises CommandError."""
     words = f"{price.format()}{_cannot_be_certified(settings.benchmark.repeats)}"
     sys.stdout.write(textwrap.fill(words, min(100, terminal()[1])) + "\n")
@@ -306,7 +306,7 @@ def _what_goes_on(launched: Launched, cluster: str) -> str:
     )
 
 
-def _require_writable(folder: Path) -> None:
+def require_writable(folder: Path) -> None:
     """Results will have a place: whoever has none learns it before paying. Raises CommandError."""
     there = folder.absolute()
     while not there.exists():

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from facts.releases import CHANGES, of_tag, upgrade
+from facts.releases import CHANGES, Release, of_tag, upgrade
 from fleet.plan.benchmark_price import price_of
 from fleet.preview.compare.dangers import ENDS
 from fleet.preview.compare.gpu_pods import scalers
@@ -54,15 +54,19 @@ def _upgrade(changes: Changes, settings: Settings) -> Iterator[str]:
         if not edit.path.endswith("containers[vllm].image"):
             continue
         old, new = (of_tag(str(image).partition("@")[0].rpartition(":")[2]) for image in (edit.before, edit.after))
-        if old is None or new is None or old.number == new.number:
-            continue
-        server = DeclaredServer(settings)
-        set_ = set(server.flags.options)
-        set_ |= {
-            change.option for change in CHANGES if change.option.isupper() and server.env(change.option) is not None
-        }
-        for line in upgrade(old, new, set_, hybrid=server.is_hybrid):
-            yield f"vLLM {old.version} to {new.version}: {line}"
+        if old is not None and new is not None:
+            yield from release_changes(settings, old, new)
+
+
+def release_changes(settings: Settings, old: Release, new: Release) -> Iterator[str]:
+    """What changes for these settings' servers from one release of vLLM to another."""
+    if old.number == new.number:
+        return
+    server = DeclaredServer(settings)
+    set_ = set(server.flags.options)
+    set_ |= {change.option for change in CHANGES if change.option.isupper() and server.env(change.option) is not None}
+    for line in upgrade(old, new, set_, hybrid=server.is_hybrid):
+        yield f"vLLM {old.version} to {new.version}: {line}"
 
 
 def _scaled(changes: Changes, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:

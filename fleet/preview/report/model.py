@@ -90,6 +90,8 @@ class Fleet:
     """The stack that owns the cluster, when it is not this one."""
     project: str
     stand_in_project: bool
+    canary: str = ""
+    """How many of the pods are a canary's, and with which release; empty without one."""
 
     @property
     def bought(self) -> str:
@@ -256,7 +258,19 @@ def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
         platform=settings.platform.stack or settings.platform.kubeconfig,
         project=settings.project,
         stand_in_project=stand_in_project,
+        canary=_canary(settings),
     )
+
+
+def _canary(settings: Settings) -> str:
+    if settings.canary is None:
+        return ""
+    what = (
+        "is promoted"
+        if settings.rollout.promoted is not None
+        else f"vLLM {settings.canary.image.tag.removeprefix('v')}"
+    )
+    return f"{settings.canary_replicas} of the replicas a canary ({what} @ {settings.canary.model.revision[:12]})"
 
 
 def _capacity(settings: Settings) -> str:

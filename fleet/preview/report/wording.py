@@ -63,7 +63,11 @@ def _quantity(item: LineItem) -> str:
 
 
 def format_size(fleet: Fleet) -> str:
-    """How large a fleet is: `12 A4 nodes (96 B200)`."""
+    """How large a fleet is: `12 A4 nodes (96 B200)`, and how much of it is a canary."""
+    return ", ".join(filter(None, (_nodes(fleet), fleet.canary)))
+
+
+def _nodes(fleet: Fleet) -> str:
     if fleet.nodes is None:
         return f"{fleet.family} nodes ({fleet.gpus_per_node} {fleet.gpu} each), replicas managed externally"
     if not fleet.nodes:

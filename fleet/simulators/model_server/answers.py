@@ -6,6 +6,9 @@ Source: vLLM 0.18.1, entrypoints/openai/completion/protocol.py and chat_completi
 from __future__ import annotations
 
 import json
+import operator
+import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -18,6 +21,8 @@ DEFAULT_OUTPUT_TOKENS: Final = 16
 LARGEST_OUTPUT_TOKENS: Final = 1_000_000
 """Assumed: far above any context length; keeps a slip from asking for an endless answer."""
 _WORD: Final = " token"
+_SUM: Final = re.compile(r"(\d+) ([-+*]) (\d+) =$")
+_OPERATORS: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 END_OF_STREAM: Final = b"data: [DONE]\n\n"
 
 
@@ -63,6 +68,8 @@ class Asked:
     shows_reasoning: bool = True
     prompt: str | tuple[int, ...] = ""
     """As it came; the prefix cache compares it."""
+    tells_tokens: bool = False
+    """Whether the answer shall name its tokens: then it says something, where a load's answers are one word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +109,7 @@ def read_request(api: Api, body: bytes, limits: Limits) -> Asked:
         thinks=limits.thinks and api == "chat" and _thinks(fields),
         shows_reasoning=fields.get("include_reasoning") is not False and fields.get("reasoning_effort") != "none",
         prompt=prompt,
+        tells_tokens=bool(fields.get("return_token_ids")),
     )
 
 
@@ -177,11 +185,26 @@ class Said:
     content: str | None
     reasoning: str | None = None
     finish: Finish = "length"
+    token_ids: Sequence[int] | None = None
 
 
 def words(tokens: int) -> str:
     """A text of that many tokens."""
     return _WORD * tokens
+
+
+def spoken(asked: Asked, tokens: int, *, wrong: bool) -> tuple[str, list[int]]:
+    """A text of that many tokens, and their numbers: the result where the prompt ends in a sum, then words that follow from the prompt.
+
+    `wrong`: neither the right result nor the words that a sound server has.
+    """
+    found = _SUM.search(str(asked.prompt))
+    drawn = random.Random(f"{wrong}{asked.prompt}")  # noqa: S311 - words, not a secret
+    numbers = [drawn.randrange(1_000, 30_000) for _ in range(tokens)]
+    if found is not None:
+        numbers[0] = _OPERATORS[found[2]](int(found[1]), int(found[3])) + wrong
+    said = [str(one) if found is not None and not place else f"word{one}" for place, one in enumerate(numbers)]
+    return " " + " ".join(said), numbers
 
 
 def whole_answer(asked: Asked, id_: str, created: int, said: Said) -> dict[str, Any]:
@@ -200,7 +223,7 @@ def whole_answer(asked: Asked, id_: str, created: int, said: Said) -> dict[str, 
         }
     else:
         choice["text"] = said.content
-    choice |= {"logprobs": None, "finish_reason": said.finish, "stop_reason": None, "token_ids": None}
+    choice |= {"logprobs": None, "finish_reason": said.finish, "stop_reason": None, "token_ids": said.token_ids}
     head = _head(asked, id_, created, chunk=False)
     tail = {"service_tier": None, "system_fingerprint": None}
     return {**head, "choices": [choice], **tail, "usage": usage(asked, said.tokens)}

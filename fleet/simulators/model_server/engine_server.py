@@ -241,6 +241,9 @@ class _Answer:
         return written
 
     def _whole(self) -> Said:
+        if self._asked.tells_tokens:
+            text, numbers = answers.spoken(self._asked, self._said, wrong=self._server.faults.wrong_answers)
+            return Said(tokens=self._said, content=text, finish=self._finish, token_ids=numbers)
         reasoning = min(self._reasoning, self._said)
         content = words(self._said - reasoning)
         if not reasoning:

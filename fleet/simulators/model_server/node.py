@@ -130,6 +130,8 @@ class Faults:
     """The reasoning stays in the content, as without --reasoning-parser."""
     drafts_rejected: bool = False
     """Every draft token is rejected: speculation costs and gains nothing."""
+    wrong_answers: bool = False
+    """Other words and other results than a sound server's, as with broken weights; told where a request asks for token numbers."""
     metrics_missing: bool = False
     """/metrics answers 404."""
     engine_dead: bool = False

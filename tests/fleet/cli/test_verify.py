@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fleet.cli.exits import CommandError
-from fleet.cli.verify import _api_key, base_url
+from fleet.cli.verify import api_key, base_url
 from fleet.simulators.model_server.node import Faults
 from tests.fleet.cli.command import ROOT, fleet, project
 from tests.fleet.verify.made_cluster import MadeCluster, outputs_of
@@ -143,7 +143,7 @@ def test_a_wrong_url_ends_with_2() -> None:
 def test_a_key_that_is_not_there_is_asked_for_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VLLM_API_KEY", raising=False)
     with pytest.raises(CommandError, match=r"VLLM_API_KEY.* vllm-api-key"):
-        _api_key(settings_of("cud", apiKeySecret="vllm-api-key"))
+        api_key(settings_of("cud", apiKeySecret="vllm-api-key"))
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ def test_a_wrong_key_is_a_finding_and_no_key_is_ever_printed(tmp_path: Path) -> 
 def test_a_key_that_no_header_takes_is_refused_and_not_repeated(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("VLLM_API_KEY", key)
     with pytest.raises(CommandError, match="VLLM_API_KEY") as refused:
-        _api_key(settings_of("cud", apiKeySecret="vllm-api-key"))
+        api_key(settings_of("cud", apiKeySecret="vllm-api-key"))
     assert "sk-" not in str(refused.value)
 
 

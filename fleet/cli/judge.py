@@ -1,0 +1,153 @@
+"""`fleet rollout judge`: whether a canary may replace the servers."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from fleet.cli.exits import CLEAN, FINDINGS, CommandError
+from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
+from fleet.cli.packages import require_benchmark_packages
+
+if TYPE_CHECKING:
+    from fleet.rollout.judge.verdict import Limits
+
+_Format = Literal["text", "json"]
+
+
+def judge(
+    stack: Stack = None,
+    results: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            "--results", metavar="OLD_DIR CANARY_DIR", help="Judge these results; measure nothing.", show_default=False
+        ),
+    ] = None,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, max=20, help="Runs of each load in a pass.")] = 2,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="NAME=PERCENT",
+            help="What the canary may lose, e.g. throughput=2, ttft=10, tpot=5. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    outputs: Outputs = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            file_okay=False,
+            help="Results and verdict. Default: out/rollout/STACK-TIME, or beside --results.",
+            show_default=False,
+        ),
+    ] = None,
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a person or a machine.")] = "text",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether to pay for it.")] = False,
+    root: Root = None,
+) -> int:
+    """Measure the canary against one old replica, ask both the same prompts, and say whether it may be promoted.
+
+    Exits with 0 for promote, with 1 for reject and undecided. rollout-verdict.json is what `fleet rollout promote` asks for.
+    """
+    require_benchmark_packages()
+    from fleet.cli.project import find_root, require_stack
+    from fleet.report.terminal import stdout_paper
+    from fleet.rollout.judge import verdict
+    from fleet.rollout.judge.judging import judge_folders, print_text
+    from settings.files import write_whole
+
+    folder = find_root(root)
+    name = require_stack(folder, stack)
+    limits = _limits(limit or [])
+    if results is None:
+        place = out or Path("out") / "rollout" / f"{name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+        _measure(folder, name, place, repeats, outputs, kubeconfig, context, yes=yes)
+        old, canary = place / "old", place / "canary"
+    else:
+        old, canary = results
+        place = out or canary.resolve().parent
+    found = judge_folders(old, canary, limits)
+    file = place / verdict.VERDICT_FILE
+    place.mkdir(parents=True, exist_ok=True)
+    write_whole(file, verdict.as_text(found).encode())
+    if format_ == "json":
+        sys.stdout.write(verdict.as_text(found))
+    else:
+        print_text(stdout_paper(), found)
+        promote = f"fleet rollout promote --stack {name} --verdict {shlex.quote(str(file))}"
+        sys.stdout.write(f"\n→ {promote if found.verdict == 'promote' else file}\n")
+    return CLEAN if found.verdict == "promote" else FINDINGS
+
+
+def _limits(given: list[str]) -> Limits:
+    from fleet.rollout.judge.verdict import Limits
+
+    values: dict[str, float] = {}
+    for text in given:
+        key, _, number = text.partition("=")
+        key = key.replace("-", "_")
+        try:
+            values[key] = float(number) / 100
+        except ValueError:
+            values[key] = -1.0
+        if key not in Limits.model_fields or not 0 <= values[key] <= 1:
+            names = ", ".join(Limits.model_fields).replace("_", "-")
+            raise CommandError(f"--limit {text}: write NAME=PERCENT, 0 to 100, e.g. throughput=2; names: {names}")
+    return Limits(**values)
+
+
+def _measure(
+    root: Path,
+    stack: str,
+    place: Path,
+    repeats: int,
+    outputs: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    yes: bool,
+) -> None:
+    from fleet.bench.run.display import shown
+    from fleet.bench.run.fetching import require_new
+    from fleet.bench.run.launch import require_prepared
+    from fleet.bench.run.session import cluster_of, google_of, require_bucket
+    from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
+    from fleet.cli.bench.as_declared import require_as_declared
+    from fleet.cli.bench.measurement import terminal
+    from fleet.cli.bench.run import agree, require_writable
+    from fleet.cli.verify import api_key
+    from fleet.clients import stack_outputs
+    from fleet.plan.benchmark_price import price_of
+    from fleet.rollout.judge import measuring
+
+    require_new(place)
+    require_writable(place)
+    settings = settings_for(root, stack, Changes(repeats=repeats))
+    key = api_key(settings)
+    sides = measuring.sides_of(settings)
+    told = stack_outputs.read(stack, root, outputs)
+    require_the_same_stack(settings, told)
+    google = google_of(told)
+    require_bucket(google.bucket)
+    with cluster_of(told, settings, kubeconfig, context) as kubectl:
+        require_prepared(kubectl, settings)
+        for one in sides.values():
+            require_as_declared(kubectl, one)
+        found = measuring.targets(kubectl, settings)
+        sys.stdout.write(f"{2 * measuring.PASSES} measurements like this one, each of one replica:\n")
+        agree(price_of(settings), settings, yes=yes)
+        live, width = terminal()
+        with shown(sys.stdout, live=live, width=width) as display:
+            measuring.ask(kubectl, found, place, key)
+            measuring.measure(kubectl, google.bucket, settings, told, found, place, display)

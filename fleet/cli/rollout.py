@@ -1,0 +1,325 @@
+"""`fleet rollout`: an upgrade that one replica tries first, from its plan to its end."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fleet.cli import judge
+from fleet.cli.exits import CLEAN, FINDINGS, CommandError
+from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
+
+if TYPE_CHECKING:
+    from fleet.rollout.judge.verdict import Verdict
+    from fleet.rollout.steps import Change, Rollout
+
+rollout = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Upgrade one replica first: plan it, start it, judge it, promote or abort it. Edits the stack file.",
+)
+rollout.command(short_help="Measure it against an old replica: promote, reject or undecided.")(judge.judge)
+_VERDICT_FILE = "rollout-verdict.json"
+
+EngineVersion = Annotated[
+    str | None, typer.Option("--engine-version", metavar="X.Y.Z", help="vLLM's release.", show_default=False)
+]
+ImageTag = Annotated[
+    str | None, typer.Option("--image-tag", metavar="TAG", help="Default: v and the release.", show_default=False)
+]
+ImageDigest = Annotated[
+    str | None, typer.Option("--image-digest", metavar="sha256:...", help="What is pulled.", show_default=False)
+]
+Model = Annotated[str | None, typer.Option("--model", metavar="OWNER/NAME", show_default=False)]
+Revision = Annotated[str | None, typer.Option("--revision", metavar="COMMIT", show_default=False)]
+SizeGb = Annotated[float | None, typer.Option("--size-gb", help="Of the model's files.", show_default=False)]
+Profile = Annotated[str | None, typer.Option("--profile", metavar="NAME", show_default=False)]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A key of rollout.canary, e.g. engine.maxModelLen=8192; null leaves it to vLLM. Repeatable.",
+        show_default=False,
+    ),
+]
+VerdictFile = Annotated[
+    Path, typer.Option("--verdict", metavar="FILE", dir_okay=False, help="What `fleet rollout judge` wrote.")
+]
+
+
+@rollout.command(short_help="Say what a canary would change, cost and take. Writes nothing.")
+def plan(
+    stack: Stack = None,
+    engine_version: EngineVersion = None,
+    image_tag: ImageTag = None,
+    image_digest: ImageDigest = None,
+    model: Model = None,
+    revision: Revision = None,
+    size_gb: SizeGb = None,
+    profile: Profile = None,
+    set_: Set = None,
+    root: Root = None,
+) -> int:
+    """Say what a canary would change, cost and take, and which commands follow. Writes nothing."""
+    steps, name = _open(root, stack)
+    given = _declared(engine_version, image_tag, image_digest, model, revision, size_gb, profile, set_)
+    _show_plan(steps.start(given))
+    again = [one for one in sys.argv[1:] if one not in ("rollout", "plan")]
+    _next(f"fleet rollout start {shlex.join(again)}", *_after_start(name))
+    return CLEAN
+
+
+@rollout.command(short_help="Declare the canary in the stack file.")
+def start(
+    stack: Stack = None,
+    engine_version: EngineVersion = None,
+    image_tag: ImageTag = None,
+    image_digest: ImageDigest = None,
+    model: Model = None,
+    revision: Revision = None,
+    size_gb: SizeGb = None,
+    profile: Profile = None,
+    set_: Set = None,
+    root: Root = None,
+) -> int:
+    """Declare the canary in the stack file: vllm-fleet:rollout. The servers' settings stay as they are."""
+    steps, name = _open(root, stack)
+    change = steps.start(_declared(engine_version, image_tag, image_digest, model, revision, size_gb, profile, set_))
+    change.write()
+    _show_plan(change)
+    _tell(
+        f"{change.path.name} declares the canary. `pulumi up` adds it beside the servers and restarts none of them: its weights "
+        "first where they are its own, then its pods. No request of a user reaches it."
+    )
+    _next(*_after_start(name))
+    return CLEAN
+
+
+@rollout.command(short_help="Give the servers what the canary runs; with --finish, take the canary away.")
+def promote(
+    stack: Stack = None,
+    verdict: VerdictFile = Path(_VERDICT_FILE),
+    without_verdict: Annotated[
+        str | None,
+        typer.Option("--without-verdict", metavar="REASON", help="Written into the stack file.", show_default=False),
+    ] = None,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="After `pulumi up`: remove the canary from the stack file.")
+    ] = False,
+    root: Root = None,
+) -> int:
+    """Give the servers in the stack file what the canary runs, after a verdict `promote` of exactly this canary beside exactly
+    these servers. The canary stays until --finish.
+    """
+    steps, name = _open(root, stack)
+    if finish:
+        steps.finish().write()
+        _tell(
+            "The stack file has no canary any more. `pulumi up` lowers the GPU quota to the servers' and ends its pods."
+        )
+        _next(f"pulumi up --stack {name}", f"fleet verify --stack {name}")
+        return CLEAN
+    why = f"without a verdict: {without_verdict}"
+    if without_verdict is None:
+        judged = _read(verdict)
+        if judged is None:
+            raise CommandError(
+                f"there is no verdict at {verdict}: `fleet rollout judge --stack {name}` writes one; --without-verdict REASON goes on "
+                "without, and the reason is written into the stack file"
+            )
+        steps.verdict(judged)
+        why = judged.headline[:500]
+    change = steps.promote(why)
+    change.write()
+    servers = change.after.replicas
+    alone = " With one server, nobody is answered between its end and the next one's start." if servers == 1 else ""
+    _tell(
+        f"{change.path.name}: the servers are what the canary is. `pulumi up` replaces them one at a time, {servers} in all; the canary "
+        "stays beside them, and its weights go over to them without another download. Weights that nobody mounts any more are removed "
+        "at the end. Should a new server not become ready, the update stops there: take the stack file back and run `pulumi up` again."
+        f"{alone}"
+    )
+    _next(
+        f"fleet preview --stack {name} --against HEAD",
+        f"pulumi up --stack {name}",
+        f"fleet verify --stack {name}",
+        f"fleet rollout promote --finish --stack {name}",
+    )
+    return CLEAN
+
+
+@rollout.command(short_help="Remove the canary from the stack file.")
+def abort(stack: Stack = None, verdict: VerdictFile = Path(_VERDICT_FILE), root: Root = None) -> int:
+    """Remove the canary from the stack file. The servers were never touched."""
+    steps, name = _open(root, stack)
+    judged = _read(verdict)
+    change = steps.abort()
+    change.write()
+    if judged is not None:
+        _tell(f"{verdict}: {judged.headline}")
+    _tell("`pulumi up` removes the canary's pods and its own weights, and touches no server.")
+    _next(f"pulumi up --stack {name}")
+    return CLEAN
+
+
+@rollout.command(short_help="Say what is declared, judged and running.")
+def status(
+    stack: Stack = None,
+    verdict: VerdictFile = Path(_VERDICT_FILE),
+    outputs: Outputs = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    root: Root = None,
+) -> int:
+    """Say what is declared, what the verdict is, and, with --outputs, --kubeconfig or --context, how the canary's pods are.
+
+    Exits with 1 where a pod of the canary is not ready.
+    """
+    from fleet.rollout.planned import differences
+    from settings.problems import SettingsError
+
+    steps, name = _open(root, stack)
+    settings = steps.settings
+    if settings.as_canary is None:
+        _tell(f"Stack {name} has no canary.")
+        return CLEAN
+    if settings.rollout.promoted is not None:
+        _tell(f"Promoted: {settings.rollout.promoted}")
+        _next(f"pulumi up --stack {name}", f"fleet rollout promote --finish --stack {name}")
+    else:
+        _tell(f"Declared: {'; '.join(differences(settings)) or 'nothing that differs from the servers'}")
+    judged = _read(verdict)
+    if judged is None:
+        _tell(f"No verdict at {verdict}.")
+    else:
+        try:
+            steps.verdict(judged)
+        except SettingsError as error:
+            _tell(f"The verdict at {verdict} does not promote it: {error.problems[0].why}")
+        else:
+            _tell(judged.headline)
+    if outputs is None and kubeconfig is None and context is None:
+        _tell("The cluster was not looked at: pass --outputs, --kubeconfig or --context.")
+        return CLEAN
+    return _pods(name, steps, outputs, kubeconfig, context)
+
+
+def _pods(name: str, steps: Rollout, outputs: Path | None, kubeconfig: Path | None, context: str | None) -> int:
+    from contextlib import ExitStack
+
+    from fleet.clients import stack_outputs
+    from fleet.clients.kubectl import Kubectl
+    from fleet.verify.cluster import read_pods
+
+    canary = steps.settings.as_canary
+    assert canary is not None
+    with ExitStack() as stack:
+        file = kubeconfig
+        if outputs is not None and file is None and context is None:
+            file = stack.enter_context(stack_outputs.read(name, steps.path.parent, outputs).kubeconfig_file())
+        pods = read_pods(Kubectl(namespace=canary.namespace, kubeconfig=file, context=context), canary)
+    for pod in pods:
+        _tell(f"{pod.name}: {'ready' if pod.ready else pod.why_not_ready}")
+    ready = sum(pod.ready for pod in pods)
+    _tell(f"{ready} of {canary.replicas} ready.")
+    return CLEAN if ready == canary.replicas else FINDINGS
+
+
+def _open(root: Path | None, stack: str | None) -> tuple[Rollout, str]:
+    from fleet.cli.project import find_root, require_stack
+    from fleet.rollout.steps import Rollout
+
+    folder = find_root(root)
+    name = require_stack(folder, stack)
+    return Rollout(folder, name), name
+
+
+def _declared(
+    engine_version: str | None,
+    image_tag: str | None,
+    image_digest: str | None,
+    model: str | None,
+    revision: str | None,
+    size_gb: float | None,
+    profile: str | None,
+    set_: list[str] | None,
+) -> dict[str, Any]:
+    """`rollout.canary` as the options say it."""
+    canary: dict[str, Any] = {} if profile is None else {"profile": profile}
+    if engine_version is not None:
+        canary["engine"] = {"version": engine_version}
+    if image_digest is not None or image_tag is not None:
+        tag = image_tag or (None if engine_version is None else f"v{engine_version}")
+        canary["image"] = {name: one for name, one in (("tag", tag), ("digest", image_digest)) if one is not None}
+    named = (("id", model), ("revision", revision), ("sizeGb", size_gb))
+    if chosen := {name: one for name, one in named if one is not None}:
+        canary["model"] = chosen
+    for one in set_ or ():
+        path, equals, text = one.partition("=")
+        if not equals or not all(path.split(".")):
+            raise CommandError(f"--set {one}: write KEY=VALUE, such as engine.maxModelLen=8192")
+        *sections, last = path.split(".")
+        inner = canary
+        for section in sections:
+            inner = inner.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise CommandError(f"--set {one}: {section} has no keys of its own")
+        inner[last] = _value(text)
+    return canary
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _read(file: Path) -> Verdict | None:
+    if not file.exists():
+        return None
+    from fleet.rollout.judge.verdict import read
+
+    return read(file)
+
+
+def _show_plan(change: Change) -> None:
+    from fleet.report.terminal import Page, stdout_paper
+    from fleet.rollout.planned import write_plan
+
+    page = Page(stdout_paper())
+    write_plan(page, change.before, change.after)
+    page.print()
+
+
+def _after_start(name: str) -> tuple[str, ...]:
+    return (
+        f"fleet preview --stack {name} --against HEAD",
+        f"pulumi up --stack {name}",
+        f"fleet rollout judge --stack {name}",
+        f"fleet rollout promote --stack {name}, or fleet rollout abort --stack {name}",
+    )
+
+
+def _tell(text: str) -> None:
+    from fleet.report.terminal import Page, stdout_paper
+
+    page = Page(stdout_paper())
+    page.prose(text, indent=0)
+    page.print()
+
+
+def _next(*commands: str) -> None:
+    from fleet.report.terminal import Page, stdout_paper
+
+    page = Page(stdout_paper())
+    page.title("Next")
+    for command in commands:
+        page.pointer(command, indent=2)
+    page.print()

@@ -1,0 +1,190 @@
+"""Changes single keys of a stack file and leaves every other byte of it as it is: comments, order, quotes, blank lines.
+
+Not ruamel.yaml, which writes the whole file anew in a form of its own. The parser's marks say where a value stands; what comes out is
+read again and held against what was meant, so that a form that is not understood here is refused and never misread.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import yaml
+
+from settings.problems import Problem, SettingsError
+from settings.strict_yaml import load
+
+_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
+"""Texts that mean themselves without quotes, but for the words below."""
+_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
+Path = Sequence[str]
+"""Keys from the top of the file: `("config", "vllm-fleet:server", "engine")`."""
+
+
+class StackText:
+    """The text of a stack file, edited in place."""
+
+    def __init__(self, text: str, *, name: str, stack: str) -> None:
+        self.text = text if text.endswith("\n") else f"{text}\n"
+        self._name, self._stack = name, stack
+
+    def get(self, path: Path) -> Any:
+        """The value there, None where there is none."""
+        found: Any = self._data()
+        for key in path:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return found
+
+    def set(self, path: Path, value: Any) -> None:
+        """Write the value there, and the sections on the way that are missing. Raises SettingsError."""
+        wanted = self._data()
+        inner: dict[str, Any] = wanted
+        for key in path[:-1]:
+            inner[key] = dict(inner.get(key) or {})
+            inner = inner[key]
+        inner[path[-1]] = value
+        parent, depth = self._deepest(path)
+        if depth == len(path) or not _has_entries(parent):
+            # In place of the value, or of an empty section.
+            start, end = parent.start_mark.index, _end(parent)
+            rest = path[depth:]
+            for key in reversed(rest):
+                value = {key: value}
+            self._replace(start, end, flow(value), before=" " if start == end else "")
+        else:
+            key, *rest = path[depth:]
+            for one in reversed(rest):
+                value = {one: value}
+            entry = f"{_scalar(key)}: {flow(value)}"
+            last = parent.value[-1][1]
+            if parent.flow_style:
+                self._replace(_end(last), _end(last), f", {entry}")
+            else:
+                at = self._line_end(_end(last))
+                self._replace(at, at, f"\n{' ' * parent.value[0][0].start_mark.column}{entry}")
+        self._hold(wanted)
+
+    def remove(self, path: Path) -> None:
+        """Take the key out, where it is, and the sections that would be empty without it. Raises SettingsError."""
+        if path[-1] not in (self.get(path[:-1]) or ()):
+            return
+        while len(path) > 2 and list(self.get(path[:-1])) == [path[-1]]:
+            path = path[:-1]
+        wanted = self._data()
+        inner: Any = wanted
+        for key in path[:-1]:
+            inner = inner[key]
+        del inner[path[-1]]
+        parent, _ = self._deepest(path[:-1])
+        names = [key.value for key, _ in parent.value]
+        place = names.index(path[-1])
+        key, value = parent.value[place]
+        if parent.flow_style:
+            start = _end(parent.value[place - 1][1]) if place else key.start_mark.index
+            end = parent.value[1][0].start_mark.index if not place and len(names) > 1 else _end(value)
+            self._replace(start, end, "")
+        else:
+            start = self.text.rfind("\n", 0, key.start_mark.index) + 1
+            self._replace(start, self._line_end(_end(value)) + 1, "")
+        self._hold(wanted)
+
+    def add_section(self, key: str, value: Mapping[str, Any], *, comment: str, after: str) -> None:
+        """A section of its own lines under `config`, with a comment above it, behind the section `after`. Raises SettingsError."""
+        wanted = self._data()
+        wanted["config"][key] = dict(value)
+        parent, _ = self._deepest(("config",))
+        behind = next((one for name, one in parent.value if name.value == after), parent.value[-1][1])
+        column = " " * parent.value[0][0].start_mark.column
+        lines = ["", f"# {comment}", *_lines(key, value)]
+        text = "\n".join(f"{column}{line}" if line else "" for line in lines)
+        at = self._line_end(_end(behind))
+        self._replace(at, at, f"\n{text}")
+        self._hold(wanted)
+
+    def remove_section(self, key: str, *, comment: str) -> None:
+        """The opposite: with it goes its comment, and the blank line before that."""
+        self.remove(("config", key))
+        self.text = re.sub(rf"\n[ ]*\n[ ]*# {re.escape(comment)}\n", "\n", self.text, count=1)
+
+    def _data(self) -> dict[str, Any]:
+        found: dict[str, Any] = load(self.text.encode(), name=self._name, stack=self._stack) or {}
+        return found
+
+    def _deepest(self, path: Path) -> tuple[Any, int]:
+        """The node of as much of the path as there is, and how much that is."""
+        node: Any = yaml.compose(self.text, Loader=yaml.SafeLoader)
+        for depth, name in enumerate(path):
+            entries = node.value if isinstance(node, yaml.MappingNode) else []
+            found = next((value for key, value in entries if key.value == name), None)
+            if found is None:
+                return node, depth
+            node = found
+        return node, len(path)
+
+    def _line_end(self, at: int) -> int:
+        """Where the line of this place ends, its comment included."""
+        return self.text.index("\n", at)
+
+    def _replace(self, start: int, end: int, text: str, *, before: str = "") -> None:
+        self.text = f"{self.text[:start]}{before}{text}{self.text[end:]}"
+
+    def _hold(self, wanted: Mapping[str, Any]) -> None:
+        try:
+            found = self._data()
+        except SettingsError:
+            found = {}
+        if found != wanted:
+            raise SettingsError(
+                self._stack,
+                [
+                    Problem(
+                        id="stack-file-not-edited",
+                        path=self._name,
+                        value=None,
+                        allowed="sections and keys in the form that the other stack files have",
+                        why="it is written in a form that this command does not edit safely; nothing was changed",
+                        write="the change by hand, with `fleet config check` after it",
+                    )
+                ],
+            )
+
+
+def flow(value: Any) -> str:
+    """A value on one line, as YAML."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_scalar(key)}: {flow(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str) and (_PLAIN.fullmatch(value) or value.startswith("vllm-fleet:")):
+        return value if value.lower() not in _WORDS else json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _lines(key: str, value: Any) -> list[str]:
+    """A section as lines: one for each key of the two upper levels, and what lies below on the key's line."""
+    if not isinstance(value, Mapping) or not value:
+        return [f"{_scalar(key)}: {flow(value)}"]
+    lines = [f"{_scalar(key)}:"]
+    for name, one in value.items():
+        inner = _lines(name, one) if name == "canary" else [f"{_scalar(name)}: {flow(one)}"]
+        lines += [f"  {line}" for line in inner]
+    return lines
+
+
+def _has_entries(node: Any) -> bool:
+    return isinstance(node, yaml.MappingNode) and bool(node.value)
+
+
+def _end(node: Any) -> int:
+    """Where a value ends: the parser puts the end of a block behind the comments that follow it."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(last, tuple) else last)
+    return int(node.end_mark.index)

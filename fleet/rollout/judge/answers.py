@@ -1,0 +1,119 @@
+"""What a replica answers to fixed prompts at temperature 0: the prompts, the asking, and the file that keeps the answers.
+
+Asked twice, in batches of other sizes and in another order: a server is not batch invariant, so that its own two answers differ
+on some prompts, and as much is nobody's fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import operator
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from fleet.rollout.judge.verdict import Part
+
+ANSWERS_FILE: Final = "answers.json"
+MOST_TOKENS: Final = 48
+ROUNDS: Final = 2
+AT_ONCE: Final = (4, 64)
+"""Requests in flight, by round."""
+SECONDS: Final = 120.0
+"""For one answer, and for the round. Assumed: 48 tokens take four seconds at full load."""
+_PROMPTS: Final = Path(__file__).with_name("prompts.yaml")
+_OPERATORS: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+
+class Answer(Part):
+    """One answer."""
+
+    text: str = ""
+    tokens: tuple[int, ...] = ()
+    """Token numbers; empty where the server does not tell them."""
+    error: str = ""
+    """Why there is none."""
+
+
+class Answers(Part):
+    """answers.json."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    prompts: str
+    """SHA-256 of prompts.yaml."""
+    rounds: tuple[dict[str, Answer], ...]
+    """By the prompt's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt."""
+
+    id: str
+    text: str
+    result: int | None = None
+    """Of a sum; None: the prompt is none."""
+
+
+@cache
+def prompts() -> Mapping[str, Prompt]:
+    """All of prompts.yaml, by id."""
+    import yaml
+
+    found = yaml.safe_load(_PROMPTS.read_text(encoding="utf-8"))
+    every = [Prompt(id_, text) for id_, text in found["texts"].items()]
+    for number, sum_ in enumerate(found["sums"]["ask"]):
+        first, sign, second = sum_.split()
+        result = _OPERATORS[sign](int(first), int(second))
+        every.append(Prompt(f"sum-{number:02d}", f"{found['sums']['before']}{sum_} =", result))
+    half = found["long"]["sentence"] * (found["long"]["times"] // 2)
+    every += [Prompt(id_, half + fact + half + question) for id_, (fact, question) in found["long"]["ask"].items()]
+    return {one.id: one for one in every}
+
+
+def digest() -> str:
+    """Of the prompts: answers to others are not compared."""
+    return hashlib.sha256(_PROMPTS.read_bytes()).hexdigest()
+
+
+def ask_both(old: tuple[str, str], canary: tuple[str, str], api_key: str | None) -> dict[str, Answers]:
+    """Answers of both, round by round in turn. Each is a URL without a path, and the served model's name."""
+    asked = {"old": old, "canary": canary}
+    rounds: dict[str, list[dict[str, Answer]]] = {side: [] for side in asked}
+    for number in range(ROUNDS):
+        for side, (url, model) in asked.items():
+            rounds[side].append(asyncio.run(_round(url, model, api_key, number)))
+    return {side: Answers(prompts=digest(), rounds=tuple(given)) for side, given in rounds.items()}
+
+
+async def _round(url: str, model: str, api_key: str | None, number: int) -> dict[str, Answer]:
+    from fleet.verify.client import Client
+
+    order = list(prompts().values())
+    random.Random(number).shuffle(order)  # noqa: S311 - an order, not a secret
+    free = asyncio.Semaphore(AT_ONCE[number])
+    async with Client(api_key=api_key, until=time.monotonic() + SECONDS * len(AT_ONCE)) as client:
+
+        async def ask(prompt: Prompt) -> tuple[str, Answer]:
+            body = {"model": model, "prompt": prompt.text, "max_tokens": MOST_TOKENS, "temperature": 0, "seed": 0}
+            async with free:
+                # Source: vLLM 0.18.1 and 0.33.0, entrypoints/openai/completion/protocol.py: both know return_token_ids.
+                reply = await client.post(url, "/v1/completions", {**body, "return_token_ids": True}, SECONDS)
+            return prompt.id, _answer(reply.body) if reply.ok else Answer(error=reply.summary)
+
+        return dict(await asyncio.gather(*map(ask, order)))
+
+
+def _answer(body: Any) -> Answer:
+    try:
+        choice = body["choices"][0]
+        return Answer(text=choice["text"], tokens=tuple(choice.get("token_ids") or ()))
+    except (KeyError, IndexError, TypeError, ValueError):
+        return Answer(error="the answer is no completion")

@@ -1,0 +1,191 @@
+"""What the benchmark says: rates and latencies with their intervals, failures, speculation, cache, restarts, drift.
+
+The interval of a difference is the certificate's (fleet/bench/certificate/baseline.py), at a confidence that all figures share. A
+canary passes where even the worse end of the interval keeps the limit, and fails where even the better end does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import sqrt
+from typing import Final
+
+from fleet.bench.certificate.baseline import compare_baselines, shared_confidence
+from fleet.bench.measurement import Comparison, Estimate, Run
+from fleet.bench.student_t import two_sided
+from fleet.report.words import format_change, format_number, format_percent
+from fleet.rollout.judge.side import NO_SUCCESS, Side
+from fleet.rollout.judge.verdict import Decision, Limits, Reason, reason
+
+_FIGURES: Final[Mapping[str, tuple[str, str]]] = {
+    "total tok/s": ("throughput", "throughput"),
+    "output tok/s": ("output", "throughput"),
+    "TTFT p50, ms": ("ttft-p50", "ttft"),
+    "TTFT p99, ms": ("ttft-p99", "ttft"),
+    "TPOT p50, ms": ("tpot-p50", "tpot"),
+    "TPOT p99, ms": ("tpot-p99", "tpot"),
+}
+"""Quantity of a comparison -> a reason's id, and its limit. E2E follows from these."""
+_CHANGED: Final = frozenset({"model", "engine_version", "flag", "env"})
+"""What a canary is there to change."""
+MOST_RUNS: Final = 50
+"""Of a side that anybody would pay for. Assumed."""
+
+
+def reasons(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
+    """Every line that comes from measurements."""
+    for side in (old, canary):
+        yield _restarts(side)
+        if side.problems:
+            told = "; ".join(side.problems)
+            dead = side is canary and NO_SUCCESS in told
+            found = "no request of a client succeeded" if dead else "damaged or not whole"
+            yield reason(f"results-{side.name}", "reject" if dead else "undecided", found, "whole results", told)
+    if old.measurements and canary.measurements:
+        yield _certificates(old, canary)
+        yield _errors(old, canary, limits)
+        if not (old.faults or canary.faults):
+            yield from _compared(old, canary, limits)
+        yield from _engine(old, canary, limits)
+        yield from _drift(old, limits)
+
+
+def decided(loss: float, noise: float, limit: float) -> Decision:
+    """By both ends of the interval."""
+    if loss + noise <= limit:
+        return "promote"
+    return "reject" if loss - noise > limit else "undecided"
+
+
+def runs_to_decide(before: Estimate, after: Estimate, gap: float, confidence: float) -> int | None:
+    """Runs of each side after which an interval is narrower than the gap to the limit, if they spread as these; None: too many."""
+    spread = sqrt(sum((one.variation or 0.0) ** 2 * one.mean**2 for one in (before, after))) / abs(before.mean)
+    for runs in range(max(before.repeats, after.repeats) + 1, MOST_RUNS + 1):
+        if two_sided(2 * runs - 2, confidence) * spread / sqrt(runs) <= gap:
+            return runs
+    return None
+
+
+def _compared(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
+    before, after = old.baseline(), canary.baseline()
+    confidence = shared_confidence(
+        len(_FIGURES) * len({point.connections for point in (*before.points, *after.points)})
+    )
+    for one in compare_baselines(after, before, changed=_CHANGED, figures=len(_FIGURES)):
+        quantity, _, load = one.quantity.partition(" at ")
+        if quantity in _FIGURES:
+            id_, name = _FIGURES[quantity]
+            named = f"{id_}@{load.split()[0]}" if load else id_
+            yield _figure(named, one, 1 if name == "throughput" else -1, getattr(limits, name), confidence)
+
+
+def _figure(id_: str, one: Comparison, better: int, limit: float, confidence: float) -> Reason:
+    allowed = f"{'lower' if better > 0 else 'higher'} by at most {format_percent(limit)}"
+    least = min(one.before.repeats, one.after.repeats)
+    values = f"{format_number(one.before.mean)} to {format_number(one.after.mean)}"
+    evidence = f"{one.quantity}: {values}, {one.before.repeats} and {one.after.repeats} runs, {100 * confidence:.4g} % interval"
+    if one.verdict == "not comparable" or least < 2:
+        why = one.why if one.verdict == "not comparable" else "one run has no spread, repeat it"
+        return reason(id_, "undecided", f"not compared: {why}", allowed, evidence)
+    loss = -better * one.change_share
+    verdict = decided(loss, one.noise_share, limit)
+    if verdict == "undecided":
+        runs = runs_to_decide(one.before, one.after, abs(limit - loss), confidence)
+        more = (
+            f"{runs - least} more runs of each would decide" if runs else f"{MOST_RUNS} runs of each would not decide"
+        )
+        evidence += f"; {more}, if they spread as these"
+    found = f"{format_change(one.change_share)} ± {format_percent(one.noise_share)}"
+    return reason(id_, verdict, found, allowed, evidence)
+
+
+def _restarts(side: Side) -> Reason:
+    id_, pod, limit = f"restarts-{side.name}", side.pod, "none while it is measured"
+    if pod is None:
+        return reason(id_, "note", "not looked at", limit, "no pod.json: only `fleet rollout judge` asks the cluster")
+    wrong = ["the pod is gone"] if pod.restarts is None else [f"{pod.restarts} restarts"] if pod.restarts else []
+    verdict: Decision = (
+        "reject" if wrong and side.name == "canary" else "undecided" if wrong or pod.failed else "promote"
+    )
+    wrong += [f"its benchmark failed: {pod.failed}"] if pod.failed else []
+    return reason(id_, verdict, "; ".join(wrong) or "0 restarts", limit, f"pod {pod.name} on {pod.node or 'no node'}")
+
+
+def _certificates(old: Side, canary: Side) -> Reason:
+    """A fault of the canary's server that the old one does not have is the canary's; any other leaves nothing to compare."""
+    theirs, faults = old.faults, canary.faults
+    own = [one for one in faults.values() if (one.verdict, one.blames) == ("failed", "server") and one.id not in theirs]
+    others = [("old", one) for one in theirs.values()] + [("canary", one) for one in faults.values()]
+    told = [("canary", one) for one in own] or others
+    verdict: Decision = "reject" if own else "undecided" if others else "promote"
+    found = "; ".join(f"{name}: {one.id}: {one.found.partition('; ')[0]}" for name, one in told[:2]) or "both certified"
+    limit = told[0][1].allowed if told else "certified, but for the spread of repeats"
+    evidence = f"checks that failed or lack: old {', '.join(theirs) or 'none'}; canary {', '.join(faults) or 'none'}"
+    return reason("certificate", verdict, found, limit, evidence)
+
+
+def _errors(old: Side, canary: Side, limits: Limits) -> Reason:
+    failed = [sum(run.failed for run in side.runs) for side in (old, canary)]
+    every = [max(1, sum(run.failed + run.completed for run in side.runs)) for side in (old, canary)]
+    before, after = (part / whole for part, whole in zip(failed, every, strict=True))
+    kinds = ", ".join(sorted({error.kind for run in canary.runs for error in run.errors})) or "no kind"
+    verdict: Decision = "reject" if after - before > limits.errors else "promote"
+    limit = f"at most {format_percent(limits.errors, 2)} more than the old replica's {format_percent(before, 2)}"
+    evidence = f"{failed[1]:,} of {every[1]:,} requests ({kinds}); counted, no interval"
+    return reason("errors", verdict, f"{format_percent(after, 2)} failed", limit, evidence)
+
+
+def _engine(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
+    """What engines tell of themselves, as means of all runs: without an interval."""
+    quantities = (
+        ("acceptance", "accepted draft tokens, % of all", limits.acceptance, _acceptance),
+        ("kv-cache", "tokens in an engine's KV cache", limits.kv_cache, _kv_tokens),
+        ("preemptions", "preemptions a run (the certificate has their limit)", None, _preemptions),
+    )
+    for id_, what, limit, of in quantities:
+        means = []
+        for side in (old, canary):
+            values = [value for run in side.runs if (value := of(run)) is not None]
+            means.append(_mean(values) if values else None)
+        before, after = means
+        if before is None and after is None:
+            continue
+        evidence = f"{what}: {' to '.join('none' if one is None else f'{one:,.4g}' for one in means)}"
+        if limit is None or not before or after is None:
+            yield reason(id_, "note", evidence, "none", "without an interval")
+            continue
+        verdict: Decision = "reject" if 1 - after / before > limit else "promote"
+        yield reason(
+            id_, verdict, format_change(after / before - 1), f"lower by at most {format_percent(limit)}", evidence
+        )
+
+
+def _acceptance(run: Run) -> float | None:
+    share = run.server.acceptance_rate if run.server else None
+    return None if share is None else 100 * share
+
+
+def _preemptions(run: Run) -> float | None:
+    return run.server.preemptions if run.server else None
+
+
+def _kv_tokens(run: Run) -> float | None:
+    info = run.server.cache_config if run.server else {}
+    blocks, size = (info.get(name, "") for name in ("num_gpu_blocks", "block_size"))
+    return float(int(blocks) * int(size)) if blocks.isdecimal() and size.isdecimal() else None
+
+
+def _drift(old: Side, limits: Limits) -> Iterator[Reason]:
+    """The old replica before and after the canary: what changed there is neither's doing."""
+    rates = [[run.steady.total_tokens_per_s for run in one.runs if run.steady] for one in old.measurements]
+    means = [_mean(one) for one in rates if one]
+    if len(means) > 1:
+        change = means[-1] / means[0] - 1
+        verdict: Decision = "promote" if abs(change) <= limits.throughput else "undecided"
+        limit = f"at most {format_percent(limits.throughput)} either way"
+        evidence = f"total tok/s of its measurements: {', '.join(map(format_number, means))}"
+        yield reason("drift", verdict, f"old replica {format_change(change)} from first to last", limit, evidence)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,51 @@
+"""From two folders to a verdict, and the verdict as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from fleet.report.terminal import Page, Paper
+from fleet.rollout.judge import figures, output_check
+from fleet.rollout.judge.side import Side, read_side
+from fleet.rollout.judge.verdict import Limits, Verdict, decide, declaration_of
+
+_MARKS: Final = {"reject": "✗ ", "undecided": "? ", "promote": "✓ ", "note": "· "}
+_STYLES: Final = {"reject": "bold red", "undecided": "yellow", "promote": "green", "note": "dim"}
+
+
+def judge(old: Side, canary: Side, limits: Limits) -> Verdict:
+    """Everything that both sides say."""
+    reasons = (*figures.reasons(old, canary, limits), *output_check.reasons(old.answers, canary.answers, limits))
+    decision, headline = decide(reasons)
+    return Verdict(
+        verdict=decision,
+        headline=headline,
+        declaration=declaration_of(canary.asked[0].model_dump()),
+        limits=limits,
+        reasons=reasons,
+        certificates={side.name: tuple(one.headline for one in side.certificates) for side in (old, canary)},
+        old=old.asked,
+        canary=canary.asked,
+    )
+
+
+def judge_folders(old: Path, canary: Path, limits: Limits) -> Verdict:
+    """The same of two folders of results. Raises BenchmarkError."""
+    return judge(read_side("old", old), read_side("canary", canary), limits)
+
+
+def print_text(paper: Paper, verdict: Verdict) -> None:
+    """The verdict, then a line for each reason: what decided first."""
+    page = Page(paper)
+    style = _STYLES[verdict.verdict]
+    page.prose(verdict.headline, indent=0, mark=_MARKS[verdict.verdict], style=style, mark_style=style)
+    for name, asked in (("old", verdict.old), ("canary", verdict.canary)):
+        what = f"{asked[0].served_model}, {asked[0].image}, profile {asked[0].profile}"
+        page.prose(f"{name}: {what}: {', '.join(one.name for one in asked)}", style="dim")
+    page.blank()
+    for one in sorted(verdict.reasons, key=lambda one: list(_MARKS).index(one.verdict)):
+        said = f"{one.id}: {one.found}; allowed: {one.limit}"
+        page.prose(said, mark=_MARKS[one.verdict], mark_style=_STYLES[one.verdict])
+        page.prose(one.evidence, indent=4, style="dim")
+    page.print()

@@ -1,0 +1,141 @@
+"""Measures one old replica and the canary in turn, with one replica's load each, straight at their pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.run.fetching import fetch
+from fleet.bench.run.launch import launch, require_no_other
+from fleet.bench.run.servers import ServerPod, require_idle, server_pods
+from fleet.bench.run.watching import patiently, watch
+from fleet.rollout.judge.answers import ANSWERS_FILE, ask_both
+from fleet.rollout.judge.side import POD_FILE, Pod
+from fleet.rollout.judge.verdict import Part
+from settings.files import write_whole
+from settings.names import HTTP_PORT
+
+if TYPE_CHECKING:
+    from fleet.bench.run.display import Display
+    from fleet.clients.kubectl import Kubectl
+    from fleet.clients.stack_outputs import StackOutputs
+    from fleet.clients.storage import Bucket
+    from settings.derived.measurement import Measurement
+    from settings.stack import Settings
+
+Name = Literal["old", "canary"]
+SIDES: Final[tuple[Name, Name]] = ("old", "canary")
+PASSES: Final = 2
+"""Times that both are measured, in turn. Assumed: the least that shows a drift."""
+_OF_THE_LOAD: Final = ("workload", "points", "repeats", "prompts_per_client", "pods", "slo")
+"""Keys of run.json that are the same for both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One of the two."""
+
+    pod: ServerPod
+    address: str
+    """IP and port."""
+    restarts: int
+    asked: Measurement
+
+
+def sides_of(settings: Settings) -> dict[Name, Settings]:
+    """The stack as its servers' and as its canary's. Raises BenchmarkError without a canary."""
+    if settings.as_canary is None:
+        raise BenchmarkError(
+            f"stack {settings.stack} has no canary: `fleet rollout start --stack {settings.stack}` declares one"
+        )
+    return {"old": settings, "canary": settings.as_canary}
+
+
+def asked_of(settings: Settings) -> dict[Name, Measurement]:
+    """What each is asked: the stack's benchmark for one replica. Clients and tokenizer are the servers' for both."""
+    from settings.derived.measurement import measurement
+
+    found: dict[Name, Measurement] = {}
+    for name, one in sides_of(settings).items():
+        fields = {key: getattr(one, key) for key in one.model_fields_set - {"gateway", "rollout"}}
+        server = one.server.model_copy(update={"replicas": 1})
+        fields |= {"namespace": one.namespace, "server": server, "benchmark": settings.benchmark}
+        # Not model_copy, which takes along what was worked out for all replicas.
+        found[name] = measurement(type(settings).model_construct(**fields))
+    same = {key: found["old"].run[key] for key in _OF_THE_LOAD}
+    return {"old": found["old"], "canary": replace(found["old"], run={**found["canary"].run, **same})}
+
+
+def targets(kubectl: Kubectl, settings: Settings) -> dict[Name, Target]:
+    """The first ready pod of each. Raises BenchmarkError where one has none."""
+    found: dict[Name, Target] = {}
+    asked = asked_of(settings)
+    for name, one in sides_of(settings).items():
+        pod = next((pod for pod in server_pods(kubectl, one) if pod.ready), None)
+        manifest = kubectl.find("pod", pod.name) if pod else None
+        if pod is None or manifest is None:
+            look = f"kubectl --namespace {one.namespace} get pods --selector app={one.server.name}"
+            raise BenchmarkError(f"no replica of {one.server.name} is ready: {look}")
+        address = f"{manifest['status']['podIP']}:{HTTP_PORT}"
+        found[name] = Target(pod=pod, address=address, restarts=_restarts(manifest), asked=asked[name])
+    return found
+
+
+def ask(kubectl: Kubectl, found: Mapping[Name, Target], folder: Path, api_key: str | None) -> None:
+    """The output check's answers of both, into their folders. Raises LiveError."""
+    old, canary = (found[name] for name in SIDES)
+    with (
+        kubectl.port_forward(f"pod/{old.pod.name}", HTTP_PORT) as first,
+        kubectl.port_forward(f"pod/{canary.pod.name}", HTTP_PORT) as second,
+    ):
+        urls = {"old": f"http://127.0.0.1:{first}", "canary": f"http://127.0.0.1:{second}"}
+        asked = {name: (urls[name], str(found[name].asked.run["served_model"])) for name in SIDES}
+        told = ask_both(asked["old"], asked["canary"], api_key)
+    for name in SIDES:
+        _write(folder / name / ANSWERS_FILE, told[name])
+
+
+def measure(
+    kubectl: Kubectl,
+    bucket: Bucket,
+    settings: Settings,
+    outputs: StackOutputs,
+    found: Mapping[Name, Target],
+    folder: Path,
+    display: Display,
+) -> None:
+    """Old, canary, old, canary: so that what changes meanwhile shows. Ends with the first Job that fails. Raises LiveError, and
+    BenchmarkError where a replica has other requests.
+    """
+    failed: dict[Name, str] = {}
+    for number, name in product(range(1, PASSES + 1), SIDES):
+        one = found[name]
+        require_no_other(kubectl, settings)
+        if trouble := require_idle(kubectl, [one.pod], HTTP_PORT):
+            display.note(f"whether {one.pod.name} is idle could not be looked at: {trouble}")
+        launched = launch(kubectl, settings, outputs, asked=one.asked, pod=one.address)
+        display.note(f"pass {number} of {PASSES}, {name}: {launched.measurement}; to end it: {launched.how_to_stop()}")
+        over = watch(kubectl, bucket, launched, display.state)
+        into = folder / name / f"{number}-{launched.measurement}"
+        patiently(lambda: fetch(bucket, launched.measurement, into), display.state)  # noqa: B023 - called at once
+        if over.failed:
+            failed[name] = over.failed
+            break
+    for name, one in found.items():
+        manifest = kubectl.find("pod", one.pod.name)
+        restarts = None if manifest is None else _restarts(manifest) - one.restarts
+        pod = Pod(name=one.pod.name, node=one.pod.node, restarts=restarts, failed=failed.get(name, ""))
+        _write(folder / name / POD_FILE, pod)
+
+
+def _restarts(manifest: Mapping[str, Any]) -> int:
+    return sum(one["restartCount"] for one in manifest["status"].get("containerStatuses") or ())
+
+
+def _write(path: Path, part: Part) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, f"{part.model_dump_json(by_alias=True, indent=1)}\n".encode())

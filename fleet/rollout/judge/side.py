@@ -1,0 +1,142 @@
+"""One side of a judgement: an old replica or the canary, from the folders of its measurements.
+
+A side's folder is that of one measurement (run.json in it) or holds several, measured one after another. Beside them lie
+answers.json (answers.py) and pod.json (`Pod`), where the replica was asked and the cluster looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from fleet.bench.certificate.baseline import Baseline, BaselinePoint, of
+from fleet.bench.certificate.certify import certify
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import RUN_FILE, Asked
+from fleet.bench.measurement import Certificate, Check, Measurement, Run
+from fleet.bench.merge.measure import merge_folder
+from fleet.bench.merge.options import MergeOptions
+from fleet.rollout.judge.answers import ANSWERS_FILE, Answers
+from fleet.rollout.judge.verdict import Part, declaration_of
+
+File = TypeVar("File", bound=BaseModel)
+POD_FILE: Final = "pod.json"
+NOISE: Final = "repeats"
+"""The check that repeats agree: here the interval of the difference carries their spread."""
+
+
+NO_SUCCESS: Final = "no-success"
+"""Word of a merge for a client of whose requests not one was answered."""
+
+
+class Pod(Part):
+    """pod.json: the pod that was measured, before and after."""
+
+    name: str
+    node: str
+    restarts: int | None
+    """Of its containers, while it was measured. None: it was gone at the end."""
+    failed: str = ""
+    """Why its benchmark Job failed; empty where it did not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """What is known of a replica."""
+
+    name: str
+    asked: tuple[Asked, ...]
+    """run.json of each measurement, also of one that cannot be read otherwise."""
+    measurements: tuple[Measurement, ...]
+    certificates: tuple[Certificate, ...]
+    answers: Answers | None = None
+    pod: Pod | None = None
+    problems: tuple[str, ...] = ()
+    """Of folders that are damaged or not whole."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All of them, in their order."""
+        return tuple(run for one in self.measurements for run in one.runs)
+
+    @property
+    def faults(self) -> dict[str, Check]:
+        """Checks that failed, or that a certificate lacks, by id."""
+        checks = [check for one in self.certificates for check in one.checks if check.id != NOISE]
+        gaps = [one for one in checks if one.verdict == "not measured" and one.required]
+        return {one.id: one for one in (*gaps, *(one for one in checks if one.verdict == "failed"))}
+
+    def baseline(self) -> Baseline:
+        """All measurements as one, every run a repeat."""
+        single = [of(*pair) for pair in zip(self.measurements, self.certificates, strict=True)]
+        points = [point for one in single for point in one.points]
+        loads = sorted({point.connections for point in points})
+        whole = {
+            "name": f"{self.name} replica",
+            "points": tuple(_pooled([point for point in points if point.connections == load]) for load in loads),
+            "lacks": {name: check.verdict for name, check in self.faults.items()},
+            "certificate": "not certified" if self.faults else "certified",
+        }
+        return single[0].model_copy(update=whole)
+
+
+def _pooled(points: Sequence[BaselinePoint]) -> BaselinePoint:
+    first, *more = points
+    if not more:
+        return first
+    runs = {key: tuple(value for point in points for value in point.runs[key]) for key in first.runs}
+    requests = sum(point.requests_per_connection for point in points) / len(points)
+    return first.model_copy(update={"runs": runs, "requests_per_connection": requests, "batches": ()})
+
+
+def read_side(name: str, folder: Path) -> Side:
+    """The side in a folder. Raises BenchmarkError where it holds no measurement, or those of several replicas."""
+    folders = (
+        [folder] if (folder / RUN_FILE).is_file() else sorted(path.parent for path in folder.glob(f"*/{RUN_FILE}"))
+    )
+    if not folders:
+        raise BenchmarkError(
+            f"{folder} holds no measurement: give one's folder (with run.json), or one with several such folders"
+        )
+    asked = tuple(one for each in folders if (one := _file(each / RUN_FILE, Asked)) is not None)
+    declared = {declaration_of(one.model_dump()) for one in asked}
+    if len(declared) != 1:
+        raise BenchmarkError(f"{folder} holds measurements of {len(declared)} configurations; a side is one replica's")
+    found = [_measurement(one) for one in folders]
+    measurements = tuple(measurement for measurement, _ in found if measurement is not None)
+    return Side(
+        name=name,
+        asked=asked,
+        measurements=measurements,
+        certificates=tuple(certify(one) for one in measurements),
+        answers=_file(folder / ANSWERS_FILE, Answers),
+        pod=_file(folder / POD_FILE, Pod),
+        problems=tuple(problem for _, problem in found if problem),
+    )
+
+
+def _measurement(folder: Path) -> tuple[Measurement | None, str]:
+    """A measurement that broke off is read as far as it came, without the runs in which nothing succeeded."""
+    try:
+        return merge_folder(folder), ""
+    except BenchmarkError as error:
+        problem = " ".join(" ".join(str(error).splitlines()[:3]).split())
+    try:
+        return merge_folder(
+            folder, MergeOptions(allow_missing=True, exclude=(f"reason:{NO_SUCCESS}",) * (NO_SUCCESS in problem))
+        ), problem
+    except BenchmarkError:
+        return None, problem
+
+
+def _file(path: Path, kind: type[File]) -> File | None:
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        raise BenchmarkError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None

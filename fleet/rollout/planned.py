@@ -1,0 +1,94 @@
+"""What a canary is, costs and takes, in words: for a person who decides whether to start it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from facts.machines import DEFAULT_MACHINE
+from facts.time_to_serve import Start, time_to_serve
+from fleet.plan.benchmark_price import price_of
+from fleet.preview.report.consequences import release_changes
+from fleet.report.words import format_duration, format_usd, plural
+from settings.derived.canary import release, weights_ending
+from settings.derived.figures import figures
+from settings.load import check
+
+if TYPE_CHECKING:
+    from fleet.report.terminal import Page
+    from settings.stack import Settings
+
+
+def write_plan(page: Page, before: Settings, after: Settings) -> None:
+    """What differs, what that brings, what is found, what it costs, and how long it takes."""
+    canary = after.as_canary
+    assert canary is not None
+    page.heading(f"Canary {canary.server.name}: {plural(canary.replicas, 'replica')} beside {after.replicas}")
+    for line in differences(after):
+        page.item(line)
+    for line in release_changes(canary, before.serving.engine.release, canary.serving.engine.release):
+        page.item(line)
+    of_servers = {one.text() for one in check(before)}
+    found = [one for one in check(after) if one.level == "finding" and one.text() not in of_servers]
+    if found:
+        page.title("Deserves a look")
+        for problem in found:
+            page.item(f"{problem.path}: {problem.why}")
+    page.title("Costs and takes")
+    page.item(_cost(before, after))
+    page.item(_time(after, canary))
+
+
+def differences(settings: Settings) -> Iterator[str]:
+    """Each setting in which the canary differs from the servers: theirs, and its own."""
+    assert settings.as_canary is not None
+    old, new = release(settings), release(settings.as_canary)
+    profiles = settings.serving.profile.name, settings.as_canary.serving.profile.name
+    if profiles[0] != profiles[1]:
+        yield f"profile: {profiles[0]} -> {profiles[1]}"
+    yield from _different(old, new)
+
+
+def _different(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    for name in new:
+        if isinstance(old[name], Mapping) and isinstance(new[name], Mapping) and old[name].keys() == new[name].keys():
+            yield from _different(old[name], new[name], f"{path}{name}.")
+        elif old[name] != new[name]:
+            yield f"{path}{name}: {_text(old[name])} -> {_text(new[name])}"
+
+
+def _text(value: Any) -> str:
+    """A value as the stack file would have it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cost(before: Settings, after: Settings) -> str:
+    less, more = figures(before).bill, figures(after).bill
+    own = ", and a volume of its own for its weights" if weights_ending(after) else ""
+    node = f"{plural(after.nodes - before.nodes, 'node')} more{own}"
+    if less.usd_per_hour is None or more.usd_per_hour is None:
+        return f"{node}: at a price that is not known; {less.total_in_words()} without it"
+    return f"{node}: {format_usd(more.usd_per_hour - less.usd_per_hour)} an hour on top of {less.total_in_words()}"
+
+
+def _time(after: Settings, canary: Settings) -> str:
+    weights = canary.weights
+    way = time_to_serve(
+        Start(
+            weights_gb=canary.serving.model.size_gb,
+            volume_gib=weights.size_gib,
+            volume_mibps=weights.throughput_mibps,
+            readers=canary.replicas,
+            platform_exists=True,
+            weights_exist=weights_ending(after) is None,
+            gpus=canary.gpus_per_replica,
+            articles_machine=canary.machine == DEFAULT_MACHINE,
+        )
+    )
+    runs = price_of(canary)
+    return (
+        f"ready about {format_duration(way.likely_seconds)} after pulumi up begins ({format_duration(way.low_seconds)} to "
+        f"{format_duration(way.high_seconds)}); then {plural(runs.runs, 'run')} of about {runs.minutes:.0f} minutes on one of the servers "
+        "and as much on the canary"
+    )

@@ -1,0 +1,208 @@
+"""The steps of a rollout as changes of the stack file, each worked out and checked before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fleet.rollout.edit import StackText
+from settings.derived.canary import release, weights_ending
+from settings.problems import Problem, SettingsError
+from settings.sections.section import key
+
+if TYPE_CHECKING:
+    from fleet.rollout.judge.verdict import Verdict
+    from settings.stack import Settings
+
+COMMENT: Final = (
+    "An upgrade that one replica tries first: docs/rollout.md. `fleet rollout` writes and removes this section."
+)
+_ROLLOUT, _SERVER, _MODEL, _WEIGHTS = map(key, ("rollout", "server", "model", "weights"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A stack file before and after a step. Nothing is written yet."""
+
+    path: Path
+    text: str
+    before: Settings
+    after: Settings
+
+    def write(self) -> None:
+        """Put it in its place, whole or not at all. Raises OSError."""
+        from settings.files import write_whole
+
+        write_whole(self.path, self.text.encode())
+
+
+class Rollout:
+    """One stack's rollout. Raises SettingsError with everything that speaks against a step."""
+
+    def __init__(self, root: Path, stack: str) -> None:
+        self._root, self._stack = root, stack
+        self.path = root / f"Pulumi.{stack}.yaml"
+        self.settings = self._settings()
+
+    def start(self, declared: Mapping[str, Any]) -> Change:
+        """The canary that differs so is declared."""
+        if self.settings.rollout.canary is not None:
+            raise self._wrong("rollout-goes-on", None, "no canary yet", "one is declared", "fleet rollout abort")
+        edited = self._text()
+        edited.add_section(_ROLLOUT, {"canary": dict(declared)}, comment=COMMENT, after=_SERVER)
+        change = self._change(edited)
+        assert change.after.as_canary is not None
+        if release(change.after) == release(change.after.as_canary):
+            raise self._wrong(
+                "canary-without-difference",
+                None,
+                "something that differs from the servers",
+                "a canary that is like them costs a node and tells nothing",
+                "--engine-version, --revision, --profile or --set engine.NAME=VALUE",
+            )
+        return change
+
+    def promote(self, why: str) -> Change:
+        """The servers get what the canary runs; the canary stays until `finish`.
+
+        In two steps: the quota is the servers' and the canary's, so that a canary which is gone from the stack file but not yet from
+        the cluster would hold the room of the server that is just being replaced, and the rolling update would wait for it for ever.
+        """
+        canary, was = self._canary(), self.settings.as_canary
+        assert was is not None
+        if self.settings.rollout.promoted is not None:
+            raise self._wrong(
+                "promoted-already",
+                self.settings.rollout.promoted,
+                "a canary that is not promoted yet",
+                "the servers in the stack file are what it is",
+                "fleet rollout promote --finish, when pulumi up is through",
+            )
+        edited = self._text()
+        given = edited.get(("config", _ROLLOUT, "canary"))
+        for name in ("profile", "resources"):
+            if name in given:
+                edited.set(("config", _SERVER, name), given[name])
+        for name, value in given.get("engine", {}).items():
+            edited.set(("config", _SERVER, "engine", name), value)
+        # As settings/sections/rollout.py lays a canary over the servers.
+        if "image" in given:
+            kept = edited.get(("config", _SERVER, "image")) or {}
+            kept = {name: value for name, value in kept.items() if name == "repository"}
+            edited.set(("config", _SERVER, "image"), kept | given["image"])
+            if "tag" in given["image"] and "version" not in canary.engine:
+                edited.remove(("config", _SERVER, "engine", "version"))
+        elif "version" in canary.engine:
+            edited.remove(("config", _SERVER, "image", "tag"))
+            edited.remove(("config", _SERVER, "image", "digest"))
+        if "model" in given:
+            model = was.serving.model
+            config = given["model"].get("config") or edited.get(("config", _MODEL, "config"))
+            named = {"id": model.id, "revision": model.revision, "sizeGb": model.size_gb}
+            for name, value in (named | ({"config": config} if config else {})).items():
+                if edited.get(("config", _MODEL, name)) != value:
+                    edited.set(("config", _MODEL, name), value)
+        if ending := weights_ending(self.settings):
+            edited.set(("config", _WEIGHTS, "nameEnding"), ending)
+        edited.set(("config", _ROLLOUT, "promoted"), why)
+        change = self._change(edited)
+        if release(change.after) != release(was):
+            raise self._wrong(
+                "promotion-by-hand",
+                None,
+                "settings of the canary that can be laid over the servers'",
+                "the servers would not be what the canary is",
+                "the canary's settings into server and model by hand, and remove the canary",
+            )
+        return change
+
+    def finish(self) -> Change:
+        """The promoted canary goes."""
+        self._canary()
+        if self.settings.rollout.promoted is None:
+            raise self._wrong(
+                "not-promoted",
+                None,
+                "a canary that was promoted",
+                "the servers do not run what it runs: they would stay as they are",
+                "fleet rollout promote, or fleet rollout abort",
+            )
+        return self._without()
+
+    def abort(self) -> Change:
+        """The canary goes, and the servers stay as they are."""
+        self._canary()
+        if self.settings.rollout.promoted is not None:
+            raise self._wrong(
+                "promoted-already",
+                self.settings.rollout.promoted,
+                "a canary that is not promoted yet",
+                "the servers have been given what it runs, and removing it would not take that back",
+                "fleet rollout promote --finish, then a canary of what ran before",
+            )
+        return self._without()
+
+    def verdict(self, verdict: Verdict) -> None:
+        """Raises SettingsError unless this verdict promotes this canary beside these servers."""
+        from fleet.rollout.judge.verdict import declaration_of
+        from settings.derived.measurement import measurement
+
+        self._canary()
+        assert self.settings.as_canary is not None
+        allowed, write = "verdict promote of this canary", "fleet rollout judge, or --without-verdict REASON"
+        if verdict.verdict != "promote":
+            raise self._wrong("verdict", verdict.verdict, allowed, verdict.headline, write)
+        sides = (
+            ("canary", verdict.declaration, self.settings.as_canary),
+            ("servers", declaration_of(verdict.old[0].model_dump()), self.settings),
+        )
+        for side, judged, settings in sides:
+            if judged != declaration_of(measurement(settings).run):
+                raise self._wrong(
+                    "verdict-of-another",
+                    side,
+                    allowed,
+                    f"the {side} in the stack file are not what was measured",
+                    write,
+                )
+
+    def _without(self) -> Change:
+        edited = self._text()
+        edited.remove_section(_ROLLOUT, comment=COMMENT)
+        return self._change(edited)
+
+    def _canary(self) -> Any:
+        if self.settings.rollout.canary is None:
+            raise self._wrong(
+                "no-canary",
+                None,
+                "a stack with a canary",
+                "nothing is declared in the stack file",
+                "fleet rollout start",
+            )
+        return self.settings.rollout.canary
+
+    def _text(self) -> StackText:
+        return StackText(self.path.read_text(encoding="utf-8"), name=self.path.name, stack=self._stack)
+
+    def _change(self, edited: StackText) -> Change:
+        return Change(
+            path=self.path, text=edited.text, before=self.settings, after=self._settings(edited.text, checked=True)
+        )
+
+    def _settings(self, text: str | None = None, *, checked: bool = False) -> Settings:
+        from settings.load import check, parse
+        from settings.stack_file import read
+
+        file = read(self._root, self._stack, text)
+        settings = parse(self._stack, file.config, file.unopened)
+        refused = [one for one in check(settings) if one.level == "refused"] if checked else []
+        if refused:
+            raise SettingsError(self._stack, refused)
+        return settings
+
+    def _wrong(self, id_: str, value: Any, allowed: str, why: str, write: str) -> SettingsError:
+        problem = Problem(id=id_, path=_ROLLOUT, value=value, allowed=allowed, why=why, write=write)
+        return SettingsError(self._stack, [problem])

@@ -1,0 +1,120 @@
+"""A canary is held against everything its servers are held against, under its own keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from settings.derived.canary import weights_ending
+from settings.load import check
+from settings.problems import Problem, SettingsError
+from settings.sections.rollout import canary_path
+from settings.stack import Settings
+from tests.support.settings import make_settings
+
+REVISION = "7" * 7 + "a" * 33
+IMAGE = {"tag": "v0.33.0", "digest": f"sha256:{'1' * 64}"}
+
+
+def canary(server: dict[str, Any] | None = None, **declared: Any) -> Settings:
+    given = {"replicas": 12, **(server or {})}
+    return make_settings(server=given, rollout={"canary": declared})
+
+
+def problems(settings: Settings) -> dict[str, Problem]:
+    return {problem.id: problem for problem in check(settings)}
+
+
+def test_a_canary_is_one_node_more_and_counts_against_the_ceiling() -> None:
+    settings = canary(engine={"seed": 1})
+    assert (settings.replicas, settings.nodes, settings.gpu_ceiling) == (12, 13, 104)
+    assert settings.as_canary is not None
+    assert (settings.as_canary.server.name, settings.as_canary.nodes) == ("qwen35-server-canary", 1)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [{"maxModelLen": 131_072}, {"tensorParallelSize": 8, "dataParallelSize": 1}, {"maxNumSeqs": 8}],
+)
+def test_what_is_refused_of_a_server_is_refused_of_its_canary_under_its_own_key(engine: dict[str, Any]) -> None:
+    of_server = check(make_settings(server={"engine": engine}))
+    refused = {(one.id, canary_path(one.path)) for one in of_server if one.level == "refused"}
+    of_canary = {(one.id, one.path) for one in check(canary(engine=engine)) if one.level == "refused"}
+    assert refused
+    assert refused == of_canary
+    assert all(path.startswith("vllm-fleet:rollout.canary.engine.") for _, path in refused)
+
+
+def test_an_engine_setting_is_laid_over_the_servers_and_null_leaves_it_to_vllm() -> None:
+    settings = canary(server={"engine": {"seed": 1, "maxNumSeqs": 256}}, engine={"seed": None})
+    assert settings.canary is not None
+    assert (settings.canary.engine.seed, settings.canary.engine.max_num_seqs) == (None, 256)
+
+
+def test_another_release_brings_its_own_image() -> None:
+    pinned = {"image": {"tag": "v0.18.0", "digest": f"sha256:{'2' * 64}"}, "engine": {"version": "0.18.0"}}
+    for declared in ({"engine": {"version": "0.18.1"}}, {"image": IMAGE}):
+        settings = canary(server=pinned, **declared)
+        assert settings.canary is not None
+        assert settings.canary.image.tag == f"v{settings.canary.engine.version}" != settings.serving.image.tag
+
+
+@pytest.mark.parametrize(
+    ("declared", "path"),
+    [
+        ({"profile": "recrod"}, "profile"),
+        ({"engine": {"maxNumSeq": 1}}, "engine.maxNumSeq"),
+        ({"engine": {"version": "0.99.0"}}, "engine.version"),
+        ({"engine": {"version": "0.33.0"}}, "image.digest"),
+        ({"model": {"id": "some/model"}}, "model.revision"),
+        ({"replicas": 0}, "replicas"),
+    ],
+)
+def test_a_wrong_canary_is_refused_by_its_own_key(declared: dict[str, Any], path: str) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        canary(**declared)
+    assert f"vllm-fleet:rollout.canary.{path}" in {problem.path for problem in refusal.value.problems}
+
+
+def test_a_gateway_before_the_servers_says_nothing_about_the_canary() -> None:
+    behind = {"gateway": {"enabled": True}, "server": {"replicas": 12, "apiKeySecret": "key-of-clients"}}
+    of_servers = {one.id for one in check(make_settings(**behind))}
+    beside = check(make_settings(**behind, rollout={"canary": {"engine": {"seed": 1}}}))
+    assert {one.id for one in beside} == of_servers
+
+
+def test_a_reservation_without_room_for_the_canary_is_refused() -> None:
+    full = {"capacity": {"mode": "reservation", "name": "ours", "nodes": 12}}
+    changed = {"canary": {"engine": {"seed": 1}}}
+    assert problems(make_settings(**full, rollout=changed))["reservation-too-small"].level == "refused"
+    assert "reservation-too-small" not in problems(make_settings(**full))
+    unknown = make_settings(capacity={"mode": "reservation", "name": "ours"}, rollout=changed)
+    assert problems(unknown)["canary-needs-a-reserved-node"].level == "finding"
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem", "level"),
+    [
+        (canary(), "canary-without-difference", "finding"),
+        (canary(server={"replicas": 0}, engine={"seed": 1}), "canary-beside-paused-servers", "refused"),
+        (canary(server={"name": "s" * 34}, engine={"seed": 1}), "name-too-long-for-canary", "refused"),
+        (make_settings(rollout={"promoted": "a verdict"}), "promoted-without-canary", "refused"),
+        (
+            make_settings(rollout={"promoted": "a verdict", "canary": {"engine": {"seed": 1}}}),
+            "canary-after-promotion",
+            "finding",
+        ),
+    ],
+)
+def test_what_a_canary_needs_beside_it(settings: Settings, problem: str, level: str) -> None:
+    assert problems(settings)[problem].level == level
+
+
+def test_another_revision_has_weights_of_its_own_and_never_the_servers_ending() -> None:
+    assert weights_ending(canary(engine={"seed": 1})) is None
+    assert weights_ending(canary(model={"revision": REVISION})) == "7777777"
+    again = make_settings(weights={"nameEnding": "7777777"}, rollout={"canary": {"model": {"revision": REVISION}}})
+    assert weights_ending(again) == "aaaaaaa"
+    downloads = make_settings(weights={"source": "huggingface"}, rollout={"canary": {"model": {"revision": REVISION}}})
+    assert weights_ending(downloads) is None
