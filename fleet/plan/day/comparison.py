@@ -128,7 +128,9 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
     from settings.derived.figures import figures, fleet_shape
     from settings.derived.scaling import scaling_policy
 
-    deployment, count, bill = deployment_of(settings), max(1, settings.replicas), figures(settings).bill
+    policy, bill = scaling_policy(settings), figures(settings).bill
+    count = policy.max if policy else max(1, settings.replicas)
+    deployment = deployment_of(settings).with_nodes(count)
     one = plan(
         PlanQuestion(
             goal=Users(count=1),
@@ -144,14 +146,15 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
     offered = OfferedLoad(in_flight=one.in_flight_per_node * count)
     price = bill.nodes.unit_price_usd
     # Servers that share a node pay their part of it.
-    money = replace(one.money, bill=bill, usd_per_node_hour=price and price * settings.nodes / count)
+    share = settings.gpus_per_replica / settings.machine.gpus
+    money = replace(one.money, bill=bill, usd_per_node_hour=price and price * share)
     maximum = estimate(deployment, one.question.workload, offered)
     subject = subject_of_plan(replace(one, deployment=deployment, maximum=maximum, money=money, nodes=count, spares=0))
     return replace(
         subject,
         fleet=replace(subject.fleet, paid_nodes=fleet_shape(settings).committed_nodes),
         peak_requests_per_s=peak_requests_per_s or subject.peak_requests_per_s,
-        policy=scaling_policy(settings),
+        policy=policy,
     )
 
 
