@@ -6,7 +6,7 @@ from math import ceil
 from statistics import median_high
 
 import pytest
-from ruamel.yaml import YAML
+import yaml
 
 from facts.day import Load, load_of_day
 from fleet.plan.day.comparison import MOST_WINDOWS, Comparison, Subject, comparisons, proposed_windows, subject_of_plan
@@ -105,7 +105,7 @@ def test_the_mistakes_are_worse_than_what_is_proposed(compared: tuple[Comparison
 def test_the_proposed_section_is_one_that_a_stack_file_takes(compared: tuple[Comparison, ...]) -> None:
     policy = next(way.policy for way in compared[0].ways if way.name == "load")
     assert isinstance(policy, ScalingPolicy)
-    section = Scaling.model_validate(YAML(typ="safe").load(format_section(policy)))
+    section = Scaling.model_validate(yaml.safe_load(format_section(policy)))
     assert (section.min, section.max, section.target_in_flight) == (policy.min, policy.max, policy.target_in_flight)
     assert section.lead_minutes * 60 >= policy.lead_seconds
 
