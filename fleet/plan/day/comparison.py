@@ -177,10 +177,11 @@ def _comparison(subject: Subject, shape: Shape) -> Comparison:
         blind=(Span(begin=begin, end=begin + BLIND_SECONDS),),
         losses=(begin,) if subject.interruptible else (),
     )
-    by_load = _by_load(subject, load_of_day(shape, peak, first_day=0))
+    before = load_of_day(shape, peak, first_day=0)
+    by_load = _by_load(subject, before)
     ways = [
         Judged(name=name, policy=policy, week=simulate(policy, week, subject.fleet), bad_day=simulate(policy, day, bad))
-        for name, policy in _ways(subject, shape, by_load)
+        for name, policy in _ways(subject, before, by_load)
     ]
     blind = replace(subject.fleet, blind=(Span(begin=highest, end=highest + BLIND_SECONDS),))
     waiting = replace(by_load, target_in_flight=WAITING_TARGET)
@@ -192,8 +193,7 @@ def _comparison(subject: Subject, shape: Shape) -> Comparison:
     return Comparison(shape=shape, ways=tuple(ways), mistakes=mistakes)
 
 
-def _ways(subject: Subject, shape: Shape, by_load: ScalingPolicy) -> Iterator[tuple[str, ScalingPolicy | int]]:
-    before = load_of_day(shape, subject.peak_requests_per_s, first_day=0)
+def _ways(subject: Subject, before: Load, by_load: ScalingPolicy) -> Iterator[tuple[str, ScalingPolicy | int]]:
     yield "static", subject.most
     least, windows = proposed_windows(before, subject.need, max)
     yield "schedule", replace(by_load, mode="schedule", target_in_flight=None, min=least, windows=windows)
