@@ -79,6 +79,8 @@ class FleetShape:
     """vCPUs of the endpoint picker; 0 without a gateway."""
     epp_machine_type: str | None = None
     """Machine of the endpoint picker's own node; None where it runs as an ordinary pod."""
+    keda_vcpus: float = 0
+    """vCPUs of KEDA's pods; 0 where another stack, or nobody, has it."""
     load_balancers: int = 0
     """Internal forwarding rules: the gateway's and an internal load balancer's."""
     nat_gateways: int = 0
@@ -156,6 +158,16 @@ class LineItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled:
+    """How small a fleet gets whose bill is that of its full size."""
+
+    smallest: Bill
+    """The bill with the fewest nodes."""
+    floor_share: float
+    """Where between the smallest and the full size it is on average by its schedule alone: 0 the smallest, 1 the full size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
     """What a fleet costs. Every amount is a lower bound where `unknown` names items."""
 
@@ -165,6 +177,8 @@ class Bill:
     """Costs that follow traffic and are on no line."""
     once: tuple[LineItem, ...] = ()
     """What is paid once, and again when it is done again: in no total."""
+    scaled: Scaled | None = None
+    """Where an autoscaler moves between a smaller fleet and this one."""
 
     @property
     def nodes(self) -> LineItem:
@@ -211,6 +225,14 @@ class Bill:
         """Dollars a month after the stack is destroyed, of the items with a known price."""
         return _sum_known(self.after_destroy_items) * HOURS_PER_MONTH
 
+    @property
+    def usd_per_month_by_schedule(self) -> float | None:
+        """Dollars a month of 730 hours of a fleet that never grows above its schedule, of the items with a known price."""
+        if self.scaled is None or self.usd_per_hour is None:
+            return None
+        least = self.scaled.smallest.usd_per_hour_known
+        return (least + (self.usd_per_hour_known - least) * self.scaled.floor_share) * HOURS_PER_MONTH
+
     def usd_per_million_tokens(self, tokens_per_s: float) -> float | None:
         """Dollars per million tokens at that rate, all known items; None where the nodes' price is unknown.
 
@@ -232,6 +254,14 @@ class Bill:
         """The hourly total as a reader should see it: "$391.32 an hour", or "at least ..." where prices are unknown."""
         nodes, unknown = self.nodes, len(self.unknown)
         amount = f"${self.usd_per_hour_known:,.2f} an hour"
+        if self.scaled is not None and self.usd_per_hour is not None:
+            smallest = self.scaled.smallest
+            few, most = (
+                f"{bill.nodes.quantity:g} node{'' if bill.nodes.quantity == 1 else 's'}" for bill in (smallest, self)
+            )
+            amount = (
+                f"${smallest.usd_per_hour_known:,.2f} an hour with {few}, ${self.usd_per_hour_known:,.2f} with {most}"
+            )
         if self.usd_per_hour is None:
             each = [f"{name} {_amount(usd, nodes.quantity)}" for name, usd in nodes.steps.items()]
             told = ", ".join(each) or f"no price for {self.region}"
@@ -305,6 +335,8 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
         yield _machine("epp", name, shape.epp_machine_type, 1, shape, stays=True)
     elif shape.epp_vcpus:
         yield _item("epp", shape.epp_vcpus, shape, stays=True)
+    if shape.keda_vcpus:
+        yield _item("keda", shape.keda_vcpus, shape, stays=True)
     if shape.load_balancers:
         yield _item("load-balancer", shape.load_balancers, shape, stays=True)
     if shape.nat_gateways:

@@ -29,6 +29,8 @@ BENCHMARK_ACCOUNT: Final = "benchmark"
 KEDA_VERSION: Final = "2.20.2"
 """Of KEDA's chart and of KEDA: what this program's values and objects were read against."""
 KEDA_NAMESPACE: Final = "keda"
+KEDA_VCPUS: Final = 0.75
+"""Of its three pods together; see workloads/keda/values.py."""
 KEDA_ACCOUNT: Final = "keda-operator"
 """KEDA's operator asks Cloud Monitoring as this account. Source: chart keda 2.20.2, values.yaml, serviceAccount.operator.name."""
 

@@ -131,6 +131,11 @@ class Settings(Section):
         return None if somebody_elses else self.replicas * self.gpus_per_replica
 
     @property
+    def is_scaled(self) -> bool:
+        """Whether an autoscaler of this stack's own says how many replicas there are now; not while the fleet is paused."""
+        return self.server.scaling.mode != "none" and self.server.replicas != 0
+
+    @property
     def scales_by_keda(self) -> bool:
         """Whether this stack's servers are scaled by KEDA."""
         return self.server.scaling.mode != "none" and self.server.scaling.mechanism == "keda"
@@ -148,7 +153,11 @@ class Settings(Section):
     @property
     def nodes(self) -> int:
         """Nodes at full size: pods share one where they take part of its GPUs."""
-        return ceil(self.replicas * self.gpus_per_replica / self.machine.gpus)
+        return self.nodes_for(self.replicas)
+
+    def nodes_for(self, replicas: int) -> int:
+        """Nodes of so many replicas."""
+        return ceil(replicas * self.gpus_per_replica / self.machine.gpus)
 
     @property
     def gpus(self) -> int:

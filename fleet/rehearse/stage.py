@@ -284,8 +284,8 @@ class Stage:
     def restore(self) -> None:
         """Bring the stack back to what its file says, whatever a drill did to it. Raises DrillBrokenOffError."""
         self.stock.restore(Stock.for_settings(self.settings))
-        if isinstance(self.settings.server.replicas, int):
-            forget_scaling(self.api, self.server, self.namespace, self.settings.server.replicas)
+        if isinstance(fixed := self.settings.server.fixed_replicas, int):
+            forget_scaling(self.api, self.server, self.namespace, fixed)
         report = self.up()
         if report.failed:
             raise DrillBrokenOffError(f"the stack could not be set right: {'; '.join(report.failed.values())}")

@@ -35,7 +35,7 @@ def replicas(facts: Facts, settings: Settings) -> Check:
         return not_checked("replicas", title, facts.cluster_trouble)
     pods = [pod for pod in facts.cluster.pods if not pod.going]
     ready = [pod for pod in pods if pod.ready]
-    wanted = settings.server.replicas
+    wanted = settings.server.fixed_replicas
     differences = [
         Difference(where=pod.name, name="pod", declared="ready", found=pod.why_not_ready)
         for pod in pods
@@ -44,7 +44,9 @@ def replicas(facts: Facts, settings: Settings) -> Check:
     if wanted == "external":
         if not pods:
             return not_checked("replicas", title, "somebody else scales, and there is no pod now")
-        held = f"{plural(len(ready), 'replica')} ready; their number is somebody else's (replicas: external)"
+        scaling = settings.server.scaling
+        owner = f"{scaling.min} to {scaling.max}, by the autoscaler" if settings.is_scaled else "replicas: external"
+        held = f"{plural(len(ready), 'replica')} ready; their number is somebody else's ({owner})"
         return judged("replicas", title, differences, held=held)
     if len(ready) != wanted:
         differences.insert(
@@ -135,7 +137,7 @@ def price(facts: Facts, settings: Settings) -> Check:
     cluster = facts.cluster
     if cluster is not None and "nodes" not in cluster.troubles:
         taken = len(_nodes_of_pods(cluster))
-        if taken != settings.nodes or settings.server.replicas == "external":
+        if taken != settings.nodes or settings.server.fixed_replicas == "external":
             found = cost.bill(replace(fleet_shape(settings), nodes=taken))
             words += f"; with pods on {plural(taken, 'node')} {found.total_in_words()}"
     if bill.unknown:

@@ -206,7 +206,7 @@ def _is_one_server(url: str, settings: Settings) -> bool:
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
             return True
-    return host == "localhost" or (settings.server.replicas == 1 and not settings.gateway.enabled)
+    return host == "localhost" or (settings.server.fixed_replicas == 1 and not settings.gateway.enabled)
 
 
 def _looked_at(facts: Facts) -> str:

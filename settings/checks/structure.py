@@ -39,6 +39,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *_weights(settings),
         *model_problems(settings),
         *_server(settings),
+        *_scaling(settings),
         *_secrets(settings),
         *_exposure(settings),
         *_prices(settings),
@@ -151,10 +152,10 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
             id="reservation-too-small",
             path=key("capacity.nodes"),
             value=capacity.nodes,
-            allowed=f"{settings.nodes} or more (server.replicas)",
+            allowed=f"{settings.nodes} or more (server.{settings.server.size_key})",
             why="Autopilot takes nodes of the named reservation only, so the pods beyond it stay Pending",
-            write=f"nodes: {settings.nodes} and a reservation of that size, or server: {{replicas: "
-            f"{capacity.nodes * settings.machine.gpus // settings.gpus_per_replica}}}",
+            write=f"nodes: {settings.nodes} and a reservation of that size, or server.{settings.server.size_key}: "
+            f"{capacity.nodes * settings.machine.gpus // settings.gpus_per_replica}",
         )
     if isinstance(capacity, Calendar) and capacity.create is not None:
         if len(settings.zones) > 1:
@@ -179,7 +180,7 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
             id="calendar-too-few-nodes",
             path=key(f"{path}.nodes"),
             value=request.nodes,
-            allowed=f"{settings.nodes} or more (server.replicas)",
+            allowed=f"{settings.nodes} or more (server.{settings.server.size_key})",
             why="pods beyond the reservation stay Pending for the whole window",
             write=str(settings.nodes),
         )
@@ -211,7 +212,7 @@ def _weights(settings: Settings) -> Iterator[Problem]:
             else "source: image beside it, or no image",
         )
     if not weights.has_volume:
-        if settings.server.replicas not in (0, 1):
+        if settings.server.fixed_replicas not in (0, 1):
             yield Problem(
                 id="download-per-replica",
                 path=key("weights.source"),
@@ -270,7 +271,7 @@ def _server(settings: Settings) -> Iterator[Problem]:
             why="shared memory (/dev/shm) is memory of the same pod; the engines need the rest",
             write=f"shmGib: {resources.memory_gib // 4}",
         )
-    if server.replicas == "external":
+    if server.replicas == "external" and server.scaling.mode == "none":
         yield Problem(
             id="replicas-elsewhere",
             path=key("server.replicas"),
@@ -290,6 +291,14 @@ def _server(settings: Settings) -> Iterator[Problem]:
             write="replicas: N to resume",
             level="notice",
         )
+
+
+def _scaling(settings: Settings) -> Iterator[Problem]:
+    if "scaling" in settings.server.model_fields_set:
+        # Imported here: most stacks have none, and it needs the time zones.
+        from settings.checks.scaling import scaling_problems
+
+        yield from scaling_problems(settings)
 
 
 def _secrets(settings: Settings) -> Iterator[Problem]:

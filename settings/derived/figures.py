@@ -11,6 +11,8 @@ from facts import figures as published
 from facts.disks import throughput_floor_mibps
 from facts.sizing import VLLM_IMAGE_GIB
 from settings.derived.benchmark_load import load_of
+from settings.derived.scaling import scaling_policy
+from settings.names import KEDA_VCPUS
 from settings.sections.capacity import Calendar, Ladder, Reservation
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class Figures:
         outputs: dict[str, Any] = {
             "usdPerHour": _rounded(self.bill.usd_per_hour, 2),
             "usdPerHourIsAtLeast": bool(self.bill.unknown),
+            "usdPerHourAtFewest": _rounded(self.bill.scaled.smallest.usd_per_hour, 2) if self.bill.scaled else None,
+            "usdPerMonthBySchedule": _rounded(self.bill.usd_per_month_by_schedule, 0),
             "pricesOf": self.bill.prices_in_words(),
             "publishedFigure": f"{figure.title} ({figure.label})" if figure else self.match.reason,
             "publishedTotalTokensPerSecond": self.total_tokens_per_s,
@@ -69,10 +73,21 @@ class Figures:
 def figures(settings: Settings) -> Figures:
     """Bill and published figure of a stack."""
     return Figures(
-        bill=cost.bill(fleet_shape(settings)),
+        bill=stack_bill(settings),
         match=published.match(serving_shape(settings)),
         replicas=settings.replicas,
     )
+
+
+def stack_bill(settings: Settings) -> cost.Bill:
+    """The bill at full size, with how small the fleet gets where it is scaled."""
+    shape = fleet_shape(settings)
+    bill, policy = cost.bill(shape), scaling_policy(settings)
+    if policy is None or policy.paused:
+        return bill
+    smallest = cost.bill(replace(shape, nodes=settings.nodes_for(policy.min)))
+    share = (policy.mean_floor() - policy.min) / max(1, policy.max - policy.min)
+    return replace(bill, scaled=cost.Scaled(smallest=smallest, floor_share=share))
 
 
 def serving_shape(settings: Settings) -> published.ServingShape:
@@ -141,6 +156,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         benchmark_machines=0 if benchmark is None else load_of(settings).pods,
         epp_vcpus=gateway.epp.cpu * gateway.epp.replicas if gateway.enabled else 0,
         epp_machine_type="c4-standard-16" if gateway.enabled and gateway.epp.on_c4 else None,
+        keda_vcpus=KEDA_VCPUS if settings.makes_keda else 0,
         load_balancers=int(gateway.enabled) + int(settings.server.internal_load_balancer),
         nat_gateways=int(own),
         registry_gib=VLLM_IMAGE_GIB if own else 0,

@@ -158,3 +158,8 @@ class Server(Section):
     def fixed_replicas(self) -> int | Literal["external"]:
         """Server pods, where the stack file fixes their number; `external` where kubectl or an autoscaler changes it."""
         return self.replicas if self.scaling.mode == "none" or self.replicas == 0 else "external"
+
+    @property
+    def size_key(self) -> str:
+        """The key of this section that says for how many servers the rest of the stack is sized."""
+        return "replicas" if self.scaling.mode == "none" else "scaling.max"

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from settings.names import KEDA_ACCOUNT
+from settings.names import KEDA_ACCOUNT, KEDA_VCPUS
 
 CHART: Final = "keda"
 REPOSITORY: Final = "https://kedacore.github.io/charts"
@@ -67,7 +67,7 @@ class ChartValues(_Values):
 def chart_values() -> ChartValues:
     """The same for every cluster: the operator asks for a metric each 15 seconds and scaled object."""
     # The chart requests 100m and 100Mi and limits ten times as much. Assumed: a quarter of a core serves a few ScaledObjects.
-    amounts = Amounts(cpu="250m", memory="512Mi")
+    amounts = Amounts(cpu=f"{1000 * KEDA_VCPUS / 3:.0f}m", memory="512Mi")
     each = Resources(requests=amounts, limits=amounts)
     return ChartValues(
         resources=EachResources(operator=each, metric_server=each, webhooks=each),

@@ -53,7 +53,7 @@ def server_pods(kubectl: Kubectl, settings: Settings) -> tuple[ServerPod, ...]:
 def require_ready(pods: Sequence[ServerPod], settings: Settings) -> None:
     """As many ready servers as the stack says, and no other. Raises BenchmarkError."""
     ready = sum(pod.ready for pod in pods)
-    wanted = settings.server.replicas
+    wanted = settings.server.fixed_replicas
     look = f"kubectl --namespace {settings.namespace} get pods --selector app={settings.server.name}"
     if wanted == "external":
         if not ready:

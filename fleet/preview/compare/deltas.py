@@ -16,6 +16,7 @@ from fleet.preview.record.recording import RecordedResource
 
 _FROM_OUTPUTS: Final = (
     ("usd-per-hour", "dollars an hour", "$/h", "usdPerHour"),
+    ("usd-per-hour-at-fewest", "dollars an hour with the fewest replicas", "$/h", "usdPerHourAtFewest"),
     ("usd-per-million-tokens", "dollars per million tokens", "$/M tokens", "usdPerMillionTokens"),
     ("usd-per-million-output-tokens", "dollars per million output tokens", "$/M tokens", "usdPerMillionOutputTokens"),
     ("tokens-per-second", "tokens a second, published or measured", "tok/s", "publishedTotalTokensPerSecond"),

@@ -27,6 +27,8 @@ class GpuPods:
     namespace: str
     replicas: int | None
     """None where somebody else sets the number."""
+    most: int | None = None
+    """Most replicas of the stack's own autoscaler."""
     gpus_per_replica: int
     gpus_per_node: int
     """GPUs of the machines: all the pod's, unless it says that it shares one."""
@@ -37,7 +39,7 @@ class GpuPods:
 
     @property
     def gpus(self) -> int:
-        """GPUs of all replicas; of one where the number is somebody else's."""
+        """GPUs of all replicas that are counted."""
         return self.gpus_per_replica * self.counted
 
     @property
@@ -47,12 +49,14 @@ class GpuPods:
 
     @property
     def counted(self) -> int:
-        """The replicas, one where the number is somebody else's."""
-        return 1 if self.replicas is None else self.replicas
+        """The replicas; where the number is an autoscaler's its most, and one where it is somebody else's."""
+        return (self.most or 1) if self.replicas is None else self.replicas
 
 
 def gpu_pods(resources: Iterable[RecordedResource]) -> Iterator[GpuPods]:
     """Every Deployment whose pods ask for GPUs."""
+    resources = tuple(resources)
+    most = {scaler.target: scaler.most for scaler in scalers(resources)}
     for one in resources:
         if one.type != _DEPLOYMENT:
             continue
@@ -69,11 +73,46 @@ def gpu_pods(resources: Iterable[RecordedResource]) -> Iterator[GpuPods]:
             name=str(metadata.get("name") or one.name),
             namespace=str(metadata.get("namespace") or "default"),
             replicas=replicas,
+            most=most.get((str(metadata.get("namespace") or "default"), str(metadata.get("name") or one.name))),
             gpus_per_replica=gpus,
             gpus_per_node=max(gpus, int(count) if count.isdigit() else 0),
             capacity=_capacity(selector),
             unavailable=_unavailable(_map(spec.get("strategy")), 1 if replicas is None else replicas),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaler:
+    """An autoscaler of a Deployment."""
+
+    urn: str
+    target: tuple[str, str]
+    """Namespace and name of the Deployment."""
+    fewest: int
+    most: int | None
+
+
+def scalers(resources: Iterable[RecordedResource]) -> Iterator[Scaler]:
+    """Every ScaledObject and HorizontalPodAutoscaler."""
+    for one in resources:
+        bounds = _BOUNDS.get(one.type.rpartition(":")[2])
+        if bounds is None or not one.custom:
+            continue
+        spec = _map(reveal(one.inputs.get("spec")))
+        metadata = _map(reveal(one.inputs.get("metadata")))
+        fewest, most = (spec.get(bound) for bound in bounds)
+        yield Scaler(
+            urn=one.urn,
+            target=(str(metadata.get("namespace") or "default"), str(_map(spec.get("scaleTargetRef")).get("name"))),
+            fewest=fewest if isinstance(fewest, int) else 1,
+            most=most if isinstance(most, int) else None,
+        )
+
+
+_BOUNDS: Final = {
+    "ScaledObject": ("minReplicaCount", "maxReplicaCount"),
+    "HorizontalPodAutoscaler": ("minReplicas", "maxReplicas"),
+}
 
 
 def _replicas(spec: Mapping[str, Any]) -> int | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from facts.releases import CHANGES, of_tag, upgrade
 from fleet.plan.benchmark_price import price_of
 from fleet.preview.compare.dangers import ENDS
+from fleet.preview.compare.gpu_pods import scalers
 from fleet.preview.report.resource_facts import at, cloud_name, kind_of
 from fleet.report.words import format_list
 from settings.checks.declared_server import DeclaredServer
@@ -38,6 +39,7 @@ def with_consequences(
         effects=(
             *changes.effects,
             *_upgrade(changes, settings),
+            *_scaled(changes, recording.by_urn),
             *_runs(changes, settings, recording.by_urn),
             *_ended(changes, recording.by_urn),
         ),
@@ -61,6 +63,22 @@ def _upgrade(changes: Changes, settings: Settings) -> Iterator[str]:
         }
         for line in upgrade(old, new, set_, hybrid=server.is_hybrid):
             yield f"vLLM {old.version} to {new.version}: {line}"
+
+
+def _scaled(changes: Changes, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:
+    """Who owns the number of replicas from now on, where that changes."""
+    now = {one.urn: one for one in scalers(recorded.values())}
+    for one in changes.resources:
+        if one.operation == "create" and (scaler := now.get(one.urn)) is not None:
+            yield (
+                f"An autoscaler owns the replicas of {scaler.target[1]}: they stay as many as they are until load or clock "
+                f"change that, between {scaler.fewest} and {scaler.most}"
+            )
+        elif one.operation == "delete" and one.type.endswith((":ScaledObject", ":HorizontalPodAutoscaler")):
+            yield (
+                f"The autoscaler {one.name} goes and the replicas stay as many as they are: `pulumi up` refuses another number "
+                "until `kubectl scale` has set it (docs/scaling.md)"
+            )
 
 
 def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:

@@ -79,6 +79,8 @@ class Fleet:
     gpus_per_node: int
     nodes: int | None
     """None where somebody else scales."""
+    fewest_nodes: int | None = None
+    """Nodes with the fewest replicas of an autoscaler of the stack's own; `nodes` is then the most."""
     gpus: int | None
     capacity: str
     zones: tuple[str, ...]
@@ -235,7 +237,7 @@ def _one_line(text: str) -> str:
 
 
 def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
-    serving, external = settings.serving, settings.server.replicas == "external"
+    serving, external = settings.serving, settings.own_replicas is None and settings.server.scaling.mode == "none"
     return Fleet(
         model=serving.model.id,
         revision=serving.model.revision,
@@ -247,6 +249,7 @@ def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
         gpus_per_node=settings.machine.gpus,
         nodes=None if external else settings.nodes,
         gpus=None if external else settings.gpus,
+        fewest_nodes=settings.nodes_for(settings.server.scaling.min) if settings.is_scaled else None,
         capacity=_capacity(settings),
         zones=settings.zones,
         routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
@@ -299,6 +302,12 @@ def _remarks(
         yield environments
     if settings.server.replicas == 0:
         yield "Replicas is 0: the fleet is paused. Weights and platform stay, and so does what they cost."
+    elif settings.is_scaled:
+        scaling = settings.server.scaling
+        yield (
+            f"An autoscaler keeps {scaling.min} to {scaling.max} replicas, by {scaling.mode}; quotas, volumes and throughput are "
+            f"those of {scaling.max}."
+        )
     elif settings.server.replicas == "external":
         yield "Replicas are managed externally; price and figures are those of one replica."
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from facts.cost import HOURS_PER_MONTH
 from facts.figures import published_nodes
 from fleet.report.words import format_list, format_usd, plural
 
@@ -67,7 +68,8 @@ def format_size(fleet: Fleet) -> str:
         return f"{fleet.family} nodes ({fleet.gpus_per_node} {fleet.gpu} each), replicas managed externally"
     if not fleet.nodes:
         return f"paused, 0 {fleet.family} nodes"
-    return f"{plural(fleet.nodes, f'{fleet.family} node')} ({fleet.gpus:,} {fleet.gpu})"
+    fewest = "" if fleet.fewest_nodes is None else f"{fleet.fewest_nodes} to "
+    return f"{fewest}{plural(fleet.nodes, f'{fleet.family} node')} ({fewest and 'at most '}{fleet.gpus:,} {fleet.gpu})"
 
 
 def format_nature(reports: Sequence[Report]) -> str:
@@ -119,6 +121,10 @@ def rate_origin(figures: Figures) -> str:
 def format_residual(bill: Bill) -> Iterator[str]:
     """What is paid once, and what goes on costing when the fleet is paused, and when it is destroyed."""
     yield from format_once(bill)
+    by_schedule = bill.usd_per_month_by_schedule
+    if by_schedule is not None and bill.usd_per_hour is not None:
+        least, most = "at least " if bill.unknown else "", format_usd(bill.usd_per_hour * HOURS_PER_MONTH)
+        yield f"a month of 730 hours: {least}{format_usd(by_schedule)} if load never asks for more than the floor, {most} at full size"
     yield f"at 0 replicas: {_amount(bill.residual_usd_per_hour, bill.residual_items, 'an hour')}"
     kept = bill.after_destroy_items
     if kept:

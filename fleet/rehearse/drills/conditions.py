@@ -18,7 +18,9 @@ def needs_servers(least: int = 1) -> Skip:
     """Not for a stack with fewer servers."""
 
     def skip(settings: Settings) -> str:
-        number = settings.server.replicas
+        number = settings.server.fixed_replicas
+        if number == "external" and settings.is_scaled:
+            return "an autoscaler says how many servers there are; drills of its own play it"
         if number == "external":
             return "server.replicas is external: somebody else says how many servers there are"
         return "" if number >= least else f"the stack runs {plural(number, 'server')}, the drill needs {least}"

@@ -1,0 +1,232 @@
+"""Limits of `server.scaling`: what neither KEDA nor Kubernetes would act on, and what would take a fleet away from its callers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
+from zoneinfo import available_timezones
+
+from settings.derived.scaling import default_target
+from settings.problems import Problem
+from settings.sections.capacity import Calendar, Reservation
+from settings.sections.section import key
+
+if TYPE_CHECKING:
+    from settings.sections.scaling import ScalingWindow
+    from settings.stack import Settings
+
+GKE_VERSION: Final = "1.37.0-gke.3100000"
+"""From which AutoscalingMetric is generally available; its PromQL form is a preview of 1.37. Source: GKE docs, "Autoscale Pods by using
+custom or external metrics", and the announcement of September 2026."""
+
+
+def scaling_problems(settings: Settings) -> Iterator[Problem]:
+    """Everything that stands against the stack's autoscaler; nothing where it has none."""
+    scaling = settings.server.scaling
+    if scaling.mode == "none":
+        if unused := sorted(scaling.model_fields_set - {"mode"}):
+            yield _problem(
+                "scaling-off",
+                "mode",
+                "none",
+                allowed="load or schedule, for the rest of the section to count",
+                why=f"without an autoscaler nothing reads {', '.join(unused)}; server.replicas says how many servers there are",
+                write="mode: load",
+                level="notice",
+            )
+        return
+    yield from _bounds(settings)
+    yield from _windows(settings)
+    yield from _surroundings(settings)
+    if scaling.mechanism == "gke":
+        yield from _by_gke(settings)
+
+
+def _bounds(settings: Settings) -> Iterator[Problem]:
+    server, scaling = settings.server, settings.server.scaling
+    if "replicas" in server.model_fields_set and server.replicas not in (0, "external"):
+        yield Problem(
+            id="replicas-beside-scaling",
+            path=key("server.replicas"),
+            value=server.replicas,
+            allowed="left out beside server.scaling; 0 pauses",
+            why="the number has one owner: an autoscaler would change what `pulumi up` sets, and the other way round",
+            write=f"remove replicas, and scaling: {{min: {min(int(server.replicas), scaling.max)}}} for as many at least",
+        )
+    if scaling.min >= scaling.max:
+        yield _problem(
+            "scaling-bounds",
+            "max",
+            scaling.max,
+            allowed=f"more than min ({scaling.min})",
+            why="between equal bounds nothing moves",
+            write=f"max: {scaling.min + 1} or more, or mode: none with server.replicas",
+        )
+    proven = settings.serving.concurrency_per_replica
+    if scaling.target_in_flight is not None and scaling.target_in_flight > proven:
+        yield _problem(
+            "scaling-target-above-load",
+            "targetInFlight",
+            scaling.target_in_flight,
+            allowed=f"{proven} at most, what each server is for (needs.concurrencyPerReplica)",
+            why=f"servers would be asked for when those that run are already past it, and they come {scaling.lead_minutes} min later",
+            write=f"targetInFlight: {default_target(proven)}",
+            level="finding",
+        )
+
+
+def _windows(settings: Settings) -> Iterator[Problem]:
+    scaling = settings.server.scaling
+    if not scaling.windows and (scaling.mode == "schedule" or scaling.min == 0):
+        what = "mode: schedule" if scaling.mode == "schedule" else "min: 0"
+        yield _problem(
+            "scaling-without-windows",
+            "windows",
+            [],
+            allowed=f"one window or more with {what}",
+            why="only the clock brings servers back from zero: callers of no server leave no metric"
+            if scaling.min == 0
+            else "the clock alone changes the number of servers, and it was told no time",
+            write='windows: [{days: [MO, TU, WE, TH, FR], start: "07:00", end: "20:00", replicas: 2}]',
+        )
+    zones = available_timezones()  # empty where the machine has no database of them: then KEDA alone would say it
+    if zones and scaling.timezone not in zones:
+        yield _problem(
+            "scaling-timezone",
+            "timezone",
+            scaling.timezone,
+            allowed="a name of the IANA time zone database",
+            why="KEDA cannot load any other, and the windows then never open",
+            write="timezone: Europe/Amsterdam, or UTC",
+        )
+    for number, one in enumerate(scaling.windows):
+        yield from _window(settings, f"windows[{number}]", one)
+    for (a, one), (b, other) in combinations(enumerate(scaling.windows), 2):
+        days = [day for day in one.days if day in other.days]
+        if days and one.start_minute < other.end_minute and other.start_minute < one.end_minute:
+            yield _problem(
+                "scaling-windows-overlap",
+                f"windows[{b}]",
+                f"{other.start} to {other.end}",
+                allowed=f"hours outside windows[{a}] ({one.start} to {one.end}) on {', '.join(days)}",
+                why="two floors for one hour: the higher one would count, whatever the other says",
+                write=f'start: "{one.end}"',
+            )
+
+
+def _window(settings: Settings, path: str, window: ScalingWindow) -> Iterator[Problem]:
+    scaling = settings.server.scaling
+    if window.start_minute >= window.end_minute:
+        yield _problem(
+            "scaling-window-backwards",
+            f"{path}.end",
+            window.end,
+            allowed=f"later than its start, {window.start}",
+            why="a window ends on the day on which it begins",
+            write=f'two windows, to "24:00" and from "00:00" of the days after, or end: "{window.start}" with start: "{window.end}"',
+        )
+    if not scaling.min < window.replicas <= scaling.max:
+        yield _problem(
+            "scaling-window-replicas",
+            f"{path}.replicas",
+            window.replicas,
+            allowed=f"more than min ({scaling.min}), {scaling.max} at most (max)",
+            why="a floor below min changes nothing, and the autoscaler never goes above max",
+            write=f"replicas: {min(max(window.replicas, scaling.min + 1), max(1, scaling.max))}, or other bounds",
+        )
+
+
+def _surroundings(settings: Settings) -> Iterator[Problem]:
+    scaling, capacity = settings.server.scaling, settings.capacity
+    if scaling.mode == "load" and not settings.monitoring.enabled:
+        yield Problem(
+            id="scaling-without-metrics",
+            path=key("monitoring.enabled"),
+            value=False,
+            allowed="true with server.scaling.mode load",
+            why="the autoscaler reads the servers' series from managed Prometheus, and nobody would scrape them",
+            write="monitoring: {enabled: true}, or scaling: {mode: schedule}",
+        )
+    if settings.owns_platform and settings.scales_by_keda and settings.cluster.keda is False:
+        yield Problem(
+            id="scaling-without-keda",
+            path=key("cluster.keda"),
+            value=False,
+            allowed="true, or left out, where server.scaling needs it",
+            why="nobody would act on the ScaledObject",
+            write="remove keda",
+        )
+    if not settings.owns_platform and settings.scales_by_keda:
+        by_stack = settings.platform.stack is not None
+        yield _problem(
+            "platform-needs-keda",
+            "mechanism",
+            "keda",
+            allowed="keda, when the cluster has it",
+            why="this stack adds a ScaledObject and no operator: KEDA and its right to read metrics are the platform's",
+            write="cluster: {keda: true} in the platform's stack file"
+            if by_stack
+            else "nothing, where `kubectl get crd scaledobjects.keda.sh` finds it and keda/keda-operator has roles/monitoring.viewer",
+            level="finding",
+        )
+    if isinstance(capacity, Reservation | Calendar):
+        yield _problem(
+            "scaling-saves-nothing",
+            "mode",
+            scaling.mode,
+            allowed="any; on reserved capacity it frees nodes and saves no money",
+            why="a reservation is paid for whether its nodes run or not",
+            write="capacity: {mode: ladder}, with a reservation for the smallest number of servers and the rest bought by the hour",
+            level="notice",
+        )
+    if settings.benchmark.enabled:
+        yield Problem(
+            id="scaling-while-measuring",
+            path=key("benchmark.enabled"),
+            value=True,
+            allowed="true; best without server.scaling",
+            why="the benchmark's load makes the autoscaler add servers while it is measured: its figure belongs to no number of them",
+            write="benchmark: {enabled: false}, or a stack with fixed replicas for the measurement",
+            level="finding",
+        )
+
+
+def _by_gke(settings: Settings) -> Iterator[Problem]:
+    scaling, version = settings.server.scaling, settings.cluster.min_version
+    if scaling.mode != "load" or scaling.windows or scaling.min == 0 or settings.server.replicas == 0:
+        yield _problem(
+            "scaling-gke-by-load",
+            "mechanism",
+            "gke",
+            allowed="mode: load without windows, min: 1 or more, replicas left out",
+            why="GKE's metric has no clock, wakes nothing from zero, and has no switch that holds a fleet at zero",
+            write="mechanism: keda",
+        )
+    if not settings.owns_platform:
+        yield _problem(
+            "scaling-gke-elsewhere",
+            "mechanism",
+            "gke",
+            allowed="keda on another's cluster",
+            why=f"AutoscalingMetric needs GKE {GKE_VERSION} and the performance profile of its autoscaler, which are the cluster's owner's",
+            write="mechanism: keda",
+        )
+    elif version is None or _parts(version) < _parts(GKE_VERSION):
+        yield Problem(
+            id="scaling-gke-version",
+            path=key("cluster.minVersion"),
+            value=version,
+            allowed=f"{GKE_VERSION} or later with server.scaling.mechanism gke",
+            why="older control planes do not have AutoscalingMetric with PromQL; the autoscaler would show <unknown> for ever",
+            write=f"cluster: {{minVersion: {GKE_VERSION}}}, or scaling: {{mechanism: keda}}",
+        )
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"[0-9]+", version))
+
+
+def _problem(id_: str, path: str, value: object, **said: str) -> Problem:
+    return Problem(id=id_, path=key(f"server.scaling.{path}"), value=value, **said)

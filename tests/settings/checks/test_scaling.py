@@ -1,0 +1,125 @@
+"""What is said about an autoscaler before it has changed anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from settings.checks.scaling import GKE_VERSION
+from settings.derived.scaling import ScalingPolicy, scaling_policy
+from settings.load import check
+from settings.problems import Problem
+from tests.support.settings import make_settings
+
+WINDOW = {"days": ["MO", "TU", "WE", "TH", "FR"], "start": "07:00", "end": "20:00", "replicas": 4}
+LOAD = {"mode": "load", "min": 2, "max": 8}
+
+
+def found(scaling: dict[str, Any], server: dict[str, Any] | None = None, **sections: Any) -> dict[str, Problem]:
+    settings = make_settings(server={"scaling": scaling, **(server or {})}, **sections)
+    return {one.id: one for one in check(settings) if one.id.startswith(("scaling", "replicas", "platform-needs"))}
+
+
+def policy(**scaling: Any) -> ScalingPolicy:
+    made = scaling_policy(make_settings(server={"scaling": LOAD | scaling}))
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        LOAD,
+        LOAD | {"windows": [WINDOW], "timezone": "Europe/Berlin"},
+        LOAD | {"windows": [WINDOW, WINDOW | {"start": "20:00", "end": "24:00"}]},
+        {"mode": "schedule", "min": 0, "max": 8, "windows": [WINDOW]},
+        {"mode": "none"},
+    ],
+)
+def test_nothing_speaks_against_bounds_and_windows_that_are_right(scaling: dict[str, Any]) -> None:
+    assert found(scaling) == {}
+
+
+@pytest.mark.parametrize(
+    ("scaling", "said", "path"),
+    [
+        (LOAD | {"min": 8}, "scaling-bounds", "max"),
+        ({"mode": "load"}, "scaling-bounds", "max"),
+        (LOAD | {"min": 0}, "scaling-without-windows", "windows"),
+        (LOAD | {"mode": "schedule"}, "scaling-without-windows", "windows"),
+        (LOAD | {"windows": [WINDOW], "timezone": "Europe/Atlantis"}, "scaling-timezone", "timezone"),
+        (LOAD | {"windows": [WINDOW | {"end": "06:00"}]}, "scaling-window-backwards", "windows[0].end"),
+        (LOAD | {"windows": [WINDOW | {"replicas": 9}]}, "scaling-window-replicas", "windows[0].replicas"),
+        (LOAD | {"windows": [WINDOW | {"replicas": 2}]}, "scaling-window-replicas", "windows[0].replicas"),
+        (
+            LOAD | {"windows": [WINDOW, {"days": ["FR"], "start": "19:59", "end": "22:00", "replicas": 3}]},
+            "scaling-windows-overlap",
+            "windows[1]",
+        ),
+        (LOAD | {"mechanism": "gke", "windows": [WINDOW]}, "scaling-gke-by-load", "mechanism"),
+    ],
+)
+def test_what_would_not_scale_is_refused(scaling: dict[str, Any], said: str, path: str) -> None:
+    problem = found(scaling)[said]
+    assert (problem.path, problem.level) == (f"vllm-fleet:server.scaling.{path}", "refused")
+
+
+@pytest.mark.parametrize(("replicas", "refused"), [(0, False), ("external", False), (1, True), (12, True)])
+def test_the_number_has_one_owner(replicas: int | str, refused: bool) -> None:
+    assert ("replicas-beside-scaling" in found(LOAD, {"replicas": replicas})) is refused
+
+
+def test_load_needs_metrics_and_a_schedule_does_not() -> None:
+    off = {"enabled": False}
+    assert "scaling-without-metrics" in found(LOAD, monitoring=off)
+    assert "scaling-without-metrics" not in found(LOAD | {"mode": "schedule", "windows": [WINDOW]}, monitoring=off)
+
+
+@pytest.mark.parametrize(
+    ("version", "refused"),
+    [(None, True), ("1.36.9-gke.9999999", True), ("1.37.0-gke.3099999", True), (GKE_VERSION, False)],
+)
+def test_gkes_own_metric_needs_the_control_plane_that_has_it(version: str | None, refused: bool) -> None:
+    problems = found(LOAD | {"mechanism": "gke"}, cluster={"minVersion": version} if version else None)
+    assert ("scaling-gke-version" in problems) is refused
+    if refused:
+        assert GKE_VERSION in problems["scaling-gke-version"].write
+
+
+def test_a_guest_is_told_that_the_platform_needs_keda() -> None:
+    problem = found(LOAD, platform={"stack": "spot"})["platform-needs-keda"]
+    assert (problem.level, problem.write) == ("finding", "cluster: {keda: true} in the platform's stack file")
+    assert "scaling-gke-elsewhere" in found(LOAD | {"mechanism": "gke"}, platform={"stack": "spot"})
+
+
+def test_the_most_servers_are_what_everything_is_sized_for() -> None:
+    settings = make_settings(server={"scaling": LOAD})
+    assert (settings.replicas, settings.own_replicas, settings.gpu_ceiling) == (8, None, 64)
+    paused = make_settings(server={"scaling": LOAD, "replicas": 0})
+    assert (paused.replicas, paused.own_replicas, paused.gpu_ceiling) == (0, None, 0)
+    held = {
+        problem.id
+        for problem in check(
+            make_settings(server={"scaling": LOAD}, capacity={"mode": "reservation", "name": "r", "nodes": 6})
+        )
+    }
+    assert {"reservation-too-small", "scaling-saves-nothing"} <= held
+
+
+def test_the_target_leaves_room_for_what_comes_while_a_server_starts() -> None:
+    assert policy().target_in_flight == int(2000 / 1.41)
+    assert "scaling-target-above-load" in found(LOAD | {"targetInFlight": 2001})
+
+
+def test_the_floor_follows_the_windows_from_before_they_begin() -> None:
+    made = policy(windows=[WINDOW])
+    monday, half_past_six = 0, 6 * 60 + 30
+    assert [made.floor(monday + half_past_six + by) for by in (-1, 0, 13 * 60 + 29, 13 * 60 + 30)] == [2, 4, 4, 2]
+    assert made.floor(5 * 1440 + 600) == 2
+    assert made.mean_floor() == pytest.approx(2 + 2 * 5 * 13.5 / 168)
+
+
+def test_a_window_of_monday_morning_opens_on_sunday() -> None:
+    early = policy(windows=[WINDOW | {"days": ["MO"], "start": "00:00"}])
+    assert (early.floor(6 * 1440 + 23 * 60 + 29), early.floor(6 * 1440 + 23 * 60 + 30)) == (2, 4)
