@@ -13,7 +13,17 @@ from pathlib import Path
 import pytest
 
 from fleet.rehearse.control_plane import build
-from fleet.rehearse.control_plane.build import HELM, KUBERNETES, KWOK, PROMRULES, SOURCES, binaries, helm, is_built, promrules
+from fleet.rehearse.control_plane.build import (
+    HELM,
+    KUBERNETES,
+    KWOK,
+    PROMRULES,
+    SOURCES,
+    binaries,
+    helm,
+    is_built,
+    promrules,
+)
 from fleet.rehearse.control_plane.toolchain import GO_FOLDER
 from fleet.rehearse.results import RehearsalError
 from tests.fleet.rehearse.control_plane.conftest import FakeGo
@@ -29,7 +39,13 @@ def cached(tmp_path: Path) -> set[str]:
 
 
 def test_the_versions_are_those_of_go_mod() -> None:
-    assert [source.version for source in (*SOURCES, HELM, PROMRULES)] == ["v1.36.3", "v0.8.0", "v3.6.8", "v3.22.0", "v0.55.1"]
+    assert [source.version for source in (*SOURCES, HELM, PROMRULES)] == [
+        "v1.36.3",
+        "v0.8.0",
+        "v3.6.8",
+        "v3.22.0",
+        "v0.55.1",
+    ]
 
 
 def test_kubernetes_is_linked_with_its_version() -> None:
