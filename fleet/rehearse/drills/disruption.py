@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NOTICE_SECONDS = 30.0
 """From Google's notice to the end of the machine. Source: GKE docs, Spot VMs."""
+ALONE = ("NothingServes",)
 HANG_SECONDS = 480.0
 """How long a hung rank is left alone: the alert looks at three minutes and waits for two more."""
 
@@ -196,6 +197,7 @@ DRILLS = (
         proves="one dead engine costs its whole server a restart, and nothing else",
         play=_dead_rank,
         alerts=("Restarted",),
+        may_page=ALONE,
         skip=needs_servers(),
     ),
     Drill(
@@ -204,6 +206,7 @@ DRILLS = (
         proves="Kubernetes does not notice, the alert does, and the runbook's command mends it",
         play=_hung_rank,
         alerts=("EngineStalled",),
+        may_page=ALONE,
         skip=needs_servers(),
     ),
     Drill(
@@ -212,6 +215,7 @@ DRILLS = (
         proves="what ran on it is replaced on a new machine; the others go on",
         play=lambda stage, proof: _preempt(1, stage, proof),
         alerts=("SpotTaken",),
+        may_page=ALONE,
         skip=on_spot(1),
     ),
     Drill(
@@ -236,6 +240,7 @@ DRILLS = (
         proves="servers change one by one without a spare machine",
         play=_rolling_update,
         alerts=(),
+        may_page=ALONE,
         skip=needs_servers(),
         fast=False,
     ),

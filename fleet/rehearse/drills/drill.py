@@ -59,6 +59,8 @@ class Drill:
     """Whether the stack is gone afterwards: such a drill is played last."""
     alerts: tuple[str, ...] | None = None
     """Alerts of the stack that must fire, where it has them; no other page may. None: they are not watched. Only with start `running`."""
+    may_page: tuple[str, ...] = ()
+    """Pages that are right as well, on a stack whose only server the drill takes."""
     fast: bool = True
     """Whether CI plays it at every change."""
     skip: Callable[[Settings], str] = lambda _: ""

@@ -262,6 +262,7 @@ DRILLS = (
         proves="a server without a machine waits, says why, and starts when there is one",
         play=_stock_out,
         alerts=("StockOut", "PodLate"),
+        may_page=("ReplicasMissing",),
         skip=all_of(needs_servers(), _from_stock),
     ),
     Drill(
