@@ -125,6 +125,13 @@ def test_a_fleet_gets_no_alert_on_what_it_has_not(change: dict[str, object], gon
     assert named(catalogue(EVERYTHING).alerts) - named(less.alerts) == gone
 
 
+def test_the_guide_lists_every_alert_with_its_severity() -> None:
+    guide = (runbook.FILE.parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \| (page|ticket) \|", guide, re.MULTILINE) == [
+        (one.name, one.severity) for one in catalogue(EVERYTHING).alerts
+    ]
+
+
 def test_logs_are_counted_once_and_named_for_their_stack() -> None:
     for fleet in FLEETS.values():
         every = catalogue(fleet)
