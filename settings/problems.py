@@ -145,6 +145,6 @@ def secret_in_section(path: str) -> Problem:
         value=SECRET_TEXT,
         allowed="secrets as top-level keys of their own, or names of Secret Manager secrets",
         why="a secret inside a section makes the whole section secret: nothing in it could be checked before it is paid for",
-        write="`pulumi config set --secret vllm-fleet:hfToken` (or apiKey), or name a Secret Manager secret in "
-        "weights.tokenSecret or server.apiKeySecret",
+        write="`pulumi config set --secret vllm-fleet:hfToken` (or apiKey, slackToken, pagerdutyKey, webhookPassword), or name a Secret "
+        "Manager secret in weights.tokenSecret or server.apiKeySecret",
     )

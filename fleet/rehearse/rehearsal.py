@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fleet.preview.offline import open_stack, record_stack
 from fleet.rehearse.apply.manifests import is_release
-from fleet.rehearse.control_plane.build import ETCD, KUBERNETES, KWOK, binaries, helm
+from fleet.rehearse.control_plane.build import ETCD, KUBERNETES, KWOK, binaries, helm, promrules
 from fleet.rehearse.control_plane.modules import module_folders
 from fleet.rehearse.custom_resources.definitions import definitions
 from fleet.rehearse.report.model import RehearsalReport, Versions, redacted
@@ -43,6 +43,8 @@ def rehearse(
     programs, modules = binaries(shown.step), module_folders(shown.step)
     if any(is_release(one) for one in recording.resources):
         helm(shown.step)  # built now: once a drill begins, its clock runs
+    if opened.settings.monitoring.enabled and any(one.alerts is not None for one in drills):
+        promrules(shown.step)
     around = Surroundings(
         binaries=programs,
         definitions=tuple(definitions(modules)),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fleet.clients.stopping import stopped_by_exception
 from fleet.preview.record.recording import ProgramError
+from fleet.rehearse.alerts.watch import alerts_during
 from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.results import DrillBrokenOffError, DrillResult
@@ -152,7 +153,7 @@ class Runner:
         # The bring-up has happened by the time its drill is played; its story begins with the clock.
         since = 0.0 if drill.name == "bring-up" else stage.clock.now_seconds()
         try:
-            with _answering(stage):
+            with _answering(stage), alerts_during(stage, drill, proof):
                 drill.play(stage, proof)
         except (DrillBrokenOffError, SettingsError, ProgramError) as error:
             gave_up = str(error)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from math import ceil
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -47,11 +48,13 @@ from fleet.rehearse.simulation.world import World, is_ready
 from fleet.rehearse.simulation.writer import Writer
 from fleet.rehearse.story import Story
 from fleet.rehearse.timeline import Timeline
+from fleet.rehearse.traffic.traffic import Traffic, load_of
 from fleet.rehearse.variants import varied
 from settings.derived.scaling import DAY_MINUTES, scaling_policy
 from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
+    from fleet.rehearse.alerts.watch import AlertWatch
     from fleet.rehearse.control_plane.build import Binaries
     from settings.stack import Settings
 
@@ -101,6 +104,8 @@ class Stage:
     control_plane: ControlPlane
     first_report: ApplyReport
     """Of the bring-up, however it ended; empty before."""
+    alerts: AlertWatch | None = None
+    """What the alerts say; only in a drill that asserts them."""
     began_seconds: float = 0.0
     """When `pulumi up` began; the clock has run since the control plane was started."""
 
@@ -121,6 +126,23 @@ class Stage:
     def settings(self) -> Settings:
         """The stack's own settings."""
         return self.opened.settings
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """A server on loopback for every Ready server pod, from when it is first asked for until the stage ends."""
+        return self._stack.enter_context(
+            Traffic(
+                clock=self.clock,
+                timeline=self.timeline,
+                pods=self.world.pods,
+                nodes=self.world.nodes,
+                server=self.server,
+                namespace=self.namespace,
+                model=self.settings.serving.model.id,
+                load=load_of(self.settings),
+                ranks=self.settings.serving.engine.data_parallel_size,
+            )
+        )
 
     def machines_for(self, servers: int) -> int:
         """Machines that so many servers need: several share one where they take part of its GPUs."""

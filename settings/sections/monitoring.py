@@ -78,9 +78,9 @@ class Objectives(Section):
     """Latest good first token, seconds: a bound of vLLM's histogram (settings/signals/series.py). Default: assumed, for chat."""
     tpot_ms: Annotated[float, Field(gt=0)] = 100
     """Slowest good mean time per output token, milliseconds: a bound of vLLM's histogram. Default: assumed, faster than people read."""
-    objective: Annotated[float, Field(ge=0.95, le=0.999)] = 0.99
-    """Share of requests that must be good, over 30 days. Below 0.95 a burn of 14.4 would be more than all requests; Cloud Monitoring
-    takes no more than 0.999."""
+    objective: Annotated[float, Field(ge=0.95, le=0.9999)] = 0.99
+    """Share of requests that must be good, over 30 days. Below 0.95 a burn of 14.4 would be nearly all requests; Cloud Monitoring
+    takes no more than 0.9999."""
 
 
 class Alerts(Objectives):

@@ -84,9 +84,11 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
         of.declared(f"kube_deployment_{kind}_replicas{end}") for kind, end in (("spec", ""), ("status", "_available"))
     )
     served = f"count(max_over_time({of.of('vllm:num_requests_running')}[1h])) > 0"
+    # A fleet that is resumed within the hour has not failed: it gets the time of a start.
+    wanted = of.declared("kube_deployment_spec_replicas", f"min_over_time({{}}[{watched.start_seconds // 60}m])")
     yield Alert(
         name="NothingServes",
-        expr=f"{available} == 0 and {spec} > 0 and {served}",
+        expr=f"{available} == 0 and {wanted} > 0 and {served}",
         for_seconds=60,
         severity="page",
         question="serving",

@@ -10,8 +10,8 @@ from typing import Final
 from settings.signals.model import Watched
 
 FILE: Final = Path(__file__).with_name("runbook.md")
-MOST_BYTES: Final = 8 * 1024
-"""Source: Cloud Monitoring API v3, AlertPolicy.Documentation.content."""
+MOST_CHARACTERS: Final = 8192
+"""Source: Cloud Monitoring API v3, Documentation.content."""
 _HEADING: Final = re.compile(r"^## (\w+)\n", re.MULTILINE)
 
 

@@ -90,10 +90,11 @@ class Series:
         ours = (f'app="{watched.server}"', f'namespace="{watched.namespace}"')
         return f"{metric}{{{','.join((*ours, *matchers))}}}"
 
-    def declared(self, metric: str) -> str:
-        """Sum of a series of the Deployment."""
+    def declared(self, metric: str, over: str = "{}") -> str:
+        """Sum of a series of the Deployment, or of what a function makes of it."""
         watched = self.watched
-        return f'sum({metric}{{namespace="{watched.namespace}",deployment="{watched.server}"}})'
+        series = f'{metric}{{namespace="{watched.namespace}",deployment="{watched.server}"}}'
+        return f"sum({over.format(series)})"
 
     def autoscaler(self, metric: str, *matchers: str) -> str:
         """A series of the fleet's HorizontalPodAutoscaler, which KEDA names."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from fleet.rehearse.apply.applier import ApplyReport
     from fleet.rehearse.stage import Stage
 
+QUIET_SECONDS = 600.0
+"""How long nobody may be paged for a fleet that has come up."""
+
 
 def _bring_up(stage: Stage, proof: Proof) -> None:
     """The stage is up already when this is played, or it would have said why not: here is what that looked like."""
@@ -59,6 +62,8 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
     most = stage.meter.gpus.highest()
     paid = machines * machine.gpus
     proof.check(f"never more than {paid} GPUs at once", most <= paid, f"at most {most}")
+    if stage.alerts is not None:
+        stage.clock.sleep(QUIET_SECONDS)
     finished = max(report.finished_seconds.values(), default=stage.began_seconds) - stage.began_seconds
     proof.figure("every server Ready after", round(ready / 60, 1), "min", "simulated, from the first Kubernetes object")
     proof.figure("pulumi up ends after", round(finished / 60, 1), "min")
@@ -200,6 +205,7 @@ DRILLS = (
         title="First pulumi up",
         proves="the stack comes up by its own dependency graph, its servers on the machines that the stack names",
         play=_bring_up,
+        alerts=(),
     ),
     Drill(
         name="second-up",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleet.rehearse.api import NODE, POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
+from fleet.rehearse.api import NODE, POD, POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
 from fleet.rehearse.drills.conditions import needs_servers, no_others, on_spot
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.drills.requests import requests_during
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 NOTICE_SECONDS = 30.0
 """From Google's notice to the end of the machine. Source: GKE docs, Spot VMs."""
+ALONE = ("NothingServes",)
+HANG_SECONDS = 480.0
+"""How long a hung rank is left alone: the alert looks at three minutes and waits for two more."""
 
 
 def _node_of(pod: Manifest) -> str:
@@ -51,6 +54,24 @@ def _dead_rank(stage: Stage, proof: Proof) -> None:
         "time without that server", round(ready_again - began), "s", "one dead engine stops every engine of its server"
     )
     proof.figure("capacity lost meanwhile", round(100 / servers, 1), "%")
+
+
+def _hung_rank(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    name = stage.ready_pods()[0]["metadata"]["name"]
+    with requests_during(stage, proof):
+        stage.timeline.note("pod", name, "one rank hangs: no tokens, no error", mood="bad")
+        stage.traffic.hang(name, 0)
+        stage.clock.sleep(HANG_SECONDS)
+        ready = stage.meter.ready_servers.lowest(began)
+        stage.timeline.note("operator", name, "kubectl delete pod", mood="good")
+        stage.api.delete(POD, name, stage.namespace)
+        stage.until("the hung server to go", lambda: stage.world.pods.get(name, stage.namespace) is None, 900)
+        again = stage.until_ready(servers)
+    proof.check(
+        "Kubernetes notices nothing: every server stays Ready", ready == servers, f"at worst {ready} of {servers}"
+    )
+    proof.figure("whole again after the runbook's command", round((again - began - HANG_SECONDS) / 60, 1), "min")
 
 
 def _preempt(count: int, stage: Stage, proof: Proof) -> None:
@@ -175,6 +196,17 @@ DRILLS = (
         title="One data-parallel rank dies",
         proves="one dead engine costs its whole server a restart, and nothing else",
         play=_dead_rank,
+        alerts=("Restarted",),
+        may_page=ALONE,
+        skip=needs_servers(),
+    ),
+    Drill(
+        name="hung-rank",
+        title="One data-parallel rank hangs",
+        proves="Kubernetes does not notice, the alert does, and the runbook's command mends it",
+        play=_hung_rank,
+        alerts=("EngineStalled",),
+        may_page=ALONE,
         skip=needs_servers(),
     ),
     Drill(
@@ -182,6 +214,8 @@ DRILLS = (
         title="Google takes one Spot machine back",
         proves="what ran on it is replaced on a new machine; the others go on",
         play=lambda stage, proof: _preempt(1, stage, proof),
+        alerts=("SpotTaken",),
+        may_page=ALONE,
         skip=on_spot(1),
     ),
     Drill(
@@ -189,6 +223,7 @@ DRILLS = (
         title="Google takes four Spot machines back at once",
         proves="four servers are replaced; the budget cannot stop a Spot notice",
         play=lambda stage, proof: _preempt(4, stage, proof),
+        alerts=("SpotTaken",),
         skip=on_spot(4),
     ),
     Drill(
@@ -196,6 +231,7 @@ DRILLS = (
         title="Machines are drained for maintenance",
         proves="the disruption budget lets servers go one at a time",
         play=_drain,
+        alerts=(),
         skip=needs_servers(2),
     ),
     Drill(
@@ -203,6 +239,8 @@ DRILLS = (
         title="A rolling update on scarce GPUs",
         proves="servers change one by one without a spare machine",
         play=_rolling_update,
+        alerts=(),
+        may_page=ALONE,
         skip=needs_servers(),
         fast=False,
     ),

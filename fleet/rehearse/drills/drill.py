@@ -57,6 +57,10 @@ class Drill:
     """Simulated seconds a wall second, where the drill needs a slower clock than the others; only with start `empty`."""
     spends_stage: bool = False
     """Whether the stack is gone afterwards: such a drill is played last."""
+    alerts: tuple[str, ...] | None = None
+    """Alerts of the stack that must fire, where it has them; no other page may. None: they are not watched. Only with start `running`."""
+    may_page: tuple[str, ...] = ()
+    """Pages that are right as well, on a stack whose only server the drill takes."""
     fast: bool = True
     """Whether CI plays it at every change."""
     skip: Callable[[Settings], str] = lambda _: ""

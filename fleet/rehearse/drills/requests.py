@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from fleet.rehearse.results import Figure
 from fleet.rehearse.traffic.outcomes import RETRY_ADVICE
-from fleet.rehearse.traffic.traffic import Traffic, load_of
 
 if TYPE_CHECKING:
     from fleet.rehearse.drills.drill import Proof
@@ -33,22 +32,13 @@ class Requests:
 def requests_during(stage: Stage, proof: Proof) -> Iterator[Requests]:
     """Steady requests to every Ready server while the block runs; figures and the advice to clients go to the proof."""
     requests = Requests()
-    with Traffic(
-        clock=stage.clock,
-        timeline=stage.timeline,
-        pods=stage.world.pods,
-        nodes=stage.world.nodes,
-        server=stage.server,
-        namespace=stage.namespace,
-        model=stage.settings.serving.model.id,
-        load=load_of(stage.settings),
-    ) as traffic:
-        traffic.wait_for_endpoints(len(stage.ready_pods()))
-        traffic.start(retry=True)
-        traffic.settle()
-        yield requests
-        traffic.settle()
-        requests.report = traffic.finish()
+    traffic = stage.traffic
+    traffic.wait_for_endpoints(len(stage.ready_pods()))
+    traffic.start(retry=True)
+    traffic.settle()
+    yield requests
+    traffic.settle()
+    requests.report = traffic.finish()
     proof.requests.extend(requests.report.figures())
     stage.timeline.extend(requests.report.moments())
     if requests.report.lost:

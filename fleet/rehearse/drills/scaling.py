@@ -117,6 +117,7 @@ DRILLS = (
         title="Paused to zero and resumed",
         proves="zero servers cost no GPU, the weights stay, and the fleet comes back",
         play=_pause,
+        alerts=(),
         skip=needs_servers(),
     ),
     Drill(

@@ -109,6 +109,8 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
             empty="" if before else "no other server is there to go on",
         )
         proof.figure("the reason is there after", round(waited), "s")
+        if stage.alerts is not None and scarce != "quota_nodes":
+            stage.alerts.until("PodLate", 2 * stage.timings.whole_start_seconds)
         freed = stage.clock.now_seconds()
         setattr(stage.stock, scarce, machines + 1)
         stage.timeline.note("capacity", scarce.removesuffix("_nodes"), "one more machine", mood="good")
@@ -251,6 +253,7 @@ DRILLS = (
         title="One server more than the quota",
         proves="the GPU quota keeps a slip of the finger from a bill",
         play=_over_quota,
+        alerts=(),
         skip=needs_servers(),
     ),
     Drill(
@@ -258,6 +261,8 @@ DRILLS = (
         title="No more machines to be had",
         proves="a server without a machine waits, says why, and starts when there is one",
         play=_stock_out,
+        alerts=("StockOut", "PodLate"),
+        may_page=("ReplicasMissing",),
         skip=all_of(needs_servers(), _from_stock),
     ),
     Drill(
@@ -265,6 +270,7 @@ DRILLS = (
         title="The project's own GPU quota is used up",
         proves="a server beyond the project's quota waits and says that it is the quota, not the stock",
         play=_project_quota,
+        alerts=("StockOut",),
         skip=all_of(needs_servers(), _from_stock),
     ),
     Drill(

@@ -82,10 +82,11 @@ class Fleet:
         model: str,
         server: str,
         namespace: str,
+        ranks: int = 1,
     ) -> None:
-        """`server`: value of the pods' label `app`."""
+        """`server`: value of the pods' label `app`. `ranks`: engines of each."""
         self._loop, self._clock, self._timeline = loop, clock, timeline
-        self._timing, self._model = timing, model
+        self._timing, self._model, self._ranks = timing, model, ranks
         self._app, self._namespace = server, namespace
         self._served: dict[str, _Served] = {}
         self._routes: dict[str, None] = {}
@@ -108,6 +109,16 @@ class Fleet:
     def endpoints(self) -> list[str]:
         """URLs that the Service would send a request to, as every node knows them now."""
         return list(self._routes)
+
+    def targets(self) -> list[tuple[str, str, str]]:
+        """Pod, node and URL of every server that a scraper finds."""
+        return [(one.name, one.node, one.server.url) for one in self._served.values() if one.server.url]
+
+    def hang(self, pod: str, rank: int) -> None:
+        """One engine of a pod returns no more tokens; the server goes on."""
+        for one in self._served.values():
+            if one.name == pod:
+                one.server.hung.add(one.server.engines[rank])
 
     @property
     def in_flight(self) -> int:
@@ -187,7 +198,7 @@ class Fleet:
             uid=metadata["uid"],
             node=pod["spec"].get("nodeName", ""),
             restarts=_restarts(pod),
-            server=ModelServer(model=self._model, timing=self._timing, clock=self._clock),
+            server=ModelServer(model=self._model, timing=self._timing, clock=self._clock, ranks=self._ranks),
         )
         self._served[one.uid] = one
         self._servers.add(one.server)
@@ -247,6 +258,8 @@ class Fleet:
             PodEnding(pod=one.name, reason=reason, at_seconds=began, stream_seconds=stream_seconds, ending=ending)
         )
         lost = ending.cut + ending.cut_late
+        if not ending.in_flight + ending.accepted_late:
+            return
         text = f"{reason}: {ending.cut} of {ending.in_flight} streams cut" if lost else f"{reason}: no stream cut"
         self._timeline.note("traffic", one.name, text, mood="bad" if lost else "good", since_seconds=began)
 

@@ -100,8 +100,9 @@ class Traffic:
         namespace: str,
         model: str,
         load: Load | None = None,
+        ranks: int = 1,
     ) -> None:
-        """`server`: value of the server pods' label `app`. `model`: the name clients ask for."""
+        """`server`: value of the server pods' label `app`. `model`: the name clients ask for. `ranks`: engines of a server."""
         self.load = load or published_load()
         self._clock, self._model = clock, model
         self._pods, self._nodes = pods, nodes
@@ -115,6 +116,7 @@ class Traffic:
             model=model,
             server=server,
             namespace=namespace,
+            ranks=ranks,
         )
         self._driver: Driver | None = None
         self._running: concurrent.futures.Future[None] | None = None
@@ -152,6 +154,14 @@ class Traffic:
     def endpoints(self) -> list[str]:
         """URLs of the servers that the Service sends to now."""
         return self._do(_call(self.fleet.endpoints), ENDPOINTS_WALL_SECONDS)
+
+    def targets(self) -> list[tuple[str, str, str]]:
+        """Pod, node and URL of every server that a scraper finds."""
+        return self._do(_call(self.fleet.targets), ENDPOINTS_WALL_SECONDS)
+
+    def hang(self, pod: str, rank: int) -> None:
+        """One engine of a pod returns no more tokens; the server goes on."""
+        self._do(_call(lambda: self.fleet.hang(pod, rank)), ENDPOINTS_WALL_SECONDS)
 
     def start(self, *, rate_per_second: float | None = None, retry: bool = False) -> None:
         """Send from now on, at a rate in simulated time; by default a sample that this machine can carry. With `retry`, the

@@ -1,11 +1,15 @@
-"""/metrics as vLLM 0.18.1 writes it: every engine's gauges and counters, with the labels and the order of its client library.
+"""/metrics as vLLM 0.18.1 writes it: every engine's gauges and counters, with the labels and the order of its client library, and the
+histograms of whoever observes.
 
 Source: vLLM 0.18.1, v1/metrics/loggers.py, v1/spec_decode/metrics.py, v1/metrics/perf.py.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final
 
 from fleet.simulators.model_server.engine import Engine
@@ -58,9 +62,38 @@ _MFU: Final[tuple[tuple[str, str, Value], ...]] = (
 )
 
 
-def render(engines: Sequence[Engine], created: float) -> str:
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Observed seconds of every engine, in vLLM's buckets."""
+
+    name: str
+    text: str
+    bounds: Sequence[float]
+    counts: dict[Engine, list[int]] = field(default_factory=dict)
+    sums: dict[Engine, float] = field(default_factory=dict)
+
+    def observe(self, engine: Engine, seconds: float) -> None:
+        """One request."""
+        self.counts.setdefault(engine, [0] * (len(self.bounds) + 1))[bisect_left(self.bounds, seconds)] += 1
+        self.sums[engine] = self.sums.get(engine, 0.0) + seconds
+
+    def lines(self, engines: Sequence[Engine]) -> Iterator[str]:
+        """Its part of the page: each bucket holds those below it too."""
+        yield f"# HELP vllm:{self.name} {self.text}"
+        yield f"# TYPE vllm:{self.name} histogram"
+        for engine in engines:
+            counts = list(accumulate(self.counts.get(engine, [0] * (len(self.bounds) + 1))))
+            for bound, count in zip((*map(float, self.bounds), "+Inf"), counts, strict=True):
+                labels = _labels(engine, f'le="{bound}"')
+                yield f"vllm:{self.name}_bucket{{{labels}}} {float(count)}"
+            for end, value in (("count", counts[-1]), ("sum", self.sums.get(engine, 0.0))):
+                yield f"vllm:{self.name}_{end}{{{_labels(engine, '')}}} {float(value)}"
+
+
+def render(engines: Sequence[Engine], created: float, histograms: Sequence[Histogram] = ()) -> str:
     """The whole page. `created`: when the counters were made, in epoch seconds."""
-    return "\n".join(_lines(engines, created)) + "\n"
+    observed = (line for one in histograms for line in one.lines(engines))
+    return "\n".join((*_lines(engines, created), *observed)) + "\n"
 
 
 def _lines(engines: Sequence[Engine], created: float) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """A server that keeps a published row's time and computes nothing: what stands for a vLLM pod in the rehearsal's traffic.
 
 Every answer has the same pace, so many of these servers share one event loop cheaply. It answers streamed completions, which is
-what the traffic sends. A server with engines, queues, caches and metrics is `EngineServer`. Nothing here knows of Kubernetes.
+what the traffic sends, and /metrics: engines take requests in turn, count, and take no steps. A server with queues and caches is
+`EngineServer`. Nothing here knows of Kubernetes.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from fleet.simulators.model_server import answers
+from fleet.simulators.model_server import answers, metrics
 from fleet.simulators.model_server.answers import Asked, BadRequestError, ChunkWriter
+from fleet.simulators.model_server.engine import Engine, Generation
 from fleet.simulators.model_server.listener import Ending, Listener
+from fleet.simulators.model_server.node import Node, Pace
+from fleet.simulators.model_server.outbox import Outbox
+from settings.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -32,16 +37,34 @@ Assumed: ten a second are enough to see where an answer was cut; at 60 times, an
 class ModelServer(Listener):
     """A server whose answers all take the time that `timing` says."""
 
-    def __init__(self, *, model: str, timing: ServerTiming, clock: Clock) -> None:
-        """Not ready until `ready` is set."""
+    def __init__(self, *, model: str, timing: ServerTiming, clock: Clock, ranks: int = 1) -> None:
+        """Not ready until `ready` is set. `ranks`: its data-parallel engines."""
         super().__init__(clock)
         self.timing = timing
         self._limits = answers.Limits(model=model)
+        node = Node(model=model, ranks=ranks, pace=Pace(fixed_s=1.0))
+        self.engines = [Engine(rank, node, clock, Outbox()) for rank in range(ranks)]
+        self.hung: set[Engine] = set()
+        """Engines that return no more tokens and say nothing, as with a kernel that never ends."""
+        self._first = metrics.Histogram("time_to_first_token_seconds", "Time to first token.", TTFT_BOUNDS)
+        self._each = metrics.Histogram(
+            "request_time_per_output_token_seconds", "Time per output token of a request.", TPOT_BOUNDS
+        )
 
     def _routes(self) -> Sequence[web.RouteDef]:
         from aiohttp import web
 
-        return [web.get("/health", self._health), web.post("/v1/completions", self._answer)]
+        return [
+            web.get("/health", self._health),
+            web.get("/metrics", self._metrics),
+            web.post("/v1/completions", self._answer),
+        ]
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        from aiohttp import web
+
+        text = metrics.render(self.engines, float(self._created), (self._first, self._each))
+        return web.Response(text=text, headers={"Content-Type": metrics.METRICS_TYPE})
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         from aiohttp import web
@@ -64,23 +87,44 @@ class ModelServer(Listener):
                 return web.Response()
 
     async def _stream(self, asked: Asked, id_: int, request: web.Request) -> web.StreamResponse:
+
+        engine = self.engines[id_ % len(self.engines)]
+        counted = Generation(asked, asked.output_tokens, False, lambda *_: None)
+        engine.running[counted] = None
+        engine.prompt_tokens += asked.input_tokens
+        finish = "abort"
+        try:
+            response = await self._tokens(asked, str(id_), request, engine)
+            finish = "length"
+            return response
+        finally:
+            del engine.running[counted]
+            engine.finished[finish] += 1
+
+    async def _tokens(self, asked: Asked, id_: str, request: web.Request, engine: Engine) -> web.StreamResponse:
         from aiohttp import web
 
         loop = asyncio.get_running_loop()
         began = loop.time()
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
-        chunks = ChunkWriter(asked, str(id_), int(time.time()))
+        chunks = ChunkWriter(asked, id_, int(time.time()))
         several = _tokens_per_chunk(self.timing, self.clock)
         sent = 0
         while sent < asked.output_tokens:
             # The first chunk is one token, so that the time to the first token is seen.
             number = min(several if sent else 1, asked.output_tokens - sent)
-            sent += number
             # Against the beginning, so that a late chunk does not make the next one late.
-            due = began + self.clock.wall_seconds(self.timing.due_seconds(sent))
+            due = began + self.clock.wall_seconds(self.timing.due_seconds(sent + number))
             await asyncio.sleep(max(0.0, due - loop.time()))
-            await response.write(chunks.tokens(number, last=sent == asked.output_tokens))
+            if engine in self.hung:
+                await asyncio.Event().wait()
+            await response.write(chunks.tokens(number, last=sent + number == asked.output_tokens))
+            engine.generation_tokens += number
+            if not sent:
+                self._first.observe(engine, self.timing.ttft_seconds)
+            sent += number
+        self._each.observe(engine, self.timing.tpot_seconds)
         await response.write(chunks.closing(sent))
         await response.write_eof()
         return response

@@ -176,6 +176,8 @@ def _serving() -> Iterator[Case]:
     yield Case("NothingServes", True, [*deployment("2x120", "2x20 0x100"), *went])
     yield Case("NothingServes", False, [*deployment("2x20 0x100", "2x20 0x100"), *went])  # paused
     yield Case("NothingServes", False, deployment("2x120", "0x120"))  # its first start
+    resumed = [*deployment("2x20 0x20 2x60", "2x20 0x80"), *went]
+    yield Case("NothingServes", False, resumed, minutes=50)
     yield Case("ReplicasMissing", True, deployment("10x140", "10x20 8x120"), minutes=70)
     yield Case("ReplicasMissing", False, deployment("10x140", "10x20 8x50 10x70"), minutes=70)  # a slow start
     yield Case("ReplicasMissing", False, deployment("10x140", "10x20 9x120"), minutes=70)

@@ -8,13 +8,13 @@ _SELECTOR = re.compile(r"([A-Za-z_:][\w:]*)\{([^}]*)\}")
 _LABEL = re.compile(r'(\w+)(?:=~|!~|!=|=)"')
 _GROUPING = re.compile(r"\b(?:by|on|without|ignoring) \(([^)]*)\)")
 _TEXT = re.compile(r'"[^"]*"')
+_NUMBER = re.compile(r"\b[0-9.]+(e[0-9]+|[smhd])?\b")
 _WORD = re.compile(r"[A-Za-z_:][\w:]*")
 WORDS = frozenset(
     {"sum", "max", "avg", "count", "rate", "increase", "histogram_quantile", "max_over_time", "avg_over_time", "vector"}
-    | {"by", "on", "and", "or", "unless", "offset", "e6"}
-    | {"4h", "10m"}
+    | {"by", "on", "and", "or", "unless", "offset"}
 )
-"""Functions, operators and moments of the catalogue's expressions: all of Prometheus 2.44."""
+"""Functions and operators of the catalogue's expressions: all of Prometheus 2.44."""
 
 
 def matchers(expr: str) -> list[tuple[str, set[str]]]:
@@ -35,5 +35,4 @@ def grouped(expr: str) -> set[str]:
 def other_words(expr: str) -> set[str]:
     """Every word that is neither a series, a label nor a duration in brackets."""
     bare = _GROUPING.sub(" by ", _SELECTOR.sub("", _TEXT.sub('""', expr)))
-    bare = re.sub(r"\[[0-9]+[smhd]\]", "", bare)
-    return {word for word in _WORD.findall(bare) if not re.fullmatch(r"e?[0-9]*", word)}
+    return set(_WORD.findall(_NUMBER.sub("", bare)))

@@ -29,6 +29,18 @@ EVERYTHING: dict[str, Any] = {
     "weights": {"tokenSecret": "hf-token"},
     "registry": {"dockerHubUser": "fleetpulls", "dockerHubTokenSecret": "docker-hub"},
     "labels": {"team": "inference"},
+    "monitoring": {
+        "alerts": {
+            "channels": [
+                {"type": "email", "address": "oncall@example.com"},
+                {"type": "slack", "channel": "#llm"},
+                {"type": "pagerduty", "severities": ["page"]},
+                {"type": "pubsub", "topic": "projects/fleet-tests/topics/alerts"},
+                {"type": "webhook", "url": "https://example.com/alerts", "username": "fleet"},
+                {"type": "existing", "name": "projects/fleet-tests/notificationChannels/1"},
+            ]
+        }
+    },
 }
 
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"sort"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -48,13 +49,16 @@ func (m *memory) Querier(int64, int64) (storage.Querier, error) {
 	return &storage.MockQuerier{SelectMockFunction: m.matching}, nil
 }
 
-func (m *memory) matching(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+func (m *memory) matching(_ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	for _, name := range matchers {
 		if name.Name == labels.MetricName && name.Type == labels.MatchEqual {
 			found := &seriesSet{}
 			for _, one := range m.byName[name.Value] {
 				if matches(one.Metric, matchers) {
-					found.series = append(found.series, one)
+					// The engine looks at samples one by one: it gets those that it asked for.
+					first := sort.Search(len(one.Floats), func(i int) bool { return one.Floats[i].T >= hints.Start })
+					end := sort.Search(len(one.Floats), func(i int) bool { return one.Floats[i].T > hints.End })
+					found.series = append(found.series, promql.Series{Metric: one.Metric, Floats: one.Floats[first:end]})
 				}
 			}
 			return found
@@ -73,11 +77,11 @@ func matches(named labels.Labels, matchers []*labels.Matcher) bool {
 }
 
 type seriesSet struct {
-	series []*promql.Series
+	series []promql.Series
 	next   int
 }
 
 func (s *seriesSet) Next() bool                        { s.next++; return s.next <= len(s.series) }
-func (s *seriesSet) At() storage.Series                { return promql.NewStorageSeries(*s.series[s.next-1]) }
+func (s *seriesSet) At() storage.Series                { return promql.NewStorageSeries(s.series[s.next-1]) }
 func (s *seriesSet) Err() error                        { return nil }
 func (s *seriesSet) Warnings() annotations.Annotations { return nil }

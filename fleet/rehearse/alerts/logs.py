@@ -1,0 +1,75 @@
+"""Log entries that Google would write of what happens in a rehearsal, and which of them a log-based metric counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from fleet.rehearse.timeline import Moment
+    from settings.stack import Settings
+
+Entry = Mapping[str, Any]
+
+
+def entry_of(moment: Moment, settings: Settings, cluster: str | None) -> Entry | None:
+    """What a moment leaves in a log, or nothing. Sources: GKE docs, "View cluster autoscaler events"; Compute Engine docs, "Detect if a
+    VM was preempted".
+    """
+    if moment.lane == "capacity" and moment.subject.startswith("scale.up.error."):
+        result = {"results": [{"errorMsg": {"messageId": moment.subject}}]}
+        resource = {"type": "k8s_cluster", "labels": {"cluster_name": cluster}}
+        return {
+            "logName": _log(settings, "container.googleapis.com/cluster-autoscaler-visibility"),
+            "resource": resource,
+            "jsonPayload": {"resultInfo": result},
+        }
+    if moment.lane == "node" and moment.text.startswith("preempted"):
+        zone = settings.zones[0]
+        return {
+            "logName": _log(settings, "cloudaudit.googleapis.com/system_event"),
+            "resource": {"type": "gce_instance", "labels": {"zone": zone}},
+            "protoPayload": {
+                "methodName": "compute.instances.preempted",
+                "resourceName": f"projects/{settings.project}/zones/{zone}/instances/{moment.subject}",
+            },
+        }
+    return None
+
+
+def _log(settings: Settings, id_: str) -> str:
+    return f"projects/{settings.project}/logs/{quote(id_, safe='')}"
+
+
+def matches(filter_: str, entry: Entry) -> bool:
+    """Whether an entry passes a filter of one clause a line: `path="x"`, `path:"x"` (contains), `path=("x" OR "y")`, `log_id("x")`, `"x"`.
+
+    Raises ValueError for a clause of another kind.
+    """
+    return all(_holds(line.strip(), entry) for line in filter_.splitlines())
+
+
+def _holds(clause: str, entry: Entry) -> bool:
+    match = re.fullmatch(r'(?:([\w.]+)([:=])|(log_id))?(\()?("[^"]*"(?: OR "[^"]*")*)\)?', clause)
+    if match is None:
+        raise ValueError(f"a clause that the rehearsal does not read: {clause}")
+    path, operator, log_id, _, texts = match.groups()
+    wanted = re.findall(r'"([^"]*)"', texts)
+    if log_id:
+        return entry["logName"].endswith(f"/logs/{quote(wanted[0], safe='')}")
+    found = list(_values(entry, path.split(".") if path else ["*"]))
+    return any(text == one if operator == "=" else text in one for text in wanted for one in found)
+
+
+def _values(part: Any, path: list[str]) -> Iterator[str]:
+    """What stands at a path; a list has what any of its parts has, `*` what stands anywhere."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _values(one, path)
+    elif isinstance(part, Mapping):
+        for name in part if path == ["*"] else path[:1]:
+            yield from _values(part.get(name), path if path == ["*"] else path[1:])
+    elif isinstance(part, str) and path in ([], ["*"]):
+        yield part

@@ -1,0 +1,184 @@
+"""The stack's own alerts, over what its servers and its cluster show during a drill.
+
+Servers are scraped over HTTP. Series of Kubernetes and of GKE are made from the API server's objects, as kube-state-metrics does; log-based
+metrics count the entries that Google would write. A series is kept as text, in the notation of Prometheus' tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from fleet.rehearse.alerts.evaluate import Fired, evaluate
+from fleet.rehearse.alerts.logs import entry_of, matches
+from fleet.rehearse.api import DEPLOYMENT, ApiUnreachableError
+from settings.derived.figures import figures
+from settings.derived.watched import watched
+from settings.signals.catalogue import catalogue
+from settings.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
+
+if TYPE_CHECKING:
+    from fleet.rehearse.drills.drill import Drill, Proof
+    from fleet.rehearse.stage import Stage
+
+INTERVAL_SECONDS: Final = 30.0
+"""Between two samples, simulated: the interval in which Cloud Monitoring evaluates alerts."""
+LEAST_WALL_SECONDS: Final = 0.2
+"""On a fast clock samples come less often: a scrape costs a millisecond an engine. Measured."""
+SCRAPE_WALL_SECONDS: Final = 2.0
+PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+
+
+class AlertWatch:
+    """A context manager: samples while it is entered. Only of a stage that has been brought up."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, timing = stage, stage.traffic.load.timing
+        seen = watched(stage.settings, figures(stage.settings))
+        # A drill's servers keep the times of a published load, which may be above what the stack promises; only worse is an alert.
+        self.catalogue = catalogue(
+            replace(
+                seen,
+                ttft_seconds=_bound(TTFT_BOUNDS, max(seen.ttft_seconds, timing.ttft_seconds)),
+                tpot_seconds=_bound(TPOT_BOUNDS, max(seen.tpot_seconds, timing.tpot_seconds)),
+            )
+        )
+        self._rules = self.catalogue.rule_groups()
+        read = (one.expr for one in (*self.catalogue.alerts, *self.catalogue.recordings))
+        self._read = {name for expr in read for name in re.findall(r"vllm:\w+(?=\{)", expr)}
+        self._every = max(INTERVAL_SECONDS, LEAST_WALL_SECONDS * stage.clock.speed)
+        self._began = stage.clock.now_seconds()
+        self._samples: dict[str, dict[int, str]] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
+
+    def __enter__(self) -> AlertWatch:
+        self._stage.traffic.wait_for_endpoints(len(self._stage.ready_pods()))
+        self._sample()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def fired(self) -> list[Fired]:
+        """Alerts that fired so far; times in seconds since the watch began."""
+        steps = self._step() + 1
+        with self._lock:
+            samples = {**self._samples, **self._logged(steps)}
+            series = [
+                f"{name} {' '.join(values.get(step, '_') for step in range(steps))}" for name, values in samples.items()
+            ]
+        minutes = (steps - 1) * self._every / 60
+        return evaluate(self._rules, series, interval_seconds=self._every, minutes=minutes)
+
+    def until(self, alert: str, simulated_seconds: float) -> None:
+        """Wait until it fires. Raises DrillBrokenOffError after that long."""
+        self._stage.until(
+            f"the alert {alert}", lambda: any(one.alert == alert for one in self.fired()), simulated_seconds
+        )
+
+    def _step(self) -> int:
+        return int((self._stage.clock.now_seconds() - self._began) / self._every)
+
+    def _run(self) -> None:
+        clock = self._stage.clock
+        while not self._over.wait(
+            max(0.0, clock.wall_seconds(self._began + (self._step() + 1) * self._every - clock.now_seconds()))
+        ):
+            self._sample()
+
+    def _sample(self) -> None:
+        step, found = self._step(), list(self._scraped())
+        with contextlib.suppress(ApiUnreachableError):
+            found += self._of_kubernetes()
+        with self._lock:
+            for name, value in found:
+                self._samples.setdefault(name, {})[step] = value
+
+    def _scraped(self) -> Iterator[tuple[str, str]]:
+        stage = self._stage
+        own = f'app="{stage.server}",namespace="{stage.namespace}",job="{stage.server}",container="vllm"'
+        for pod, node, url in stage.traffic.targets():
+            try:
+                with urllib.request.urlopen(f"{url}/metrics", timeout=SCRAPE_WALL_SECONDS) as response:  # noqa: S310 - loopback
+                    lines = response.read().decode().splitlines()
+            except OSError:
+                continue  # a scrape that fails leaves a gap
+            for line in lines:
+                name, _, rest = line.partition("{")
+                if name in self._read:
+                    labels, _, value = rest.rpartition(" ")
+                    yield f'{name}{{{own},pod="{pod}",instance="{pod}:8000",node="{node}",{labels}', value
+
+    def _of_kubernetes(self) -> Iterator[tuple[str, str]]:
+        space = self._stage.namespace
+        for deployment in self._stage.api.list_all(DEPLOYMENT, space):
+            own = f'{{namespace="{space}",deployment="{deployment["metadata"]["name"]}"}}'
+            yield f"kube_deployment_spec_replicas{own}", str(deployment["spec"]["replicas"])
+            available = deployment.get("status", {}).get("availableReplicas") or 0
+            yield f"kube_deployment_status_replicas_available{own}", str(available)
+        for pod in self._stage.world.pods.all():
+            name, status = pod["metadata"]["name"], pod.get("status", {})
+            if pod["metadata"]["namespace"] != space:
+                continue
+            for phase in PHASES:
+                own = f'{{namespace="{space}",pod="{name}",phase="{phase}"}}'
+                yield f"kube_pod_status_phase{own}", str(int(status.get("phase") == phase))
+            for one in status.get("containerStatuses") or ():
+                own = f'namespace_name="{space}",pod_name="{name}",container_name="{one["name"]}"'
+                own = f'{{monitored_resource="k8s_container",{own}}}'
+                yield f"kubernetes_io:container_restart_count{own}", str(one.get("restartCount", 0))
+
+    def _logged(self, steps: int) -> dict[str, dict[int, str]]:
+        """Log-based metrics. A counter is there from its first entry on."""
+        counted: dict[str, dict[int, str]] = {}
+        settings, cluster = self._stage.settings, self.catalogue.watched.cluster
+        for moment in self._stage.timeline.moments(self._began):
+            entry = entry_of(moment, settings, cluster)
+            for signal in self.catalogue.logs if entry is not None else ():
+                if matches(signal.filter, entry):
+                    values = counted.setdefault(signal.series(), {})
+                    first = max(0, int((moment.at_seconds - self._began) / self._every))
+                    values.update({step: str(int(values.get(step, "0")) + 1) for step in range(first, steps)})
+        return counted
+
+
+def _bound(bounds: tuple[float, ...], seconds: float) -> float:
+    """The first bound of a histogram that is no less; a request of exactly that long counts as good."""
+    return next(one for one in bounds if one >= seconds)
+
+
+@contextlib.contextmanager
+def alerts_during(stage: Stage, drill: Drill, proof: Proof) -> Iterator[None]:
+    """Watch while the block runs, where the drill asserts alerts and the stack is monitored; what fired goes to the proof."""
+    if drill.alerts is None or not stage.settings.monitoring.enabled:
+        yield
+        return
+    with AlertWatch(stage) as watch:
+        stage.alerts = watch
+        try:
+            yield
+        finally:
+            stage.alerts = None
+        fired = watch.fired()
+    first: dict[str, Fired] = {}
+    for one in sorted(fired, key=lambda one: one.firing_at):
+        first.setdefault(one.alert, one)
+    told = {
+        name: f"{name} ({one.labels['severity']}) after {one.firing_at / 60:.0f} min" for name, one in first.items()
+    }
+    known = {one.name for one in watch.catalogue.alerts}
+    for name in drill.alerts:
+        if name in known:
+            proof.check(f"the alert {name} fires", name in first, told.get(name, "it did not"))
+    pages = [name for name, one in first.items() if one.labels["severity"] == "page"]
+    wrong = [told[name] for name in pages if name not in (*drill.alerts, *drill.may_page)]
+    proof.check("nobody is paged for nothing", not wrong, ", ".join(wrong or told.values()) or "no alert")

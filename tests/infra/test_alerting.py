@@ -1,0 +1,105 @@
+"""Alerts reach somebody, carry what to do, and read what the same stack counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fleet.preview.record.recorder import RecordedResource
+from fleet.preview.record.recording import needs_of
+from infra.alerting import AlertingArgs
+from infra.dashboard import COLUMNS, tiles
+from infra.naming import Place
+from settings.sections.monitoring import Email
+from settings.signals.catalogue import catalogue
+from tests.settings.signals.fleets import EVERYTHING, FLEETS
+from tests.support.google_api.documents import document
+from tests.support.google_api.samples import everything
+from tests.support.recorded import all_of, only
+
+PLACE = Place(project="fleet-tests", region="europe-west4", name_prefix="spot")
+
+
+def of(type_: str) -> list[RecordedResource]:
+    return all_of(everything(), f"monitoring/{type_}")
+
+
+def test_each_alert_is_a_policy_with_one_condition_and_its_section_of_the_runbook() -> None:
+    policies = of("alertPolicy:AlertPolicy")
+    assert len(policies) > 20
+    for one in policies:
+        (condition,) = one.inputs["conditions"]
+        query = condition["conditionPrometheusQueryLanguage"]
+        assert one.name == f"alerting-{query['alertRule']}"
+        assert query["disableMetricValidation"] is True
+        assert one.inputs["documentation"]["content"].startswith("```\n")
+        assert one.inputs["documentation"]["mimeType"] == "text/markdown"
+        assert one.inputs["notificationChannels"]
+
+
+def test_pages_go_to_all_channels_and_tickets_past_the_pager() -> None:
+    for one in of("alertPolicy:AlertPolicy"):
+        to = {urn.rpartition("::alerting-")[2] for urn in needs_of(one) if "notificationChannel:" in urn}
+        pager = {"pagerduty"} if one.inputs["severity"] == "CRITICAL" else set()
+        assert to == {"email-oncall-example-com", "slack-llm", "pubsub-alerts", "webhook-example-com-alerts"} | pager
+        assert "projects/fleet-tests/notificationChannels/1" in one.inputs["notificationChannels"]
+
+
+def test_a_policy_waits_for_the_log_based_metric_that_it_reads() -> None:
+    metrics = {one.inputs["name"] for one in all_of(everything(), "logging/metric:Metric")}
+    assert metrics == {"test_scale_up_failures", "test_gpu_faults"}
+    (stock_out,) = [one for one in of("alertPolicy:AlertPolicy") if one.name == "alerting-StockOut"]
+    assert any(urn.endswith("::alerting-test_scale_up_failures") for urn in needs_of(stock_out))
+
+
+def test_slos_cut_the_histogram_at_the_promised_bound() -> None:
+    cuts = {one.inputs["sloId"]: one.inputs["requestBasedSli"]["distributionCut"] for one in of("slo:Slo")}
+    assert {name: cut["range"]["max"] for name, cut in cuts.items()} == {"first-token": 2.5, "output": 0.1}
+    assert all('namespace="vllm-test"' in cut["distributionFilter"] for cut in cuts.values())
+
+
+def test_the_dashboard_is_one_that_the_api_knows() -> None:
+    made = json.loads(only(everything(), "monitoring/dashboard:Dashboard").inputs["dashboardJson"])
+    body = document("monitoring.v1").method("monitoring.projects.dashboards.create").body
+    assert body is not None
+    unknown = []
+
+    def look(value: Any, path: str) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                look(inner, f"{path}.{key}".lstrip("."))
+        elif isinstance(value, list):
+            for inner in value:
+                look(inner, path)
+        elif body.at(path) is None:
+            unknown.append(path)
+
+    look(made, "")
+    assert unknown == []
+
+
+@pytest.mark.parametrize("fleet", FLEETS)
+def test_tiles_cover_every_panel_once_without_meeting(fleet: str) -> None:
+    signals = catalogue(FLEETS[fleet])
+    placed = list(tiles(signals))
+    assert [one.panel for one in placed if one.panel] == sorted(
+        signals.panels, key=lambda panel: placed_at(placed, panel.title)
+    )
+    taken: set[tuple[int, int]] = set()
+    for one in placed:
+        cells = {(x, y) for x in range(one.x, one.x + one.width) for y in range(one.y, one.y + one.height)}
+        assert not cells & taken, one.title
+        assert one.x + one.width <= COLUMNS
+        taken |= cells
+
+
+def placed_at(placed: list[Any], title: str) -> int:
+    return next(number for number, one in enumerate(placed) if one.title == title)
+
+
+def test_alerts_without_a_channel_of_their_severity_are_refused() -> None:
+    pager = Email(type="email", address="oncall@example.com", severities=("page",))
+    with pytest.raises(ValueError, match="channels must take every ticket"):
+        AlertingArgs(place=PLACE, signals=catalogue(EVERYTHING), channels=(pager,))

@@ -1,0 +1,31 @@
+"""Cases of alerts that help nobody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.policy.case import Edit, new, of_resource, sound
+
+
+def _policy(**props: Any) -> Edit:
+    whole = {
+        "displayName": "an alert",
+        "combiner": "OR",
+        "conditions": [{"displayName": "a condition", "conditionPrometheusQueryLanguage": {"query": "up == 0"}}],
+        "severity": "CRITICAL",
+        "notificationChannels": ["projects/p/notificationChannels/1"],
+        "documentation": {"content": "kubectl get pods"},
+    }
+    return new("an-alert", "gcp:monitoring/alertPolicy:AlertPolicy", whole | props, beside="platform-network-vpc")
+
+
+CASES = (
+    of_resource("alert-to-nobody", "no channel", _policy(notificationChannels=[])),
+    of_resource("alert-to-nobody", "no channels at all", _policy(notificationChannels=None)),
+    sound("alert-to-nobody", "a channel", _policy()),
+    sound("alert-to-nobody", "switched off", _policy(notificationChannels=[], enabled=False)),
+    of_resource("page-without-runbook", "no words", _policy(documentation={"content": " "})),
+    of_resource("page-without-runbook", "no documentation", _policy(documentation=None)),
+    sound("page-without-runbook", "a command", _policy()),
+    sound("page-without-runbook", "a ticket", _policy(severity="WARNING", documentation=None)),
+)

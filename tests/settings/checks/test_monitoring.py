@@ -1,0 +1,72 @@
+"""Alerts that would tell nobody, or that nobody could count, are refused before they are made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from settings.load import check
+from settings.problems import SettingsError
+from tests.support.settings import make_settings
+
+EMAIL = {"type": "email", "address": "oncall@example.com"}
+
+
+def refused(monitoring: dict[str, Any], **secrets: str) -> dict[str, str]:
+    found = check(make_settings(monitoring=monitoring, **secrets))
+    return {one.id: one.path for one in found if one.level == "refused"}
+
+
+def alerts(*channels: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"alerts": {"channels": list(channels or (EMAIL,)), **more}}
+
+
+def test_an_address_is_enough() -> None:
+    assert refused(alerts()) == {}
+    assert refused({"dashboard": True}) == {}
+
+
+@pytest.mark.parametrize(
+    ("monitoring", "id_", "path"),
+    [
+        ({"enabled": False, **alerts()}, "nothing-to-watch", "monitoring.alerts"),
+        ({"enabled": False, "dashboard": True}, "nothing-to-watch", "monitoring.dashboard"),
+        (alerts(ttftSeconds=3), "no-bucket", "monitoring.alerts.ttftSeconds"),
+        (alerts(tpotMs=60), "no-bucket", "monitoring.alerts.tpotMs"),
+        (alerts({**EMAIL, "severities": ["page"]}), "alert-to-nobody", "monitoring.alerts.channels"),
+        (alerts(EMAIL, {**EMAIL, "severities": ["page"]}), "channel-twice", "monitoring.alerts.channels"),
+        (alerts({"type": "slack", "channel": "#llm"}), "channel-without-secret", "slackToken"),
+        (alerts({"type": "pagerduty"}), "channel-without-secret", "pagerdutyKey"),
+    ],
+)
+def test_what_would_stay_silent_is_refused(monitoring: dict[str, Any], id_: str, path: str) -> None:
+    assert refused(monitoring) == {id_: f"vllm-fleet:{path}"}
+
+
+def test_a_secret_of_the_configuration_makes_the_channel_whole() -> None:
+    webhook = {"type": "webhook", "url": "https://example.com/alerts", "username": "fleet"}
+    assert "channel-without-secret" in refused(alerts(webhook))
+    assert refused(alerts(webhook), webhookPassword="made-up") == {}
+
+
+@pytest.mark.parametrize(
+    "alert",
+    [
+        {"channels": []},
+        {"channels": [{"type": "webhook", "url": "https://user:word@example.com", "username": "u"}]},
+        {"channels": [{"type": "webhook", "url": "https://example.com?auth_token=x", "username": "u"}]},
+        {"channels": [{"type": "carrier-pigeon"}]},
+        {"channels": [EMAIL], "objective": 0.9},
+        {"channels": [EMAIL], "objective": 1},
+    ],
+)
+def test_a_section_that_says_nothing_useful_is_no_section(alert: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError):
+        make_settings(monitoring={"alerts": alert})
+
+
+def test_a_dashboard_comes_with_alerts_unless_it_is_refused() -> None:
+    assert not make_settings().monitoring.has_dashboard
+    assert make_settings(monitoring=alerts()).monitoring.has_dashboard
+    assert not make_settings(monitoring={**alerts(), "dashboard": False}).monitoring.has_dashboard
