@@ -214,6 +214,15 @@ def plan(
     compare: Annotated[
         bool, typer.Option("--compare", help="Every way to buy nodes, with and without the gateway.")
     ] = False,
+    day: Annotated[
+        bool,
+        typer.Option("--day", help="Simulate a week of load: static, by schedule, by load. The goal is the peak."),
+    ] = False,
+    # Not the shared option, which also reads PULUMI_STACK: that would change what a goal means.
+    stack: Annotated[
+        str | None,
+        typer.Option("--stack", metavar="NAME", help="With --day: the fleet of Pulumi.NAME.yaml.", show_default=False),
+    ] = None,
     format_: Annotated[
         _Format, typer.Option("--format", "-f", help="For a terminal, a machine or a browser.")
     ] = "text",
@@ -262,6 +271,9 @@ def plan(
         write=write,
         anywhere=anywhere,
         compare=compare,
+        day=day,
+        stack=stack is not None,
+        documents=documents is not None,
         format_=format_,
         out=out,
         of_write={
@@ -305,6 +317,8 @@ def plan(
         )
         if anywhere:
             return _anywhere(asked, capacity, region, format_, out)
+        if day and stack is not None:
+            return _day_of_stack(stack, asked, format_, out, root)
         question = question_of(asked)
     except AskingError as error:
         raise CommandError(str(error)) from None
@@ -332,7 +346,44 @@ def plan(
             replace=force,
         )
         written = write
-    _print(answer, alternatives_of(question) if compare else (), format_, out, written)
+    _print(answer, alternatives_of(question) if compare else (), format_, out, written, day=day)
+    return CLEAN
+
+
+def _day_of_stack(stack: str, asked: Asked, format_: _Format, out: Path | None, root: Path | None) -> int:
+    """A simulated week of what a stack file describes."""
+    from dataclasses import replace
+
+    from fleet.plan.question.asking import Asked as Options
+
+    if replace(asked, requests_per_second=None) != Options() or format_ == "html":
+        raise CommandError(
+            "--stack names the fleet: beside it there are --requests-per-second, the peak, and --format json"
+        )
+    from fleet.cli.project import find_root, require_stack
+    from fleet.plan.day.comparison import comparisons, subject_of_stack
+    from fleet.plan.report.day import day_document, print_day
+    from settings.load import parse
+    from settings.stack_file import read
+
+    folder = find_root(root)
+    name = require_stack(folder, stack)
+    file = read(folder, name)
+    from fleet.plan.question.goals import PlanImpossibleError
+
+    try:
+        subject = subject_of_stack(parse(name, file.config, file.unopened), asked.requests_per_second)
+        found = comparisons(subject)
+    except (PlanImpossibleError, LookupError, ValueError) as error:
+        raise CommandError(f"Pulumi.{name}.yaml: {error}") from None
+    if format_ == "json":
+        from fleet.plan.report.json_document import json_text
+
+        _deliver(json_text({"stack": name, "day": day_document(subject, found)}), out)
+    else:
+        from fleet.report.terminal import stdout_paper
+
+        print_day(stdout_paper(), subject, found)
     return CLEAN
 
 
@@ -341,13 +392,20 @@ def _check_options(
     write: str | None,
     anywhere: bool,
     compare: bool,
+    day: bool,
+    stack: bool,
+    documents: bool,
     format_: _Format,
     out: Path | None,
     of_write: Mapping[str, object],
 ) -> None:
     """Refuses options that would do nothing."""
+    if day and (compare or write is not None or documents):
+        raise CommandError("--day shows one fleet over a week: --compare, --write and --documents do not go with it")
+    if stack and not day:
+        raise CommandError("--stack belongs to --day: a plan without it is for a goal")
     if anywhere:
-        given = {"--write": write is not None, "--compare": compare, "--format html": format_ == "html"}
+        given = {"--write": write is not None, "--compare": compare, "--format html": format_ == "html", "--day": day}
         for option, there in given.items():
             if there:
                 raise CommandError(
@@ -422,16 +480,36 @@ def _impossible(error: PlanImpossibleError, question: PlanQuestion, format_: _Fo
 
 
 def _print(
-    answer: Plan, alternatives: Sequence[Alternative], format_: _Format, out: Path | None, written: str | None
+    answer: Plan,
+    alternatives: Sequence[Alternative],
+    format_: _Format,
+    out: Path | None,
+    written: str | None,
+    *,
+    day: bool,
 ) -> None:
+    week = None
+    if day:
+        from fleet.plan.day.comparison import comparisons, subject_of_plan
+
+        subject = subject_of_plan(answer)
+        try:
+            week = subject, comparisons(subject)
+        except ValueError as error:
+            raise CommandError(f"--day: {error}") from None
     if format_ == "json":
         from fleet.plan.report.json_document import plan_json
 
-        _deliver(plan_json(answer, alternatives), out)
+        _deliver(plan_json(answer, alternatives, week), out)
     elif format_ == "html":
         from fleet.plan.report.html import html_text
 
-        _deliver(html_text(answer, alternatives), out)
+        _deliver(html_text(answer, alternatives, week), out)
+    elif week is not None:
+        from fleet.plan.report.day import print_day
+        from fleet.report.terminal import stdout_paper
+
+        print_day(stdout_paper(), *week)
     else:
         from fleet.plan.report.text import print_comparison, print_plan
         from fleet.report.terminal import stdout_paper

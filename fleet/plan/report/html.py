@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from facts.cost import LineItem
 from fleet.plan.model.errors import errors
@@ -16,6 +16,12 @@ from fleet.report.charts import drawing
 from fleet.report.page import Number, picture, render
 from fleet.report.rows import rows_drawing
 from fleet.report.words import format_duration, format_milliseconds, format_number, format_percent, format_usd, plural
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from fleet.plan.day.comparison import Comparison, Subject
+    from fleet.report.table import Table
 
 _FOLDER = Path(__file__).parent / "page"
 _BASIS = {
@@ -28,7 +34,11 @@ _BASIS = {
 }
 
 
-def html_text(plan: Plan, alternatives: Sequence[Alternative] = ()) -> str:
+def html_text(
+    plan: Plan,
+    alternatives: Sequence[Alternative] = (),
+    week: tuple[Subject, Sequence[Comparison]] | None = None,
+) -> str:
     """The whole page. `alternatives` are the other ways to the same goal (`planning.compare`), for a table of them."""
     parts = drawn.memory(plan)
     pictures = {
@@ -59,10 +69,19 @@ def html_text(plan: Plan, alternatives: Sequence[Alternative] = ()) -> str:
         numbers=tuple(_numbers(plan)),
         parts=parts,
         alternatives=alternatives,
+        week=() if week is None else tuple(_week(week[1])),
         errors=errors(),
         basis=_BASIS[plan.basis],
         other_requests=plan.question.workload.name != "article",
     )
+
+
+def _week(comparisons: Sequence[Comparison]) -> Iterator[tuple[Markup, Table]]:
+    """A picture and a table of every shape of load."""
+    from fleet.plan.report.day import chart, table
+
+    for one in comparisons:
+        yield picture(partial(drawing, chart(one))), table(one)
 
 
 def _answer(plan: Plan) -> str:

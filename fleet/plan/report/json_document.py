@@ -12,6 +12,7 @@ from fleet.plan.words import format_goal, format_mean_lengths
 if TYPE_CHECKING:
     from facts.time_to_serve import TimeToServe
     from facts.workloads import Lengths
+    from fleet.plan.day.comparison import Comparison, Subject
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.model.performance import Performance
     from fleet.plan.plan import Alternative, Money, PerMillion, Plan
@@ -38,11 +39,19 @@ _ESTIMATES = (
 )
 
 
-def plan_json(plan: Plan, alternatives: Sequence[Alternative] = ()) -> str:
-    """The plan, and the alternatives where there are any."""
+def plan_json(
+    plan: Plan,
+    alternatives: Sequence[Alternative] = (),
+    week: tuple[Subject, Sequence[Comparison]] | None = None,
+) -> str:
+    """The plan, and the alternatives or the simulated week where they were asked for."""
     document: dict[str, Any] = {"question": _question(plan.question), "plan": _plan(plan)}
     if alternatives:
         document["alternatives"] = [_alternative(one) for one in alternatives]
+    if week is not None:
+        from fleet.plan.report.day import day_document
+
+        document["day"] = day_document(*week)
     return json_text(document)
 
 

@@ -1,4 +1,4 @@
-"""docs/plan.md shows what the command prints, and names the document's keys."""
+"""docs/plan.md and docs/scaling-day.md show what the command prints, and name the document's keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.fleet.cli.command import ROOT, fleet
 pytestmark = pytest.mark.slow
 
 GUIDE = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```console\n\$ fleet (plan [^\n]*)\n(.*?)\n```", GUIDE, re.MULTILINE | re.DOTALL)
+DAY_GUIDE = (ROOT / "docs" / "scaling-day.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```console\n\$ fleet (plan [^\n]*)\n(.*?)\n```", GUIDE + DAY_GUIDE, re.MULTILINE | re.DOTALL)
 
 
 def test_there_is_an_example_of_every_goal() -> None:
@@ -39,6 +40,16 @@ def test_the_keys_of_the_document_are_those_described() -> None:
     assert _named(rows["plan"]) == set(document["plan"])
     assert _named(rows["impossible"]) == set(impossible["impossible"])
     assert _named(rows["alternatives"]) == set(document["alternatives"][0])
+
+
+def test_the_keys_of_a_simulated_week_are_those_described() -> None:
+    day = json.loads(fleet("plan", "--day", "--stack", "prod", "--format", "json").stdout)["day"]
+    rows = dict(re.findall(r"^\| (`(?:day|ways|week)`[^|]*) \| (.*) \|$", DAY_GUIDE, re.MULTILINE))
+    of_day, of_ways, of_week = (_named(row) for row in rows.values())
+    shape = day["shapes"][0]
+    assert of_day == {*day, *(one["shape"] for one in day["shapes"])}
+    assert of_ways == set(shape["ways"][0])
+    assert of_week == set(shape["ways"][0]["week"])
 
 
 def _named(row: str) -> set[str]:

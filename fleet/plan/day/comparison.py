@@ -1,0 +1,252 @@
+"""Ways to scale one fleet, each simulated over the same week: static, by schedule, by load, by both, and two mistakes.
+
+Windows are drawn from the week before the one that judges them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import ceil
+from statistics import median_high
+from typing import TYPE_CHECKING, Final
+
+from facts.day import SECONDS_PER_DAY, SHAPES, Load, Shape, load_of_day
+from fleet.plan.day.fleet import METRIC_LAG_SECONDS, Fleet, Span, serving
+from fleet.plan.day.simulate import DayResult, simulate
+from fleet.plan.model.deployment import OfferedLoad
+from fleet.plan.model.performance import estimate
+from fleet.plan.plan import Plan
+from fleet.plan.question.goals import (
+    COMMITMENTS,
+    INTERRUPTIBLE,
+    PlanQuestion,
+    RequestsPerSecond,
+    TokensPerSecond,
+    Users,
+)
+from settings.derived.scaling import GROWTH_DURING_LEAD, PolicyWindow, ScalingPolicy
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+MOST_WINDOWS: Final = 4
+RARE_GROWTH: Final = 1.74
+"""How many times as many requests there are 20 minutes later, in 99 of 100 cases. Source: as GROWTH_DURING_LEAD."""
+STOCK_OUT_SECONDS: Final = 7_200
+BLIND_SECONDS: Final = 3_600
+"""Assumed, both: what a bad day has, from an hour before its peak."""
+WAITING_TARGET: Final = 5
+"""Source: Google's best practices for inference autoscaling: begin with a queue of 3 to 5."""
+_HOURS: Final = 24
+_MINUTES: Final = 60
+_WEEK: Final = 7
+_EVERY_DAY: Final = tuple(range(_WEEK))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The fleet that is to be scaled."""
+
+    fleet: Fleet
+    most: int
+    """Servers at full size, for the peak with its headroom and spares."""
+    fewest: int
+    peak_requests_per_s: float
+    load_share: float
+    interruptible: bool
+    at_least: bool
+    """Whether prices without a date make every amount a lower bound."""
+    label: str
+    """How sure the planner's model is of such a fleet."""
+    policy: ScalingPolicy | None = None
+    """The stack's own."""
+
+    def need(self, requests_per_s: float) -> int:
+        """Servers that answer so many a second with the headroom."""
+        needed = ceil(requests_per_s / (self.fleet.serving.full_requests_per_s * self.load_share))
+        return min(self.most, max(self.fewest, needed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One way, and what it came to."""
+
+    name: str
+    policy: ScalingPolicy | int
+    week: DayResult
+    bad_day: DayResult | None = None
+    """The day of the largest load with a stock-out, an hour without metrics and, where nodes are taken back, a loss."""
+
+    @property
+    def usd_per_day(self) -> float | None:
+        """Of the week."""
+        return None if self.week.usd is None else self.week.usd / self.week.hours * _HOURS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One shape of load."""
+
+    shape: Shape
+    ways: tuple[Judged, ...]
+    mistakes: tuple[Judged, ...]
+
+
+def subject_of_plan(plan: Plan) -> Subject:
+    """The plan's fleet. Its goal is the peak; of users or dollars, who say nothing of a rate, what the headroom leaves."""
+    question, money, full = plan.question, plan.money, plan.maximum.requests_per_s.value
+    asked = isinstance(question.goal, RequestsPerSecond | TokensPerSecond)
+    committed = question.capacity in (*COMMITMENTS, "reservation", "calendar")
+    return Subject(
+        fleet=Fleet(
+            serving=serving(plan.deployment, question.workload, full),
+            start_seconds=plan.restart.likely_seconds,
+            usd_per_node_hour=money.usd_per_node_hour,
+            usd_per_hour_around=money.usd_per_hour - (money.bill.nodes.usd_per_hour or 0.0),
+            paid_nodes=plan.machines if committed else None,
+        ),
+        most=plan.machines,
+        fewest=2 if question.routing == "inference-gateway" else 1,
+        peak_requests_per_s=plan.performance.requests_per_s.value if asked else full * question.load_share,
+        load_share=question.load_share,
+        interruptible=question.capacity in INTERRUPTIBLE,
+        at_least=money.at_least,
+        label=plan.label,
+    )
+
+
+def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = None) -> Subject:
+    """A stack's fleet at its most. Its peak: what is asked for, or all that the usual headroom leaves.
+
+    Raises PlanImpossibleError, and LookupError where the model's architecture is not known.
+    """
+    from facts.workloads import countable_name, named_workload
+    from fleet.plan.from_settings import deployment_of, facts_of_stack
+    from fleet.plan.planning import plan
+    from settings.derived.figures import figures, fleet_shape
+    from settings.derived.scaling import scaling_policy
+
+    deployment, count, bill = deployment_of(settings), max(1, settings.replicas), figures(settings).bill
+    one = plan(
+        PlanQuestion(
+            goal=Users(count=1),
+            profile=facts_of_stack(settings),
+            machine=settings.machine,
+            workload=named_workload(countable_name(settings.serving.workload)),
+            capacity=settings.placement.price_key,
+            routing=deployment.routing,
+            region=settings.region,
+            compile_cache=settings.server.compile_cache.enabled,
+        )
+    )
+    offered = OfferedLoad(in_flight=one.in_flight_per_node * count)
+    price = bill.nodes.unit_price_usd
+    # Servers that share a node pay their part of it.
+    money = replace(one.money, bill=bill, usd_per_node_hour=price and price * settings.nodes / count)
+    maximum = estimate(deployment, one.question.workload, offered)
+    subject = subject_of_plan(replace(one, deployment=deployment, maximum=maximum, money=money, nodes=count, spares=0))
+    return replace(
+        subject,
+        fleet=replace(subject.fleet, paid_nodes=fleet_shape(settings).committed_nodes),
+        peak_requests_per_s=peak_requests_per_s or subject.peak_requests_per_s,
+        policy=scaling_policy(settings),
+    )
+
+
+def comparisons(subject: Subject) -> tuple[Comparison, ...]:
+    """Every shape of load. Raises ValueError where there are no servers to add or remove."""
+    if subject.most <= subject.fewest:
+        raise ValueError(f"{subject.most} is the most servers that there are: nothing to scale; state a higher peak")
+    return tuple(_comparison(subject, shape) for shape in SHAPES)
+
+
+def _comparison(subject: Subject, shape: Shape) -> Comparison:
+    peak = subject.peak_requests_per_s
+    week = load_of_day(shape, peak)
+    highest = week.requests_per_s.index(max(week.requests_per_s)) * week.step_seconds
+    day = load_of_day(shape, peak, first_day=_WEEK + highest // SECONDS_PER_DAY, days=1)
+    begin = max(0, highest % SECONDS_PER_DAY - 3600)
+    bad = replace(
+        subject.fleet,
+        stock_outs=(Span(begin=begin, end=begin + STOCK_OUT_SECONDS),),
+        blind=(Span(begin=begin, end=begin + BLIND_SECONDS),),
+        losses=(begin,) if subject.interruptible else (),
+    )
+    by_load = _by_load(subject, load_of_day(shape, peak, first_day=0))
+    ways = [
+        Judged(name=name, policy=policy, week=simulate(policy, week, subject.fleet), bad_day=simulate(policy, day, bad))
+        for name, policy in _ways(subject, shape, by_load)
+    ]
+    blind = replace(subject.fleet, blind=(Span(begin=highest, end=highest + BLIND_SECONDS),))
+    waiting = replace(by_load, target_in_flight=WAITING_TARGET)
+    to_zero = replace(by_load, min=0)
+    mistakes = (
+        Judged(name="waiting", policy=waiting, week=simulate(waiting, week, subject.fleet, signal="waiting")),
+        Judged(name="to-zero", policy=to_zero, week=simulate(to_zero, week, blind, nulls_are_zero=True)),
+    )
+    return Comparison(shape=shape, ways=tuple(ways), mistakes=mistakes)
+
+
+def _ways(subject: Subject, shape: Shape, by_load: ScalingPolicy) -> Iterator[tuple[str, ScalingPolicy | int]]:
+    before = load_of_day(shape, subject.peak_requests_per_s, first_day=0)
+    yield "static", subject.most
+    least, windows = proposed_windows(before, subject.need, max)
+    yield "schedule", replace(by_load, mode="schedule", target_in_flight=None, min=least, windows=windows)
+    yield "load", by_load
+    yield "load, more room", replace(by_load, target_in_flight=subject.fleet.serving.target(RARE_GROWTH))
+    yield "both", replace(by_load, windows=proposed_windows(before, subject.need, median_high)[1])
+    if subject.policy is not None:
+        yield "the stack's", subject.policy
+
+
+def _by_load(subject: Subject, before: Load) -> ScalingPolicy:
+    """What load alone is given: the target that leaves room for growth during a start, the quietest hour as its minimum."""
+    lead = int(subject.fleet.start_seconds + METRIC_LAG_SECONDS)
+    least = subject.need(min(before.requests_per_s))
+    return ScalingPolicy(
+        mode="load",
+        mechanism="keda",
+        min=least,
+        max=subject.most,
+        target_in_flight=subject.fleet.serving.target(GROWTH_DURING_LEAD),
+        lead_seconds=lead,
+        windows=(),
+        timezone="UTC",
+        down_window_seconds=2 * lead,
+        fallback_replicas=least,
+    )
+
+
+def proposed_windows(
+    before: Load, need: Callable[[float], int], of_days: Callable[[list[int]], int]
+) -> tuple[int, tuple[PolicyWindow, ...]]:
+    """The least that any hour needs, and windows for what is above it: the same every day, as the trace names no weekdays.
+
+    Neighbouring hours are joined where that costs fewest node-hours, until there are few enough windows.
+    """
+    hour = 3600 // before.step_seconds
+    rates = before.requests_per_s
+    needs = [
+        of_days([need(max(rates[at : at + hour])) for at in range(first * hour, len(rates), _HOURS * hour)])
+        for first in range(_HOURS)
+    ]
+    spans = [(at, at + 1, count) for at, count in enumerate(needs)]
+    while len(spans) > 1:
+        costs = [
+            max(left[2], right[2]) * (right[1] - left[0]) - sum((e - b) * n for b, e, n in (left, right))
+            for left, right in pairwise(spans)
+        ]
+        cheapest = costs.index(min(costs))
+        above = sum(count > min(needs) for _, _, count in spans)
+        if costs[cheapest] > 0 and above <= MOST_WINDOWS:
+            break
+        left, right = spans[cheapest], spans[cheapest + 1]
+        spans[cheapest : cheapest + 2] = [(left[0], right[1], max(left[2], right[2]))]
+    least = min(count for _, _, count in spans)
+    return least, tuple(
+        PolicyWindow(days=_EVERY_DAY, start_minute=begin * _MINUTES, end_minute=end * _MINUTES, replicas=count)
+        for begin, end, count in spans
+        if count > least
+    )

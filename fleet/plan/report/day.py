@@ -1,0 +1,193 @@
+"""The simulated week for a terminal, a machine and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import accumulate
+from typing import Any, Final
+
+from facts.cost import HOURS_PER_MONTH
+from facts.day import SECONDS_PER_DAY
+from fleet.plan.day.comparison import BLIND_SECONDS, STOCK_OUT_SECONDS, Comparison, Judged, Subject
+from fleet.plan.day.simulate import DayResult
+from fleet.report.charts import Axis, Line, Panel, Plot, axis_from_zero
+from fleet.report.svg import LegendEntry
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.terminal import Page, Paper, Part
+from fleet.report.words import format_number, format_percent, plural
+from settings.derived.scaling import ScalingPolicy
+
+SHAPES: Final = {"bursty": "Load that follows no clock", "daily": "Load that repeats from day to day"}
+_COLUMNS: Final = (
+    ("way", "<16"),
+    ("on time", ">9"),
+    ("bad day", ">9"),
+    ("node-h/day", ">11"),
+    ("$/day", ">8"),
+    ("$/month", ">10"),
+    ("lost", ">8"),
+    ("starts", ">7"),
+    ("wasted", ">7"),
+    ("worst hour", ">11"),
+)
+"""As many as the page has room for; the document has all."""
+_LEAVES_OUT: Final = (
+    "Left out: bursts within ten minutes, differences between nodes and between requests, answers cut off when a server "
+    "goes, node-by-node stock, retries. Latency is the planner's expected value, not its high end."
+)
+
+
+def print_day(paper: Paper, subject: Subject, comparisons: Sequence[Comparison]) -> None:
+    """Write the simulated week to `paper`."""
+    page, fleet = Page(paper), subject.fleet
+    page.heading(
+        f"A simulated week with a peak of {format_number(subject.peak_requests_per_s)} requests/s", subject.label
+    )
+    page.prose(
+        f"{plural(subject.most, 'server')} at most, {format_number(fleet.serving.full_requests_per_s)} requests/s each at full load "
+        f"(modelled); {fleet.start_seconds / 60:.0f} min from asking for a server to its answer, likely."
+    )
+    room = list(accumulate((int(form[1:]) for _, form in _COLUMNS), initial=2))
+    columns = [column for column, end in zip(_COLUMNS, room[1:], strict=True) if end <= page.width]
+    for one in comparisons:
+        page.title(SHAPES[one.shape])
+        page.table(columns, [tuple(_row(way)) for way in one.ways])
+        for way in one.ways:
+            if isinstance(way.policy, ScalingPolicy):
+                page.item(f"{way.name}: {format_policy(way.policy)}")
+        page.item(format_mistakes(one.mistakes))
+    page.title("How to read this")
+    page.prose(
+        "on time: requests that found a server below full load, where the limits hold. bad day: the same on the day of "
+        f"the largest load, with no new node for {STOCK_OUT_SECONDS // 3600} h and no metrics for "
+        f"{BLIND_SECONDS // 3600} h from an hour before its peak"
+        + (", and one node taken back." if subject.interruptible else ".")
+    )
+    if subject.at_least:
+        page.prose('Amounts are "at least": some prices are unknown.')
+    if fleet.paid_nodes is not None:
+        page.prose(
+            f"{plural(fleet.paid_nodes, 'node')} are paid for whether they run or not: fewer hours save nothing."
+        )
+    page.prose(_LEAVES_OUT)
+    page.print()
+
+
+def format_policy(policy: ScalingPolicy) -> str:
+    """`2 to 10, 776 in flight each; 08:00 to 14:00 at least 5`."""
+    parts = [f"{policy.min} to {policy.max}"]
+    if policy.target_in_flight is not None:
+        parts.append(f"{policy.target_in_flight:,} in flight each")
+    windows = [
+        f"{_clock(one.start_minute)} to {_clock(one.end_minute)} at least {one.replicas}" for one in policy.windows
+    ]
+    if windows:
+        windows[-1] += f" (asked for {policy.early_minutes} min earlier)"
+    return "; ".join((", ".join(parts), *windows))
+
+
+def format_mistakes(mistakes: Sequence[Judged]) -> str:
+    """What two usual mistakes would have done."""
+    waiting, to_zero = (one.week for one in mistakes)
+    return (
+        f"mistakes: waiting requests as the signal: {_share(waiting)} on time, {plural(waiting.starts, 'start')}, "
+        f"{waiting.wasted_starts} wasted; minReplicaCount 0 with ignoreNullValues left at true, and an hour without metrics: "
+        f"{_share(to_zero)} on time"
+    )
+
+
+def day_document(subject: Subject, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """The simulated week as JSON; keys are turned into camelCase with the document's."""
+    fleet = subject.fleet
+    return {
+        "peak_requests_per_s": subject.peak_requests_per_s,
+        "full_requests_per_s_per_server": fleet.serving.full_requests_per_s,
+        "start_seconds": fleet.start_seconds,
+        "usd_per_node_hour": fleet.usd_per_node_hour,
+        "at_least": subject.at_least,
+        "label": subject.label,
+        "shapes": [
+            {
+                "shape": one.shape,
+                "ways": [_judged(way) for way in one.ways],
+                "mistakes": [_judged(way) for way in one.mistakes],
+            }
+            for one in comparisons
+        ],
+    }
+
+
+def table(one: Comparison) -> Table:
+    """The ways to scale, for a page."""
+    return Table(
+        id=f"day-{one.shape}",
+        caption=SHAPES[one.shape],
+        columns=(*texts("way"), *numbers(*(title for title, _ in _COLUMNS[1:]))),
+        rows=tuple(
+            tuple(Cell(cell if isinstance(cell, str) else cell[0]) for cell in row) for row in map(_row, one.ways)
+        ),
+    )
+
+
+def chart(one: Comparison) -> Plot:
+    """The week's load, and what two ways could answer at the same moments."""
+    comes, styles = "total first-run", {"load": "model", "both": "planned-line"}
+    timelines = {way.name: way.week.timeline for way in one.ways}
+    drawn = {comes: [(at.second / SECONDS_PER_DAY, at.requests_per_s) for at in timelines["static"]]}
+    for name, style in styles.items():
+        drawn[style] = [(at.second / SECONDS_PER_DAY, at.capacity_requests_per_s) for at in timelines[name]]
+    panel = Panel(
+        title="Requests a second: what comes, and what servers can answer",
+        x=Axis(low=0, high=7, title="days", ticks=tuple((day, str(day)) for day in range(8))),
+        y=axis_from_zero([rate for points in drawn.values() for _, rate in points]),
+        lines=tuple(Line(style=style, points=tuple(points)) for style, points in drawn.items()),
+    )
+    legend = {"requests that come": comes, **styles}
+    return Plot(
+        id=f"day-picture-{one.shape}",
+        title=SHAPES[one.shape],
+        description=f"{SHAPES[one.shape]}: requests a second that come, and what the servers can answer, over a week.",
+        panels=(panel,),
+        legend=tuple(LegendEntry(words=words, mark="line", style=style) for words, style in legend.items()),
+        columns=1,
+    )
+
+
+def _row(way: Judged) -> Iterator[Part]:
+    week, day = way.week, way.usd_per_day
+    yield way.name
+    yield _share(week), "bold"
+    yield "" if way.bad_day is None else _share(way.bad_day)
+    yield f"{week.node_hours / week.hours * 24:,.0f}"
+    yield ("?", "dim") if day is None else (f"{day:,.0f}", "bold cyan")
+    yield "?" if day is None else f"{day / 24 * HOURS_PER_MONTH:,.0f}"
+    yield format_percent(week.requests_lost / week.requests, 2)
+    yield f"{week.starts:,}"
+    yield f"{week.wasted_starts:,}"
+    yield format_percent(week.worst_hour_attainment, 0)
+
+
+def _judged(way: Judged) -> dict[str, Any]:
+    day = way.usd_per_day
+    return {
+        "name": way.name,
+        "policy": {"replicas": way.policy} if isinstance(way.policy, int) else asdict(way.policy),
+        "usd_per_day": day,
+        "usd_per_month": None if day is None else day / 24 * HOURS_PER_MONTH,
+        "week": _result(way.week),
+        "bad_day": None if way.bad_day is None else _result(way.bad_day),
+    }
+
+
+def _result(result: DayResult) -> dict[str, Any]:
+    fields = {name: value for name, value in asdict(result).items() if name != "timeline"}
+    return {"slo_attainment": result.slo_attainment, **fields}
+
+
+def _share(result: DayResult) -> str:
+    return format_percent(result.slo_attainment, 2)
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02d}:{minute % 60:02d}"

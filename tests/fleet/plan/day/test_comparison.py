@@ -1,0 +1,123 @@
+"""Windows that are drawn from a week, and the ways compared."""
+
+from __future__ import annotations
+
+from math import ceil
+from statistics import median_high
+
+import pytest
+
+from facts.day import Load, load_of_day
+from fleet.plan.day.comparison import MOST_WINDOWS, Comparison, Subject, comparisons, proposed_windows, subject_of_plan
+from fleet.plan.day.simulate import simulate
+from fleet.plan.planning import plan
+from fleet.plan.question.asking import Asked, question_of
+from fleet.plan.report.day import day_document
+
+
+@pytest.fixture(scope="module")
+def subject() -> Subject:
+    return subject_of_plan(plan(question_of(Asked(requests_per_second=640))))
+
+
+@pytest.fixture(scope="module")
+def compared(subject: Subject) -> tuple[Comparison, ...]:
+    return comparisons(subject)
+
+
+def week(by_hour: list[float], busy_day: float = 1.0) -> Load:
+    """Seven days alike, but for the first, which is busier by a factor."""
+    days = [[rate * (busy_day if day == 0 else 1) for rate in by_hour for _ in range(6)] for day in range(7)]
+    return Load(requests_per_s=tuple(rate for day in days for rate in day), step_seconds=600)
+
+
+def test_windows_cover_what_is_above_the_least() -> None:
+    by_hour = [10.0] * 8 + [40.0] * 4 + [20.0] * 8 + [10.0] * 4
+    least, windows = proposed_windows(week(by_hour), lambda rate: ceil(rate / 10), max)
+    assert least == 1
+    assert [(one.start_minute, one.end_minute, one.replicas) for one in windows] == [(480, 720, 4), (720, 1200, 2)]
+
+
+def test_one_busy_day_counts_for_the_largest_and_not_for_the_median() -> None:
+    load = week([10.0] * 12 + [20.0] * 12, busy_day=3)
+    of_all = proposed_windows(load, lambda rate: ceil(rate / 10), max)
+    usual = proposed_windows(load, lambda rate: ceil(rate / 10), median_high)
+    assert (of_all[0], [one.replicas for one in of_all[1]]) == (3, [6])
+    assert (usual[0], [one.replicas for one in usual[1]]) == (1, [2])
+
+
+def test_many_levels_are_joined_until_few_windows_are_left_and_none_is_too_low() -> None:
+    by_hour = [10.0 * (1 + hour * 5 % 9) for hour in range(24)]
+    least, windows = proposed_windows(week(by_hour), lambda rate: ceil(rate / 10), max)
+    assert 0 < len(windows) <= MOST_WINDOWS
+    for hour, rate in enumerate(by_hour):
+        there = [one.replicas for one in windows if one.start_minute <= 60 * hour < one.end_minute]
+        assert max([least, *there]) >= rate / 10
+
+
+def test_the_target_leaves_room_for_growth_of_the_rate_and_not_of_requests_in_flight(subject: Subject) -> None:
+    serving = subject.fleet.serving
+    assert serving.in_flight(serving.full_requests_per_s) == pytest.approx(1815, abs=1)
+    # A rate 1.41 times smaller has far fewer than 1,815 / 1.41 in flight: latency falls with the load as well.
+    assert serving.target(1.41) == pytest.approx(776, abs=2)
+    assert serving.in_flight(serving.full_requests_per_s / 1.41) < 0.65 * 1815 / 1.41
+
+
+@pytest.mark.slow
+def test_scaling_by_load_is_cheaper_than_static_and_misses_a_little(compared: tuple[Comparison, ...]) -> None:
+    for one in compared:
+        ways = {way.name: way for way in one.ways}
+        assert list(ways) == ["static", "schedule", "load", "load, more room", "both"]
+        static, by_load, more = ways["static"].week, ways["load"].week, ways["load, more room"].week
+        assert static.slo_attainment == 1
+        assert static.node_hours == 10 * 168
+        assert by_load.node_hours < more.node_hours < 0.65 * static.node_hours
+        assert 0.97 < by_load.slo_attainment < more.slo_attainment < 1
+        assert ways["both"].week.slo_attainment >= by_load.slo_attainment
+        for way in ways.values():
+            assert way.bad_day is not None
+            assert way.week.requests_lost < 0.01 * way.week.requests
+
+
+@pytest.mark.slow
+def test_steps_of_a_quarter_minute_come_to_the_same(subject: Subject, compared: tuple[Comparison, ...]) -> None:
+    for one in compared:
+        way = next(way for way in one.ways if way.name == "load")
+        fine = simulate(way.policy, load_of_day(one.shape, 640, step_seconds=15), subject.fleet)
+        assert fine.slo_attainment == pytest.approx(way.week.slo_attainment, abs=0.002)
+        assert fine.node_hours == pytest.approx(way.week.node_hours, rel=0.01)
+
+
+@pytest.mark.slow
+def test_the_mistakes_are_worse_than_what_is_proposed(compared: tuple[Comparison, ...]) -> None:
+    for one in compared:
+        by_load = next(way.week for way in one.ways if way.name == "load")
+        waiting, to_zero = (way.week for way in one.mistakes)
+        assert waiting.slo_attainment < by_load.slo_attainment - 0.05
+        assert waiting.node_hours > by_load.node_hours
+        assert to_zero.slo_attainment < 0.75
+
+
+@pytest.mark.slow
+def test_the_document_has_every_way_with_its_policy(subject: Subject, compared: tuple[Comparison, ...]) -> None:
+    document = day_document(subject, compared)
+    assert [one["shape"] for one in document["shapes"]] == ["bursty", "daily"]
+    static, _, by_load, *_ = document["shapes"][0]["ways"]
+    assert static["policy"] == {"replicas": 10}
+    assert by_load["policy"]["target_in_flight"] == subject.fleet.serving.target(1.41)
+    assert static["usd_per_month"] == pytest.approx(static["usd_per_day"] / 24 * 730)
+    assert "timeline" not in static["week"]
+
+
+def test_committed_nodes_are_paid_for_whether_they_run_or_not() -> None:
+    committed = subject_of_plan(
+        plan(question_of(Asked(requests_per_second=640, capacity="cud-1y", region="us-central1")))
+    )
+    assert committed.fleet.paid_nodes == 10
+    assert not committed.interruptible
+
+
+def test_one_server_is_not_scaled() -> None:
+    single = subject_of_plan(plan(question_of(Asked(requests_per_second=10))))
+    with pytest.raises(ValueError, match="nothing to scale"):
+        comparisons(single)
