@@ -105,6 +105,8 @@ MATTERS: dict[str, tuple[str, ...]] = {
     "kubernetes:gateway.networking.k8s.io/v1:Gateway": ("spec",),
     "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute": ("spec",),
     "kubernetes:helm.sh/v3:Release": ("chart", "version", "values", "skipAwait"),
+    "kubernetes:keda.sh/v1alpha1:ScaledObject": ("metadata.annotations", "spec"),
+    "kubernetes:keda.sh/v1alpha1:TriggerAuthentication": ("spec",),
     "kubernetes:monitoring.googleapis.com/v1:PodMonitoring": ("spec",),
     "kubernetes:monitoring.googleapis.com/v1:Rules": ("metadata.name",),
     "kubernetes:networking.gke.io/v1:GCPBackendPolicy": ("spec",),

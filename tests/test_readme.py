@@ -117,8 +117,10 @@ def test_the_table_of_stacks_says_what_the_preview_says(stack: str) -> None:
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     settings = open_stack(ROOT, stack).settings
     numbers = figures(settings)
-    assert cells[2] == str(numbers.replicas)
-    usd = numbers.bill.usd_per_hour_known
-    assert cells[4] == (f"${usd:,.0f}" if usd >= 10 else f"${usd:,.2f}")
+    scaled = numbers.bill.scaled
+    bills = [numbers.bill] if scaled is None else [scaled.smallest, numbers.bill]
+    assert cells[2] == " to ".join(f"{bill.nodes.quantity:g}" for bill in bills)
+    hourly = [bill.usd_per_hour_known for bill in bills]
+    assert cells[4] == " to ".join(f"${usd:,.0f}" if usd >= 10 else f"${usd:,.2f}" for usd in hourly)
     published, what = numbers.total_tokens_per_s, "profile" if settings.machine.type == machines.DEFAULT else "machine"
     assert cells[5] == (f"{published:,} tok/s" if published else f"nothing: another {what}")

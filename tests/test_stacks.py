@@ -29,7 +29,7 @@ def recorded(stack: str, mode: Mode) -> Recording:
 
 
 def test_there_are_the_stacks_that_the_documentation_promises() -> None:
-    assert set(STACKS) == {"smoke", "h100", "dev", "spot", "cud", "gateway", "guest"}
+    assert set(STACKS) == {"smoke", "h100", "dev", "spot", "cud", "gateway", "guest", "prod"}
 
 
 @pytest.mark.parametrize("stack", STACKS)

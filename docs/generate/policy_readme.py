@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 PACK: Final = Path(__file__).resolve().parents[2] / "policy"
 README: Final = PACK / "README.md"
-SUBJECTS: Final = ("serving", "capacity", "storage", "network", "rollout", "security", "cost")
+SUBJECTS: Final = ("serving", "capacity", "storage", "network", "rollout", "scaling", "security", "cost")
 """In the order in which a fleet meets them."""
 
 _HEAD: Final = """\

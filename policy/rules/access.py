@@ -114,7 +114,7 @@ def _cache_writers(resources: Sequence[Resource], _: Settings) -> Iterator[Findi
 def _options(words: Sequence[str]) -> dict[str, str]:
     """Long options and their values, whether they follow or are joined by an equals sign."""
     found: dict[str, str] = {}
-    for word, after in zip(words, (*words[1:], ""), strict=True):
+    for word, after in zip(words, (*words[1:], ""), strict=False):
         if word.startswith("--"):
             name, joined, value = word[2:].partition("=")
             found[name] = value if joined else after

@@ -12,6 +12,7 @@ from environment import ENVIRONMENT, why_production
 from facts import ledger
 from pods import GPU, Pod, pods, quantity, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has
+from scalers import most_replicas
 
 _FUTURE: Final = "gcp:compute/futureReservation:FutureReservation"
 _TOTAL: Final = re.compile(r"\btotal\b\D{0,12}[0-9][0-9,.]*", re.IGNORECASE)
@@ -50,18 +51,20 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
     if ceiling is None:
         return
     total, unpriced, parts, region = 0.0, 0, [], money.region_of(resources)
+    most = most_replicas(resources)
     for resource in resources:
         for pod in pods(resource):
-            if not pod.gpus or not pod.gpu_nodes:
+            nodes = pod.nodes_for(most.get(resource.urn, pod.replicas)) if pod.gpus else 0
+            if not nodes:
                 continue
             price = None if settings["usdPerNodeHour"] else money.node_price(pod, region)
             usd = settings["usdPerNodeHour"] or (None if price is None else price.usd)
             if usd is None:
-                unpriced += pod.gpu_nodes
+                unpriced += nodes
             else:
-                total += usd * pod.gpu_nodes
+                total += usd * nodes
                 whose = f", {money.origin([price])}" if price else ""
-                parts.append(f"{resource.label}: {pod.gpu_nodes} x ${usd:,.2f}{whose}")
+                parts.append(f"{resource.label}: {nodes} x ${usd:,.2f}{whose}")
     if total > ceiling:
         more = f", and {unpriced} node(s) without a published price in {region} come on top" if unpriced else ""
         yield Finding(
@@ -118,11 +121,14 @@ def _without_quota(resources: Sequence[Resource], _: Settings) -> Iterator[Findi
 
 def _planned_gpus(resources: Sequence[Resource], namespace: str) -> int | None:
     """GPUs that a namespace's workloads ask for; None where there are none, or somebody else owns their number."""
-    planned, counted = 0, False
+    planned, counted, most = 0, False, most_replicas(resources)
     for resource in resources:
         for pod in pods(resource):
             if pod.gpus and pod.namespace == namespace:
                 counted = True
+                if resource.urn in most:
+                    planned += pod.gpus * most[resource.urn]
+                    continue
                 if resource.kind in ("Deployment", "StatefulSet", "LeaderWorkerSet") and not has(
                     dig(resource.props, "spec"), "replicas"
                 ):

@@ -32,7 +32,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         Pod: spec/initContainers/#/volumeMounts/#/mountPath spec/restartPolicy spec/volumes/# spec/volumes/#/*
         Pod: spec/volumes/#/configMap/items/#/* spec/volumes/#/csi/driver spec/volumes/#/persistentVolumeClaim/claimName
         PodMonitoring: spec/**
-        Release: chart
+        Release: chart repositoryOpts repositoryOpts/**
         Repository: format remoteRepositoryConfig/** repositoryId
         RepositoryIamMember: repository
         Router: *
@@ -66,7 +66,8 @@ HARMLESS: Final[Mapping[str, str]] = {
         Pod: spec/volumes/#/configMap/** spec/volumes/#/csi/volumeAttributes spec/volumes/#/csi/volumeAttributes/**
         Pod: spec/volumes/#/secret/**
         PodDisruptionBudget: spec/selector spec/selector/**
-        Release: values values/inferencePool values/inferencePool/** values/provider values/provider/**
+        Release: values values/inferencePool values/inferencePool/** values/provider values/provider/** values/serviceAccount
+        Release: values/serviceAccount/**
         RouterNat: subnetworks subnetworks/**
         Secret: stringData stringData/**
         Service: spec/ports spec/ports/** spec/selector spec/selector/**
@@ -125,7 +126,10 @@ HARMLESS: Final[Mapping[str, str]] = {
         Pod: spec/nodeSelector/** spec/terminationGracePeriodSeconds spec/tolerations spec/tolerations/**
         Pod: spec/topologySpreadConstraints spec/topologySpreadConstraints/** spec/volumes/#/emptyDir/**
         PodDisruptionBudget: spec/maxUnavailable spec/unhealthyPodEvictionPolicy
-        Release: values/inferenceExtension/**
+        Pod: spec/initContainers/#/readinessProbe spec/initContainers/#/readinessProbe/** spec/initContainers/#/restartPolicy
+        Release: values/inferenceExtension/** values/resources values/resources/**
+        ScaledObject: spec/**
+        TriggerAuthentication: spec/**
         RouterNat: *
         Service: spec/publishNotReadyAddresses
         PersistentVolumeClaim: spec/storageClassName

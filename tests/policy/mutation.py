@@ -32,7 +32,7 @@ from settings.sections.section import NAMESPACE
 from tests.inventory import ROOT
 from tests.policy.case import Case, Patch, returning
 
-STACKS = ("dev", "spot", "cud", "gateway", "guest")
+STACKS = ("dev", "spot", "cud", "gateway", "guest", "prod")
 PACK = ROOT / "policy"
 _SECONDS = 60
 

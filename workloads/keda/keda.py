@@ -24,13 +24,9 @@ GRPC_PORT: Final = 9666
 METRICS_PORT: Final = 6443
 WEBHOOK_PORT: Final = 9443
 # Source: chart keda 2.20.2, manager/deployment.yaml, values.yaml service.portHttpsTarget and webhooks.port.
-KONNECTIVITY: Final = net.Namespaces(
-    name="konnectivity",
-    label="kubernetes.io/metadata.name",
-    values=("kube-system",),
-    pods=("k8s-app", ("konnectivity-agent",)),
-)
-"""How the control plane reaches pods where it does not have an address in the VPC. Source: GKE docs, cluster architecture."""
+GOOGLES_PODS: Final = net.Namespaces(name="kube-system", label="kubernetes.io/metadata.name", values=("kube-system",))
+"""The control plane's agents are among them, by which it reaches pods where it has no address in the VPC. Source: GKE docs, cluster
+architecture (Konnectivity)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +86,7 @@ def flows(ranges: VpcRanges) -> Iterator[net.Flow]:
         yield net.Flow(
             from_=pods, to=net.vpc(around), port=443, why="the Kubernetes API, at a private address that GKE chooses"
         )
-    for caller in (net.vpc(around), KONNECTIVITY):
+    for caller in (net.vpc(around), GOOGLES_PODS):
         yield net.Flow(from_=caller, to=metrics, port=METRICS_PORT, why="the autoscaler asks for external metrics")
         yield net.Flow(from_=caller, to=webhooks, port=WEBHOOK_PORT, why="the API server has ScaledObjects judged")
     yield net.Flow(from_=metrics, to=operator, port=GRPC_PORT, why="the metrics server asks the operator for values")

@@ -217,7 +217,7 @@ def test_a_stack_that_is_not_there_is_not_made_by_the_mend(tmp_path: Path) -> No
     check = examined(tmp_path, "--stack", "nope")["by_name"]["project id"]
     assert not check["ok"]
     assert check["found"] == "there is no Pulumi.nope.yaml"
-    assert check["mend"] == "name another stack: cud, dev, gateway, guest, h100, smoke, spot"
+    assert check["mend"] == "name another stack: cud, dev, gateway, guest, h100, prod, smoke, spot"
 
 
 def test_an_unreadable_stack_file_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""Autoscalers of GPU servers, whichever object they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import money
+from objects import by_key, namespace_of, number, of_kind
+from pods import Pod, pods
+from rule import Finding, Resource, dig, listed, mapped
+
+KEDA: Final = "keda.sh"
+CLOCKS: Final = ("cron",)
+"""Triggers that need no metric."""
+KEDA_MOST: Final = 100
+"""Source: keda 2.20.2, defaultHPAMaxReplicas."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaler:
+    """An autoscaler, and the GPU servers that it scales."""
+
+    resource: Resource
+    deployment: Resource
+    pod: Pod
+
+    @property
+    def is_keda(self) -> bool:
+        """Whether KEDA acts on it."""
+        return self.resource.kind == "ScaledObject"
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """Its spec."""
+        return mapped(dig(self.resource.props, "spec"))
+
+    @property
+    def metrics(self) -> tuple[Any, ...]:
+        """KEDA's triggers but for clocks, or the metrics of Kubernetes' autoscaler."""
+        if self.is_keda:
+            return tuple(one for one in listed(dig(self.spec, "triggers")) if dig(one, "type") not in CLOCKS)
+        return tuple(listed(dig(self.spec, "metrics")))
+
+    @property
+    def most(self) -> float | None:
+        """Most servers; KEDA's own hundred where that is left out."""
+        written = number(dig(self.spec, "maxReplicaCount" if self.is_keda else "maxReplicas"))
+        return KEDA_MOST if written is None and self.is_keda else written
+
+    @property
+    def down(self) -> Any:
+        """How it takes servers away."""
+        path = ("advanced", "horizontalPodAutoscalerConfig", "behavior") if self.is_keda else ("behavior",)
+        return dig(self.spec, *path, "scaleDown")
+
+    def found(self, what: str, fix: str = "", *, urn: str = "") -> Finding:
+        """A finding about it, with what its servers cost."""
+        return Finding(what=what, fix=fix, urn=urn or self.resource.urn, at_stake=money.at_stake(self.deployment))
+
+
+def scalers(resources: Sequence[Resource]) -> Iterator[Scaler]:
+    """Every autoscaler of a Deployment with GPUs."""
+    deployments = by_key(resources, "Deployment")
+    for one in (*of_kind(resources, "ScaledObject", KEDA), *of_kind(resources, "HorizontalPodAutoscaler")):
+        target = dig(one.props, "spec", "scaleTargetRef")
+        if dig(target, "kind") in (None, "Deployment"):
+            deployment = deployments.get((namespace_of(one), str(dig(target, "name"))))
+            for pod in pods(deployment) if deployment is not None else ():
+                if deployment is not None and pod.gpus:
+                    yield Scaler(resource=one, deployment=deployment, pod=pod)
+
+
+def most_replicas(resources: Sequence[Resource]) -> dict[str, int]:
+    """Most replicas of each Deployment that is scaled, by its URN."""
+    return {one.deployment.urn: int(one.most) for one in scalers(resources) if one.most is not None}

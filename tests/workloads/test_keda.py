@@ -1,0 +1,91 @@
+"""KEDA on a cluster: what its chart is told, who may talk to it, and who grants it what."""
+
+from __future__ import annotations
+
+import pulumi
+import pytest
+
+from fleet.preview.record.recorder import Mode, ProgramError, Recording
+from infra.platform_outputs import KEYS
+from settings.derived.traffic import VpcRanges
+from settings.names import KEDA_ACCOUNT, KEDA_NAMESPACE, KEDA_VERSION
+from settings.stack import Settings
+from tests.support.recorded import all_of, goes_before, manifest, named, objects, recorded_component, recorded_platform
+from tests.support.schemas import problems
+from workloads.keda.keda import Keda, KedaArgs, flows
+from workloads.keda.values import METRICS_SERVER, OPERATOR, WEBHOOKS
+
+SCALED = {"scaling": {"mode": "load", "min": 1, "max": 4}}
+
+
+def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
+    return Keda("keda", KedaArgs(labels=settings.object_labels), opts)
+
+
+def record(mode: Mode = "known") -> Recording:
+    return recorded_component(build, mode)
+
+
+def test_every_object_would_be_accepted_and_both_modes_make_the_same() -> None:
+    recording = record()
+    found = {key: problems(manifest(one)) for key, one in objects(recording).items()}
+    assert {key: said for key, said in found.items() if said} == {}
+    assert recording.by_urn.keys() == record("preview").by_urn.keys()
+
+
+def test_the_release_is_one_exact_version_after_its_policies_and_waits_for_its_pods() -> None:
+    recording = record()
+    (release,) = all_of(recording, ":Release")
+    assert (release.inputs["version"], release.inputs.get("skipAwait")) == (KEDA_VERSION, None)
+    assert goes_before(recording, release.name, "keda-default-deny")
+    assert release.inputs["values"]["serviceAccount"] == {"operator": {"name": KEDA_ACCOUNT}}
+    for one in release.inputs["values"]["resources"].values():
+        assert one["requests"] == one["limits"]
+
+
+def test_only_the_operator_leaves_the_cluster_and_only_the_metrics_server_asks_it() -> None:
+    table = list(flows(VpcRanges()))
+    assert {flow.from_.name for flow in table if flow.to.name == "internet"} == {OPERATOR}
+    assert {flow.from_.name for flow in table if flow.to.name == OPERATOR} == {METRICS_SERVER}
+    assert {(flow.to.name, flow.port) for flow in table if flow.from_.name == "kube-system"} == {
+        (METRICS_SERVER, 6443),
+        (WEBHOOKS, 9443),
+    }
+
+
+@pytest.mark.parametrize(
+    ("server", "cluster", "installed"),
+    [
+        ({}, {}, False),
+        (SCALED, {}, True),
+        ({}, {"keda": True}, True),
+        ({"scaling": {**SCALED["scaling"], "mechanism": "gke"}}, {}, False),
+    ],
+)
+def test_whoever_has_the_cluster_grants_keda_the_metrics_and_says_so(
+    server: dict[str, object], cluster: dict[str, object], installed: bool
+) -> None:
+    recording = recorded_platform(server=server, cluster=cluster)
+    grants = [one for one in recording.resources if one.name == f"access-{KEDA_ACCOUNT}-metrics"]
+    assert [one.inputs["role"] for one in grants] == ["roles/monitoring.viewer"] * installed
+    assert all(one.inputs["member"].endswith(f"/subject/ns/{KEDA_NAMESPACE}/sa/{KEDA_ACCOUNT}") for one in grants)
+    told = recording.outputs["platform"]
+    assert told.get("keda") == (KEDA_VERSION if installed else None)  # type: ignore[union-attr]
+
+
+def test_gkes_own_metric_gets_the_profile_and_the_version_that_it_needs() -> None:
+    scaling = {**SCALED["scaling"], "mechanism": "gke"}
+    recording = recorded_platform(server={"scaling": scaling}, cluster={"minVersion": "1.37.0-gke.3100000"})
+    cluster = named(recording, "platform-cluster-autopilot").inputs
+    assert (cluster["minMasterVersion"], cluster["podAutoscaling"]) == (
+        "1.37.0-gke.3100000",
+        {"hpaProfile": "PERFORMANCE"},
+    )
+
+
+def test_a_guest_that_scales_needs_a_platform_that_says_it_has_keda() -> None:
+    base = dict.fromkeys(KEYS, "") | {"region": "europe-west4", "project": "fleet-tests", "namespace": "base"}
+    guest = {"platform": {"stack": "base"}, "server": SCALED}
+    with pytest.raises(ProgramError, match=r"cluster: \{keda: true\} in base"):
+        recorded_platform(base={"platform": base, "kubeconfig": "{}"}, **guest)
+    recorded_platform(base={"platform": base | {"keda": KEDA_VERSION}, "kubeconfig": "{}"}, **guest)
