@@ -128,7 +128,9 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
     from settings.derived.figures import figures, fleet_shape
     from settings.derived.scaling import scaling_policy
 
-    deployment, count, bill = deployment_of(settings), max(1, settings.replicas), figures(settings).bill
+    policy, bill = scaling_policy(settings), figures(settings).bill
+    count = policy.max if policy else max(1, settings.replicas)
+    deployment = deployment_of(settings).with_nodes(count)
     one = plan(
         PlanQuestion(
             goal=Users(count=1),
@@ -144,14 +146,15 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
     offered = OfferedLoad(in_flight=one.in_flight_per_node * count)
     price = bill.nodes.unit_price_usd
     # Servers that share a node pay their part of it.
-    money = replace(one.money, bill=bill, usd_per_node_hour=price and price * settings.nodes / count)
+    share = settings.gpus_per_replica / settings.machine.gpus
+    money = replace(one.money, bill=bill, usd_per_node_hour=price and price * share)
     maximum = estimate(deployment, one.question.workload, offered)
     subject = subject_of_plan(replace(one, deployment=deployment, maximum=maximum, money=money, nodes=count, spares=0))
     return replace(
         subject,
         fleet=replace(subject.fleet, paid_nodes=fleet_shape(settings).committed_nodes),
         peak_requests_per_s=peak_requests_per_s or subject.peak_requests_per_s,
-        policy=scaling_policy(settings),
+        policy=policy,
     )
 
 
@@ -174,10 +177,11 @@ def _comparison(subject: Subject, shape: Shape) -> Comparison:
         blind=(Span(begin=begin, end=begin + BLIND_SECONDS),),
         losses=(begin,) if subject.interruptible else (),
     )
-    by_load = _by_load(subject, load_of_day(shape, peak, first_day=0))
+    before = load_of_day(shape, peak, first_day=0)
+    by_load = _by_load(subject, before)
     ways = [
         Judged(name=name, policy=policy, week=simulate(policy, week, subject.fleet), bad_day=simulate(policy, day, bad))
-        for name, policy in _ways(subject, shape, by_load)
+        for name, policy in _ways(subject, before, by_load)
     ]
     blind = replace(subject.fleet, blind=(Span(begin=highest, end=highest + BLIND_SECONDS),))
     waiting = replace(by_load, target_in_flight=WAITING_TARGET)
@@ -189,8 +193,7 @@ def _comparison(subject: Subject, shape: Shape) -> Comparison:
     return Comparison(shape=shape, ways=tuple(ways), mistakes=mistakes)
 
 
-def _ways(subject: Subject, shape: Shape, by_load: ScalingPolicy) -> Iterator[tuple[str, ScalingPolicy | int]]:
-    before = load_of_day(shape, subject.peak_requests_per_s, first_day=0)
+def _ways(subject: Subject, before: Load, by_load: ScalingPolicy) -> Iterator[tuple[str, ScalingPolicy | int]]:
     yield "static", subject.most
     least, windows = proposed_windows(before, subject.need, max)
     yield "schedule", replace(by_load, mode="schedule", target_in_flight=None, min=least, windows=windows)

@@ -11,7 +11,7 @@ from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.performance import estimate
 
 METRIC_LAG_SECONDS: Final = 120
-"""Assumed: a scrape each 15 to 30 s, and one to two minutes until Cloud Monitoring answers with it (facts of GMP and KEDA)."""
+"""Assumed: a scrape each 15 to 30 s, and one to two minutes until Cloud Monitoring answers with it."""
 PATIENCE_SECONDS: Final = 60.0
 """Assumed: how long a request waits beyond full load before its client gives up."""
 IDLE_SECONDS: Final = 600

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import accumulate
+from math import ceil
 from typing import Any, Final
 
 from facts.cost import HOURS_PER_MONTH
@@ -71,6 +72,10 @@ def print_day(paper: Paper, subject: Subject, comparisons: Sequence[Comparison])
             f"{plural(fleet.paid_nodes, 'node')} are paid for whether they run or not: fewer hours save nothing."
         )
     page.prose(_LEAVES_OUT)
+    page.blank()
+    page.pointer(
+        f"server.scaling: {format_section(next(way.policy for way in comparisons[0].ways if way.name == 'load'))}"
+    )
     page.print()
 
 
@@ -85,6 +90,16 @@ def format_policy(policy: ScalingPolicy) -> str:
     if windows:
         windows[-1] += f" (asked for {policy.early_minutes} min earlier)"
     return "; ".join((", ".join(parts), *windows))
+
+
+def format_section(policy: ScalingPolicy | int) -> str:
+    """The policy as a stack file has it, in one line, without windows: those follow the clock of one's own callers."""
+    assert isinstance(policy, ScalingPolicy)
+    lead = ceil(policy.lead_seconds / 60)
+    return (
+        f"{{mode: load, min: {policy.min}, max: {policy.max}, targetInFlight: {policy.target_in_flight}, "
+        f"leadMinutes: {lead}}}"
+    )
 
 
 def format_mistakes(mistakes: Sequence[Judged]) -> str:

@@ -139,6 +139,10 @@ def test_an_impossible_goal_is_a_document_too() -> None:
         (("--users", "10", "--capacity", "on-demand"), "cud-1y"),
         (("--users", "10", "--out", "x.html"), "add --format html"),
         (("--users", "10", "--force"), "--force belongs to --write"),
+        (("--users", "10", "--stack", "prod"), "--stack belongs to --day"),
+        (("--day", "--users", "10", "--compare"), "--compare"),
+        (("--day", "--stack", "prod", "--users", "10"), "--requests-per-second"),
+        (("--day", "--users", "10"), "nothing to scale"),
         (("--users", "10", "--project", "my-project"), "--project belongs to --write"),
         (("--users", "10", "--write", "a", "--compare"), "give one of the two"),
         (("--users", "10", "--machine", "any", "--write", "a"), "--write is for one machine"),
@@ -284,6 +288,18 @@ def test_a_plan_loads_neither_pulumi_nor_the_settings() -> None:
     assert loaded_by("plan", *USERS) == ["facts", "fleet.plan", "pydantic", "typer", "yaml"]
     assert loaded_by("plan", *USERS, "--format", "json") == ["facts", "fleet.plan", "pydantic", "typer", "yaml"]
     assert loaded_by("plan", "--help") == ["pydantic", "typer"]
+
+
+@pytest.mark.slow
+def test_a_simulated_week_stands_beside_the_plan_on_the_page_and_in_the_document(tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    assert fleet("plan", *USERS, "--day", "--format", "html", "--out", str(page)).returncode == 0
+    text = page.read_text(encoding="utf-8")
+    assert all(
+        f'id="day-{shape}"' in text and f'id="day-picture-{shape}-wide"' in text for shape in ("bursty", "daily")
+    )
+    document = json.loads(fleet("plan", *USERS, "--day", "--format", "json").stdout)
+    assert document["plan"]["machines"] == document["day"]["shapes"][0]["ways"][0]["policy"]["replicas"]
 
 
 def test_the_whole_process_takes_well_under_a_second_of_a_processor() -> None:

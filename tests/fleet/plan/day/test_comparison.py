@@ -6,13 +6,16 @@ from math import ceil
 from statistics import median_high
 
 import pytest
+import yaml
 
 from facts.day import Load, load_of_day
 from fleet.plan.day.comparison import MOST_WINDOWS, Comparison, Subject, comparisons, proposed_windows, subject_of_plan
 from fleet.plan.day.simulate import simulate
 from fleet.plan.planning import plan
 from fleet.plan.question.asking import Asked, question_of
-from fleet.plan.report.day import day_document
+from fleet.plan.report.day import day_document, format_section
+from settings.derived.scaling import ScalingPolicy
+from settings.sections.scaling import Scaling
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +99,15 @@ def test_the_mistakes_are_worse_than_what_is_proposed(compared: tuple[Comparison
         assert waiting.slo_attainment < by_load.slo_attainment - 0.05
         assert waiting.node_hours > by_load.node_hours
         assert to_zero.slo_attainment < 0.75
+
+
+@pytest.mark.slow
+def test_the_proposed_section_is_one_that_a_stack_file_takes(compared: tuple[Comparison, ...]) -> None:
+    policy = next(way.policy for way in compared[0].ways if way.name == "load")
+    assert isinstance(policy, ScalingPolicy)
+    section = Scaling.model_validate(yaml.safe_load(format_section(policy)))
+    assert (section.min, section.max, section.target_in_flight) == (policy.min, policy.max, policy.target_in_flight)
+    assert section.lead_minutes * 60 >= policy.lead_seconds
 
 
 @pytest.mark.slow
