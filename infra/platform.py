@@ -73,7 +73,7 @@ class OwnPlatform(pulumi.ComponentResource):
             proxy_only_range=pulumi.Output.from_input(
                 "" if network.proxy_only is None else network.ranges.proxy_only.cidr
             ),
-            keda=keda,
+            keda=None if keda is None else pulumi.Output.from_input(keda),
             kubeconfig=cluster.kubeconfig,
         )
         self.register_outputs(outputs.export())

@@ -59,7 +59,7 @@ class PlatformOutputs:
     service_range: pulumi.Output[str]
     proxy_only_range: pulumi.Output[str]
     """CIDR range of the proxy-only subnet; empty where there is none."""
-    keda: str | None = None
+    keda: pulumi.Output[str] | None = None
     """Version of KEDA that the stack with the cluster installs; None where it installs none, or is not this one."""
     kubeconfig: pulumi.Output[str]
     """Secret: it opens nothing by itself, but it says where the control plane is."""
@@ -74,7 +74,7 @@ class PlatformOutputs:
             )
         )
 
-    def export(self) -> dict[str, pulumi.Input[str]]:
+    def export(self) -> dict[str, pulumi.Output[str]]:
         """The stack output `platform`: everything but the kubeconfig, which is a secret output of its own."""
-        told: dict[str, pulumi.Input[str]] = {key: getattr(self, field) for key, field in KEYS.items()}
+        told: dict[str, pulumi.Output[str]] = {key: getattr(self, field) for key, field in KEYS.items()}
         return told if self.keda is None else told | {KEDA: self.keda}

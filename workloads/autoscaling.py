@@ -78,7 +78,7 @@ class Autoscaling(pulumi.ComponentResource):
             self._custom("scaled-object", KEDA_API, "ScaledObject", server, spec, *needs)
         self.register_outputs({})
 
-    def _metadata(self, called: str, annotations: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def _metadata(self, called: str, annotations: Mapping[str, str] | None = None) -> Manifest:
         space = self._args.space
         labels = names.labels(space.labels, self._args.server.name)
         metadata = {"name": called, "namespace": space.namespace, "labels": labels}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import available_timezones
 
 from settings.derived.scaling import default_target
-from settings.problems import Problem
+from settings.problems import Level, Problem
 from settings.sections.capacity import Calendar, Reservation
 from settings.sections.section import key
 
@@ -228,5 +228,8 @@ def _parts(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"[0-9]+", version))
 
 
-def _problem(id_: str, path: str, value: object, **said: str) -> Problem:
-    return Problem(id=id_, path=key(f"server.scaling.{path}"), value=value, **said)
+def _problem(
+    id_: str, path: str, value: object, *, allowed: str, why: str, write: str, level: Level = "refused"
+) -> Problem:
+    where = key(f"server.scaling.{path}")
+    return Problem(id=id_, path=where, value=value, allowed=allowed, why=why, write=write, level=level)

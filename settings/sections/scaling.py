@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from settings.sections.section import Section, like
 
-DAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 Day = Literal["MO", "TU", "WE", "TH", "FR", "SA", "SU"]
+DAYS: Final[tuple[Day, ...]] = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
 
 class ScalingWindow(Section):

@@ -5,17 +5,22 @@ from __future__ import annotations
 import pulumi
 import pytest
 
-from fleet.preview.record.recorder import Mode, ProgramError, Recording
+from fleet.preview.record.recorder import Mode, Recording
+from infra.naming import Place
+from infra.platform import SharedPlatformArgs, accept
 from infra.platform_outputs import KEYS
+from settings.checks.scaling import GKE_VERSION
 from settings.derived.traffic import VpcRanges
 from settings.names import KEDA_ACCOUNT, KEDA_NAMESPACE, KEDA_VERSION
 from settings.stack import Settings
 from tests.support.recorded import all_of, goes_before, manifest, named, objects, recorded_component, recorded_platform
 from tests.support.schemas import problems
+from tests.support.settings import make_settings
 from workloads.keda.keda import Keda, KedaArgs, flows
 from workloads.keda.values import METRICS_SERVER, OPERATOR, WEBHOOKS
 
-SCALED = {"scaling": {"mode": "load", "min": 1, "max": 4}}
+LOAD = {"mode": "load", "min": 1, "max": 4}
+SCALED, BY_GKE = {"scaling": LOAD}, LOAD | {"mechanism": "gke"}
 
 
 def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
@@ -54,38 +59,40 @@ def test_only_the_operator_leaves_the_cluster_and_only_the_metrics_server_asks_i
 
 
 @pytest.mark.parametrize(
-    ("server", "cluster", "installed"),
+    ("sections", "installed"),
     [
-        ({}, {}, False),
-        (SCALED, {}, True),
-        ({}, {"keda": True}, True),
-        ({"scaling": {**SCALED["scaling"], "mechanism": "gke"}}, {}, False),
+        ({"server": {}}, False),
+        ({"server": SCALED}, True),
+        ({"server": {}, "cluster": {"keda": True}}, True),
+        ({"server": {"scaling": BY_GKE}}, False),
+        ({"server": SCALED, "platform": {"stack": "base"}}, False),
     ],
 )
-def test_whoever_has_the_cluster_grants_keda_the_metrics_and_says_so(
-    server: dict[str, object], cluster: dict[str, object], installed: bool
+def test_keda_is_installed_by_whoever_has_the_cluster_and_needs_it(
+    sections: dict[str, object], installed: bool
 ) -> None:
-    recording = recorded_platform(server=server, cluster=cluster)
-    grants = [one for one in recording.resources if one.name == f"access-{KEDA_ACCOUNT}-metrics"]
-    assert [one.inputs["role"] for one in grants] == ["roles/monitoring.viewer"] * installed
-    assert all(one.inputs["member"].endswith(f"/subject/ns/{KEDA_NAMESPACE}/sa/{KEDA_ACCOUNT}") for one in grants)
-    told = recording.outputs["platform"]
-    assert told.get("keda") == (KEDA_VERSION if installed else None)  # type: ignore[union-attr]
+    assert make_settings(**sections).makes_keda is installed
+
+
+def test_a_stack_that_scales_grants_keda_the_metrics_and_says_that_it_has_it() -> None:
+    recording = recorded_platform(server=SCALED)
+    grant = named(recording, f"access-{KEDA_ACCOUNT}-metrics").inputs
+    assert grant["role"] == "roles/monitoring.viewer"
+    assert grant["member"].endswith(f"/subject/ns/{KEDA_NAMESPACE}/sa/{KEDA_ACCOUNT}")
+    assert recording.outputs["platform"]["keda"] == KEDA_VERSION  # type: ignore[index]
 
 
 def test_gkes_own_metric_gets_the_profile_and_the_version_that_it_needs() -> None:
-    scaling = {**SCALED["scaling"], "mechanism": "gke"}
-    recording = recorded_platform(server={"scaling": scaling}, cluster={"minVersion": "1.37.0-gke.3100000"})
+    recording = recorded_platform(server={"scaling": BY_GKE}, cluster={"minVersion": GKE_VERSION})
     cluster = named(recording, "platform-cluster-autopilot").inputs
-    assert (cluster["minMasterVersion"], cluster["podAutoscaling"]) == (
-        "1.37.0-gke.3100000",
-        {"hpaProfile": "PERFORMANCE"},
-    )
+    assert (cluster["minMasterVersion"], cluster["podAutoscaling"]) == (GKE_VERSION, {"hpaProfile": "PERFORMANCE"})
+    assert "keda" not in recording.outputs["platform"]  # type: ignore[operator]
 
 
 def test_a_guest_that_scales_needs_a_platform_that_says_it_has_keda() -> None:
-    base = dict.fromkeys(KEYS, "") | {"region": "europe-west4", "project": "fleet-tests", "namespace": "base"}
-    guest = {"platform": {"stack": "base"}, "server": SCALED}
-    with pytest.raises(ProgramError, match=r"cluster: \{keda: true\} in base"):
-        recorded_platform(base={"platform": base, "kubeconfig": "{}"}, **guest)
-    recorded_platform(base={"platform": base | {"keda": KEDA_VERSION}, "kubeconfig": "{}"}, **guest)
+    base = dict.fromkeys(KEYS, "") | {"region": "europe-west4", "project": "p", "namespace": "base"}
+    place = Place(project="p", region="europe-west4", name_prefix="guest")
+    args = SharedPlatformArgs(stack="base", place=place, namespace="guest", keda=True)
+    with pytest.raises(pulumi.RunError, match=r"cluster: \{keda: true\} in base"):
+        accept(base, args)
+    assert accept(base | {"keda": KEDA_VERSION}, args) == base
