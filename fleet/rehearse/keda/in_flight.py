@@ -27,7 +27,7 @@ LAG_SECONDS: Final = 90.0
 RUNNING: Final = "vllm:num_requests_running"
 WAITING: Final = "vllm:num_requests_waiting"
 _TERM: Final = re.compile(r"(?P<sum>sum\()?(?P<metric>[a-z_:]+)\{(?P<labels>[^{}]*)\}(?(sum)\))")
-_LABEL: Final = re.compile(r'\s*(\w+)\s*=\s*"([^"]*)"\s*')
+_LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 Outage = Literal["", "no answer", "no samples"]
 """`no answer`: Prometheus answers with an error. `no samples`: its answers are empty, as when nothing was scraped."""
 
@@ -68,6 +68,14 @@ class InFlight:
         """From now on as many requests arrive as would keep this number in flight, were each answered undelayed."""
         self._offered.append((self._now(), in_flight))
 
+    def calm(self) -> None:
+        """Nobody calls, nobody waits, and nothing else was ever scraped."""
+        with self._lock:
+            self._advance(self._now())
+            self._in_flight, self.outage = 0.0, ""
+            self._offered.append((self._now(), 0.0))
+            self._samples = [Sample(0.0, 0.0, one.servers) for one in self._samples]
+
     def at(self, seconds: float) -> Sample:
         """The servers at a simulated moment that has passed."""
         with self._lock:
@@ -96,7 +104,7 @@ class InFlight:
                 raise TriggerError(
                     f"the stand-in adds sums of {RUNNING} and {WAITING}; it does not evaluate {term.strip()}"
                 )
-            labels = dict(_LABEL.fullmatch(one).groups() for one in match["labels"].split(",") if one)  # type: ignore[union-attr]
+            labels = dict(_LABEL.findall(match["labels"]))
             if self.outage or not sample.servers or not labels.items() <= self._labels.items():
                 return []
             total += sample.running if match["metric"] == RUNNING else sample.waiting

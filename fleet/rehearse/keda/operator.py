@@ -71,6 +71,8 @@ class Keda:
     def __init__(self, world: World, in_flight: InFlight) -> None:
         self._world, self._api, self.in_flight = world, world.api, in_flight
         self._calendar = A_MONDAY
+        self.written: list[tuple[str, int]] = []
+        """Deployments and the replicas that KEDA itself wrote, past the HPA."""
         self._scaled: dict[tuple[str, str], _Scaled] = {}
         self._lock = threading.RLock()
         self._stop, self._installed, self._works = threading.Event(), threading.Event(), threading.Event()
@@ -100,8 +102,7 @@ class Keda:
     def begin_anew(self, now: datetime) -> None:
         """It is this moment now, for cron triggers, nobody calls, and no HPA remembers anything."""
         with self._lock:
-            self.in_flight.outage = ""
-            self.in_flight.offer(0)
+            self.in_flight.calm()
             self._calendar = now - timedelta(seconds=self._world.clock.now_seconds())
             for namespace, name in self._scaled:
                 self._api.delete(AUTOSCALER, admission.hpa_name(self._scaled[namespace, name].manifest), namespace)
@@ -347,6 +348,7 @@ class Keda:
         reference, namespace = scaled.manifest["spec"]["scaleTargetRef"], scaled.manifest["metadata"]["namespace"]
         body = {"spec": {"replicas": replicas}}
         self._api.patch(DEPLOYMENT, reference["name"], namespace, body, subresource="scale")
+        self.written.append((reference["name"], replicas))
         self._note(scaled, f"KEDA itself scales from {before} to {replicas}: {why}", mood="plain")
 
     def _note(self, scaled: _Scaled, text: str, *, mood: Any) -> None:

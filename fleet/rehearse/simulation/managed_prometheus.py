@@ -7,19 +7,14 @@ it in gke-gmp-system.
 
 from __future__ import annotations
 
-import base64
-import json
-import ssl
-import threading
 import time
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from typing import Final
 
 from fleet.rehearse.api import UNANSWERED, ApiRefusedError, Manifest
 from fleet.rehearse.autopilot.policies import SYSTEM_NAMESPACES
 from fleet.rehearse.mirror import Change
 from fleet.rehearse.results import RehearsalError
+from fleet.rehearse.simulation.loopback import Loopback, failure, reviewed
 from fleet.rehearse.simulation.timings import Timings
 from fleet.rehearse.simulation.world import World, is_ready
 
@@ -42,20 +37,13 @@ class ManagedPrometheus:
     def __init__(self, world: World, timings: Timings) -> None:
         self._world, self._timings = world, timings
         self._due: float | None = None
+        self._server = Loopback("gmp-webhook", self._judge)
         world.pods.listen(self._pod)
 
     def __enter__(self) -> ManagedPrometheus:
-        import trustme
-
-        authority = trustme.CA(organization_name="vllm-fleet rehearsal, managed Prometheus")
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert("127.0.0.1").configure_cert(context)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._answers))
-        self._server.daemon_threads = True
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        threading.Thread(target=self._server.serve_forever, name="gmp-webhook", daemon=True).start()
+        self._server.__enter__()
         try:
-            for manifest in self._manifests(authority.cert_pem.bytes()):
+            for manifest in self._manifests():
                 self._world.api.apply(manifest, field_manager=FIELD_MANAGER, force=True)
             self._wait_until_asked()
         except BaseException:
@@ -64,8 +52,7 @@ class ManagedPrometheus:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.__exit__()
 
     def _pod(self, _change: Change, one: Manifest, _before: Manifest | None) -> None:
         """The first pod that is not Google's own has the operator's node made too."""
@@ -86,11 +73,16 @@ class ManagedPrometheus:
             time.sleep(_POLL_SECONDS)
         return True
 
+    def _judge(self, _path: str, review: Manifest | None) -> tuple[int, Manifest]:
+        if review is not None and self._answers():
+            return reviewed(review, allowed=True)
+        return failure(503, "ServiceUnavailable", f'no endpoints available for service "{OPERATOR}"')
+
     def _is_ready(self) -> bool:
         pods = self._world.pods.all()
         return any(one["metadata"]["namespace"] == SYSTEM_NAMESPACE and is_ready(one) for one in pods)
 
-    def _manifests(self, authority: bytes) -> list[Manifest]:
+    def _manifests(self) -> list[Manifest]:
         labels = {"app": OPERATOR}
         namespaced = {"name": OPERATOR, "namespace": SYSTEM_NAMESPACE}
         pod = {
@@ -105,14 +97,12 @@ class ManagedPrometheus:
             # Neither the taint of a GPU nor that of a compute class: it waits for a general-purpose node.
             "tolerations": [{"key": "components.gke.io/gke-managed-components", "operator": "Exists"}],
         }
-        host, port = self._server.server_address[:2]
         webhook = {
             "name": f"validate.rules.{OPERATOR}.{SYSTEM_NAMESPACE}.monitoring.googleapis.com",
             "admissionReviewVersions": ["v1"],
-            # By URL and not by Service: no address of a simulated pod leads anywhere.
             "clientConfig": {
-                "url": f"https://{host!s}:{port}{_PATH}",
-                "caBundle": base64.b64encode(authority).decode(),
+                "url": f"https://127.0.0.1:{self._server.port}{_PATH}",
+                "caBundle": self._server.authority,
             },
             "failurePolicy": "Fail",
             "timeoutSeconds": 30,  # Google's is the default, 10: LAG_SECONDS has to fit
@@ -172,33 +162,3 @@ class ManagedPrometheus:
                 return True
             raise
         return self._is_ready()
-
-
-def _handler(answers: Callable[[], bool]) -> type[BaseHTTPRequestHandler]:
-    class Webhook(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if answers():
-                response = {"uid": review["request"]["uid"], "allowed": True}
-                self._answer(
-                    200, {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
-                )
-                return
-            said = f'no endpoints available for service "{OPERATOR}"'
-            status = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 503}
-            self._answer(503, {**status, "reason": "ServiceUnavailable", "message": said})
-
-        def _answer(self, code: int, body: Manifest) -> None:
-            text = json.dumps(body).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, *_: Any) -> None:
-            """Nobody reads standard error."""
-
-    return Webhook

@@ -31,6 +31,7 @@ def downloaded(fake_go: FakeGo, tmp_path: Path) -> FakeGo:
 
 def test_the_modules_are_pinned() -> None:
     assert pinned() == {
+        "github.com/kedacore/keda/v2": "v2.20.2",
         "github.com/kubernetes-csi/external-snapshotter/client/v8": "v8.4.0",
         "sigs.k8s.io/gateway-api": "v1.5.1",
         "sigs.k8s.io/gateway-api-inference-extension": "v1.4.0",
@@ -44,7 +45,7 @@ def test_each_module_has_its_folder_and_a_second_time_needs_no_go(downloaded: Fa
     for path, folder in found.items():
         assert (folder / "config" / "crd" / "a.yaml").read_text() == path
         assert not (folder / "main.go").exists()
-    assert [re.findall(r"\d+", line) for line in said] == [["3"]]
+    assert [re.findall(r"\d+", line) for line in said] == [["4"]]
     (downloaded.folder / "go").unlink()
     assert module_folders(pytest.fail) == found
 

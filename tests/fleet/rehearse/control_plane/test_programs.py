@@ -26,7 +26,7 @@ def command(name: str) -> list[str]:
     lines = {
         "etcd": programs.etcd(Path("/b/etcd")),
         "api": programs.api_server(Path("/b/api"), FILES, 4321),
-        "controllers": programs.controller_manager(Path("/b/kcm"), FILES),
+        "controllers": programs.controller_manager(Path("/b/kcm"), FILES, 0.5),
         "scheduler": programs.scheduler(Path("/b/scheduler"), Path("/f/s.json")),
         "kwok": programs.kwok(Path("/b/kwok"), Path("/f/kubeconfig"), Path("/f/kwok.yaml")),
     }

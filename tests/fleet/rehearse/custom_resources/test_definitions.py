@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from fleet.rehearse.control_plane.modules import pinned
-from fleet.rehearse.custom_resources.definitions import INFERENCE_EXTENSION, REAL, own_definitions, real_definitions
+from fleet.rehearse.custom_resources.definitions import (
+    INFERENCE_EXTENSION,
+    KEDA,
+    REAL,
+    own_definitions,
+    real_definitions,
+)
 from fleet.rehearse.results import RehearsalError
 from tests.fleet.rehearse.shapes import manifests
 
@@ -76,7 +82,7 @@ def test_every_custom_kind_that_the_program_can_write_has_a_definition() -> None
 
 
 def test_the_modules_that_are_read_are_the_modules_that_are_fetched() -> None:
-    assert REAL.keys() == pinned().keys()
+    assert {*REAL, KEDA} == pinned().keys()
 
 
 def test_a_module_that_was_not_fetched_is_named() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.preview.offline import open_stack
+from fleet.rehearse.drills import autoscaling
 from fleet.rehearse.drills.catalogue import DRILLS
 from fleet.rehearse.drills.conditions import (
     all_of,
@@ -94,8 +95,15 @@ def test_a_stack_of_one_spot_server_skips_what_needs_more_or_a_gateway() -> None
     }
 
 
-def test_a_stack_of_twelve_spot_servers_skips_the_gateway_alone() -> None:
-    assert skipped("spot") == {"gateway-without-subnet"}
+def test_a_stack_of_twelve_spot_servers_skips_the_gateway_and_the_autoscaler_alone() -> None:
+    assert skipped("spot") == {"gateway-without-subnet", *(drill.name for drill in autoscaling.DRILLS)}
+
+
+def test_drills_of_an_autoscaler_need_one_and_room_between_its_bounds() -> None:
+    names = {drill.name for drill in autoscaling.DRILLS}
+    assert not skipped("prod") & names
+    assert skipped("prod", server={"scaling": {"mode": "schedule"}}) & names == names - {"schedule"}
+    assert skipped("prod", server={"scaling": {"windows": []}}) & names == {"schedule"}
 
 
 ONE_RANK = {"needs": {"concurrencyPerReplica": 250}, "engine": {"dataParallelSize": 1}}

@@ -41,3 +41,35 @@ def test_load_scales_up_an_outage_drops_nothing_and_a_second_owner_is_refused(
 
         run.api.delete(SCALED_OBJECT, "fleet", SPACE)
         run.within(lambda: not run.autoscaler() and run.api.get(SCALED_OBJECT, "fleet", SPACE) is None)
+
+
+def test_a_minimum_of_zero_and_an_empty_answer_take_a_whole_fleet_at_once(
+    binaries: Binaries, quick_stages: list[Manifest]
+) -> None:
+    """KEDA's defaults: no answer counts as zero, and zero for five minutes ends the fleet past every window of the HPA."""
+    with played(binaries, quick_stages, speed=120, replicas=12) as run:
+        run.keda.in_flight.offer(1150)
+        # A first answer of zero would end the fleet at once: nothing has been active yet that a cooldown could count from.
+        run.clock.sleep(300)
+        spec = scaled_object(minReplicaCount=0, maxReplicaCount=12, fallback=None)
+        del spec["spec"]["triggers"][0]["metadata"]["ignoreNullValues"]
+        run.api.apply(spec)
+        run.within(lambda: run.conditions().get("HPAActive") == "True" and run.conditions()["Active"] == "True")
+        assert run.seen_for(600) == {12}
+        run.keda.in_flight.outage = "no samples"
+        began = run.clock.now_seconds()
+        run.within(lambda: run.meter.servers.now == 0)
+        assert [servers for _, servers in run.keda.written] == [0]
+        assert run.autoscaler()["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"] == 20
+        assert run.meter.servers.highest(began) == 12
+
+
+def test_a_missing_authentication_is_told_in_the_status_and_nothing_is_scaled(
+    binaries: Binaries, quick_stages: list[Manifest]
+) -> None:
+    with played(binaries, quick_stages, speed=120, replicas=1) as run:
+        spec = scaled_object()
+        spec["spec"]["triggers"][0]["authenticationRef"]["name"] = "other"
+        run.api.apply(spec)
+        run.within(lambda: run.conditions().get("Ready") == "False")
+        assert not run.autoscaler()
