@@ -70,7 +70,6 @@ def test_nothing_may_be_created_but_the_one_quota_and_no_workload_may_be_written
         **{("resourcequotas", verb): ("spending-pause",) for verb in ("create", "patch", "delete")},
         ("pods", "delete"): (),
         ("replicasets/status", "patch"): (),
-        ("events", "create"): (),
     }
 
 

@@ -70,10 +70,8 @@ class SpendingGuards:
 
     def __exit__(self, *_: object) -> None:
         self._agenda.close()
-        with self._lock:
-            running, self._running = list(self._running.values()), {}
-        for process in running:
-            _end(process)
+        for uid in self.running():
+            self._stop(uid)
         self._stack.close()
 
     def said(self, step: str, since: int = 0) -> list[dict[str, Any]]:
@@ -85,17 +83,13 @@ class SpendingGuards:
         with self._lock:
             return frozenset(self._running)
 
-    def now(self) -> float:
-        """The API server's clock, seconds since 1970."""
-        return self._began + self._world.clock.now_seconds() + self.clock_off_seconds
-
-    def relayed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        """The API server's answer. Raises OSError where there is none."""
-        connection = http.client.HTTPSConnection(self._host, context=self._tls, timeout=20)
-        with contextlib.closing(connection):
+    def relayed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes, str]:
+        """The API server's answer and its time as the rehearsal has it. Raises OSError where there is none."""
+        with contextlib.closing(http.client.HTTPSConnection(self._host, context=self._tls, timeout=20)) as connection:
             connection.request(method, path, body or None, dict(headers))
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            now = self._began + self._world.clock.now_seconds() + self.clock_off_seconds
+            return answer.status, answer.read(), formatdate(now, usegmt=True)
 
     def _on_pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
         metadata = pod["metadata"]
@@ -129,7 +123,8 @@ class SpendingGuards:
         with self._lock:
             process = self._running.pop(uid, None)
         if process is not None:
-            _end(process)
+            process.kill()
+            process.wait()
 
     def _read(self, stdout: IO[str], pod: str) -> None:
         for text in stdout:
@@ -137,11 +132,6 @@ class SpendingGuards:
             self.lines.append(line)
             told = f"spending {line['step']} at ${line['usd']:,.2f}: {line['message']}"
             self._world.timeline.note("pod", pod, told, mood=_MOODS.get(line["step"], "plain"))
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
 
 
 def _relay(guards: SpendingGuards) -> type[BaseHTTPRequestHandler]:
@@ -153,12 +143,12 @@ def _relay(guards: SpendingGuards) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             kept = {name: self.headers[name] for name in ("Authorization", "Content-Type") if self.headers[name]}
             try:
-                status, content = guards.relayed(self.command, self.path, kept, body)
+                status, content, now = guards.relayed(self.command, self.path, kept, body)
             except OSError:
                 self.close_connection = True  # no answer: as if nobody were there
                 return
             self.send_response_only(status)
-            self.send_header("Date", formatdate(guards.now(), usegmt=True))
+            self.send_header("Date", now)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
