@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from email.message import Message
 from typing import Any
@@ -96,7 +97,7 @@ class Cluster:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster()
-    monkeypatch.setattr(program.time, "monotonic", lambda: made.wall)
+    monkeypatch.setattr(time, "monotonic", lambda: made.wall)
     return made
 
 

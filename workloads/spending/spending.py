@@ -19,6 +19,7 @@ from workloads.spending.guard import QUOTA, STATE
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ContainerArgsDict, PodSpecArgsDict
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
 IMAGE: Final = (
@@ -58,7 +59,7 @@ class SpendingGuard(pulumi.ComponentResource):
         super().__init__("vllm-fleet:workloads:SpendingGuard", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         namespace, marks = args.space.namespace, labels(args.space.labels, SPENDING_APP)
-        own = {"name": SPENDING_APP, "namespace": namespace, "labels": marks}
+        own: ObjectMetaArgsDict = {"name": SPENDING_APP, "namespace": namespace, "labels": marks}
         account = k8s.core.v1.ServiceAccount(
             f"{name}-account", metadata=own, automount_service_account_token=False, opts=child
         )

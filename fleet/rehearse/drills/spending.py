@@ -117,14 +117,20 @@ def _what_may_go_wrong(stage: Stage, proof: Proof) -> None:
     after = _next(stage, state)
     _compare(proof, "what an absent API server hid is counted", state, after)
     for jump in (JUMP_SECONDS, -JUMP_SECONDS):
-        before, began = _next(stage, after), stage.clock.now_seconds()
-        stage.guards.clock_off_seconds += jump
-        stage.until("the guard to see the jump", lambda sign=f"jumped by {jump:+.0f}"[:11]: sign in blind(), 300)
-        after = _next(stage, before)
-        added, passed = after["usd"] - before["usd"], stage.clock.now_seconds() - began + 2 * 60
-        seen = f"${added:,.2f} in {passed / 60:.0f} min"
-        proof.check(f"a clock that jumps by {jump:+.0f} s adds nothing", 0 <= added <= _due(before, passed), seen)
+        after = _jump(stage, proof, jump, after)
     proof.check("nothing was paused", not stage.guards.said("paused", lines), f"{stage.meter.ready_servers.now} Ready")
+
+
+def _jump(stage: Stage, proof: Proof, seconds: float, state: Manifest) -> Manifest:
+    """The API server's clock jumps; the first count after it."""
+    before, began, seen = _next(stage, state), stage.clock.now_seconds(), len(stage.guards.lines)
+    stage.guards.clock_off_seconds += seconds
+    stage.until("the guard to see the jump", lambda: stage.guards.said("blind", seen), NOTICED_SECONDS)
+    after = _next(stage, before)
+    added, passed = after["usd"] - before["usd"], stage.clock.now_seconds() - began + 2 * 60
+    held = 0 <= added <= _due(before, passed)
+    proof.check(f"a clock that jumps by {seconds:+.0f} s adds nothing", held, f"${added:,.2f} in {passed / 60:.0f} min")
+    return after
 
 
 def _compare(proof: Proof, statement: str, before: Manifest, after: Manifest) -> None:

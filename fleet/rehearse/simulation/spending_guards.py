@@ -147,11 +147,12 @@ def _relay(guards: SpendingGuards) -> type[BaseHTTPRequestHandler]:
             except OSError:
                 self.close_connection = True  # no answer: as if nobody were there
                 return
-            self.send_response_only(status)
-            self.send_header("Date", now)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            with contextlib.suppress(OSError):  # a guard that was ended meanwhile
+                self.send_response_only(status)
+                self.send_header("Date", now)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
 
         do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - as the base class calls them
 
