@@ -12,6 +12,7 @@ from fleet.preview.record.recorder import Recording
 from settings.derived.spending import full_usd_per_hour, rates
 from settings.derived.traffic import traffic
 from settings.stack import Settings
+from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
@@ -74,8 +75,8 @@ def test_nothing_may_be_created_but_the_one_quota_and_no_workload_may_be_written
 
 
 def test_the_guard_reaches_the_control_plane_and_nothing_reaches_the_guard() -> None:
-    spec = policies(flows(traffic(make_settings(spending=LIMIT))))["spending-guard"]
-    assert spec["policy_types"] == ["Egress"]
+    spec: Any = as_sent(policies(flows(traffic(make_settings(spending=LIMIT)))))["spending-guard"]
+    assert spec["policyTypes"] == ["Egress"]
     assert [rule["ports"] for rule in spec["egress"]] == [[{"protocol": "TCP", "port": 443}]]
     assert "spending-guard" not in policies(flows(traffic(make_settings())))
 

@@ -186,7 +186,7 @@ DRILLS = (
     Drill(
         name="spending-limit",
         title="The limit of spending is reached under load, and renewed",
-        proves="the fleet is paused before the limit is passed, nothing fights the pause, and a higher limit ends it",
+        proves="the fleet is paused within the limit, nothing fights the pause, and a higher limit ends it",
         play=_limit_reached,
         skip=all_of(needs_servers(), _countable, _limited),
     ),

@@ -94,8 +94,8 @@ def test_a_stack_of_one_spot_server_skips_what_needs_more_or_a_gateway() -> None
     }
 
 
-def test_a_stack_of_twelve_spot_servers_skips_the_gateway_alone() -> None:
-    assert skipped("spot") == {"gateway-without-subnet"}
+def test_a_stack_of_twelve_spot_servers_skips_the_gateway_and_a_limit_that_it_does_not_have() -> None:
+    assert skipped("spot") == {"gateway-without-subnet", "spending-limit"}
 
 
 ONE_RANK = {"needs": {"concurrencyPerReplica": 250}, "engine": {"dataParallelSize": 1}}
