@@ -97,9 +97,9 @@ class Guard:
         self._is_away = False
         if began:
             self._tell("started", f"counting since {state['from']}")
-        if config["unknown"] != state["unpriced"]:
-            state["unpriced"] = config["unknown"]
-            self._tell("blind", f"prices unknown: {', '.join(config['unknown']) or 'none any more'}")
+        if set(config["unknown"]) - set(state["unpriced"]):
+            self._tell("blind", f"prices unknown: {', '.join(config['unknown'])}; the sum is a lower bound")
+        state["unpriced"] = config["unknown"]
         reason = self._reason(here, steady=steady)
         self._warn(reason)
         soon = False
