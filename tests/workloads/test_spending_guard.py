@@ -16,7 +16,7 @@ from workloads.spending import guard as program
 from workloads.spending.guard import GPU, QUOTA, Guard
 
 START = 1_800_000_000.0
-RATES = {"usdPerHourFixed": 1.0, "usdPerHourOf": {"gpu": 40.0, "vllm-benchmark": 2.0}}
+RATES = {"usdPerHourFixed": 1.0, "usdPerMachineHour": 40.0}
 TERMS = {"limitUsd": 1000.0, "until": None, "since": None, "then": "pause", "onUnknown": "warn", "warnAt": [0.5, 0.95]}
 CONFIG: dict[str, Any] = {
     "namespace": "vllm",
@@ -51,10 +51,10 @@ class Cluster:
         self.wall += seconds
         self.server += seconds
 
-    def pod(self, name: str, node: str = "", *, gpus: str = "8", app: str = "server", phase: str = "Running") -> None:
+    def pod(self, name: str, node: str = "", *, gpus: str = "8", phase: str = "Running") -> None:
         limits = {GPU: gpus} if gpus != "0" else {}
         spec = {"containers": [{"resources": {"limits": limits}}], **({"nodeName": node} if node else {})}
-        metadata = {"name": name, "uid": name, "labels": {"app": app}}
+        metadata = {"name": name, "uid": name}
         self.pods[name] = {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
 
     def ask(self, method: str, path: str, body: Any = None, _: str = "") -> Any:
@@ -124,22 +124,19 @@ def guarding(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Any:
     return lambda **terms: Watched(cluster, capsys, terms)
 
 
-def test_it_counts_machines_with_gpus_those_of_clients_and_what_is_always_there(
-    cluster: Cluster, guarding: Any
-) -> None:
+def test_it_counts_machines_with_gpus_and_what_is_always_there(cluster: Cluster, guarding: Any) -> None:
     cluster.pod("a", "n1", gpus="4")
     cluster.pod("b", "n1", gpus="4")
     cluster.pod("c", "n2")
     cluster.pod("waiting")
     cluster.pod("ended", "n3", phase="Succeeded")
-    cluster.pod("client", "n4", gpus="0", app="vllm-benchmark")
-    cluster.pod("other", "n5", gpus="0", app="weights-writer")
+    cluster.pod("writer", "n4", gpus="0")
     guard = guarding()
     assert [line["step"] for line in guard.turn()] == ["started"]
     cluster.passes(1800)
     guard.turn()
-    assert cluster.kept["usd"] == pytest.approx((2 * 40 + 2 + 1) / 2)
-    assert cluster.kept["usdPerHour"] == 83
+    assert cluster.kept["usd"] == pytest.approx((2 * 40 + 1) / 2)
+    assert cluster.kept["usdPerHour"] == 81
 
 
 def test_a_machine_is_paid_for_its_idle_minutes_after_its_pod(cluster: Cluster, guarding: Any) -> None:

@@ -91,7 +91,7 @@ class Guard:
         if not self._version:
             self._load()
         state, pods = self._state, self._api.ask("GET", f"{self._core}/pods")["items"]
-        here = {pod["spec"]["nodeName"]: kind for pod in pods if (kind := self._kind(pod))}
+        here = {pod["spec"]["nodeName"] for pod in pods if _has_machine(pod)}
         steady = self._is_steady()
         self._count(here)
         self._is_away = False
@@ -163,35 +163,32 @@ class Guard:
             )
         return steady
 
-    def _kind(self, pod: dict[str, Any]) -> str:
-        """By which price a pod's machine counts; empty for one that has no machine, or none of its own."""
-        if not pod["spec"].get("nodeName") or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
-            return ""
-        app = (pod["metadata"].get("labels") or {}).get("app", "")
-        return "gpu" if _has_gpus(pod) else app if app in self._config["usdPerHourOf"] else ""
-
-    def _count(self, here: dict[str, str]) -> None:
+    def _count(self, here: set[str]) -> None:
         """Add what the time since the last count cost: machines seen at either end of it in full, and their idle minutes."""
         state, now = self._state, time.monotonic()
         before, elapsed = state["counted"], now - self._counted_to
         after, self._counted_to = before + elapsed, now
-        idle, prices, rate = self._config["idleSeconds"], self._config["usdPerHourOf"], self._config["usdPerHourFixed"]
-        cost, known, state["nodes"] = rate * elapsed, state["nodes"], {}
-        for node, (kind, at, was_here) in ({node: [kind, before, True] for node, kind in here.items()} | known).items():
+        idle, price, rate = (
+            self._config["idleSeconds"],
+            self._config["usdPerMachineHour"],
+            self._config["usdPerHourFixed"],
+        )
+        cost, known, state["nodes"] = rate * elapsed, dict.fromkeys(sorted(here), (before, True)) | state["nodes"], {}
+        for node, (at, was_here) in known.items():
             seen = after if was_here or node in here else at
-            cost += prices[kind] * max(0.0, min(after, seen + idle) - before)
+            cost += price * max(0.0, min(after, seen + idle) - before)
             if node in here or seen + idle > after:
-                state["nodes"][node] = [kind, seen, node in here]
-                rate += prices[kind]
+                state["nodes"][node] = (seen, node in here)
+                rate += price
         state |= {"usd": state["usd"] + cost / 3600, "counted": after, "at": self._api.date, "usdPerHour": rate}
 
     # The verdict
 
-    def _reason(self, here: dict[str, str], *, steady: bool) -> str:
+    def _reason(self, here: set[str], *, steady: bool) -> str:
         config, state = self._config, self._state
         # What machines still cost when all is stopped now. Paused, little is owed, and the same limit must not resume what it paused.
         ends = config["graceSeconds"] + config["idleSeconds"]
-        owed = sum(config["usdPerHourOf"][kind] for kind in here.values()) * ends / 3600
+        owed = len(here) * config["usdPerMachineHour"] * ends / 3600
         state["owed"] = max(owed, state["owed"] if state["reason"] else 0.0)
         if config["limitUsd"] is not None and state["usd"] + state["owed"] >= config["limitUsd"]:
             return "limit"
@@ -270,6 +267,11 @@ def _found(state: Any) -> Any:
 def _has_gpus(pod: dict[str, Any]) -> bool:
     amounts = (one.get("resources", {}).get("limits", {}).get(GPU, "0") for one in pod["spec"]["containers"])
     return any(amount != "0" for amount in amounts)
+
+
+def _has_machine(pod: dict[str, Any]) -> bool:
+    is_over = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return _has_gpus(pod) and bool(pod["spec"].get("nodeName")) and not is_over
 
 
 def is_refusal(condition: dict[str, Any]) -> bool:

@@ -111,7 +111,7 @@ def configuration(args: SpendingGuardArgs, namespace: str) -> dict[str, object]:
         "limitUsd": spending.limit,
         **spending.model_dump(by_alias=True, exclude={"limit"}, mode="json"),
         "usdPerHourFixed": round(rates.fixed, 6),
-        "usdPerHourOf": {"gpu": rates.per_gpu_machine, **rates.per_machine_of},
+        "usdPerMachineHour": rates.per_machine,
         "unknown": list(rates.unknown),
         "intervalSeconds": INTERVAL_SECONDS,
         "idleSeconds": IDLE_SECONDS,

@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from fleet.rehearse.drills import (
-    bring_up,
-    compile_caches,
-    disruption,
-    gateway,
-    scaling,
-    shortage,
-    spending,
-    two_stacks,
-    weights,
-)
+from fleet.rehearse.drills import bring_up, compile_caches, disruption, gateway, scaling, shortage, two_stacks, weights
 from fleet.rehearse.drills.drill import Drill
+from fleet.rehearse.drills.spending import DRILLS as SPENDING
 from fleet.rehearse.results import RehearsalError
 
 DRILLS: tuple[Drill, ...] = (
@@ -28,7 +19,7 @@ DRILLS: tuple[Drill, ...] = (
     *gateway.DRILLS,
     *two_stacks.DRILLS,
     *scaling.DRILLS,
-    *spending.DRILLS,
+    *SPENDING,
 )
 
 

@@ -178,8 +178,8 @@ def _countable(settings: Settings) -> str:
 
 def _limited(settings: Settings) -> str:
     """On stacks that limit spending, and on small ones with a limit added."""
-    has = settings.spending is not None or settings.replicas == 1
-    return "" if has else "the stack has no spending section; those with one server are played with one added"
+    has = settings.spending is not None or settings.replicas <= 2
+    return "" if has else "the stack has no spending section; stacks of one or two servers are played with one added"
 
 
 DRILLS = (

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fleet.rehearse.api import Manifest
@@ -116,8 +116,7 @@ class SpendingGuards:
             command += [f"--api={self._url}", f"--account={account}"]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             self._running[metadata["uid"]] = process
-        assert process.stdout is not None
-        threading.Thread(target=self._read, args=(process.stdout, metadata["name"]), daemon=True).start()
+        threading.Thread(target=self._read, args=(process, metadata["name"]), daemon=True).start()
 
     def _stop(self, uid: str) -> None:
         with self._lock:
@@ -126,8 +125,8 @@ class SpendingGuards:
             process.kill()
             process.wait()
 
-    def _read(self, stdout: IO[str], pod: str) -> None:
-        for text in stdout:
+    def _read(self, process: subprocess.Popen[str], pod: str) -> None:
+        for text in process.stdout or ():
             line = json.loads(text)
             self.lines.append(line)
             told = f"spending {line['step']} at ${line['usd']:,.2f}: {line['message']}"
