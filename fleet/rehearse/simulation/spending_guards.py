@@ -126,11 +126,12 @@ class SpendingGuards:
             process.wait()
 
     def _read(self, process: subprocess.Popen[str], pod: str) -> None:
-        for text in process.stdout or ():
-            line = json.loads(text)
-            self.lines.append(line)
-            told = f"spending {line['step']} at ${line['usd']:,.2f}: {line['message']}"
-            self._world.timeline.note("pod", pod, told, mood=_MOODS.get(line["step"], "plain"))
+        with process:  # closes the pipe
+            for text in process.stdout or ():
+                line = json.loads(text)
+                self.lines.append(line)
+                told = f"spending {line['step']} at ${line['usd']:,.2f}: {line['message']}"
+                self._world.timeline.note("pod", pod, told, mood=_MOODS.get(line["step"], "plain"))
 
 
 def _relay(guards: SpendingGuards) -> type[BaseHTTPRequestHandler]:
