@@ -25,7 +25,7 @@ class BudgetArgs:
 
 
 class Budget(pulumi.ComponentResource):
-    """Mails the billing account's administrators at each threshold. It stops nothing: only `replicas: 0` does.
+    """Mails the billing account's administrators at each threshold. It stops nothing: `replicas: 0` and a limit of `spending` do.
 
     It counts the whole project. A filter on the stack's label would miss what carries no label (NAT traffic, load
     balancers, disks that Kubernetes makes), and a budget that counts too little warns too late.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
@@ -22,9 +22,6 @@ def spending(
     outputs: Outputs = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    format_: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", help="For a terminal or a machine.")
-    ] = "text",
     root: Root = None,
 ) -> int:
     """Say how much of a stack's limit is spent, whether it is paused, and what to write to go on.
@@ -55,39 +52,30 @@ def spending(
         deployment = kubectl.find("deployment", SPENDING_APP)
     state = json.loads(kept) if kept else {}
     counts = bool(deployment and deployment.get("status", {}).get("readyReplicas"))
-    if format_ == "json":
-        document = {"stack": name, "paused": paused, "guardRuns": counts, "limitUsd": terms.limit, "state": state}
-        sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
-    else:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(name, terms, state, paused=paused, counts=counts)))
+    sys.stdout.write("".join(f"{line}\n" for line in _lines(name, terms, state, paused=paused, counts=counts)))
     return FINDINGS if paused or not counts or not state else CLEAN
 
 
-def _lines(stack: str, terms: Spending, state: Manifest, *, paused: bool, counts: bool) -> list[str]:
-    from datetime import UTC, datetime
-
-    if not state:
-        return [f"{stack}: the guard has not counted yet" + ("" if counts else "; its pod is not ready")]
-    limit = "" if terms.limit is None else f" of ${terms.limit:,.2f}"
-    at = f"{datetime.fromtimestamp(state['at'], UTC):%Y-%m-%d %H:%M} UTC"
-    rate, lower = state["usdPerHour"], "at least " if state["unpriced"] else ""
-    lines = [
-        f"{stack}: {lower}${state['usd']:,.2f}{limit} spent from {state['from']} to {at}, now ${rate:,.2f} an hour"
-    ]
-    if state["unpriced"]:
-        lines.append(f"  not in it, as no price is known: {', '.join(state['unpriced'])}")
-    if state["unknown"]:
-        lines.append(f"  not to be trusted: {state['unknown']}; another spending.since starts a new sum")
+def _lines(stack: str, terms: Spending, state: Manifest, *, paused: bool, counts: bool) -> Iterator[str]:
     if not counts:
-        lines.append("  no guard counts now: its pod is not ready")
+        yield f"{stack}: no guard counts now; its pod is not ready"
+    if not state:
+        yield f"{stack}: nothing was counted yet"
+        return
+    limit = "" if terms.limit is None else f" of ${terms.limit:,.2f}"
+    until, rate, lower = (
+        datetime.fromtimestamp(state["at"], UTC),
+        state["usdPerHour"],
+        "at least " * bool(state["unpriced"]),
+    )
+    spent = f"{lower}${state['usd']:,.2f}{limit} spent from {state['from']} to {until:%Y-%m-%dT%H:%M:%SZ}"
+    yield f"{stack}: {spent}, now ${rate:,.2f} an hour"
+    if state["unpriced"]:
+        yield f"  not in it, as no price is known: {', '.join(state['unpriced'])}"
+    if state["unknown"]:
+        yield f"  not to be trusted: {state['unknown']}; another spending.since starts a new sum"
     if paused:
-        lines.append(
-            f"  paused by {state['reason'] or 'a guard that has gone'}. To go on, write in Pulumi.{stack}.yaml"
-        )
-        more = f"limit: {state['usd'] + 24 * max(rate, 1):,.0f}".replace(",", "")
-        asked = {"until": "until: a later moment", "unknown": "onUnknown: warn"}.get(state["reason"], more)
-        lines += [f"    vllm-fleet:spending: {{{asked}, ...}}", f"  and run: pulumi up --stack {stack}"]
+        words = {"until": "until: a later moment", "unknown": "onUnknown: warn"}.get(state["reason"], "limit: more")
+        yield f"  paused; to go on, write vllm-fleet:spending: {{{words}}} in Pulumi.{stack}.yaml, and pulumi up --stack {stack}"
     elif terms.limit is not None and rate > 0:
-        left = max(0.0, terms.limit - state["usd"] - state["owed"]) / rate
-        lines.append(f"  at this rate the limit is reached in {left:,.1f} h")
-    return lines
+        yield f"  at this rate the limit is reached in {max(0.0, terms.limit - state['usd'] - state['owed']) / rate:,.1f} h"

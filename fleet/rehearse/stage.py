@@ -390,7 +390,7 @@ class Stage:
         self.writer = Writer(self.world, self.timings)
         self.standby = Standby(self.world, self.timings)
         self.caches = CompileCaches(self.world)
-        self.guards = SpendingGuards(self.world, self.control_plane.kubeconfig)
+        self.guards = self._stack.enter_context(SpendingGuards(self.world, self.control_plane.kubeconfig))
         self.provisioner = Provisioner(self.world, self.stock, self.timings, project=self.settings.project)
         disks, prometheus = Disks(self.world, self.timings), ManagedPrometheus(self.world, self.timings)
         self.gateway = GatewayController(self.world, prerequisites_of(self.base), self.timings)
@@ -402,17 +402,7 @@ class Stage:
             if not self.settings.makes_keda:  # whoever owns the cluster has installed it
                 install(self.api, keda_definitions(self.around.charts.modules))
                 self.keda.run_without_pods()
-        around = (
-            self.provisioner,
-            disks,
-            self.gateway,
-            self.writer,
-            self.standby,
-            self.caches,
-            self.guards,
-            prometheus,
-        )
-        for one in around:
+        for one in (self.provisioner, disks, self.gateway, self.writer, self.standby, self.caches, prometheus):
             self._stack.enter_context(one)
         self.applier = Applier(
             self.api,

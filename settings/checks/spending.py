@@ -31,22 +31,14 @@ def spending_problems(settings: Settings) -> Iterator[Problem]:
             why="the guard would count and never act",
             write="limit: 5000",
         )
-    if spending.until is not None and spending.since is not None and spending.until <= spending.since:
-        yield Problem(
-            id="spending-until-before-since",
-            path=key("spending.until"),
-            value=spending.until,
-            allowed=f"after spending.since, {spending.since}",
-            why="the fleet would be paused before anything is counted",
-            write="a later until, or an earlier since",
-        )
     yield from _against_the_bill(settings, spending)
 
 
 def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Problem]:
-    from settings.derived.spending import full_usd_per_hour, rates
+    from settings.derived.spending import rates
 
-    counted, hourly, limit = rates(settings), full_usd_per_hour(settings), spending.limit
+    counted, limit = rates(settings), spending.limit
+    hourly = counted.full
     least = "at least " if counted.unknown else ""
     nodes = f"{settings.machine.type} by capacity.mode {settings.capacity.mode}"
     if hourly is None:

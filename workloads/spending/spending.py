@@ -18,7 +18,8 @@ from workloads.space import Space
 from workloads.spending.guard import QUOTA, STATE
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import PodSpecArgsDict
+    from pulumi_kubernetes.core.v1 import ContainerArgsDict, PodSpecArgsDict
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
 
 IMAGE: Final = (
@@ -58,7 +59,7 @@ class SpendingGuard(pulumi.ComponentResource):
         super().__init__("vllm-fleet:workloads:SpendingGuard", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         namespace, marks = args.space.namespace, labels(args.space.labels, SPENDING_APP)
-        own = {"name": SPENDING_APP, "namespace": namespace, "labels": marks}
+        own: ObjectMetaArgsDict = {"name": SPENDING_APP, "namespace": namespace, "labels": marks}
         account = k8s.core.v1.ServiceAccount(
             f"{name}-account", metadata=own, automount_service_account_token=False, opts=child
         )
@@ -89,21 +90,16 @@ class SpendingGuard(pulumi.ComponentResource):
 
 def rights() -> list[PolicyRuleArgsDict]:
     """What the guard may do, all of it in its own namespace: by name where a name is known."""
+    # Create by name holds for server-side apply alone. Source: k8s.io/apiserver, endpoints/handlers/patch.go.
+    quota = ["get", "create", "patch", "delete"]
     return [
         {"api_groups": [""], "resources": ["configmaps"], "resource_names": [STATE], "verbs": ["get", "patch"]},
-        {
-            "api_groups": [""],
-            "resources": ["resourcequotas"],
-            "resource_names": [QUOTA],
-            # Create by name holds for server-side apply alone. Source: k8s.io/apiserver, endpoints/handlers/patch.go.
-            "verbs": ["get", "create", "patch", "delete"],
-        },
+        {"api_groups": [""], "resources": ["resourcequotas"], "resource_names": [QUOTA], "verbs": quota},
         # Servers' pods are named when they are made, so no name can bound this.
         {"api_groups": [""], "resources": ["pods"], "verbs": ["list", "delete"]},
         {"api_groups": ["apps"], "resources": ["replicasets"], "verbs": ["list"]},
         # The status alone: whoever may write a ReplicaSet may run any pod.
         {"api_groups": ["apps"], "resources": ["replicasets/status"], "verbs": ["patch"]},
-        {"api_groups": [""], "resources": ["events"], "verbs": ["create"]},
     ]
 
 
@@ -113,13 +109,9 @@ def configuration(args: SpendingGuardArgs, namespace: str) -> dict[str, object]:
     return {
         "namespace": namespace,
         "limitUsd": spending.limit,
-        "until": spending.until,
-        "since": spending.since,
-        "then": spending.then,
-        "onUnknown": spending.on_unknown,
-        "warnAt": list(spending.warn_at),
+        **spending.model_dump(by_alias=True, exclude={"limit"}, mode="json"),
         "usdPerHourFixed": round(rates.fixed, 6),
-        "usdPerHourOf": {"gpu": rates.per_gpu_machine, **rates.per_machine_of},
+        "usdPerMachineHour": rates.per_machine,
         "unknown": list(rates.unknown),
         "intervalSeconds": INTERVAL_SECONDS,
         "idleSeconds": IDLE_SECONDS,
@@ -132,27 +124,23 @@ def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
         lambda namespace: f"--config={json.dumps(configuration(args, namespace), sort_keys=True)}"
     )
     amounts = {"cpu": f"{SPENDING_GUARD_VCPUS * 1000:.0f}m", "memory": "128Mi", "ephemeral-storage": "32Mi"}
+    container: ContainerArgsDict = {
+        "name": SPENDING_APP,
+        "image": args.space.image(IMAGE),
+        "command": ["python3", "-B", "-c", pod_programs.python_program("spending/guard.py"), config],
+        "resources": {"requests": amounts, "limits": dict(amounts)},
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": NONROOT,
+            "seccomp_profile": {"type": "RuntimeDefault"},
+            "allow_privilege_escalation": False,
+            "read_only_root_filesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
     return {
         "service_account_name": SPENDING_APP,
         "automount_service_account_token": True,
         "enable_service_links": False,
-        "security_context": {
-            "run_as_non_root": True,
-            "run_as_user": NONROOT,
-            "run_as_group": NONROOT,
-            "seccomp_profile": {"type": "RuntimeDefault"},
-        },
-        "containers": [
-            {
-                "name": SPENDING_APP,
-                "image": args.space.image(IMAGE),
-                "command": ["python3", "-B", "-c", pod_programs.python_program("spending/guard.py"), config],
-                "resources": {"requests": amounts, "limits": dict(amounts)},
-                "security_context": {
-                    "allow_privilege_escalation": False,
-                    "read_only_root_filesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-            }
-        ],
+        "containers": [container],
     }

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fleet.rehearse.api import Manifest
@@ -70,10 +70,8 @@ class SpendingGuards:
 
     def __exit__(self, *_: object) -> None:
         self._agenda.close()
-        with self._lock:
-            running, self._running = list(self._running.values()), {}
-        for process in running:
-            _end(process)
+        for uid in self.running():
+            self._stop(uid)
         self._stack.close()
 
     def said(self, step: str, since: int = 0) -> list[dict[str, Any]]:
@@ -85,17 +83,13 @@ class SpendingGuards:
         with self._lock:
             return frozenset(self._running)
 
-    def now(self) -> float:
-        """The API server's clock, seconds since 1970."""
-        return self._began + self._world.clock.now_seconds() + self.clock_off_seconds
-
-    def relayed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        """The API server's answer. Raises OSError where there is none."""
-        connection = http.client.HTTPSConnection(self._host, context=self._tls, timeout=20)
-        with contextlib.closing(connection):
+    def relayed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes, str]:
+        """The API server's answer and its time as the rehearsal has it. Raises OSError where there is none."""
+        with contextlib.closing(http.client.HTTPSConnection(self._host, context=self._tls, timeout=20)) as connection:
             connection.request(method, path, body or None, dict(headers))
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            now = self._began + self._world.clock.now_seconds() + self.clock_off_seconds
+            return answer.status, answer.read(), formatdate(now, usegmt=True)
 
     def _on_pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
         metadata = pod["metadata"]
@@ -122,26 +116,22 @@ class SpendingGuards:
             command += [f"--api={self._url}", f"--account={account}"]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             self._running[metadata["uid"]] = process
-        assert process.stdout is not None
-        threading.Thread(target=self._read, args=(process.stdout, metadata["name"]), daemon=True).start()
+        threading.Thread(target=self._read, args=(process, metadata["name"]), daemon=True).start()
 
     def _stop(self, uid: str) -> None:
         with self._lock:
             process = self._running.pop(uid, None)
         if process is not None:
-            _end(process)
+            process.kill()
+            process.wait()
 
-    def _read(self, stdout: IO[str], pod: str) -> None:
-        for text in stdout:
-            line = json.loads(text)
-            self.lines.append(line)
-            told = f"spending {line['step']} at ${line['usd']:,.2f}: {line['message']}"
-            self._world.timeline.note("pod", pod, told, mood=_MOODS.get(line["step"], "plain"))
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
+    def _read(self, process: subprocess.Popen[str], pod: str) -> None:
+        with process:  # closes the pipe
+            for text in process.stdout or ():
+                line = json.loads(text)
+                self.lines.append(line)
+                told = f"spending {line['step']} at ${line['usd']:,.2f}: {line['message']}"
+                self._world.timeline.note("pod", pod, told, mood=_MOODS.get(line["step"], "plain"))
 
 
 def _relay(guards: SpendingGuards) -> type[BaseHTTPRequestHandler]:
@@ -153,15 +143,16 @@ def _relay(guards: SpendingGuards) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             kept = {name: self.headers[name] for name in ("Authorization", "Content-Type") if self.headers[name]}
             try:
-                status, content = guards.relayed(self.command, self.path, kept, body)
+                status, content, now = guards.relayed(self.command, self.path, kept, body)
             except OSError:
                 self.close_connection = True  # no answer: as if nobody were there
                 return
-            self.send_response_only(status)
-            self.send_header("Date", formatdate(guards.now(), usegmt=True))
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            with contextlib.suppress(OSError):  # a guard that was ended meanwhile
+                self.send_response_only(status)
+                self.send_header("Date", now)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
 
         do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - as the base class calls them
 

@@ -41,6 +41,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "gateway": {"enabled": True},
         "weights": {"tokenSecret": "hf-token"},
         "server": {"replicas": 2, "apiKeySecret": "vllm-key"},
+        "spending": {"limit": 5000, "then": "pause"},
     },
     "weights from an image": {
         "weights": {"source": "image", "image": "projects/models/global/images/weights-2e1b213"},

@@ -22,7 +22,7 @@ NAMESPACE = "previewed"
 FILE = list(yaml.safe_load_all((ROOT / ".github" / "preview-access.yaml").read_text(encoding="utf-8")))
 ROLES = {one["metadata"]["name"]: one["rules"] for one in FILE if one["kind"] == "ClusterRole"}
 DRY_RUN = {"get", "create", "patch"}
-ASIDE = {"Namespace", "Secret"}
+ASIDE = {"Namespace", "Role", "RoleBinding", "Secret"}
 """Kinds of the program that the account only reads."""
 RBAC = "rbac.authorization.k8s.io"
 

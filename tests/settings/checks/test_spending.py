@@ -31,10 +31,6 @@ def found(
         ({"until": "2027-01-01T00:00:00Z"}, {}),
         ({}, {"spending-without-end": "refused"}),
         ({"limit": 39}, {"spending-limit-below-an-hour": "refused"}),
-        (
-            {"until": "2027-01-01T00:00:00Z", "since": "2027-01-01T00:00:00Z"},
-            {"spending-until-before-since": "refused"},
-        ),
         ({"limit": 5000, "onUnknown": "pause"}, {"spending-lasts": "notice"}),
     ],
 )

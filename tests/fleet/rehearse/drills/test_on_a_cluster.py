@@ -85,7 +85,19 @@ def edited(change: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", ["bring-up", "second-up", "over-quota", "dead-rank", "drain", "pause", "two-stacks", "weights-from-image"]
+    "name",
+    [
+        "bring-up",
+        "second-up",
+        "over-quota",
+        "dead-rank",
+        "drain",
+        "pause",
+        "two-stacks",
+        "weights-from-image",
+        "spending-limit",
+        "spending-blind",
+    ],
 )
 def test_the_sample_stack_holds(stage: BreakableStage, name: str) -> None:
     holds(stage, name)
