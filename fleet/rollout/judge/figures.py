@@ -59,9 +59,11 @@ def decided(loss: float, noise: float, limit: float) -> Decision:
 
 def runs_to_decide(before: Estimate, after: Estimate, gap: float, confidence: float) -> int | None:
     """Runs of each side after which an interval is narrower than the gap to the limit, if they spread as these; None: too many."""
-    spread = sqrt(sum((one.variation or 0.0) ** 2 * one.mean**2 for one in (before, after))) / abs(before.mean)
+    first, second = (((one.variation or 0.0) * one.mean / before.mean) ** 2 for one in (before, after))
+    # Welch and Satterthwaite: twice the degrees of freedom of one side where both spread alike.
+    sides = (first + second) ** 2 / (first**2 + second**2) if first + second else 2.0
     for runs in range(max(before.repeats, after.repeats) + 1, MOST_RUNS + 1):
-        if two_sided(2 * runs - 2, confidence) * spread / sqrt(runs) <= gap:
+        if two_sided(sides * (runs - 1), confidence) * sqrt((first + second) / runs) <= gap:
             return runs
     return None
 
