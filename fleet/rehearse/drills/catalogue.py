@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from fleet.rehearse.drills import bring_up, compile_caches, disruption, gateway, scaling, shortage, two_stacks, weights
+from fleet.rehearse.drills import (
+    bring_up,
+    canary,
+    compile_caches,
+    disruption,
+    gateway,
+    scaling,
+    shortage,
+    two_stacks,
+    weights,
+)
 from fleet.rehearse.drills.drill import Drill
 from fleet.rehearse.results import RehearsalError
 
@@ -15,6 +25,7 @@ DRILLS: tuple[Drill, ...] = (
     *shortage.DRILLS,
     *weights.DRILLS,
     *compile_caches.DRILLS,
+    *canary.DRILLS,
     *gateway.DRILLS,
     *two_stacks.DRILLS,
     *scaling.DRILLS,
