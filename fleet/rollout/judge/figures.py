@@ -13,7 +13,7 @@ from typing import Final
 from fleet.bench.certificate.baseline import compare_baselines, shared_confidence
 from fleet.bench.measurement import Comparison, Estimate, Run
 from fleet.bench.student_t import two_sided
-from fleet.report.words import format_change, format_number, format_percent
+from fleet.report.words import format_change, format_number, format_percent, plural
 from fleet.rollout.judge.side import NO_SUCCESS, Side
 from fleet.rollout.judge.verdict import Decision, Limits, Reason, reason
 
@@ -94,7 +94,9 @@ def _figure(id_: str, one: Comparison, better: int, limit: float, confidence: fl
     if verdict == "undecided":
         runs = runs_to_decide(one.before, one.after, abs(limit - loss), confidence)
         more = (
-            f"{runs - least} more runs of each would decide" if runs else f"{MOST_RUNS} runs of each would not decide"
+            f"{plural(runs - least, 'more run')} of each would decide"
+            if runs
+            else f"{MOST_RUNS} runs of each would not decide"
         )
         evidence += f"; {more}, if they spread as these"
     found = f"{format_change(one.change_share)} ± {format_percent(one.noise_share)}"
