@@ -110,7 +110,9 @@ class Stage:
     """When `pulumi up` began; the clock has run since the control plane was started."""
 
     def __init__(self, opened: OfflineStack, around: Surroundings, *, speed: float | None = None) -> None:
-        self.opened = opened
+        # A declared canary would be one more server in every count; its own drills bring one.
+        declared = opened.settings.rollout.canary is not None
+        self.opened = varied(opened, {"rollout": {"canary": None, "promoted": None}}) if declared else opened
         self.around = around
         self.clock = Clock(speed or around.speed)
         self.timeline = Timeline(self.clock)

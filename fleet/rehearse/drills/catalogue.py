@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from fleet.rehearse.drills import (
     autoscaling,
     bring_up,
+    canary,
     compile_caches,
     disruption,
     gateway,
@@ -26,6 +27,7 @@ DRILLS: tuple[Drill, ...] = (
     *shortage.DRILLS,
     *weights.DRILLS,
     *compile_caches.DRILLS,
+    *canary.DRILLS,
     *gateway.DRILLS,
     *two_stacks.DRILLS,
     *scaling.DRILLS,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fleet.report.words import plural
+from settings.sections.capacity import Calendar, Reservation
 
 if TYPE_CHECKING:
     from facts.machines import Way
@@ -78,6 +79,17 @@ def has_gateway(settings: Settings) -> str:
 def owns_platform(settings: Settings) -> str:
     """Only where the stack has a cluster of its own."""
     return "" if settings.owns_platform else "the cluster is another stack's"
+
+
+def room_for_one_more(settings: Settings) -> str:
+    """Only where one more server would get a machine."""
+    capacity = settings.capacity
+    if not settings.weights.has_volume:
+        return "each server downloads its own weights in this stack, which is for one server only"
+    if not isinstance(capacity, Reservation | Calendar):
+        return ""
+    held = capacity.nodes if isinstance(capacity, Reservation) else capacity.create and capacity.create.nodes
+    return "" if held and held > settings.nodes else "the reservation holds no machine for one more server"
 
 
 def all_of(*skips: Skip) -> Skip:

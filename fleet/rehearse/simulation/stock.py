@@ -60,14 +60,14 @@ class Stock:
         stock = cls(zones=zones, gpu_zones=settings.zones)
         capacity, zone = settings.capacity, settings.zones[0]
         if isinstance(capacity, Reservation):
-            nodes = settings.replicas if capacity.nodes is None else capacity.nodes
+            nodes = settings.nodes if capacity.nodes is None else capacity.nodes
             stock.reserve(capacity.name, nodes=nodes, zone=zone, project=capacity.project)
         elif isinstance(capacity, Calendar):
-            nodes = settings.replicas if capacity.create is None else capacity.create.nodes
+            nodes = settings.nodes if capacity.create is None else capacity.create.nodes
             stock.reserve(capacity.reservation, nodes=nodes, zone=zone)
         elif isinstance(capacity, Ladder) and capacity.reservation is not None:
             rung = capacity.reservation
-            stock.reserve(rung.name, nodes=settings.replicas, zone=zone, project=rung.project)
+            stock.reserve(rung.name, nodes=settings.nodes, zone=zone, project=rung.project)
         return stock
 
     # What drills change

@@ -13,7 +13,7 @@ from typing import Final
 from fleet.bench.certificate.baseline import compare_baselines, shared_confidence
 from fleet.bench.measurement import Comparison, Estimate, Run
 from fleet.bench.student_t import two_sided
-from fleet.report.words import format_change, format_number, format_percent
+from fleet.report.words import format_change, format_number, format_percent, plural
 from fleet.rollout.judge.side import NO_SUCCESS, Side
 from fleet.rollout.judge.verdict import Decision, Limits, Reason, reason
 
@@ -59,9 +59,11 @@ def decided(loss: float, noise: float, limit: float) -> Decision:
 
 def runs_to_decide(before: Estimate, after: Estimate, gap: float, confidence: float) -> int | None:
     """Runs of each side after which an interval is narrower than the gap to the limit, if they spread as these; None: too many."""
-    spread = sqrt(sum((one.variation or 0.0) ** 2 * one.mean**2 for one in (before, after))) / abs(before.mean)
+    first, second = (((one.variation or 0.0) * one.mean / before.mean) ** 2 for one in (before, after))
+    # Welch and Satterthwaite: twice the degrees of freedom of one side where both spread alike.
+    sides = (first + second) ** 2 / (first**2 + second**2) if first + second else 2.0
     for runs in range(max(before.repeats, after.repeats) + 1, MOST_RUNS + 1):
-        if two_sided(2 * runs - 2, confidence) * spread / sqrt(runs) <= gap:
+        if two_sided(sides * (runs - 1), confidence) * sqrt((first + second) / runs) <= gap:
             return runs
     return None
 
@@ -92,7 +94,9 @@ def _figure(id_: str, one: Comparison, better: int, limit: float, confidence: fl
     if verdict == "undecided":
         runs = runs_to_decide(one.before, one.after, abs(limit - loss), confidence)
         more = (
-            f"{runs - least} more runs of each would decide" if runs else f"{MOST_RUNS} runs of each would not decide"
+            f"{plural(runs - least, 'more run')} of each would decide"
+            if runs
+            else f"{MOST_RUNS} runs of each would not decide"
         )
         evidence += f"; {more}, if they spread as these"
     found = f"{format_change(one.change_share)} ± {format_percent(one.noise_share)}"

@@ -1,0 +1,117 @@
+"""The verdict over the benchmark's own pods, clients and merge, against servers that keep time: equal, slower, wrong, and one that
+dies. Runs are short, so certificates are set to what a long run has; what is measured is real.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from google.oauth2.credentials import Credentials
+
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.run.fetching import RUNS
+from fleet.bench.selftest.load import Load
+from fleet.bench.selftest.pods import NAME, play
+from fleet.clients.storage import Bucket
+from fleet.rollout.judge.answers import ask_both
+from fleet.rollout.judge.judging import judge
+from fleet.rollout.judge.side import Side, read_side
+from fleet.rollout.judge.verdict import Limits
+from fleet.simulators.bucket import TOKEN, LocalBucket
+from fleet.simulators.model_server.engine_server import EngineServer
+from fleet.simulators.model_server.in_thread import serving
+from fleet.simulators.model_server.node import Faults, Node, Pace
+from fleet.simulators.model_server.processes import ServerProcess, ServerProcesses
+from tests.fleet.rollout.judge.sides import answers, decided_by, replica
+
+pytestmark = pytest.mark.slow
+NODE = Node(model="the/model", ranks=2, pace=Pace(fixed_s=0.2), speculative_tokens=1, max_model_len=4096)
+LOAD = Load(
+    node=NODE,
+    faults=Faults(),
+    input_tokens=20,
+    output_tokens=24,
+    connections=64,
+    clients=2,
+    pods=1,
+    requests_per_client=160,
+    repeats=4,
+)
+WIDE = Limits(throughput=0.04, ttft=1, tpot=1)
+"""For a busy machine, whose delays are no server's: the slower canary's rate is beyond it all the same."""
+
+
+def measured(folder: Path, name: str, load: Load, meddle: Callable[[ServerProcesses], None] = lambda _: None) -> Side:
+    """A side from its server's start to its folder; without what only a long run can have."""
+    with LocalBucket() as bucket, ServerProcesses([ServerProcess(node=load.node)]) as servers:
+        # A server that dies fails the benchmark, and what there is is fetched all the same.
+        with contextlib.suppress(BenchmarkError):
+            play(load, servers, bucket, vllm=None, look=lambda: meddle(servers))
+        Bucket(bucket.name, Credentials(TOKEN), url=bucket.url).mirror(f"{RUNS}{NAME}/", folder)
+    return replace(read_side(name, folder), answers=answers())
+
+
+def long_enough(side: Side) -> Side:
+    """Nothing failed that a short run on a busy machine fails."""
+    checks = [[one for one in each.checks if one.blames == "server"] for each in side.certificates]
+    pairs = zip(side.certificates, checks, strict=True)
+    return replace(side, certificates=tuple(one.model_copy(update={"checks": tuple(kept)}) for one, kept in pairs))
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Side]:
+    """Three at once, each with a server and clients of its own, which hardly use a core."""
+    folder = tmp_path_factory.mktemp("sides")
+    loads = {"old": LOAD, "equal": LOAD, "slower": replace(LOAD, node=replace(NODE, pace=Pace(fixed_s=0.222)))}
+    with ThreadPoolExecutor(len(loads)) as threads:
+        made = threads.map(lambda name: long_enough(measured(folder / name, name, loads[name])), loads)
+        return dict(zip(loads, made, strict=True))
+
+
+def test_an_equal_canary_is_promoted_and_one_a_tenth_slower_rejected_for_its_rate(sides: dict[str, Side]) -> None:
+    equal = judge(sides["old"], sides["equal"], WIDE)
+    assert equal.verdict == "promote", equal.headline
+    slower = judge(sides["old"], sides["slower"], WIDE)
+    assert slower.verdict == "reject"
+    assert {"throughput", "output"} <= decided_by(slower, "reject")
+    assert "errors" in decided_by(slower, "promote")
+
+
+def test_a_canary_that_dies_midway_is_rejected_by_its_results_alone(tmp_path: Path) -> None:
+    def kill(servers: ServerProcesses) -> None:
+        with contextlib.suppress(Exception):  # it no longer answers
+            if servers.snapshots()[0]["accepted"] > 100:
+                os.kill(servers.pids[0], signal.SIGKILL)
+
+    dead = measured(tmp_path / "canary", "canary", replace(LOAD, repeats=1), kill)
+    verdict = judge(replica("old"), dead, WIDE)
+    assert verdict.verdict == "reject"
+    assert decided_by(verdict, "reject") & {"errors", "results-canary", "certificate"}
+
+
+@pytest.mark.parametrize(
+    ("faults", "rejected"),
+    [
+        (Faults(), set()),
+        (Faults(wrong_answers=True), {"agreement", "arithmetic"}),
+        (Faults(unavailable_share=0.5), {"agreement", "arithmetic", "soundness"}),
+    ],
+)
+def test_both_are_asked_and_a_wrong_canary_is_found(faults: Faults, rejected: set[str]) -> None:
+    node = replace(NODE, pace=Pace(fixed_s=0.002))
+    with (
+        serving(lambda: EngineServer(node)) as first,
+        serving(lambda: EngineServer(node, faults=faults)) as second,
+    ):
+        told = ask_both((first.url, NODE.model), (second.url, NODE.model), None)
+    old, canary = (replace(replica(name), answers=told[name]) for name in ("old", "canary"))
+    verdict = judge(old, canary, Limits())
+    assert decided_by(verdict, "reject") == rejected
+    assert verdict.verdict == ("reject" if rejected else "promote"), verdict.headline

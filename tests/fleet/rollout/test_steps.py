@@ -1,0 +1,175 @@
+"""The steps of a rollout: what each makes of the stack file, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.preview.offline import STAND_IN_PROJECT, OfflineStack, open_stack, record_stack
+from fleet.preview.record.recording import RecordedResource
+from fleet.rollout.judge.verdict import Limits, Verdict, declaration_of
+from fleet.rollout.steps import Rollout
+from settings.derived.canary import release
+from settings.derived.measurement import measurement
+from settings.load import parse
+from settings.problems import SettingsError
+from settings.stack import Settings
+from settings.stack_file import read
+from tests.fleet.cli.command import fleet
+
+ROOT = Path(__file__).resolve().parents[3]
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+IMAGE = {"tag": "v0.18.0", "digest": f"sha256:{'1' * 64}"}
+CANARIES: dict[str, dict[str, Any]] = {
+    "engine": {"engine": {"seed": 1, "maxNumSeqs": None}},
+    "release": {"engine": {"version": "0.18.0", "useDeepGemm": False}, "image": IMAGE},
+    "image": {"image": IMAGE, "engine": {"useDeepGemm": False}},
+    "revision": {"model": {"revision": REVISION}},
+    "resources": {"resources": {"cpu": 100, "memoryGib": 900}},
+    "profile": {"profile": "serve-chat"},
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("Pulumi.yaml", "Pulumi.dev.yaml"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def started(root: Path, **declared: Any) -> Rollout:
+    Rollout(root, "dev").start(declared).write()
+    return Rollout(root, "dev")
+
+
+def refused(step: Any, *given: Any) -> str:
+    with pytest.raises(SettingsError) as refusal:
+        step(*given)
+    return refusal.value.problems[0].id
+
+
+@pytest.mark.parametrize("name", CANARIES)
+def test_servers_become_what_the_canary_was_and_the_canary_goes(root: Path, name: str) -> None:
+    rollout = started(root, **CANARIES[name])
+    canary = rollout.settings.as_canary
+    assert canary is not None
+    rollout.promote("a reason: with 'quotes'").write()
+    promoted = Rollout(root, "dev")
+    assert release(promoted.settings) == release(canary)
+    # The canary's pods are not touched: what is laid over the new servers is what it was.
+    assert promoted.settings.as_canary is not None
+    assert release(promoted.settings.as_canary) == release(canary)
+    promoted.finish().write()
+    after = Rollout(root, "dev").settings
+    assert after.rollout.canary is None
+    assert release(after) == release(canary)
+
+
+def test_an_aborted_rollout_leaves_the_stack_file_as_it_was(root: Path) -> None:
+    started(root, **CANARIES["release"]).abort().write()
+    assert (root / "Pulumi.dev.yaml").read_bytes() == (ROOT / "Pulumi.dev.yaml").read_bytes()
+
+
+def test_each_step_has_its_time(root: Path) -> None:
+    before = Rollout(root, "dev")
+    assert [refused(step) for step in (before.abort, before.finish)] == ["no-canary", "no-canary"]
+    assert refused(before.promote, "x") == "no-canary"
+    assert refused(before.start, {"profile": "record"}) == "canary-without-difference"
+    assert refused(before.start, {"engine": {"maxNumSeqs": 8}}) == "sequences-below-load"
+    rollout = started(root, **CANARIES["engine"])
+    assert refused(rollout.start, CANARIES["engine"]) == "rollout-goes-on"
+    assert refused(rollout.finish) == "not-promoted"
+    rollout.promote("x").write()
+    promoted = Rollout(root, "dev")
+    assert [refused(promoted.promote, "x"), refused(promoted.abort)] == ["promoted-already", "promoted-already"]
+
+
+def verdict(settings: Settings, decision: str = "promote") -> Verdict:
+    assert settings.as_canary is not None
+    old, canary = (json.loads(json.dumps(measurement(one).run)) for one in (settings, settings.as_canary))
+    return Verdict.model_validate(
+        {
+            "verdict": decision,
+            "headline": "so",
+            "declaration": declaration_of(canary),
+            "limits": Limits(),
+            "reasons": (),
+            "certificates": {},
+            "old": (old,),
+            "canary": (canary,),
+        }
+    )
+
+
+def test_only_a_verdict_of_this_canary_beside_these_servers_promotes(root: Path) -> None:
+    rollout = started(root, **CANARIES["release"])
+    rollout.verdict(verdict(rollout.settings))
+    assert refused(rollout.verdict, verdict(rollout.settings, "reject")) == "verdict"
+    rollout.abort().write()
+    other = started(root, **CANARIES["image"], profile="serve-chat")
+    assert refused(other.verdict, verdict(rollout.settings)) == "verdict-of-another"
+
+
+@pytest.mark.slow
+def test_commands_take_an_upgrade_from_start_to_finish(root: Path) -> None:
+    stack = ("--stack", "dev", "--root", str(root))
+    options = ("--revision", REVISION, "--set", "engine.seed=1")
+    assert fleet("rollout", "plan", *stack, *options).returncode == 0
+    assert (root / "Pulumi.dev.yaml").read_bytes() == (ROOT / "Pulumi.dev.yaml").read_bytes()
+    assert fleet("rollout", "start", *stack, *options).returncode == 0
+    assert fleet("rollout", "status", *stack).returncode == 0
+    verdict_file = ("--verdict", str(root / "none.json"))
+    without = fleet("rollout", "promote", *stack, *verdict_file)
+    assert (without.returncode, "--without-verdict" in without.stderr) == (2, True)
+    assert fleet("rollout", "promote", *stack, *verdict_file, "--without-verdict", "it is late").returncode == 0
+    assert "it is late" in (Rollout(root, "dev").settings.rollout.promoted or "")
+    assert fleet("rollout", "promote", *stack, "--finish").returncode == 0
+    assert Rollout(root, "dev").settings.serving.model.revision == REVISION
+
+
+def resources(root: Path, stack: OfflineStack) -> dict[str, RecordedResource]:
+    file = read(root, "dev")
+    config = {**file.config, "gcp:project": STAND_IN_PROJECT}
+    opened = OfflineStack(root=ROOT, file=stack.file, config=config, settings=parse("dev", config), problems=())
+    return {one.urn: one for one in record_stack(opened, "known").resources}
+
+
+def changes(before: dict[str, RecordedResource], after: dict[str, RecordedResource]) -> Iterator[str]:
+    for urn in sorted(before.keys() | after.keys()):
+        name = urn.rpartition("::")[2]
+        if urn not in before:
+            yield f"+{name}"
+        elif urn not in after:
+            yield f"-{name}"
+        elif before[urn].inputs != after[urn].inputs:
+            yield f"~{name}"
+
+
+@pytest.mark.slow
+def test_a_rollout_changes_nothing_of_the_servers_but_the_servers(root: Path) -> None:
+    stack = open_stack(ROOT, "dev")
+    plain = resources(root, stack)
+    rollout = started(root, **CANARIES["engine"], model={"revision": REVISION})
+    beside = resources(root, stack)
+    assert [one for one in changes(plain, beside) if one[0] != "+"] == ["~namespace-gpu-quota"]
+    names = [(one.type, one.inputs["metadata"]["name"]) for one in beside.values() if "metadata" in one.inputs]
+    assert len(names) == len(set(names)), "two resources are one object"
+    rollout.promote("x").write()
+    promoted = resources(root, stack)
+    # Weights go over as they are: not one of the canary's objects is made, changed or deleted.
+    assert [one for one in changes(beside, promoted) if one[0] != "-"] == ["~server-deployment"]
+    gone = {one[1:] for one in changes(beside, promoted) if one[0] == "-"}
+    assert gone == {"weights-canary", *(name for name in _parts(plain) if name != "weights")}
+    Rollout(root, "dev").finish().write()
+    finished = resources(root, stack)
+    assert [one for one in changes(promoted, finished) if one[0] != "-"] == ["~namespace-gpu-quota"]
+    assert not [urn for urn in finished if "canary" in urn]
+
+
+def _parts(resources: dict[str, RecordedResource]) -> set[str]:
+    return {one.name for one in resources.values() if "workloads:Weights" in one.urn}
