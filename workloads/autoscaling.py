@@ -108,7 +108,11 @@ def in_flight(server: str, namespace: str) -> str:
 
 
 def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[Manifest]) -> Manifest:
-    """Spec of the ScaledObject. Without a fallback where the clock alone decides: it cannot fail."""
+    """Spec of the ScaledObject. Without a fallback where the clock alone decides, which cannot fail, and at a minimum of 0: an empty
+    fleet has no series, and a fallback counts as activity, so KEDA would start a server all night long. Missing metrics take no server
+    away then either: the autoscaler does not go down while one of its metrics fails, and KEDA not to zero.
+    Source: keda 2.20.2, scale_handler.go and scale_scaledobjects.go; kubernetes, horizontal.go.
+    """
     spec: Manifest = {
         "scaleTargetRef": {"name": server},
         "minReplicaCount": policy.min,
@@ -118,7 +122,7 @@ def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[Manife
         "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior(policy)}},
         "triggers": triggers,
     }
-    if policy.mode == "load":
+    if policy.mode == "load" and policy.min:
         spec["fallback"] = {
             "failureThreshold": policy.failures_before_fallback,
             "replicas": policy.fallback_replicas,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fleet.rehearse.timeline import Moment
+from fleet.rehearse.timeline import Moment, Mood
 
 
 class RehearsalError(Exception):
@@ -46,6 +46,35 @@ class Figure:
     value: float | int | str
     unit: str = ""
     note: str = ""
+    about: str = ""
+    """Heading that it shares with others: what a day cost, what users noticed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """A number over simulated time, as steps."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    """Simulated seconds and the value from then on; the last one holds until the end."""
+    mood: Mood = "plain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    """A drill's hours as one picture: curves that share a scale are drawn over each other, and below them what happened."""
+
+    at_seconds: float
+    until_seconds: float
+    first_minute: float
+    """Time of day at the beginning, in minutes from midnight."""
+    curves: tuple[tuple[Curve, ...], ...]
+    moments: tuple[Moment, ...]
+
+    def clock(self, at_seconds: float) -> str:
+        """A moment as a time of day: 08:00."""
+        minute = int(self.first_minute + (at_seconds - self.at_seconds) / 60)
+        return f"{minute // 60 % 24:02}:{minute % 60:02}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +89,8 @@ class DrillResult:
     figures: tuple[Figure, ...] = ()
     findings: tuple[Finding, ...] = ()
     moments: tuple[Moment, ...] = ()
+    day: Day | None = None
+    """Where a drill plays one: its picture comes first."""
     wall_seconds: float = 0.0
     simulated_seconds: float = 0.0
     gave_up: str = ""

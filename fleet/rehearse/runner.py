@@ -17,6 +17,7 @@ from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.results import DrillBrokenOffError, DrillResult
 from fleet.rehearse.stage import Stage, Surroundings
 from fleet.rehearse.timeline import Moment
+from fleet.rehearse.variants import varied
 from settings.problems import SettingsError
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ class Runner:
 
     def _on_stage_of_its_own(self, drill: Drill) -> DrillResult:
         began = time.monotonic()
-        with Stage(self._opened, self._around, speed=drill.speed) as stage:
+        opened = varied(self._opened, drill.sections) if drill.sections else self._opened
+        with Stage(opened, self._around, speed=drill.speed) as stage:
             self._on_clock(stage.clock)
             result = self._on(stage, drill)
         self._on_clock(None)
@@ -153,7 +155,8 @@ class Runner:
         # The bring-up has happened by the time its drill is played; its story begins with the clock.
         since = 0.0 if drill.name == "bring-up" else stage.clock.now_seconds()
         try:
-            with _answering(stage), alerts_during(stage, drill, proof):
+            watched = alerts_during(stage, drill, proof) if drill.start == "running" else contextlib.nullcontext()
+            with _answering(stage), watched:
                 drill.play(stage, proof)
         except (DrillBrokenOffError, SettingsError, ProgramError) as error:
             gave_up = str(error)
@@ -204,6 +207,7 @@ def result_of(
         figures=(*proof.figures, *proof.requests),
         findings=tuple(proof.findings),
         moments=_moments(stage, since_seconds) if stage is not None else (),
+        day=proof.day,
         simulated_seconds=simulated_seconds,
         gave_up=gave_up,
         skipped=skipped,

@@ -9,8 +9,11 @@ from typing import Literal
 
 from fleet.rehearse.clock import Clock
 
-Lane = Literal["apply", "node", "pod", "volume", "gateway", "capacity", "traffic", "operator"]
-"""Who did something: the applying program, a machine, a pod, a disk, the load balancer, Google's stock of machines, clients, a person."""
+Lane = Literal[
+    "apply", "node", "pod", "volume", "gateway", "capacity", "traffic", "operator", "clock", "alert", "money"
+]
+"""Who did something: the applying program, a machine, a pod, a disk, the load balancer, Google's stock of machines, clients, a person,
+the hour, an alert, the spending guard."""
 Mood = Literal["plain", "good", "waiting", "bad"]
 
 

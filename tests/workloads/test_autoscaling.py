@@ -109,6 +109,14 @@ def test_at_a_minimum_of_zero_the_clock_decides_whether_anything_runs() -> None:
     assert "activationThreshold" not in triggers()[0]["metadata"]
 
 
+def test_at_a_minimum_of_zero_there_is_no_fallback_that_would_start_a_server_at_night() -> None:
+    specs = [
+        manifest(objects(record(**more))["ScaledObject/qwen35-server"])["spec"]
+        for more in ({}, {"min": 0, "windows": [OFFICE]})
+    ]
+    assert ["fallback" in one for one in specs] == [True, False]
+
+
 def test_a_paused_fleet_is_held_at_zero_by_its_autoscaler() -> None:
     recording = record(server={"replicas": 0})
     found = objects(recording)

@@ -10,13 +10,14 @@ import contextlib
 import re
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from fleet.rehearse.alerts.evaluate import Fired, evaluate
 from fleet.rehearse.alerts.logs import entry_of, matches
 from fleet.rehearse.api import DEPLOYMENT, ApiUnreachableError
+from fleet.rehearse.timeline import Moment
 from settings.derived.figures import figures
 from settings.derived.watched import watched
 from settings.signals.catalogue import catalogue
@@ -78,6 +79,21 @@ class AlertWatch:
             ]
         minutes = (steps - 1) * self._every / 60
         return evaluate(self._rules, series, interval_seconds=self._every, minutes=minutes)
+
+    def moments(self, fired: Iterable[Fired]) -> Iterator[Moment]:
+        """Each from when it fires to when it is resolved, or to now."""
+        now = self._stage.clock.now_seconds()
+        for one in fired:
+            until = now if one.resolved_at is None else self._began + one.resolved_at
+            severity = one.labels["severity"]
+            yield Moment(
+                lane="alert",
+                subject=one.alert,
+                text=f"{severity} fires" if one.resolved_at is None else f"{severity}, then resolved",
+                at_seconds=self._began + one.firing_at,
+                until_seconds=max(until, self._began + one.firing_at),
+                mood="bad" if severity == "page" else "waiting",
+            )
 
     def until(self, alert: str, simulated_seconds: float) -> None:
         """Wait until it fires. Raises DrillBrokenOffError after that long."""
@@ -169,6 +185,7 @@ def alerts_during(stage: Stage, drill: Drill, proof: Proof) -> Iterator[None]:
         finally:
             stage.alerts = None
         fired = watch.fired()
+        stage.timeline.extend(watch.moments(fired))
     first: dict[str, Fired] = {}
     for one in sorted(fired, key=lambda one: one.firing_at):
         first.setdefault(one.alert, one)

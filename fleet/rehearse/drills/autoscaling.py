@@ -27,11 +27,12 @@ SEEN_SECONDS = 4 * LAG_SECONDS
 """After so long the autoscaler acts on what is so now. Assumed: twice the lag, and as much for a busy machine."""
 
 
-def _by_keda(settings: Settings) -> str:
+def by_keda(settings: Settings) -> str:
+    """Only where KEDA says how many servers there are."""
     return "" if settings.scales_by_keda else "no KEDA scales this stack's servers"
 
 
-def _by_load(settings: Settings) -> str:
+def by_load(settings: Settings) -> str:
     """Only where there is room between the bounds for load to move the number."""
     policy = scaling_policy(settings)
     if policy is None or policy.target_in_flight is None or policy.paused:
@@ -39,12 +40,14 @@ def _by_load(settings: Settings) -> str:
     return "" if policy.max > policy.min else "the least and the most servers are the same"
 
 
-def _has_windows(settings: Settings) -> str:
+def has_windows(settings: Settings) -> str:
+    """Only where a clock has a say."""
     policy = scaling_policy(settings)
     return "" if policy and policy.windows and not policy.paused else "server.scaling has no windows"
 
 
-def _policy(stage: Stage) -> tuple[ScalingPolicy, int]:
+def policy_of(stage: Stage) -> tuple[ScalingPolicy, int]:
+    """The stack's policy and its target in flight per server."""
     policy = scaling_policy(stage.settings)
     assert policy is not None, "the drill is skipped without one"
     return policy, policy.target_in_flight or 0
@@ -55,7 +58,7 @@ def _asked(stage: Stage) -> int:
     return int(found["spec"].get("replicas", 1)) if found else 0
 
 
-def _moment(policy: ScalingPolicy, week_minute: int) -> datetime:
+def moment_of(policy: ScalingPolicy, week_minute: int) -> datetime:
     """A moment of the week, from now on, in the policy's time zone."""
     here = A_MONDAY.astimezone(ZoneInfo(policy.timezone)).replace(hour=0, minute=0)
     return here + timedelta(minutes=(week_minute - here.weekday() * DAY_MINUTES) % WEEK_MINUTES)
@@ -66,11 +69,11 @@ def _quiet(policy: ScalingPolicy, hours: int = 8) -> datetime:
     floors = [
         max(policy.floor(minute + 60 * hour) for hour in range(hours + 1)) for minute in range(0, WEEK_MINUTES, 60)
     ]
-    return _moment(policy, 60 * floors.index(min(floors)))
+    return moment_of(policy, 60 * floors.index(min(floors)))
 
 
 def _scale_up_in_time(stage: Stage, proof: Proof) -> None:
-    policy, target = _policy(stage)
+    policy, target = policy_of(stage)
     servers, keda = stage.servers, stage.keda
     keda.in_flight.offer(servers * target)
     before, began = _asked(stage), stage.clock.now_seconds()
@@ -109,7 +112,7 @@ def _scale_up_in_time(stage: Stage, proof: Proof) -> None:
 
 
 def _stock_out(stage: Stage, proof: Proof) -> None:
-    _, target = _policy(stage)
+    _, target = policy_of(stage)
     servers, stock, began = stage.servers, stage.stock, stage.clock.now_seconds()
     machines = stage.machines_for(servers)
     held = stock.reservations
@@ -141,7 +144,7 @@ def _stock_out(stage: Stage, proof: Proof) -> None:
 
 def _at_night(stage: Stage) -> tuple[ScalingPolicy, int, int]:
     """Some servers more than the minimum, and load alone holds them: policy, target, servers."""
-    policy, target = _policy(stage)
+    policy, target = policy_of(stage)
     stage.rest(_quiet(policy))
     busy = min(policy.max, stage.servers + 2)
     stage.until_ready(stage.servers)
@@ -209,9 +212,9 @@ def _scale_in_slow(stage: Stage, proof: Proof) -> None:
 
 
 def _schedule(stage: Stage, proof: Proof) -> None:
-    policy, _ = _policy(stage)
+    policy, _ = policy_of(stage)
     window = max(policy.windows, key=lambda one: one.replicas)
-    begins = _moment(policy, window.days[0] * DAY_MINUTES + window.start_minute)
+    begins = moment_of(policy, window.days[0] * DAY_MINUTES + window.start_minute)
     opens = begins - timedelta(minutes=policy.early_minutes)
     stage.rest(opens - timedelta(minutes=8))
     before = stage.servers
@@ -232,7 +235,7 @@ DRILLS = (
         title="Load grows faster than a server starts",
         proves="servers are Ready before requests wait, a pulumi up meanwhile resets nothing, and the maximum holds",
         play=_scale_up_in_time,
-        skip=all_of(_by_keda, _by_load),
+        skip=all_of(by_keda, by_load),
     ),
     Drill(
         name="scale-up-stock-out",
@@ -240,7 +243,7 @@ DRILLS = (
         proves="a server without a machine waits without harm, and starts when there is one",
         play=_stock_out,
         fast=False,
-        skip=all_of(_by_keda, _by_load),
+        skip=all_of(by_keda, by_load),
     ),
     Drill(
         name="metrics-outage",
@@ -248,7 +251,7 @@ DRILLS = (
         proves="the fallback never drops a fleet",
         play=_metrics_outage,
         fast=False,
-        skip=all_of(_by_keda, _by_load),
+        skip=all_of(by_keda, by_load),
     ),
     Drill(
         name="scale-in-slow",
@@ -256,7 +259,7 @@ DRILLS = (
         proves="servers go one at a time, long after the load; repeated once, no request is lost",
         play=_scale_in_slow,
         fast=False,
-        skip=all_of(_by_keda, _by_load),
+        skip=all_of(by_keda, by_load),
     ),
     Drill(
         name="schedule",
@@ -264,6 +267,6 @@ DRILLS = (
         proves="its servers are asked for early enough to be Ready when callers come",
         play=_schedule,
         fast=False,
-        skip=all_of(_by_keda, _has_windows),
+        skip=all_of(by_keda, has_windows),
     ),
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from fleet.rehearse.drills import (
+    a_day,
     autoscaling,
     bring_up,
     canary,
@@ -33,6 +34,7 @@ DRILLS: tuple[Drill, ...] = (
     *scaling.DRILLS,
     *autoscaling.DRILLS,
     *spending.DRILLS,
+    *a_day.DRILLS,
 )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from fleet.rehearse.results import Check, Figure, Finding
+from fleet.rehearse.results import Check, Day, Figure, Finding
 
 if TYPE_CHECKING:
     from fleet.rehearse.apply.inventory import Retained
@@ -26,6 +26,7 @@ class Proof:
     requests: list[Figure] = field(default_factory=list)
     """What became of requests meanwhile; shown after the drill's own figures."""
     findings: list[Finding] = field(default_factory=list)
+    day: Day | None = None
     retained: list[Retained] = field(default_factory=list)
     """What outlives the stack."""
     scales: list[Scale] = field(default_factory=list)
@@ -36,9 +37,9 @@ class Proof:
         self.checks.append(Check(statement=statement, held=held, seen=seen, empty=empty))
         return held
 
-    def figure(self, name: str, value: float | int | str, unit: str = "", note: str = "") -> None:
+    def figure(self, name: str, value: float | int | str, unit: str = "", note: str = "", about: str = "") -> None:
         """Write down a number."""
-        self.figures.append(Figure(name=name, value=value, unit=unit, note=note))
+        self.figures.append(Figure(name=name, value=value, unit=unit, note=note, about=about))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +56,13 @@ class Drill:
     """`running`: the stack is up as its file says, and is again afterwards. `empty`: a control plane of its own."""
     speed: float | None = None
     """Simulated seconds a wall second, where the drill needs a slower clock than the others; only with start `empty`."""
+    sections: Mapping[str, Any] = field(default_factory=dict)
+    """What the drill writes over the stack's file, section by section; only with start `empty`."""
     spends_stage: bool = False
     """Whether the stack is gone afterwards: such a drill is played last."""
     alerts: tuple[str, ...] | None = None
-    """Alerts of the stack that must fire, where it has them; no other page may. None: they are not watched. Only with start `running`."""
+    """Alerts of the stack that must fire, where it has them; no other page may. None: they are not watched. With start `empty` the drill
+    says from when."""
     may_page: tuple[str, ...] = ()
     """Pages that are right as well, on a stack whose only server the drill takes."""
     fast: bool = True

@@ -29,12 +29,12 @@ class Requests:
 
 
 @contextmanager
-def requests_during(stage: Stage, proof: Proof) -> Iterator[Requests]:
+def requests_during(stage: Stage, proof: Proof, *, rate_per_second: float | None = None) -> Iterator[Requests]:
     """Steady requests to every Ready server while the block runs; figures and the advice to clients go to the proof."""
     requests = Requests()
     traffic = stage.traffic
     traffic.wait_for_endpoints(len(stage.ready_pods()))
-    traffic.start(retry=True)
+    traffic.start(rate_per_second=rate_per_second, retry=True)
     traffic.settle()
     yield requests
     traffic.settle()

@@ -38,7 +38,7 @@ def _sections(limit: float, **more: Any) -> dict[str, Any]:
 def _guarded(stage: Stage, proof: Proof, limit: float) -> tuple[Manifest, Rates]:
     """The running stack with a guard that has counted: its state, and the prices it was given."""
     _up(stage, proof, "the guard is added to a running stack", limit)
-    state = stage.until("the guard's first count", lambda: _state(stage), 600)
+    state = stage.until("the guard's first count", lambda: state_of(stage), 600)
     return state, rates(varied(stage.opened, _sections(limit)).settings)
 
 
@@ -71,7 +71,7 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     paid = (running + machines * IDLE_SECONDS * USD) / SECONDS_PER_HOUR
     # Two looks of the guard, and what controllers take that know nothing of the fast clock.
     slack = machines * USD * (60 + LAG_WALL_SECONDS * stage.clock.speed) / SECONDS_PER_HOUR
-    counted = (_state(stage) or {})["usd"] - spent
+    counted = (state_of(stage) or {})["usd"] - spent
     proof.check("its sum is what the machines cost", abs(counted - paid) <= slack, f"${counted:,.2f} of ${paid:,.2f}")
     total = f"${spent + paid:,.2f} of ${day:,.2f}"
     proof.check("with the last machine gone the limit holds", spent + paid <= day + slack, total)
@@ -145,7 +145,8 @@ def _due(state: Manifest, seconds: float) -> float:
     return float(seconds * state["usdPerHour"] / SECONDS_PER_HOUR)
 
 
-def _state(stage: Stage) -> Manifest | None:
+def state_of(stage: Stage) -> Manifest | None:
+    """What the guard has kept, once it has counted."""
     found = stage.api.get(CONFIG_MAP, STATE, stage.namespace)
     text = ((found or {}).get("data") or {}).get("state")
     return None if text is None else dict(json.loads(text))
@@ -155,7 +156,7 @@ def _next(stage: Stage, than: Manifest) -> Manifest:
     """The first count after another."""
 
     def newer() -> Manifest | None:
-        state = _state(stage)
+        state = state_of(stage)
         return state if state is not None and state["counted"] > than["counted"] else None
 
     return stage.until("the guard to count again", newer, 900)
@@ -168,7 +169,7 @@ def _restart(stage: Stage) -> Manifest:
     stage.timeline.note("operator", name, "kubectl delete pod")
     stage.api.delete(POD, name, stage.namespace)
     stage.until("the guard to end", lambda: uid not in stage.guards.running(), 300)
-    return _state(stage) or {}
+    return state_of(stage) or {}
 
 
 def _countable(settings: Settings) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -67,6 +67,10 @@ class InFlight:
     def offer(self, in_flight: float) -> None:
         """From now on as many requests arrive as would keep this number in flight, were each answered undelayed."""
         self._offered.append((self._now(), in_flight))
+
+    def plan(self, steps: Iterable[tuple[float, float]]) -> None:
+        """Offers to come: simulated moments later than any before, and numbers."""
+        self._offered.extend(steps)
 
     def calm(self) -> None:
         """Nobody calls, nobody waits, and nothing else was ever scraped."""

@@ -14,6 +14,7 @@ from fleet.report.rows import Area, Bar, Dot, Row, Rows
 from fleet.report.svg import LegendEntry
 
 LANES: Final[Mapping[Lane, str]] = {
+    "clock": "The schedule",
     "operator": "Operator",
     "apply": "pulumi up",
     "capacity": "Google's stock of machines",
@@ -22,6 +23,8 @@ LANES: Final[Mapping[Lane, str]] = {
     "volume": "Disks",
     "gateway": "Gateway",
     "traffic": "Requests",
+    "alert": "Alerts",
+    "money": "Money",
 }
 """Titles, in the order in which lanes are drawn: who acts first."""
 
