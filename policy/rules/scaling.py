@@ -54,6 +54,10 @@ def _fallback(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         if not scaler.is_keda or not scaler.metrics:
             continue
         fallback = dig(scaler.spec, "fallback")
+        if not number(dig(scaler.spec, "minReplicaCount")):
+            if fallback is not None:
+                yield scaler.found(f"{named(scaler.resource)}: spec.fallback at minReplicaCount 0 starts a server as soon as all are gone")
+            continue
         behavior = dig(fallback, "behavior") or "static"
         if number(dig(fallback, "failureThreshold")) is None or number(dig(fallback, "replicas")) is None:
             yield scaler.found(f"{named(scaler.resource)}: spec.fallback is incomplete or left out")
@@ -144,8 +148,9 @@ RULES: Final = (
         subject="scaling",
         statement="An autoscaler keeps the servers it has while its metrics are gone.",
         evidence="without a fallback a failing trigger leaves the others to decide, and a static one drops the fleet to its number at "
-        "peak load. Source: keda 2.20.2, pkg/fallback; kedacore/keda issue 3065. Mandatory: metrics do fail",
-        fix="fallback: {failureThreshold: 4, replicas: 2, behavior: currentReplicasIfHigher}",
+        "peak load. At a minimum of 0 it counts as activity: an empty fleet has no series, and gets a server again and again. Source: "
+        "keda 2.20.2, pkg/fallback, scale_handler.go; kedacore/keda issue 3065. Mandatory: metrics do fail",
+        fix="fallback: {failureThreshold: 4, replicas: 2, behavior: currentReplicasIfHigher}; none at a minimum of 0",
         level="mandatory",
         severity="high",
         judge=_fallback,

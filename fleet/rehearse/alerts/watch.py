@@ -38,7 +38,7 @@ PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 class AlertWatch:
     """A context manager: samples while it is entered. Only of a stage that has been brought up."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, every_seconds: float = INTERVAL_SECONDS) -> None:
         self._stage, timing = stage, stage.traffic.load.timing
         seen = watched(stage.settings, figures(stage.settings))
         # A drill's servers keep the times of a published load, which may be above what the stack promises; only worse is an alert.
@@ -52,7 +52,7 @@ class AlertWatch:
         self._rules = self.catalogue.rule_groups()
         read = (one.expr for one in (*self.catalogue.alerts, *self.catalogue.recordings))
         self._read = {name for expr in read for name in re.findall(r"vllm:\w+(?=\{)", expr)}
-        self._every = max(INTERVAL_SECONDS, LEAST_WALL_SECONDS * stage.clock.speed)
+        self._every = max(every_seconds, LEAST_WALL_SECONDS * stage.clock.speed)
         self._began = stage.clock.now_seconds()
         self._samples: dict[str, dict[int, str]] = {}
         self._lock = threading.Lock()
@@ -173,12 +173,12 @@ def _bound(bounds: tuple[float, ...], seconds: float) -> float:
 
 
 @contextlib.contextmanager
-def alerts_during(stage: Stage, drill: Drill, proof: Proof) -> Iterator[None]:
+def alerts_during(stage: Stage, drill: Drill, proof: Proof, every_seconds: float = INTERVAL_SECONDS) -> Iterator[None]:
     """Watch while the block runs, where the drill asserts alerts and the stack is monitored; what fired goes to the proof."""
     if drill.alerts is None or not stage.settings.monitoring.enabled:
         yield
         return
-    with AlertWatch(stage) as watch:
+    with AlertWatch(stage, every_seconds) as watch:
         stage.alerts = watch
         try:
             yield

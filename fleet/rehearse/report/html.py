@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.rehearse.report import model, wording
-from fleet.rehearse.report.picture import timeline_of, told_lines
+from fleet.rehearse.report.picture import day_of, timeline_of, told_lines
 from fleet.rehearse.report.text import format_subject
 from fleet.report.page import Number, picture, render
 from fleet.report.rows import rows_drawing
@@ -39,6 +38,7 @@ def html_text(report: RehearsalReport) -> str:
             "is_advice": model.is_advice,
             "numbers_of": _numbers,
             "timeline": _timeline,
+            "day": _day,
             "told_lines": told_lines,
             "words_table": _words,
             "format_subject": format_subject,
@@ -104,12 +104,18 @@ def _left(report: RehearsalReport) -> Table:
     )
 
 
-def _numbers(drill: DrillResult) -> Iterator[Number]:
+def _numbers(drill: DrillResult) -> list[tuple[str, list[Number]]]:
+    """Tiles by their heading; most have none."""
+    found: dict[str, list[Number]] = {}
     for one in drill.figures:
         if not model.is_advice(one):
-            yield Number(
-                name=one.name, now=wording.format_number(one), unit=wording.format_unit(one), more=one.note or ""
-            )
+            now, unit = wording.format_number(one), wording.format_unit(one)
+            found.setdefault(one.about, []).append(Number(name=one.name, now=now, unit=unit, more=one.note or ""))
+    return list(found.items())
+
+
+def _day(drill: DrillResult) -> Markup | None:
+    return None if drill.day is None else picture(partial(rows_drawing, day_of(drill.name, drill.day)))
 
 
 def _timeline(drill: DrillResult) -> Markup | None:

@@ -8,8 +8,9 @@
     wallSeconds             the whole run
     drills                  in the order played: name, title, proves, state (passed, failed, skipped), skipped and gaveUp (reasons,
                             or ""), checks (statement, held, seen, empty: why it shows nothing here, or ""), figures (name, value,
-                            unit, note), findings, moments (lane, subject, text, atSeconds, untilSeconds or null, mood),
-                            wallSeconds, simulatedSeconds
+                            unit, note, about: a heading, or ""), findings, moments (lane, subject, text, atSeconds, untilSeconds or
+                            null, mood), day (null, or atSeconds, untilSeconds, startsAt: its time of day, curves (name, points:
+                            [second, value] from then on), moments), wallSeconds, simulatedSeconds
     notPlayed               names of the drills without a result, where Ctrl-C or a signal stopped the run
     findings                every one once, errors first: severity, subject, message, fix, drills (who came upon it)
     scales                  nodes, phases (name, wallSeconds), wallSeconds, goalSeconds or null, withinGoal
@@ -29,7 +30,7 @@ from fleet.rehearse.report.wording import state_of
 
 if TYPE_CHECKING:
     from fleet.rehearse.report.model import RehearsalReport
-    from fleet.rehearse.results import DrillResult, Finding
+    from fleet.rehearse.results import Day, DrillResult, Finding
     from fleet.rehearse.timeline import Moment
 
 
@@ -84,12 +85,28 @@ def _drill(drill: DrillResult) -> dict[str, Any]:
             {"statement": one.statement, "held": one.held, "seen": one.seen, "empty": one.empty} for one in drill.checks
         ],
         "figures": [
-            {"name": one.name, "value": one.value, "unit": one.unit, "note": one.note} for one in drill.figures
+            {"name": one.name, "value": one.value, "unit": one.unit, "note": one.note, "about": one.about}
+            for one in drill.figures
         ],
         "findings": [_finding(one) for one in drill.findings],
         "moments": [_moment(one) for one in drill.moments],
+        "day": None if drill.day is None else _day(drill.day),
         "wallSeconds": round(drill.wall_seconds, 3),
         "simulatedSeconds": round(drill.simulated_seconds, 3),
+    }
+
+
+def _day(day: Day) -> dict[str, Any]:
+    return {
+        "atSeconds": round(day.at_seconds, 3),
+        "untilSeconds": round(day.until_seconds, 3),
+        "startsAt": day.clock(day.at_seconds),
+        "curves": [
+            {"name": curve.name, "points": [[round(at, 3), value] for at, value in curve.points]}
+            for group in day.curves
+            for curve in group
+        ],
+        "moments": [_moment(one) for one in day.moments],
     }
 
 

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from fleet.rehearse.report.counts import Counts, counts_of
+from fleet.rehearse.results import Curve, Day
 from fleet.rehearse.timeline import Lane, Moment, Mood
 from fleet.report.charts import Axis
 from fleet.report.rows import Area, Bar, Dot, Row, Rows
@@ -38,6 +39,8 @@ BRIEF_SHARE: Final = 0.01
 """A stretch shorter than this share of the time is a hair."""
 LABEL_CHARACTERS: Final = 40
 COUNTS_PX: Final = 96.0
+CURVES_PX: Final = 72.0
+HOUR: Final = 60
 LEGEND: Final = tuple(
     LegendEntry(words=words, style=f"mood-{mood}", mark="band")
     for mood, words in (("good", "good"), ("waiting", "waiting"), ("bad", "wrong"), ("plain", "other"))
@@ -60,6 +63,42 @@ def timeline_of(name: str, moments: Sequence[Moment]) -> Rows | None:
         rows=rows,
         legend=LEGEND,
     )
+
+
+def day_of(name: str, day: Day) -> Rows:
+    """A day's curves, with what happened below them, by the clock."""
+    minutes = (day.until_seconds - day.at_seconds) / 60
+    moments = [_since(one, day.at_seconds) for one in day.moments]
+    lanes = {lane: [one for one in moments if one.lane == lane] for lane in LANES}
+    rows = (row for lane, found in lanes.items() if found for row in _lane(lane, found, minutes * 60))
+    first = -day.first_minute % HOUR
+    hours = [first + HOUR * number for number in range(int((minutes - first) / HOUR) + 1)]
+    ticks = tuple((at, day.clock(day.at_seconds + at * 60)) for at in hours)
+    return Rows(
+        id=f"day-{name}",
+        title="The day",
+        description="The same follows in words.",
+        axis=Axis(low=0, high=minutes, title="time of day, simulated", ticks=ticks),
+        rows=(*(_drawn(group, day, minutes) for group in day.curves), *rows),
+        legend=LEGEND,
+    )
+
+
+def _drawn(curves: Sequence[Curve], day: Day, minutes: float) -> Row:
+    """Curves over each other, on the scale of the highest."""
+    most = max(value for curve in curves for _, value in curve.points) or 1
+    areas = []
+    for curve in curves:
+        shape, before = [(0.0, 0.0)], 0.0
+        for at, value in curve.points:
+            minute = (at - day.at_seconds) / 60
+            shape += [(minute, before / most), (minute, value / most)]
+            before = value
+        shape += [(minutes, before / most), (minutes, 0.0)]
+        highest = max(value for _, value in curve.points)
+        areas.append(Area(points=tuple(shape), style=f"mood-{curve.mood}", title=f"{curve.name}: {highest:,g} at most"))
+    label = "; ".join(f"{curve.name}, {max(value for _, value in curve.points):,g} at most" for curve in curves)
+    return Row(label=label, areas=tuple(areas), height=CURVES_PX)
 
 
 def began_at(moments: Sequence[Moment]) -> float:

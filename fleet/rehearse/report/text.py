@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from fleet.rehearse.report.model import advice, is_advice
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from fleet.rehearse.report.model import Found, RehearsalReport
     from fleet.rehearse.report.wording import State
-    from fleet.rehearse.results import DrillResult
+    from fleet.rehearse.results import Day, DrillResult
 
 _STYLES: Final[dict[State, str]] = {"passed": "green", "failed": "bold red", "skipped": "dim"}
 _FIGURE_LINES: Final = 3
@@ -35,6 +36,9 @@ def print_text(paper: Paper, report: RehearsalReport, *, written: Sequence[str] 
     page = Page(paper)
     _headline(page, report)
     _drills(page, report)
+    for drill in report.drills:
+        if drill.day is not None:
+            _day(page, drill, drill.day)
     _findings(page, report.found)
     _scales(page, report)
     _advice(page, report)
@@ -107,7 +111,7 @@ def _drill(page: Page, drill: DrillResult, column: int, *, like: str) -> None:
 
 
 def _figures(page: Page, drill: DrillResult, column: int) -> None:
-    words = [format_figure(one) for one in drill.figures if not is_advice(one)]
+    words = [format_figure(one) for one in drill.figures if not (is_advice(one) or one.about)]
     if not words and drill.passed:
         words = [held for held in (first_held(drill),) if held]
     shown, width = words, page.width - column
@@ -130,6 +134,18 @@ def _wrapped(words: Sequence[str], width: int) -> list[str]:
         else:
             lines += textwrap.wrap(text, width, break_long_words=False) or [""]
     return lines
+
+
+def _day(page: Page, drill: DrillResult, day: Day) -> None:
+    page.title(f"{drill.title}, from {day.clock(day.at_seconds)} to {day.clock(day.until_seconds)}")
+    for one in day.moments:
+        until = "" if one.until_seconds is None else f" to {day.clock(one.until_seconds)}"
+        mark = f"{day.clock(one.at_seconds)}{until}".ljust(16)
+        page.prose(f"{one.subject}: {one.text}", mark=mark, style="red" if one.mood == "bad" else "", mark_style="dim")
+    for about, found in groupby((one for one in drill.figures if one.about), key=lambda one: one.about):
+        page.title(about)
+        for one in found:
+            page.item(f"{format_figure(one)}{f' ({one.note})' if one.note else ''}")
 
 
 # What to mend ---------------------------------------------------------------------------------------------------------

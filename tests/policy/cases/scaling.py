@@ -100,6 +100,13 @@ CASES = (
         stack="prod",
         says="static",
     ),
+    of_resource(
+        "scaler-without-fallback",
+        "one at a minimum of zero",
+        put(_SCALER, "spec.minReplicaCount", value=0),
+        stack="prod",
+        says="minReplicaCount 0",
+    ),
     of_resource("scaler-without-fallback", "no number", drop(_SCALER, "spec.fallback.replicas"), stack="prod"),
     sound(
         "scaler-without-fallback",
