@@ -56,7 +56,9 @@ def _fallback(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         fallback = dig(scaler.spec, "fallback")
         if not number(dig(scaler.spec, "minReplicaCount")):
             if fallback is not None:
-                yield scaler.found(f"{named(scaler.resource)}: spec.fallback at minReplicaCount 0 starts a server as soon as all are gone")
+                yield scaler.found(
+                    f"{named(scaler.resource)}: spec.fallback at minReplicaCount 0 starts a server as soon as all are gone"
+                )
             continue
         behavior = dig(fallback, "behavior") or "static"
         if number(dig(fallback, "failureThreshold")) is None or number(dig(fallback, "replicas")) is None:

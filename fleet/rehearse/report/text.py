@@ -144,8 +144,8 @@ def _day(page: Page, drill: DrillResult, day: Day) -> None:
         page.prose(f"{one.subject}: {one.text}", mark=mark, style="red" if one.mood == "bad" else "", mark_style="dim")
     for about, found in groupby((one for one in drill.figures if one.about), key=lambda one: one.about):
         page.title(about)
-        for one in found:
-            page.item(f"{format_figure(one)}{f' ({one.note})' if one.note else ''}")
+        for figure in found:
+            page.item(f"{format_figure(figure)}{f' ({figure.note})' if figure.note else ''}")
 
 
 # What to mend ---------------------------------------------------------------------------------------------------------

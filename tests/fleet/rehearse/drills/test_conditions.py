@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleet.preview.offline import open_stack
-from fleet.rehearse.drills import autoscaling
+from fleet.rehearse.drills import a_day, autoscaling
 from fleet.rehearse.drills.catalogue import DRILLS
 from fleet.rehearse.drills.conditions import (
     all_of,
@@ -22,6 +23,7 @@ from fleet.rehearse.drills.conditions import (
     writes_weights,
 )
 from fleet.rehearse.variants import varied
+from settings.derived.scaling import scaling_policy
 from settings.stack import Settings
 
 ROOT = Path(__file__).parents[4]
@@ -96,14 +98,28 @@ def test_a_stack_of_one_spot_server_skips_what_needs_more_or_a_gateway() -> None
 
 
 def test_a_stack_of_twelve_spot_servers_skips_what_it_does_not_have() -> None:
-    assert skipped("spot") == {"gateway-without-subnet", "spending-limit", *(drill.name for drill in autoscaling.DRILLS)}
+    assert skipped("spot") == {
+        "gateway-without-subnet",
+        "spending-limit",
+        *(drill.name for drill in (*autoscaling.DRILLS, *a_day.DRILLS)),
+    }
 
 
 def test_drills_of_an_autoscaler_need_one_and_room_between_its_bounds() -> None:
-    names = {drill.name for drill in autoscaling.DRILLS}
+    names = {drill.name for drill in (*autoscaling.DRILLS, *a_day.DRILLS)}
     assert not skipped("prod") & names
     assert skipped("prod", server={"scaling": {"mode": "schedule"}}) & names == names - {"schedule"}
-    assert skipped("prod", server={"scaling": {"windows": []}}) & names == {"schedule"}
+    assert skipped("prod", server={"scaling": {"windows": []}}) & names == {"schedule", "a-day"}
+
+
+def test_the_days_own_settings_are_accepted_of_the_stack_that_scales() -> None:
+    policy = scaling_policy(varied(open_stack(ROOT, "prod"), a_day.SECTIONS).settings)
+    assert policy is not None
+    (window,) = policy.windows
+    assert (policy.min, policy.floor(0), policy.floor(window.start_minute)) == (0, 0, window.replicas)
+    shares = a_day.trace()
+    needed = [share * a_day.PEAK_SERVERS for share in (shares[0], shares[a_day.HUMP], max(shares))]
+    assert [ceil(one) for one in needed] == [1, window.replicas + 1, window.replicas + 2]
 
 
 ONE_RANK = {"needs": {"concurrencyPerReplica": 250}, "engine": {"dataParallelSize": 1}}

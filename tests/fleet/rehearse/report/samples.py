@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fleet.rehearse.apply.inventory import Retained
 from fleet.rehearse.report.model import Phase, RehearsalReport, Scale, Versions
-from fleet.rehearse.results import Check, DrillResult, Figure, Finding
+from fleet.rehearse.results import Check, Curve, Day, DrillResult, Figure, Finding
 from fleet.rehearse.timeline import Lane, Moment, Mood
 
 TOKEN = "hf_never_shown"
@@ -222,6 +222,31 @@ def reservation() -> DrillResult:
         gave_up="waited 40 simulated minutes for 12 Ready servers; 0 are Ready of 12",
         wall_seconds=85.0,
         simulated_seconds=2400.0,
+    )
+
+
+def a_day() -> DrillResult:
+    """Two hours from 07:20: two servers wanted, one Ready, and an alert."""
+    began = 6000.0
+    curves = (
+        Curve(name="servers wanted", points=((began, 0), (began + 600, 2)), mood="waiting"),
+        Curve(name="servers Ready", points=((began, 0), (began + 1800, 1)), mood="good"),
+    )
+    moments = (
+        stretch("clock", "window", "at least 2 servers", began + 2400, began + 6000, "good"),
+        stretch("alert", "SpotTaken", "ticket, then resolved", began + 3000, began + 3600, "waiting"),
+    )
+    return DrillResult(
+        name="a-day",
+        title="A day in its life",
+        proves="a day passes",
+        checks=(Check(statement="the night had no server", held=True, seen="0 servers"),),
+        figures=(
+            Figure(name="machine-hours", value=3.5, unit="h", note="of two", about="What it cost"),
+            Figure(name="lost, though repeated", value=0, about="What users noticed"),
+        ),
+        moments=moments,
+        day=Day(at_seconds=began, until_seconds=began + 7200, first_minute=440, curves=(curves,), moments=moments),
     )
 
 

@@ -5,7 +5,7 @@ import re
 
 from fleet.rehearse.report import json_document
 from fleet.rehearse.report.json_document import as_document, json_text
-from tests.fleet.rehearse.report.samples import bring_up, sample_report
+from tests.fleet.rehearse.report.samples import a_day, bring_up, sample_report
 
 
 def test_the_documents_keys_are_those_it_documents() -> None:
@@ -23,6 +23,16 @@ def test_every_key_of_a_drill_is_documented() -> None:
     (drill,) = as_document(sample_report(bring_up()))["drills"]
     for key in (*drill, *drill["checks"][0], *drill["figures"][0], *drill["findings"][0], *drill["moments"][0]):
         assert re.search(rf"\b{key}\b", text), key
+
+
+def test_a_day_is_there_with_its_curves_and_their_keys_are_documented() -> None:
+    (drill,) = as_document(sample_report(a_day()))["drills"]
+    day = drill["day"]
+    assert day["startsAt"] == "07:20"
+    assert day["curves"][1] == {"name": "servers Ready", "points": [[6000.0, 0], [7800.0, 1]]}
+    assert [one["about"] for one in drill["figures"]] == ["What it cost", "What users noticed"]
+    for key in (*day, *day["curves"][0]):
+        assert re.search(rf"\b{key}\b", json_document.__doc__ or ""), key
 
 
 def test_the_document_is_json_with_everything_that_happened() -> None:

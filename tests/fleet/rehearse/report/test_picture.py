@@ -1,10 +1,18 @@
 from __future__ import annotations
 
 from fleet.rehearse.report.counts import counts_of
-from fleet.rehearse.report.picture import LABEL_CHARACTERS, MAX_LINES, MAX_ROWS, short_label, timeline_of, told_lines
+from fleet.rehearse.report.picture import (
+    LABEL_CHARACTERS,
+    MAX_LINES,
+    MAX_ROWS,
+    day_of,
+    short_label,
+    timeline_of,
+    told_lines,
+)
 from fleet.rehearse.timeline import Moment
 from fleet.report.rows import Row, Rows
-from tests.fleet.rehearse.report.samples import bring_up, moment, preempt_four, scale_128, stretch
+from tests.fleet.rehearse.report.samples import a_day, bring_up, moment, preempt_four, scale_128, stretch
 
 
 def drawn(*moments: Moment) -> Rows:
@@ -39,6 +47,18 @@ def test_positions_are_minutes_of_the_drill_whenever_it_began() -> None:
     assert (ready.low, ready.high) == (0, 1)
     assert (ending.low, ending.high) == (1, 4)
     assert ready.title == "Ready: minute 0.0 to 1.0"
+
+
+def test_a_day_has_its_curves_first_and_the_hours_of_its_clock() -> None:
+    day = a_day().day
+    assert day is not None
+    chart = day_of("a-day", day)
+    assert chart.axis is not None
+    assert chart.axis.ticks == ((40.0, "08:00"), (100.0, "09:00"))
+    wanted, ready = chart.rows[0].areas
+    assert wanted.points[-4:] == ((10.0, 0.0), (10.0, 1.0), (120.0, 1.0), (120.0, 0.0))
+    assert [at for at, share in ready.points if share == 0.5] == [30.0, 120.0]
+    assert [one.heading for one in chart.rows[1:]] == ["The schedule", "Alerts"]
 
 
 def test_lanes_are_in_the_order_in_which_things_are_set_off() -> None:

@@ -13,7 +13,7 @@ from fleet.rehearse.report.model import RehearsalReport
 from fleet.rehearse.report.text import format_subject, print_text
 from fleet.rehearse.results import Check, Figure
 from fleet.report.terminal import Paper
-from tests.fleet.rehearse.report.samples import URN, bring_up, gateway_skipped, preempt_four, sample_report
+from tests.fleet.rehearse.report.samples import URN, a_day, bring_up, gateway_skipped, preempt_four, sample_report
 
 
 def shown(report: RehearsalReport, width: int = 100, *, styled: bool = False, written: tuple[str, ...] = ()) -> str:
@@ -119,3 +119,10 @@ def test_a_check_that_shows_nothing_says_why_and_fails_nothing() -> None:
     assert "not so" not in page
     [*_, last] = as_document(report)["drills"][0]["checks"]
     assert last["empty"] == "the stack runs 1 server"
+
+
+def test_a_day_is_told_by_its_clock_with_what_it_cost() -> None:
+    lines = [line.strip() for line in shown(sample_report(a_day())).splitlines()]
+    assert any(line.startswith("08:10 to 08:20") and "SpotTaken" in line for line in lines)
+    assert "What it cost" in lines
+    assert "· machine-hours 3.5 h (of two)" in lines
