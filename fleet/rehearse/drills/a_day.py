@@ -372,7 +372,7 @@ def _steps(series: Series, since: float) -> tuple[tuple[float, float], ...]:
 A_DAY = Drill(
     name="a-day",
     title="A day in its life",
-    proves="a fleet that follows load lives through a day's troubles, and what it cost and what users noticed is known",
+    proves="a fleet that follows load lives through a day, and its cost and its callers' losses are known",
     play=_play,
     start="empty",
     speed=150.0,
