@@ -245,7 +245,7 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
         summary=f"A pod of {watched.server} preempts more than one request a minute and engine, and computes each again",
         panel="Preemptions",
     )
-    if watched.scaled:
+    if watched.autoscaler is not None:
         desired, most_replicas = (
             of.autoscaler(f"kube_horizontalpodautoscaler_{name}_replicas") for name in ("status_desired", "spec_max")
         )

@@ -97,9 +97,9 @@ class Series:
         return f"sum({over.format(series)})"
 
     def autoscaler(self, metric: str, *matchers: str) -> str:
-        """A series of the fleet's HorizontalPodAutoscaler, which KEDA names."""
+        """A series of the fleet's HorizontalPodAutoscaler."""
         watched = self.watched
-        named = (f'namespace="{watched.namespace}"', f'horizontalpodautoscaler="keda-hpa-{watched.server}"')
+        named = (f'namespace="{watched.namespace}"', f'horizontalpodautoscaler="{watched.autoscaler}"')
         return f"{metric}{{{','.join((*named, *matchers))}}}"
 
     def gpus(self, metric: str) -> str:

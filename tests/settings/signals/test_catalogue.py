@@ -112,7 +112,7 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         ({"engines_per_pod": 1}, {"EngineMissing", "EnginesUnequal"}),
         ({"speculative": False}, {"AcceptanceFell"}),
         ({"prefix_caching": False}, {"PrefixHitsFell"}),
-        ({"scaled": False}, {"AtMaximum", "ScalingBlind"}),
+        ({"autoscaler": None}, {"AtMaximum", "ScalingBlind"}),
         ({"spending": False}, {"SpendingWarned", "SpendingPaused", "SpendingBlind"}),
         ({"spot": False}, {"SpotTaken"}),
         ({"gateway_pool": None}, {"PickerFails"}),
