@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Verdict
-    from fleet.rollout.steps import Change, Rollout
+    from fleet.rollout.steps import Rollout
 
 rollout = typer.Typer(
     no_args_is_help=True,
@@ -26,79 +27,67 @@ rollout = typer.Typer(
 rollout.command(short_help="Measure it against an old replica: promote, reject or undecided.")(judge.judge)
 _VERDICT_FILE = "rollout-verdict.json"
 
-EngineVersion = Annotated[
-    str | None, typer.Option("--engine-version", metavar="X.Y.Z", help="vLLM's release.", show_default=False)
-]
-ImageTag = Annotated[
-    str | None, typer.Option("--image-tag", metavar="TAG", help="Default: v and the release.", show_default=False)
-]
-ImageDigest = Annotated[
-    str | None, typer.Option("--image-digest", metavar="sha256:...", help="What is pulled.", show_default=False)
-]
-Model = Annotated[str | None, typer.Option("--model", metavar="OWNER/NAME", show_default=False)]
-Revision = Annotated[str | None, typer.Option("--revision", metavar="COMMIT", show_default=False)]
-SizeGb = Annotated[float | None, typer.Option("--size-gb", help="Of the model's files.", show_default=False)]
-Profile = Annotated[str | None, typer.Option("--profile", metavar="NAME", show_default=False)]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="A key of rollout.canary, e.g. engine.maxModelLen=8192; null leaves it to vLLM. Repeatable.",
-        show_default=False,
-    ),
-]
 VerdictFile = Annotated[
     Path, typer.Option("--verdict", metavar="FILE", dir_okay=False, help="What `fleet rollout judge` wrote.")
 ]
 
 
-@rollout.command(short_help="Say what a canary would change, cost and take. Writes nothing.")
-def plan(
+def _plan_or_start(
+    context: typer.Context,
     stack: Stack = None,
-    engine_version: EngineVersion = None,
-    image_tag: ImageTag = None,
-    image_digest: ImageDigest = None,
-    model: Model = None,
-    revision: Revision = None,
-    size_gb: SizeGb = None,
-    profile: Profile = None,
-    set_: Set = None,
+    engine_version: Annotated[
+        str | None, typer.Option("--engine-version", metavar="X.Y.Z", help="vLLM's release.", show_default=False)
+    ] = None,
+    image_digest: Annotated[
+        str | None, typer.Option("--image-digest", metavar="sha256:...", help="Of its image.", show_default=False)
+    ] = None,
+    revision: Annotated[
+        str | None, typer.Option("--revision", metavar="COMMIT", help="Of the model.", show_default=False)
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME", help="Engine flags.", show_default=False)
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any key of rollout.canary, e.g. engine.maxModelLen=8192; null leaves it to vLLM. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     root: Root = None,
 ) -> int:
-    """Say what a canary would change, cost and take, and which commands follow. Writes nothing."""
-    steps, name = _open(root, stack)
-    given = _declared(engine_version, image_tag, image_digest, model, revision, size_gb, profile, set_)
-    _show_plan(steps.start(given))
-    again = [one for one in sys.argv[1:] if one not in ("rollout", "plan")]
-    _next(f"fleet rollout start {shlex.join(again)}", *_after_start(name))
-    return CLEAN
+    """Say what a canary would change, cost and take; `start` also declares it in the stack file: vllm-fleet:rollout."""
+    from fleet.report.terminal import Page, stdout_paper
+    from fleet.rollout.planned import write_plan
 
-
-@rollout.command(short_help="Declare the canary in the stack file.")
-def start(
-    stack: Stack = None,
-    engine_version: EngineVersion = None,
-    image_tag: ImageTag = None,
-    image_digest: ImageDigest = None,
-    model: Model = None,
-    revision: Revision = None,
-    size_gb: SizeGb = None,
-    profile: Profile = None,
-    set_: Set = None,
-    root: Root = None,
-) -> int:
-    """Declare the canary in the stack file: vllm-fleet:rollout. The servers' settings stay as they are."""
     steps, name = _open(root, stack)
-    change = steps.start(_declared(engine_version, image_tag, image_digest, model, revision, size_gb, profile, set_))
-    change.write()
-    _show_plan(change)
-    _tell(
-        f"{change.path.name} declares the canary. `pulumi up` adds it beside the servers and restarts none of them: its weights "
-        "first where they are its own, then its pods. No request of a user reaches it."
+    change = steps.start(_declared(engine_version, image_digest, revision, profile, set_ or ()))
+    starts = context.info_name == "start"
+    if starts:
+        change.write()
+    page = Page(stdout_paper())
+    write_plan(page, change.before, change.after)
+    page.print()
+    first = shlex.join(["fleet", *("start" if one == "plan" else one for one in sys.argv[1:])])
+    if starts:
+        _tell(
+            f"{change.path.name} declares the canary. `pulumi up` adds it beside the servers and restarts none of them: its weights "
+            "first where they are its own, then its pods. No request of a user reaches it."
+        )
+    _next(
+        *(() if starts else (first,)),
+        f"fleet preview --stack {name} --against HEAD",
+        f"pulumi up --stack {name}",
+        f"fleet rollout judge --stack {name}",
+        f"fleet rollout promote --stack {name}, or fleet rollout abort --stack {name}",
     )
-    _next(*_after_start(name))
     return CLEAN
+
+
+rollout.command("plan", short_help="Say what a canary would change, cost and take. Writes nothing.")(_plan_or_start)
+rollout.command("start", short_help="The same, and declare the canary in the stack file.")(_plan_or_start)
 
 
 @rollout.command(short_help="Give the servers what the canary runs; with --finish, take the canary away.")
@@ -241,36 +230,31 @@ def _open(root: Path | None, stack: str | None) -> tuple[Rollout, str]:
 
 
 def _declared(
-    engine_version: str | None,
-    image_tag: str | None,
-    image_digest: str | None,
-    model: str | None,
-    revision: str | None,
-    size_gb: float | None,
-    profile: str | None,
-    set_: list[str] | None,
+    engine_version: str | None, image_digest: str | None, revision: str | None, profile: str | None, set_: Sequence[str]
 ) -> dict[str, Any]:
     """`rollout.canary` as the options say it."""
-    canary: dict[str, Any] = {} if profile is None else {"profile": profile}
-    if engine_version is not None:
-        canary["engine"] = {"version": engine_version}
-    if image_digest is not None or image_tag is not None:
-        tag = image_tag or (None if engine_version is None else f"v{engine_version}")
-        canary["image"] = {name: one for name, one in (("tag", tag), ("digest", image_digest)) if one is not None}
-    named = (("id", model), ("revision", revision), ("sizeGb", size_gb))
-    if chosen := {name: one for name, one in named if one is not None}:
-        canary["model"] = chosen
-    for one in set_ or ():
+    options = {
+        "profile": profile,
+        "engine.version": engine_version,
+        "image.tag": engine_version and image_digest and f"v{engine_version}",
+        "image.digest": image_digest,
+        "model.revision": revision,
+    }
+    given = [(path, value) for path, value in options.items() if value is not None]
+    for one in set_:
         path, equals, text = one.partition("=")
         if not equals or not all(path.split(".")):
             raise CommandError(f"--set {one}: write KEY=VALUE, such as engine.maxModelLen=8192")
+        given.append((path, _value(text)))
+    canary: dict[str, Any] = {}
+    for path, value in given:
         *sections, last = path.split(".")
         inner = canary
         for section in sections:
             inner = inner.setdefault(section, {})
             if not isinstance(inner, dict):
-                raise CommandError(f"--set {one}: {section} has no keys of its own")
-        inner[last] = _value(text)
+                raise CommandError(f"--set {path}: {section} has no keys of its own")
+        inner[last] = value
     return canary
 
 
@@ -287,24 +271,6 @@ def _read(file: Path) -> Verdict | None:
     from fleet.rollout.judge.verdict import read
 
     return read(file)
-
-
-def _show_plan(change: Change) -> None:
-    from fleet.report.terminal import Page, stdout_paper
-    from fleet.rollout.planned import write_plan
-
-    page = Page(stdout_paper())
-    write_plan(page, change.before, change.after)
-    page.print()
-
-
-def _after_start(name: str) -> tuple[str, ...]:
-    return (
-        f"fleet preview --stack {name} --against HEAD",
-        f"pulumi up --stack {name}",
-        f"fleet rollout judge --stack {name}",
-        f"fleet rollout promote --stack {name}, or fleet rollout abort --stack {name}",
-    )
 
 
 def _tell(text: str) -> None:
