@@ -201,6 +201,21 @@ def _default_account(resource: Resource, _: Settings) -> Iterator[Finding]:
         yield Finding(what=f"{where}.serviceAccount is left out")
 
 
+def _unnamed_rights(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if not resource.is_kubernetes or resource.kind not in ("Role", "ClusterRole"):
+        return
+    for index, rule in enumerate(listed(dig(resource.props, "rules"))):
+        verbs = {str(verb) for verb in listed(dig(rule, "verbs"))}
+        if tuple(listed(dig(rule, "resourceNames"))) and "*" not in verbs:
+            continue
+        for kind in map(str, listed(dig(rule, "resources"))):
+            reads = verbs & {"get", "list", "watch"} if kind in ("*", "secrets") else set()
+            # Pods are named when they are made; a status is its controller's, which writes it again.
+            writes = verbs - {"get", "list", "watch"} if kind != "events" and not kind.endswith("/status") else set()
+            if found := reads | (writes - {"delete", "deletecollection"} if kind == "pods" else writes):
+                yield Finding(what=f"rules[{index}] lets its holder {', '.join(sorted(found))} every one of {kind}")
+
+
 def _public(resource: Resource, _: Settings) -> Iterator[Finding]:
     if not resource.type.startswith("gcp:"):
         return
@@ -266,6 +281,18 @@ RULES = (
         level="mandatory",
         severity="high",
         judge=_default_account,
+    ),
+    Rule(
+        name="role-without-names",
+        subject="security",
+        statement="A role in the cluster writes objects that it names, and reads no secret that it does not.",
+        evidence="who may write any workload runs any pod with any account of the namespace, who may write any quota buys machines or "
+        "ends a pause of spending, and who lists secrets has them. Source: Kubernetes, RBAC good practices. Advisory: operators make "
+        "objects whose names nobody knows before",
+        fix="resourceNames; to create by name, a server-side apply",
+        level="advisory",
+        severity="high",
+        judge=_unnamed_rights,
     ),
     StackRule(
         name="compile-cache-writers",

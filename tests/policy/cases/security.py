@@ -109,6 +109,13 @@ def _rights(namespace: str) -> Edit:
     return new("binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", props)
 
 
+def _role(resource: str, *verbs: str, names: list[str] | None = None) -> Edit:
+    """One more role, of one right."""
+    rule = {"apiGroups": ["*"], "resources": [resource], "verbs": list(verbs), "resourceNames": names or []}
+    props = {"metadata": {"name": "r", "namespace": HERE}, "rules": [rule]}
+    return new("role", "kubernetes:rbac.authorization.k8s.io/v1:Role", props)
+
+
 _RELEASE = "0123456789ab"
 _SAVER = put(
     DEPLOYMENT,
@@ -257,6 +264,13 @@ PODS = (
         put(DEPLOYMENT, f"{POD}.automountServiceAccountToken", value=True),
     ),
     of_resource("token-mounted-for-nothing", "rights of a namesake elsewhere", _SILENT, _NO_ACCOUNT, _rights("other")),
+    of_resource("role-without-names", "whoever writes any quota", _role("resourcequotas", "get", "patch")),
+    of_resource("role-without-names", "whoever runs pods", _role("pods", "create")),
+    of_resource("role-without-names", "whoever lists secrets", _role("secrets", "list")),
+    of_resource("role-without-names", "whoever may do all to one", _role("*", "*", names=["a"])),
+    sound("role-without-names", "one quota by its name", _role("resourcequotas", "create", "patch", names=["a"])),
+    sound("role-without-names", "pods that are deleted", _role("pods", "list", "delete")),
+    sound("role-without-names", "a status", _role("replicasets/status", "patch")),
     sound("token-mounted-for-nothing", "an account that refuses", _SILENT),
     sound("token-mounted-for-nothing", "rights", _SILENT, _NO_ACCOUNT, _rights(HERE)),
 )
