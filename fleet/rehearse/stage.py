@@ -46,7 +46,6 @@ from fleet.rehearse.variants import varied
 from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
-    from fleet.rehearse.alerts.watch import AlertWatch
     from fleet.rehearse.control_plane.build import Binaries
     from settings.stack import Settings
 
@@ -93,8 +92,6 @@ class Stage:
     control_plane: ControlPlane
     first_report: ApplyReport
     """Of the bring-up, however it ended; empty before."""
-    alerts: AlertWatch | None = None
-    """What the alerts say; only in a drill that asserts them."""
     began_seconds: float = 0.0
     """When `pulumi up` began; the clock has run since the control plane was started."""
 
