@@ -54,7 +54,6 @@ from settings.derived.scaling import DAY_MINUTES, scaling_policy
 from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
-    from fleet.rehearse.alerts.watch import AlertWatch
     from fleet.rehearse.control_plane.build import Binaries
     from settings.stack import Settings
 
@@ -104,8 +103,6 @@ class Stage:
     control_plane: ControlPlane
     first_report: ApplyReport
     """Of the bring-up, however it ended; empty before."""
-    alerts: AlertWatch | None = None
-    """What the alerts say; only in a drill that asserts them."""
     began_seconds: float = 0.0
     """When `pulumi up` began; the clock has run since the control plane was started."""
 

@@ -313,19 +313,14 @@ def unequal(watched: Watched) -> float:
 
 def restarts(watched: Watched) -> str:
     """Restarts of vLLM's container."""
-    ours = f'namespace_name="{watched.namespace}",{_pods("pod_name", watched)},container_name="vllm"'
+    ours = f'namespace_name="{watched.namespace}",{Series(watched).own("pod_name")},container_name="vllm"'
     return f'kubernetes_io:container_restart_count{{monitored_resource="k8s_container",{ours}}}'
 
 
 def pending(watched: Watched) -> str:
     """The fleet's pods that have no node, or no image yet."""
-    ours = f'namespace="{watched.namespace}",{_pods("pod", watched)}'
+    ours = f'namespace="{watched.namespace}",{Series(watched).own("pod")}'
     return f'kube_pod_status_phase{{{ours},phase="Pending"}}'
-
-
-def _pods(label: str, watched: Watched) -> str:
-    """Matcher of the Deployment's pods, and not of those of a server whose name begins with this one's, such as a canary."""
-    return f'{label}=~"{watched.server}-[^-]+-[^-]+"'
 
 
 def _healthy(watched: Watched) -> Iterator[Alert]:

@@ -96,7 +96,11 @@ def test_a_stack_of_one_spot_server_skips_what_needs_more_or_a_gateway() -> None
 
 
 def test_a_stack_of_twelve_spot_servers_skips_what_it_does_not_have() -> None:
-    assert skipped("spot") == {"gateway-without-subnet", "spending-limit", *(drill.name for drill in autoscaling.DRILLS)}
+    assert skipped("spot") == {
+        "gateway-without-subnet",
+        "spending-limit",
+        *(drill.name for drill in autoscaling.DRILLS),
+    }
 
 
 def test_drills_of_an_autoscaler_need_one_and_room_between_its_bounds() -> None:
