@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ from settings.signals.series import DCGM, GOOGLE, KUBERNETES, PICKER, SERVER, TP
 from tests.settings.signals.fleets import EVERYTHING, FLEETS, LITTLE
 from tests.settings.signals.names import WORDS, grouped, matchers, metrics, other_words
 from tests.support.settings import make_settings
+
+ROOT = Path(__file__).resolve().parents[3]
 
 ALL = [pytest.param(catalogue(fleet), id=name) for name, fleet in FLEETS.items()]
 LOOK_BACK_HOURS = 25
@@ -86,6 +89,13 @@ def test_the_runbook_has_a_section_for_every_alert_and_no_other_and_each_starts_
         assert re.match(r"```\n(kubectl|gcloud|fleet) .+\n```\n", text), name
         assert len(text) <= runbook.MOST_CHARACTERS
         assert not re.search(r"\b(NAMESPACE|SERVER|STACK)\b|\$\{", text), name
+
+
+def test_on_call_finds_every_alert_beside_its_symptom() -> None:
+    page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+    cells = [line.split(" | ")[1] for line in page.splitlines() if line.startswith("| ") and line.count(" | ") == 3]
+    named_there = [name for cell in cells for name in re.findall(r"`([A-Z]\w+)`", cell)]
+    assert sorted(named_there) == sorted(named(catalogue(EVERYTHING).alerts))
 
 
 @pytest.mark.parametrize("every", ALL)
