@@ -45,6 +45,7 @@ POLLING_SECONDS: Final = 30
 COOLDOWN_SECONDS: Final = 300
 LOOK_WALL_SECONDS: Final = 0.2
 """How often the stand-in looks for what changed; a polling interval is no shorter on the wall."""
+STOP_WALL_SECONDS: Final = 10.0
 A_MONDAY: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 """What the calendar says when a rehearsal's clock starts, unless a drill says otherwise."""
 
@@ -88,7 +89,7 @@ class Keda:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join()
+        self._thread.join(STOP_WALL_SECONDS)
         self._endpoints.__exit__()
 
     def run_without_pods(self) -> None:
