@@ -6,8 +6,8 @@ import pytest
 
 from fleet.rehearse.control_plane.modules import module_folders, pinned
 from fleet.rehearse.custom_resources.definitions import KEDA
-from fleet.rehearse.keda.chart import is_keda, objects
 from fleet.rehearse.results import RehearsalError
+from fleet.rehearse.simulation.keda.chart import is_keda, objects
 from settings.names import KEDA_VERSION
 from workloads.keda.values import CHART, METRICS_SERVER, OPERATOR, REPOSITORY, WEBHOOKS, chart_values
 

@@ -9,13 +9,13 @@ import pytest
 
 from fleet.preview.offline import open_stack
 from fleet.rehearse.api import Manifest
-from fleet.rehearse.keda.admission import refusal, warnings
-from fleet.rehearse.keda.triggers import trigger
+from fleet.rehearse.simulation.keda.admission import refusal, warnings
+from fleet.rehearse.simulation.keda.triggers import trigger
 from settings.derived.scaling import scaling_policy
-from tests.fleet.rehearse.keda.played import QUERY, scaled_object
+from tests.fleet.rehearse.simulation.keda.played import QUERY, scaled_object
 from workloads.autoscaling import cron_triggers, load_trigger, scaled_object_spec
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 
 
 def autoscaler(owner: str = "") -> Manifest:

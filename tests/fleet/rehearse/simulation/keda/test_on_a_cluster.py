@@ -8,8 +8,8 @@ import pytest
 
 from fleet.rehearse.api import ApiRefusedError, Manifest
 from fleet.rehearse.control_plane.build import Binaries
-from fleet.rehearse.keda.operator import SCALED_OBJECT
-from tests.fleet.rehearse.keda.played import SPACE, played, scaled_object
+from fleet.rehearse.simulation.keda.operator import SCALED_OBJECT
+from tests.fleet.rehearse.simulation.keda.played import SPACE, played, scaled_object
 
 pytestmark = pytest.mark.slow
 

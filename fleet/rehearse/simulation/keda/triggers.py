@@ -13,7 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fleet.rehearse.api import Manifest
-from fleet.rehearse.keda.schedule import Schedule
+from fleet.rehearse.simulation.keda.schedule import Schedule
 
 OWNER_LABEL = "scaledobject.keda.sh/name"
 """Label by which the metrics server knows whose metric is asked for."""
