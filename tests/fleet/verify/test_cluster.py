@@ -434,6 +434,8 @@ def test_another_owners_number_of_replicas_is_not_judged() -> None:
     check = checks_cluster.replicas(_facts(external), external)
     assert check.state == "passed"
     assert "replicas: external" in check.summary
+    scaled = settings_of("prod")
+    assert "2 to 8, by the autoscaler" in checks_cluster.replicas(_facts(scaled), scaled).summary
 
 
 @pytest.mark.parametrize(

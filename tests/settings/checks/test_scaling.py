@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from settings.checks.scaling import GKE_VERSION
+from settings.derived.figures import figures
 from settings.derived.scaling import ScalingPolicy, scaling_policy
 from settings.load import check
 from settings.problems import Problem
@@ -123,3 +124,24 @@ def test_the_floor_follows_the_windows_from_before_they_begin() -> None:
 def test_a_window_of_monday_morning_opens_on_sunday() -> None:
     early = policy(windows=[WINDOW | {"days": ["MO"], "start": "00:00"}])
     assert (early.floor(6 * 1440 + 23 * 60 + 29), early.floor(6 * 1440 + 23 * 60 + 30)) == (2, 4)
+
+
+def test_the_bill_tells_the_fewest_and_the_most_servers_and_a_month_by_the_windows() -> None:
+    scaled = LOAD | {"windows": [WINDOW]}
+    bill = figures(make_settings(server={"scaling": scaled})).bill
+    few, most = (figures(make_settings(server={"replicas": count})).bill.usd_per_hour for count in (2, 8))
+    assert bill.scaled is not None
+    assert (bill.scaled.smallest.usd_per_hour, bill.usd_per_hour) == (few, most)
+    assert few is not None
+    assert most is not None
+    share = 2 * 5 * 13.5 / 168 / 6
+    assert bill.usd_per_month_by_schedule == pytest.approx((few + (most - few) * share) * 730)
+    assert f"${few:,.2f} an hour with 2 nodes, ${most:,.2f} with 8 nodes" in bill.total_in_words()
+    assert figures(make_settings(server={"scaling": scaled, "replicas": 0})).bill.scaled is None
+
+
+def test_a_reservation_costs_as_much_with_few_servers() -> None:
+    capacity = {"mode": "reservation", "name": "r", "nodes": 8, "usdPerNodeHour": 80}
+    bill = figures(make_settings(server={"scaling": LOAD}, capacity=capacity)).bill
+    assert bill.scaled is not None
+    assert bill.scaled.smallest.nodes.quantity == bill.nodes.quantity == 8

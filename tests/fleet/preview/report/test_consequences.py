@@ -11,6 +11,7 @@ from fleet.plan.benchmark_price import price_of
 from fleet.plan.modelled import modelled
 from fleet.preview.compare.changes import Changes
 from fleet.preview.compare.compare import compare
+from fleet.preview.compare.gpu_pods import gpu_pods
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.report.consequences import with_consequences
 from fleet.report.words import format_usd
@@ -130,6 +131,25 @@ def test_a_change_beside_the_servers_says_nothing_of_the_rate() -> None:
 
 def test_without_changes_nothing_is_added() -> None:
     assert told().headline == ("No changes",)
+
+
+def test_who_owns_the_number_of_replicas_is_said_where_it_changes() -> None:
+    spec = {"scaleTargetRef": {"name": "qwen35-server"}, "minReplicaCount": 2, "maxReplicaCount": 8}
+    metadata = {"name": "qwen35-server", "namespace": "vllm"}
+    scaler = resource(
+        "kubernetes:keda.sh/v1alpha1:ScaledObject",
+        "scaler",
+        ROOT,
+        inputs={"metadata": metadata, "spec": spec},
+        provider=ON_CLUSTER,
+    )
+    (line,) = about(told(scaler), "autoscaler")
+    assert "between 2 and 8" in line
+    (line,) = about(told(old=(scaler,)), "autoscaler")
+    assert "kubectl scale" in line
+    assert [
+        one.most for one in gpu_pods([*recording(edited(SERVER, "spec/replicas", None), scaler).resources]) if one.most
+    ] == [8]
 
 
 def test_another_release_of_vllm_is_an_upgrade_with_a_list() -> None:
