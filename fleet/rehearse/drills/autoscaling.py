@@ -12,8 +12,8 @@ from fleet.rehearse.api import DEPLOYMENT
 from fleet.rehearse.drills.conditions import all_of
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.drills.requests import requests_during
-from fleet.rehearse.keda.in_flight import LAG_SECONDS
-from fleet.rehearse.keda.operator import A_MONDAY
+from fleet.rehearse.simulation.keda.in_flight import LAG_SECONDS
+from fleet.rehearse.simulation.keda.operator import A_MONDAY
 from fleet.report.words import plural
 from settings.derived.scaling import DAY_MINUTES, GROWTH_DURING_LEAD, WEEK_MINUTES, ScalingPolicy, scaling_policy
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleet.rehearse.keda.schedule import Schedule
-from fleet.rehearse.keda.triggers import SpecError, TriggerError, fallback_value, metric_spec, trigger
+from fleet.rehearse.simulation.keda.schedule import Schedule
+from fleet.rehearse.simulation.keda.triggers import SpecError, TriggerError, fallback_value, metric_spec, trigger
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 WORKDAYS = {"timezone": "Europe/Berlin", "start": "30 6 * * 1-5", "end": "0 20 * * 1-5", "desiredReplicas": "4"}
