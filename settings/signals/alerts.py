@@ -125,8 +125,11 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
             panel="Engines by pod",
         )
     tokens = of.of("vllm:generation_tokens_total")
+    # Only engines that are still scraped: what is gone is seen for five minutes more, with its requests and without a token.
+    scraped = f"[{4 * watched.interval_seconds}s]"
     busy = " + ".join(
-        f"sum by (pod, engine) ({of.of(f'vllm:num_requests_{state}')})" for state in ("running", "waiting")
+        f"sum by (pod, engine) (last_over_time({of.of(f'vllm:num_requests_{state}')}{scraped}))"
+        for state in ("running", "waiting")
     )
     yield Alert(
         name="EngineStalled",

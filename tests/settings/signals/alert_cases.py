@@ -193,6 +193,8 @@ def _serving() -> Iterator[Case]:
     yield Case("EngineStalled", True, [works, stands, of(RUNNING, "3x120"), of(WAITING, "0x120")])
     yield Case("EngineStalled", True, [works, stands, *one(RUNNING, "0x120"), *one(WAITING, "3x120")])
     yield Case("EngineStalled", False, [works, stands, *one(RUNNING, "0x120"), *one(WAITING, "0x120")])  # idle
+    went_busy = [of(TOKENS, "5x20 _x100"), of(RUNNING, "0x18 3x1 _x100"), of(WAITING, "0x20 _x100")]
+    yield Case("EngineStalled", False, went_busy)
     for share, shape in (
         ("RequestsFail", lambda good, bad: done(good, bad, "error")),
         ("RequestsFail", answered),

@@ -21,6 +21,7 @@ WORDS = frozenset(
         "histogram_quantile",
         "max_over_time",
         "min_over_time",
+        "last_over_time",
         "avg_over_time",
         "vector",
     }
