@@ -48,7 +48,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "a canary of another revision": {
         "weights": {"tokenSecret": "hf-token"},
-        "server": {"replicas": 2, "apiKeySecret": "vllm-key", "compileCache": {"enabled": True}},
+        "server": {"replicas": 2, "apiKeySecret": "vllm-key"},
         "rollout": {"canary": {"engine": {"seed": 1}, "model": {"revision": "0123456789abcdef" * 2 + "01234567"}}},
         "benchmark": {"enabled": True},
     },
