@@ -183,7 +183,8 @@ class _How:
     loads: int
     """That both have: each is a chance of its own to be called worse."""
     name_load: bool
-    figures: int
+    figures: int = 1
+    """Of a load, that share the chance of error."""
 
     @property
     def confidence(self) -> float:
