@@ -126,6 +126,26 @@ _SAVER = put(
 )
 
 
+_CANARY = new(
+    "canary",
+    "kubernetes:apps/v1:Deployment",
+    {
+        "metadata": {"name": "canary", "namespace": HERE},
+        "spec": {
+            "template": {
+                "spec": {
+                    "serviceAccountName": "vllm-server-next",
+                    "initContainers": [
+                        {"name": "compile-cache", "command": ["python3", "--bucket", "caches", "--key=fedcba987654"]}
+                    ],
+                }
+            }
+        },
+    },
+)
+"""Another release beside the servers."""
+
+
 def _caches(role: str, account: str = "vllm-server", key: str = _RELEASE) -> Edit:
     """A grant on the bucket of the servers' compiled kernels."""
     member = f"principal://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/subject/ns/vllm-dev/sa/{account}"
@@ -153,6 +173,20 @@ CACHES = (
         _SAVER,
         _caches("roles/storage.objectCreator", key=""),
         says="objectCreator",
+    ),
+    of_resource(
+        "compile-cache-writers",
+        "a canary under the servers' key",
+        _SAVER,
+        _CANARY,
+        _caches("roles/storage.objectCreator", "vllm-server-next"),
+    ),
+    sound(
+        "compile-cache-writers",
+        "a canary under its own key",
+        _SAVER,
+        _CANARY,
+        _caches("roles/storage.objectCreator", "vllm-server-next", "fedcba987654"),
     ),
     sound("compile-cache-writers", "servers of the key", _SAVER, _caches("roles/storage.objectCreator")),
     sound("compile-cache-writers", "a pod that reads", _SAVER, _caches("roles/storage.objectViewer", "benchmark")),
