@@ -39,7 +39,8 @@ def test_a_late_window_fails_the_schedule_and_nulls_that_count_as_zero_the_outag
     found = tuple(definitions(charts.modules))
     around = Surroundings(binaries=binaries, definitions=found, charts=charts, speed=120.0)
     broken = both(changed("ScaledObject", late), changed("ScaledObject", blind))
-    with BreakableStage(open_stack(ROOT, "prod"), around) as stage, stage.broken(broken):
+    stage = BreakableStage(open_stack(ROOT, "prod"), around)
+    with stage, stage.broken(broken):
         stage.bring_up()
         assert failure(played(stage, "schedule"), "when callers come").startswith("-")
         assert "the fallback" in played(stage, "metrics-outage").gave_up
