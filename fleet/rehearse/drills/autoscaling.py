@@ -142,11 +142,12 @@ def _stock_out(stage: Stage, proof: Proof) -> None:
 def _at_night(stage: Stage) -> tuple[ScalingPolicy, int, int]:
     """Some servers more than the minimum, and load alone holds them: policy, target, servers."""
     policy, target = _policy(stage)
-    stage.rest(_quiet(policy))
+    stage.keda.begin_anew(_quiet(policy))
     busy = min(policy.max, stage.servers + 2)
-    stage.until_ready(stage.servers)
-    stage.keda.in_flight.offer(busy * target)
+    # Servers first: load that finds too few of them queues while more start, and the queue asks for the maximum.
+    stage.scale(busy)
     stage.until_ready(busy)
+    stage.keda.in_flight.offer(busy * target)
     stage.clock.sleep(SEEN_SECONDS)
     return policy, target, busy
 
