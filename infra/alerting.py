@@ -68,10 +68,9 @@ class Alerting(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         place, signals = args.place, args.signals
         counted = {one.name: _log_metric(f"{name}-{one.name}", place, one, child) for one in signals.logs}
-        # Each channel once: a position in the list is no name, since a list is reordered.
         channels = [(one, self._channel(name, args, one, child)) for one in args.channels]
         for alert in signals.alerts:
-            # A policy over a metric that does not exist yet is taken; one made before it would wait for nothing.
+            # Its metric first: an entry of the log that comes before the metric is never counted.
             reads = [metric for log, metric in counted.items() if f"user_{log}{{" in alert.expr]
             to = [known for one, known in channels if alert.severity in one.severities]
             after = pulumi.ResourceOptions(parent=self, depends_on=reads)

@@ -117,11 +117,11 @@ def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[Manife
         "scaleTargetRef": {"name": server},
         "minReplicaCount": policy.min,
         "maxReplicaCount": policy.max,
-        "pollingInterval": POLLING_SECONDS,
-        "cooldownPeriod": COOLDOWN_SECONDS,
         "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior(policy)}},
         "triggers": triggers,
     }
+    if policy.min == 0:  # above it neither has an effect, and KEDA's webhook warns of both
+        spec |= {"pollingInterval": POLLING_SECONDS, "cooldownPeriod": COOLDOWN_SECONDS}
     if policy.mode == "load" and policy.min:
         spec["fallback"] = {
             "failureThreshold": policy.failures_before_fallback,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 from fleet.preview.offline import open_stack
@@ -16,6 +17,8 @@ from settings.stack import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "rehearsal.md"
+MOST = 3
+"""Drills that repeat a reason in the table."""
 BEGIN, END = "<!-- drills: python -m docs.generate.rehearsal_drills -->\n", "<!-- end of drills -->"
 
 
@@ -43,18 +46,31 @@ def with_table(page: str) -> str:
 
 
 def table() -> str:
-    """Every drill in the order of the catalogue, with the stacks that skip it and why."""
+    """Every drill in the order of the catalogue, with the stacks that skip it and why; a reason of many drills stands below, once."""
     stacks = {name: open_stack(ROOT, name).settings for name in stack_names(ROOT)}
-    rows = [f"| `{drill.name}` | {drill.proves} | {_skipped(drill, stacks)} | {_pace(drill)} |" for drill in DRILLS]
-    return "\n".join(["| drill | proves that | skipped on | |", "| --- | --- | --- | --- |", *rows, ""])
+    skipped = [(drill, _reasons(drill, stacks)) for drill in DRILLS]
+    often = Counter(reason for _, reasons in skipped for reason in reasons)
+    notes = {reason: number for number, reason in enumerate((one for one in often if often[one] > MOST), 1)}
+    rows = [
+        f"| `{drill.name}` | {drill.proves} | {_cell(reasons, notes)} | {_pace(drill)} |" for drill, reasons in skipped
+    ]
+    below = [f"({number}) {reason}  " for reason, number in notes.items()]
+    return "\n".join(["| drill | proves that | skipped on | |", "| --- | --- | --- | --- |", *rows, "", *below, ""])
 
 
-def _skipped(drill: Drill, stacks: dict[str, Settings]) -> str:
+def _reasons(drill: Drill, stacks: dict[str, Settings]) -> dict[str, list[str]]:
     reasons: dict[str, list[str]] = {}
     for name, settings in stacks.items():
         if reason := drill.skip(settings):
             reasons.setdefault(reason, []).append(f"`{name}`")
-    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+    return reasons
+
+
+def _cell(reasons: dict[str, list[str]], notes: dict[str, int]) -> str:
+    return "; ".join(
+        f"{', '.join(names)} ({notes[reason]})" if reason in notes else f"{', '.join(names)}: {reason}"
+        for reason, names in reasons.items()
+    )
 
 
 def _pace(drill: Drill) -> str:

@@ -184,8 +184,13 @@ def _go() -> Check:
     ok = True
     if build.is_built(*build.SOURCES) and modules.are_fetched():
         found = "not needed: the control plane is built and in the cache"
-        if not build.is_built(build.HELM):
-            found += "; the first rehearsal of a gateway compiles Helm and needs Go or pip"
+        missing = (
+            (build.HELM, "of a gateway compiles Helm"),
+            (build.PROMRULES, "of alerts compiles Prometheus' rules engine"),
+        )
+        for source, text in missing:
+            if not build.is_built(source):
+                found += f"; the first rehearsal {text} and needs Go or pip"
     elif found is None or _numbers(found) < needed:
         there = f"{found}, too old" if found else "none on PATH"
         ok = find_spec("pip") is not None

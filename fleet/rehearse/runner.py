@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from fleet.clients.stopping import stopped_by_exception
 from fleet.preview.record.recording import ProgramError
-from fleet.rehearse.alerts.watch import alerts_during
 from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError
+from fleet.rehearse.drills.alerts import alerts_during
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.results import DrillBrokenOffError, DrillResult
 from fleet.rehearse.stage import Stage, Surroundings

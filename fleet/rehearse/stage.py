@@ -27,9 +27,6 @@ from fleet.rehearse.control_plane.cluster import ControlPlane
 from fleet.rehearse.custom_resources.definitions import keda_definitions
 from fleet.rehearse.custom_resources.install import install
 from fleet.rehearse.giving_back import forget_scaling
-from fleet.rehearse.keda.in_flight import InFlight
-from fleet.rehearse.keda.operator import A_MONDAY, Keda
-from fleet.rehearse.keda.wall_time import sync_wall_seconds
 from fleet.rehearse.meter import Meter
 from fleet.rehearse.results import DrillBrokenOffError
 from fleet.rehearse.simulation.chart import Charts
@@ -37,6 +34,9 @@ from fleet.rehearse.simulation.compile_caches import CompileCaches
 from fleet.rehearse.simulation.disks import Disks
 from fleet.rehearse.simulation.gateway import GatewayController
 from fleet.rehearse.simulation.gateway_prerequisites import prerequisites_of
+from fleet.rehearse.simulation.keda.in_flight import InFlight
+from fleet.rehearse.simulation.keda.operator import A_MONDAY, Keda
+from fleet.rehearse.simulation.keda.wall_time import sync_wall_seconds
 from fleet.rehearse.simulation.kubelet_stages import kubelet_stages
 from fleet.rehearse.simulation.managed_prometheus import ManagedPrometheus
 from fleet.rehearse.simulation.provisioner import Provisioner
@@ -54,7 +54,6 @@ from settings.derived.scaling import DAY_MINUTES, scaling_policy
 from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
-    from fleet.rehearse.alerts.watch import AlertWatch
     from fleet.rehearse.control_plane.build import Binaries
     from settings.stack import Settings
 
@@ -104,8 +103,6 @@ class Stage:
     control_plane: ControlPlane
     first_report: ApplyReport
     """Of the bring-up, however it ended; empty before."""
-    alerts: AlertWatch | None = None
-    """What the alerts say; only in a drill that asserts them."""
     began_seconds: float = 0.0
     """When `pulumi up` began; the clock has run since the control plane was started."""
 
@@ -165,8 +162,10 @@ class Stage:
     def servers(self) -> int:
         """Servers that the stack runs while nobody calls: what its file says, or the floor of its autoscaler at this moment."""
         policy = scaling_policy(self.settings)
-        if policy is None or policy.paused or policy.mechanism != "keda":
+        if policy is None or policy.paused:
             return self.settings.replicas
+        if policy.mechanism == "gke":  # whose metrics nobody plays: the autoscaler keeps to its minimum
+            return max(1, policy.min)
         here = self.keda.now.astimezone(ZoneInfo(policy.timezone))
         return policy.floor(here.weekday() * DAY_MINUTES + here.hour * 60 + here.minute)
 
@@ -420,7 +419,7 @@ class Stage:
 
         return InFlight(
             self.clock.now_seconds,
-            self.meter.ready_servers,
+            self.meter.ready_servers.at,
             capacity_per_server=self.settings.serving.concurrency_per_replica,
             request_seconds=load_of(self.settings).request_seconds,
             app=self.server,

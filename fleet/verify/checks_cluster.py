@@ -136,7 +136,8 @@ def price(facts: Facts, settings: Settings) -> Check:
     words = f"as declared {bill.total_in_words()}"
     cluster = facts.cluster
     if cluster is not None and "nodes" not in cluster.troubles:
-        taken = len(_nodes_of_pods(cluster))
+        # A canary's pods are looked at by --canary; its nodes are taken as declared.
+        taken = len(_nodes_of_pods(cluster)) + settings.nodes - settings.without_canary.nodes
         if taken != settings.nodes or settings.server.fixed_replicas == "external":
             found = cost.bill(replace(fleet_shape(settings), nodes=taken))
             words += f"; with pods on {plural(taken, 'node')} {found.total_in_words()}"

@@ -84,31 +84,43 @@ def _denies(policy: Resource, direction: str) -> bool:
 
 
 def _cache_writers(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    """Servers that run what lies in a bucket, by the option `--bucket` of the container that stores it."""
+    """Servers that run what lies in a bucket, by the option `--bucket` of the container that stores it. Releases side by side share a
+    bucket, and each creates under its own key.
+    """
+    kept = list(_kept_caches(resources))
+    own = {(subject, condition) for _, _, subject, condition in kept}
+    for server, bucket, _subject, _condition in kept:
+        for grant in resources:
+            if not grant.type.startswith(_BUCKET_GRANTS) or dig(grant.props, "bucket") != bucket:
+                continue
+            role = str(dig(grant.props, "role") or "")
+            condition = dig(grant.props, "condition", "expression")
+            for member in _members(grant):
+                if role == _READS or (
+                    role == _CREATES and any(member.endswith(one) and condition == its for one, its in own)
+                ):
+                    continue
+                yield Finding(
+                    what=f"{grant.label} gives {role} on {bucket} to {member}, and {server.label} runs what lies there",
+                    urn=grant.urn,
+                )
+
+
+def _kept_caches(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, str, str]]:
+    """Each server that keeps caches: their bucket, its pods' end of a principal, and the condition of its key."""
     for server in resources:
         for pod in pods(server):
             saver = next((one for one in pod.init_containers if one.name == COMPILE_CACHE), None)
             options = _options(saver.words) if saver else {}
-            if not {"bucket", "key"} <= options.keys():
-                continue
-            account = dig(pod.spec, "serviceAccountName")
-            subject = f"/subject/ns/{namespace_of(server)}/sa/{account}"
-            condition = f"resource.name.startsWith('projects/_/buckets/{options['bucket']}/objects/{options['key']}/')"
-            for grant in resources:
-                if not grant.type.startswith(_BUCKET_GRANTS) or dig(grant.props, "bucket") != options["bucket"]:
-                    continue
-                role = str(dig(grant.props, "role") or "")
-                for member in _members(grant):
-                    if role == _READS or (
-                        role == _CREATES
-                        and member.endswith(subject)
-                        and dig(grant.props, "condition", "expression") == condition
-                    ):
-                        continue
-                    yield Finding(
-                        what=f"{grant.label} gives {role} on {options['bucket']} to {member}, and {server.label} runs what lies there",
-                        urn=grant.urn,
-                    )
+            if {"bucket", "key"} <= options.keys():
+                bucket = options["bucket"]
+                subject = f"/subject/ns/{namespace_of(server)}/sa/{dig(pod.spec, 'serviceAccountName')}"
+                yield (
+                    server,
+                    bucket,
+                    subject,
+                    (f"resource.name.startsWith('projects/_/buckets/{bucket}/objects/{options['key']}/')"),
+                )
 
 
 def _options(words: Sequence[str]) -> dict[str, str]:
@@ -201,6 +213,21 @@ def _default_account(resource: Resource, _: Settings) -> Iterator[Finding]:
         yield Finding(what=f"{where}.serviceAccount is left out")
 
 
+def _unnamed_rights(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if not resource.is_kubernetes or resource.kind not in ("Role", "ClusterRole"):
+        return
+    for index, rule in enumerate(listed(dig(resource.props, "rules"))):
+        verbs = {str(verb) for verb in listed(dig(rule, "verbs"))}
+        if tuple(listed(dig(rule, "resourceNames"))) and "*" not in verbs:
+            continue
+        for kind in map(str, listed(dig(rule, "resources"))):
+            reads = verbs & {"get", "list", "watch"} if kind in ("*", "secrets") else set()
+            # Pods are named when they are made; a status is its controller's, which writes it again.
+            writes = verbs - {"get", "list", "watch"} if kind != "events" and not kind.endswith("/status") else set()
+            if found := reads | (writes - {"delete", "deletecollection"} if kind == "pods" else writes):
+                yield Finding(what=f"rules[{index}] lets its holder {', '.join(sorted(found))} every one of {kind}")
+
+
 def _public(resource: Resource, _: Settings) -> Iterator[Finding]:
     if not resource.type.startswith("gcp:"):
         return
@@ -266,6 +293,18 @@ RULES = (
         level="mandatory",
         severity="high",
         judge=_default_account,
+    ),
+    Rule(
+        name="role-without-names",
+        subject="security",
+        statement="A role in the cluster writes objects that it names, and reads no secret that it does not.",
+        evidence="who may write any workload runs any pod with any account of the namespace, who may write any quota buys machines or "
+        "ends a pause of spending, and who lists secrets has them. Source: Kubernetes, RBAC good practices. Advisory: operators make "
+        "objects whose names nobody knows before",
+        fix="resourceNames; to create by name, a server-side apply",
+        level="advisory",
+        severity="high",
+        judge=_unnamed_rights,
     ),
     StackRule(
         name="compile-cache-writers",

@@ -31,7 +31,9 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         namespace=settings.namespace,
         stack=settings.stack,
         engines_per_pod=engine.data_parallel_size,
-        max_replicas=settings.own_replicas,
+        max_replicas=settings.server.scaling.max if settings.is_scaled else settings.own_replicas,
+        autoscaler=_autoscaler(settings),
+        spending=settings.spending is not None,
         release=number_of(engine.version),
         speculative=engine.speculative is not None,
         prefix_caching=bool(engine.enable_prefix_caching),
@@ -51,6 +53,13 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         if node_usd is None or not tokens
         else settings.nodes * node_usd / (tokens * 3600 / 1e6),
     )
+
+
+def _autoscaler(settings: Settings) -> str | None:
+    """KEDA names the HorizontalPodAutoscaler that it makes. Source: keda v2.20.2, controllers/keda/hpa.go, getHPAName."""
+    if not settings.is_scaled:
+        return None
+    return f"keda-hpa-{settings.server.name}" if settings.scales_by_keda else settings.server.name
 
 
 def _start(settings: Settings) -> Start:

@@ -22,6 +22,7 @@ class Email(Channel):
     """Mail."""
 
     type: Literal["email"]
+    """Which kind of channel."""
     address: Annotated[str, like(r"^[^@\s]+@[^@\s]+$", "an address, such as oncall@example.com")]
     """Who is written to; a group, so that nobody's holiday hides an alert."""
 
@@ -30,6 +31,7 @@ class Slack(Channel):
     """A channel of Slack. Its token is the secret key `vllm-fleet:slackToken`."""
 
     type: Literal["slack"]
+    """Which kind of channel."""
     channel: Annotated[str, like(r"^#[^\s#]{1,80}$", 'a channel, such as "#llm-oncall"')]
     """Name of the channel, with its #."""
 
@@ -38,12 +40,14 @@ class PagerDuty(Channel):
     """A service of PagerDuty. Its integration key is the secret key `vllm-fleet:pagerdutyKey`."""
 
     type: Literal["pagerduty"]
+    """Which kind of channel."""
 
 
 class PubSub(Channel):
     """A topic of Pub/Sub, for programs."""
 
     type: Literal["pubsub"]
+    """Which kind of channel."""
     topic: Annotated[str, like(r"^projects/[^/]+/topics/[^/]+$", "projects/PROJECT/topics/TOPIC")]
     """The topic. Cloud Monitoring's notification service agent needs roles/pubsub.publisher on it."""
 
@@ -52,15 +56,18 @@ class Webhook(Channel):
     """A web server that takes a POST with basic authentication. The password is the secret key `vllm-fleet:webhookPassword`."""
 
     type: Literal["webhook"]
+    """Which kind of channel."""
     url: Annotated[str, like(r"^https://[^\s?@]+$", "an https address without user, password or query")]
     """Its address."""
     username: Annotated[str, Field(min_length=1)]
+    """The user of that password."""
 
 
 class Existing(Channel):
     """A channel that is there already: made in the console, as Slack's is best, or another stack's."""
 
     type: Literal["existing"]
+    """Which kind of channel."""
     name: Annotated[
         str,
         like(r"^projects/[^/]+/notificationChannels/[^/]+$", "projects/PROJECT/notificationChannels/ID"),

@@ -125,8 +125,11 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
             panel="Engines by pod",
         )
     tokens = of.of("vllm:generation_tokens_total")
+    # Only engines that are still scraped: what is gone is seen for five minutes more, with its requests and without a token.
+    scraped = f"[{4 * watched.interval_seconds}s]"
     busy = " + ".join(
-        f"sum by (pod, engine) ({of.of(f'vllm:num_requests_{state}')})" for state in ("running", "waiting")
+        f"sum by (pod, engine) (last_over_time({of.of(f'vllm:num_requests_{state}')}{scraped}))"
+        for state in ("running", "waiting")
     )
     yield Alert(
         name="EngineStalled",
@@ -245,7 +248,7 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
         summary=f"A pod of {watched.server} preempts more than one request a minute and engine, and computes each again",
         panel="Preemptions",
     )
-    if watched.scaled:
+    if watched.autoscaler is not None:
         desired, most_replicas = (
             of.autoscaler(f"kube_horizontalpodautoscaler_{name}_replicas") for name in ("status_desired", "spec_max")
         )
@@ -313,19 +316,14 @@ def unequal(watched: Watched) -> float:
 
 def restarts(watched: Watched) -> str:
     """Restarts of vLLM's container."""
-    ours = f'namespace_name="{watched.namespace}",{_pods("pod_name", watched)},container_name="vllm"'
+    ours = f'namespace_name="{watched.namespace}",{Series(watched).own("pod_name")},container_name="vllm"'
     return f'kubernetes_io:container_restart_count{{monitored_resource="k8s_container",{ours}}}'
 
 
 def pending(watched: Watched) -> str:
     """The fleet's pods that have no node, or no image yet."""
-    ours = f'namespace="{watched.namespace}",{_pods("pod", watched)}'
+    ours = f'namespace="{watched.namespace}",{Series(watched).own("pod")}'
     return f'kube_pod_status_phase{{{ours},phase="Pending"}}'
-
-
-def _pods(label: str, watched: Watched) -> str:
-    """Matcher of the Deployment's pods, and not of those of a server whose name begins with this one's, such as a canary."""
-    return f'{label}=~"{watched.server}-[^-]+-[^-]+"'
 
 
 def _healthy(watched: Watched) -> Iterator[Alert]:

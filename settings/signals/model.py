@@ -39,8 +39,8 @@ class Watched:
     """vLLM's release, for series that not every release has."""
     speculative: bool = False
     prefix_caching: bool = False
-    scaled: bool = False
-    """Whether an autoscaler owns the number of replicas."""
+    autoscaler: str | None = None
+    """Name of the HorizontalPodAutoscaler that owns the number of replicas; None without one."""
     spending: bool = False
     """Whether a spend guard runs in the namespace."""
     spot: bool = False

@@ -125,7 +125,7 @@ def _full(watched: Watched, of: Series) -> Iterator[Panel]:
         queries=(Query(expr=f"sum by (pod) (rate({of.of('vllm:num_preemptions_total')}[5m]))", legend="{{pod}}"),),
         thresholds=(round(watched.engines_per_pod * limits.PREEMPTIONS_PER_ENGINE, 6),),
     )
-    if watched.scaled:
+    if watched.autoscaler is not None:
         yield Panel(
             title="Autoscaler",
             section="full",

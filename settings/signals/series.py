@@ -97,15 +97,19 @@ class Series:
         return f"sum({over.format(series)})"
 
     def autoscaler(self, metric: str, *matchers: str) -> str:
-        """A series of the fleet's HorizontalPodAutoscaler, which KEDA names."""
+        """A series of the fleet's HorizontalPodAutoscaler."""
         watched = self.watched
-        named = (f'namespace="{watched.namespace}"', f'horizontalpodautoscaler="keda-hpa-{watched.server}"')
+        named = (f'namespace="{watched.namespace}"', f'horizontalpodautoscaler="{watched.autoscaler}"')
         return f"{metric}{{{','.join((*named, *matchers))}}}"
+
+    def own(self, label: str) -> str:
+        """Matcher of the Deployment's pods, and not of those of a server whose name begins with this one's, such as a canary."""
+        return f'{label}=~"{self.watched.server}-[^-]+-[^-]+"'
 
     def gpus(self, metric: str) -> str:
         """A series of the GPUs of the fleet's pods, whose labels are the collector's own or `exported_`, as it collects."""
-        server, namespace = self.watched.server, self.watched.namespace
-        each = (f'{metric}{{{at}namespace="{namespace}",{at}pod=~"{server}-.+"}}' for at in ("", "exported_"))
+        namespace = self.watched.namespace
+        each = (f'{metric}{{{at}namespace="{namespace}",{self.own(f"{at}pod")}}}' for at in ("", "exported_"))
         return f"({' or '.join(each)})"
 
     def rate(self, metric: str, window: str, *matchers: str) -> str:

@@ -35,6 +35,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         Release: chart repositoryOpts repositoryOpts/**
         Repository: format remoteRepositoryConfig/** repositoryId
         RepositoryIamMember: repository
+        RoleBinding: roleRef roleRef/** subjects/#/namespace
         Router: *
         RouterNat: natIpAllocateOption router sourceSubnetworkIpRangesToNat
         Rules: spec/**
@@ -68,6 +69,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         PodDisruptionBudget: spec/selector spec/selector/**
         Release: values values/inferencePool values/inferencePool/** values/provider values/provider/** values/serviceAccount
         Release: values/serviceAccount/**
+        Role: rules rules/# rules/#/apiGroups rules/#/apiGroups/# rules/#/resources rules/#/resources/# rules/#/verbs rules/#/verbs/#
         RouterNat: subnetworks subnetworks/**
         Secret: stringData stringData/**
         Service: spec/ports spec/ports/** spec/selector spec/selector/**
@@ -112,7 +114,7 @@ HARMLESS: Final[Mapping[str, str]] = {
     "It decides how fast, how often, how long or on which machine: drills, verify and the certificate show it, nothing is opened.": """
         Cluster: maintenancePolicy maintenancePolicy/**
         ComputeClass: spec/**
-        Deployment: spec/replicas spec/revisionHistoryLimit spec/strategy/**
+        Deployment: spec/replicas spec/revisionHistoryLimit spec/strategy spec/strategy/**
         FutureReservation: *
         GCPBackendPolicy: spec/default/connectionDraining spec/default/connectionDraining/**
         Gateway: spec/listeners

@@ -9,14 +9,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 from settings.schema import stack_file_schema
-from settings.sections.section import NAMESPACE
+from settings.sections.section import NAMESPACE, SECRET_KEYS
 
 Config = dict[str, Any]
 Path = tuple[str | int, ...]
 
 SCHEMA = stack_file_schema()
 _CONFIG = SCHEMA["properties"]["config"]
-KEYS = {key: schema for key, schema in _CONFIG["properties"].items() if not key.endswith((":hfToken", ":apiKey"))}
+KEYS = {key: schema for key, schema in _CONFIG["properties"].items() if key.partition(":")[2] not in SECRET_KEYS}
 WRONG: tuple[Any, ...] = (
     None, "", [], {}, -1, 0, True, 1e300, 10**30, "x y", "True", "\0", "spot", "A" * 300, [[]], {"mode": "spot"}, {"spot": 1}, {"none": 1},
 )  # fmt: skip

@@ -14,6 +14,7 @@ from fleet.preview.report.several_stacks import Refusal, preview_each
 from settings.load import check, parse
 from settings.problems import SettingsError
 from settings.rules.secrets_in_text import looks_drawn, looks_secret, without_secrets
+from settings.sections.section import SECRET_KEYS
 from settings.stack_file import read
 from tests.support.canaries import CANARIES, shown
 from tests.support.formats import in_every_format
@@ -86,7 +87,7 @@ def test_a_canary_in_any_place_of_a_stack_file_is_refused_and_shown_in_no_format
 @pytest.mark.parametrize("form", CANARIES)
 def test_every_form_of_secret_is_refused_in_any_place_and_not_shown(form: str) -> None:
     for file in stack_files(CANARIES[form]):
-        if file.keys() & {"vllm-fleet:hfToken", "vllm-fleet:apiKey"}:
+        if file.keys() & {f"vllm-fleet:{name}" for name in SECRET_KEYS}:
             continue  # the stack file's reader refuses these; the program is given them by the engine
         with pytest.raises(SettingsError) as refused:
             parse("x", {key: value if isinstance(value, str) else json.dumps(value) for key, value in file.items()})

@@ -18,23 +18,25 @@ from workloads import c4_nodes, names
 CHART = "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool"
 
 
-class _Values(BaseModel):
+class Values(BaseModel):
+    """A part of a values file: keys as Helm spells them, none unknown."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
-class Port(_Values):
+class Port(Values):
     """One port of the model servers."""
 
     number: Annotated[int, Field(ge=1, le=65_535)]
 
 
-class ModelServers(_Values):
+class ModelServers(Values):
     """Which pods form the pool."""
 
     match_labels: dict[str, str]
 
 
-class Pool(_Values):
+class Pool(Values):
     """The InferencePool."""
 
     model_servers: ModelServers
@@ -45,40 +47,40 @@ class Pool(_Values):
     api_version: Literal["inference.networking.k8s.io/v1"] = "inference.networking.k8s.io/v1"
 
 
-class Amounts(_Values):
+class Amounts(Values):
     """CPU and memory as Kubernetes quantities."""
 
     cpu: str
     memory: str
 
 
-class Resources(_Values):
-    """Requests and limits of the endpoint picker; equal, as Autopilot would make them."""
+class Resources(Values):
+    """Requests and limits of a pod; equal, as Autopilot would make them."""
 
     requests: Amounts
     limits: Amounts
 
 
-class Switch(_Values):
+class Switch(Values):
     """A part of the chart that is on or off."""
 
     enabled: bool
 
 
-class Prometheus(_Values):
+class Prometheus(Values):
     """The chart's own scrape objects, and whether /metrics asks for a token."""
 
     enabled: bool
     auth: Switch
 
 
-class EppMonitoring(_Values):
+class EppMonitoring(Values):
     """Monitoring of the endpoint picker."""
 
     prometheus: Prometheus
 
 
-class Epp(_Values):
+class Epp(Values):
     """The endpoint picker."""
 
     replicas: int
@@ -89,13 +91,13 @@ class Epp(_Values):
     tolerations: tuple[dict[str, str], ...] | None = None
 
 
-class Provider(_Values):
+class Provider(Values):
     """The chart's provider-specific objects."""
 
     name: Literal["none"]
 
 
-class ChartValues(_Values):
+class ChartValues(Values):
     """The whole values file."""
 
     inference_pool: Pool

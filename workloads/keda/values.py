@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
-
 from settings.names import KEDA_ACCOUNT, KEDA_VCPUS
+from workloads.gateway.values import Amounts, Resources, Values
 
 CHART: Final = "keda"
 REPOSITORY: Final = "https://kedacore.github.io/charts"
@@ -21,25 +19,7 @@ METRICS_SERVER: Final = f"{OPERATOR}-metrics-apiserver"
 WEBHOOKS: Final = "keda-admission-webhooks"
 
 
-class _Values(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
-
-
-class Amounts(_Values):
-    """CPU and memory as Kubernetes quantities."""
-
-    cpu: str
-    memory: str
-
-
-class Resources(_Values):
-    """Requests and limits of a pod; equal, as Autopilot would make them."""
-
-    requests: Amounts
-    limits: Amounts
-
-
-class EachResources(_Values):
+class EachResources(Values):
     """Resources of the three Deployments."""
 
     operator: Resources
@@ -47,13 +27,13 @@ class EachResources(_Values):
     webhooks: Resources
 
 
-class ServiceAccounts(_Values):
+class ServiceAccounts(Values):
     """The name of the operator's account, which IAM knows it by."""
 
     operator: dict[str, str]
 
 
-class ChartValues(_Values):
+class ChartValues(Values):
     """The whole values file."""
 
     resources: EachResources

@@ -54,7 +54,7 @@ def restoring(cache: KeptCache, command: Sequence[str]) -> list[pulumi.Input[str
 def saver(cache: KeptCache, image: pulumi.Input[str], mounts: Sequence[VolumeMountArgsDict]) -> ContainerArgsDict:
     """The container that stores them, beside the server from before its start. The pod is ready when it has tried."""
     amounts = {"cpu": _CPU, "memory": _MEMORY, "ephemeral-storage": _DISK}
-    (caches,) = (mount for mount in mounts if mount["mount_path"] == PATH)
+    (caches,) = (mount for mount in mounts if mount.get("mount_path") == PATH)
     health = f"--health=http://127.0.0.1:{HTTP_PORT}/health"
     return {
         "name": NAME,

@@ -130,9 +130,6 @@ def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
         "command": ["python3", "-B", "-c", pod_programs.python_program("spending/guard.py"), config],
         "resources": {"requests": amounts, "limits": dict(amounts)},
         "security_context": {
-            "run_as_non_root": True,
-            "run_as_user": NONROOT,
-            "seccomp_profile": {"type": "RuntimeDefault"},
             "allow_privilege_escalation": False,
             "read_only_root_filesystem": True,
             "capabilities": {"drop": ["ALL"]},
@@ -142,5 +139,10 @@ def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
         "service_account_name": SPENDING_APP,
         "automount_service_account_token": True,
         "enable_service_links": False,
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": NONROOT,
+            "seccomp_profile": {"type": "RuntimeDefault"},
+        },
         "containers": [container],
     }

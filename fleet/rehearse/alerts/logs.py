@@ -58,7 +58,7 @@ def _holds(clause: str, entry: Entry) -> bool:
     path, operator, log_id, _, texts = match.groups()
     wanted = re.findall(r'"([^"]*)"', texts)
     if log_id:
-        return entry["logName"].endswith(f"/logs/{quote(wanted[0], safe='')}")
+        return str(entry["logName"]).endswith(f"/logs/{quote(wanted[0], safe='')}")
     found = list(_values(entry, path.split(".") if path else ["*"]))
     return any(text == one if operator == "=" else text in one for text in wanted for one in found)
 

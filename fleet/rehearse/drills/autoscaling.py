@@ -12,8 +12,8 @@ from fleet.rehearse.api import DEPLOYMENT
 from fleet.rehearse.drills.conditions import all_of
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.drills.requests import requests_during
-from fleet.rehearse.keda.in_flight import LAG_SECONDS
-from fleet.rehearse.keda.operator import A_MONDAY
+from fleet.rehearse.simulation.keda.in_flight import LAG_SECONDS
+from fleet.rehearse.simulation.keda.operator import A_MONDAY
 from fleet.report.words import plural
 from settings.derived.scaling import DAY_MINUTES, GROWTH_DURING_LEAD, WEEK_MINUTES, ScalingPolicy, scaling_policy
 
@@ -145,11 +145,12 @@ def _stock_out(stage: Stage, proof: Proof) -> None:
 def _at_night(stage: Stage) -> tuple[ScalingPolicy, int, int]:
     """Some servers more than the minimum, and load alone holds them: policy, target, servers."""
     policy, target = policy_of(stage)
-    stage.rest(_quiet(policy))
+    stage.keda.begin_anew(_quiet(policy))
     busy = min(policy.max, stage.servers + 2)
-    stage.until_ready(stage.servers)
-    stage.keda.in_flight.offer(busy * target)
+    # Servers first: load that finds too few of them queues while more start, and the queue asks for the maximum.
+    stage.scale(busy)
     stage.until_ready(busy)
+    stage.keda.in_flight.offer(busy * target)
     stage.clock.sleep(SEEN_SECONDS)
     return policy, target, busy
 

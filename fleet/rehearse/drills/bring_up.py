@@ -62,7 +62,7 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
     most = stage.meter.gpus.highest()
     paid = machines * machine.gpus
     proof.check(f"never more than {paid} GPUs at once", most <= paid, f"at most {most}")
-    if stage.alerts is not None:
+    if proof.watch is not None:
         stage.clock.sleep(QUIET_SECONDS)
     finished = max(report.finished_seconds.values(), default=stage.began_seconds) - stage.began_seconds
     proof.figure("every server Ready after", round(ready / 60, 1), "min", "simulated, from the first Kubernetes object")

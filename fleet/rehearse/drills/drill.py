@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fleet.rehearse.results import Check, Day, Figure, Finding
 
 if TYPE_CHECKING:
+    from fleet.rehearse.alerts.watch import AlertWatch
     from fleet.rehearse.apply.inventory import Retained
     from fleet.rehearse.report.model import Scale
     from fleet.rehearse.stage import Stage
@@ -31,6 +32,8 @@ class Proof:
     """What outlives the stack."""
     scales: list[Scale] = field(default_factory=list)
     """How long a bring-up of a size took on this machine."""
+    watch: AlertWatch | None = None
+    """The stack's alerts while they are watched."""
 
     def check(self, statement: str, held: bool, seen: str, *, empty: str = "") -> bool:
         """Write down whether something held and what was seen; returns whether it held. `empty`: why it could not have failed."""

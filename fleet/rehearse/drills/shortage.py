@@ -109,8 +109,8 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
             empty="" if before else "no other server is there to go on",
         )
         proof.figure("the reason is there after", round(waited), "s")
-        if stage.alerts is not None and scarce != "quota_nodes":
-            stage.alerts.until("PodLate", 2 * stage.timings.whole_start_seconds)
+        if proof.watch is not None and scarce != "quota_nodes":
+            proof.watch.let_pass("PodLate")
         freed = stage.clock.now_seconds()
         setattr(stage.stock, scarce, machines + 1)
         stage.timeline.note("capacity", scarce.removesuffix("_nodes"), "one more machine", mood="good")

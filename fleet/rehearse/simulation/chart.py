@@ -24,8 +24,8 @@ from fleet.rehearse.api import Manifest
 from fleet.rehearse.control_plane import build
 from fleet.rehearse.control_plane.cache import Progress
 from fleet.rehearse.control_plane.modules import pinned
-from fleet.rehearse.keda import chart as keda
 from fleet.rehearse.results import RehearsalError
+from fleet.rehearse.simulation.keda import chart as keda
 
 MODULE: Final = "sigs.k8s.io/gateway-api-inference-extension"
 REGISTRY: Final = "oci://registry.k8s.io/gateway-api-inference-extension/charts/"

@@ -99,7 +99,11 @@ def test_no_go_is_needed_once_the_control_plane_is_in_the_cache(
     monkeypatch.setenv(cache.OVERRIDE, str(tmp_path))
     monkeypatch.setattr(machine, "find_spec", lambda _: None)
     monkeypatch.setattr(machine, "_version", lambda *_: None)
-    programs = [cache.place() / one.home / name for one in (*build.SOURCES, build.HELM) for name in one.packages]
+    programs = [
+        cache.place() / one.home / name
+        for one in (*build.SOURCES, build.HELM, build.PROMRULES)
+        for name in one.packages
+    ]
     *control_plane, helm = programs
     for program in control_plane:
         program.parent.mkdir(parents=True, exist_ok=True)

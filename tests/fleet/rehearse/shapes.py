@@ -47,6 +47,13 @@ SHAPES: dict[str, dict[str, Any]] = {
         "weights": {"source": "image", "image": "projects/models/global/images/weights-2e1b213"},
         "server": {"replicas": 2},
     },
+    "a canary of another revision": {
+        "capacity": {"mode": "reservation", "name": "block-7", "nodes": 3},
+        "weights": {"tokenSecret": "hf-token"},
+        "server": {"replicas": 2, "apiKeySecret": "vllm-key"},
+        "rollout": {"canary": {"engine": {"seed": 1}, "model": {"revision": "0123456789abcdef" * 2 + "01234567"}}},
+        "benchmark": {"enabled": True},
+    },
     "weights from the hub": {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},
 }
 

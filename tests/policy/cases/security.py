@@ -109,6 +109,13 @@ def _rights(namespace: str) -> Edit:
     return new("binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", props)
 
 
+def _role(resource: str, *verbs: str, names: list[str] | None = None) -> Edit:
+    """One more role, of one right."""
+    rule = {"apiGroups": ["*"], "resources": [resource], "verbs": list(verbs), "resourceNames": names or []}
+    props = {"metadata": {"name": "r", "namespace": HERE}, "rules": [rule]}
+    return new("role", "kubernetes:rbac.authorization.k8s.io/v1:Role", props)
+
+
 _RELEASE = "0123456789ab"
 _SAVER = put(
     DEPLOYMENT,
@@ -117,6 +124,26 @@ _SAVER = put(
         {"name": "compile-cache", "command": ["python3", "-c", "", "save", "--bucket", "caches", f"--key={_RELEASE}"]}
     ],
 )
+
+
+_CANARY = new(
+    "canary",
+    "kubernetes:apps/v1:Deployment",
+    {
+        "metadata": {"name": "canary", "namespace": HERE},
+        "spec": {
+            "template": {
+                "spec": {
+                    "serviceAccountName": "vllm-server-next",
+                    "initContainers": [
+                        {"name": "compile-cache", "command": ["python3", "--bucket", "caches", "--key=fedcba987654"]}
+                    ],
+                }
+            }
+        },
+    },
+)
+"""Another release beside the servers."""
 
 
 def _caches(role: str, account: str = "vllm-server", key: str = _RELEASE) -> Edit:
@@ -146,6 +173,20 @@ CACHES = (
         _SAVER,
         _caches("roles/storage.objectCreator", key=""),
         says="objectCreator",
+    ),
+    of_resource(
+        "compile-cache-writers",
+        "a canary under the servers' key",
+        _SAVER,
+        _CANARY,
+        _caches("roles/storage.objectCreator", "vllm-server-next"),
+    ),
+    sound(
+        "compile-cache-writers",
+        "a canary under its own key",
+        _SAVER,
+        _CANARY,
+        _caches("roles/storage.objectCreator", "vllm-server-next", "fedcba987654"),
     ),
     sound("compile-cache-writers", "servers of the key", _SAVER, _caches("roles/storage.objectCreator")),
     sound("compile-cache-writers", "a pod that reads", _SAVER, _caches("roles/storage.objectViewer", "benchmark")),
@@ -257,6 +298,13 @@ PODS = (
         put(DEPLOYMENT, f"{POD}.automountServiceAccountToken", value=True),
     ),
     of_resource("token-mounted-for-nothing", "rights of a namesake elsewhere", _SILENT, _NO_ACCOUNT, _rights("other")),
+    of_resource("role-without-names", "whoever writes any quota", _role("resourcequotas", "get", "patch")),
+    of_resource("role-without-names", "whoever runs pods", _role("pods", "create")),
+    of_resource("role-without-names", "whoever lists secrets", _role("secrets", "list")),
+    of_resource("role-without-names", "whoever may do all to one", _role("*", "*", names=["a"])),
+    sound("role-without-names", "one quota by its name", _role("resourcequotas", "create", "patch", names=["a"])),
+    sound("role-without-names", "pods that are deleted", _role("pods", "list", "delete")),
+    sound("role-without-names", "a status", _role("replicasets/status", "patch")),
     sound("token-mounted-for-nothing", "an account that refuses", _SILENT),
     sound("token-mounted-for-nothing", "rights", _SILENT, _NO_ACCOUNT, _rights(HERE)),
 )

@@ -20,7 +20,7 @@ EIGHT = Watched(
     max_replicas=10,
     speculative=True,
     prefix_caching=True,
-    scaled=True,
+    autoscaler="keda-hpa-qwen",
     spending=True,
     spot=True,
     gateway_pool="pool",
@@ -47,7 +47,7 @@ _OWN = {
         "pod_name": "{pod}",
         "container_name": "vllm",
     },
-    "DCGM": {**_GMP, "pod": "{pod}", "node": "gk3-{pod}", "gpu": "{engine}"},
+    "DCGM": {**_GMP, "pod": "{pod}", "Hostname": "gk3-{pod}", "gpu": "{engine}"},
     "logging_googleapis_com:": {},
 }
 
@@ -81,8 +81,9 @@ def of(metric: str, values: str, *, pod: int | None = None, engine: int | None =
 
 
 def one(metric: str, values: str, **labels: str) -> list[Of]:
-    """Of one engine; the others have nothing to do."""
-    return [of(metric, "0x500", **labels), of(metric, values, pod=0, engine=0, **labels)]
+    """Of one engine; the others have nothing to do, or no series yet."""
+    idle = [of(metric, "0x300", **labels)] if metric in (RUNNING, WAITING) else []
+    return [*idle, of(metric, values, pod=0, engine=0, **labels)]
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,8 @@ def _serving() -> Iterator[Case]:
     yield Case("EngineStalled", True, [works, stands, of(RUNNING, "3x120"), of(WAITING, "0x120")])
     yield Case("EngineStalled", True, [works, stands, *one(RUNNING, "0x120"), *one(WAITING, "3x120")])
     yield Case("EngineStalled", False, [works, stands, *one(RUNNING, "0x120"), *one(WAITING, "0x120")])  # idle
+    went_busy = [of(TOKENS, "5x20 _x100"), of(RUNNING, "0x18 3x1 _x100"), of(WAITING, "0x20 _x100")]
+    yield Case("EngineStalled", False, went_busy)
     for share, shape in (
         ("RequestsFail", lambda good, bad: done(good, bad, "error")),
         ("RequestsFail", answered),
@@ -270,8 +273,14 @@ def _rest() -> Iterator[Case]:
         yield Case(name, False, log(signal, resource, "3x120", **labels), since=15)
         if labels:
             yield Case(name, False, log(signal, resource, "_x110 1x10", step="started"))
-    yield Case("GpuHot", True, [of(TEMPERATURE, "80x120"), of(TEMPERATURE, "92x120", pod=0)], decoys=False)
-    yield Case("GpuHot", False, [of(TEMPERATURE, "80x120")], decoys=False)
+    own = {"namespace": "gke-managed-system", "exported_namespace": "{namespace}", "exported_pod": "{pod}"}
+    for labels in ({}, own):
+        yield Case("GpuHot", True, [of(TEMPERATURE, "80x120", **labels), of(TEMPERATURE, "92x120", pod=0, **labels)])
+        hot = [
+            of(TEMPERATURE, "92x120", **{**own, **other, "gpu": "9"})
+            for other in ({"exported_namespace": "elsewhere"}, {"exported_pod": "{server}-canary-1-2"})
+        ]
+        yield Case("GpuHot", False, [of(TEMPERATURE, "80x120", **labels), *hot])
     yield Case("GpusIdle", True, [of(RUNNING, "0x280")], minutes=140)
     yield Case("GpusIdle", False, [of(RUNNING, "0x280"), *one(RUNNING, "0x100 1x1 0x178")], minutes=140)
     for fires, tokens in ((True, 450_000), (False, 900_000)):  # 80 dollars an hour

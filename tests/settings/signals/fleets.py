@@ -14,7 +14,7 @@ EVERYTHING = Watched(
     max_replicas=12,
     speculative=True,
     prefix_caching=True,
-    scaled=True,
+    autoscaler="keda-hpa-qwen35-server",
     spending=True,
     spot=True,
     gateway_pool="qwen35-pool",
@@ -31,5 +31,5 @@ FLEETS = {
     "without a price": replace(EVERYTHING, node_usd_per_hour=None, planned_usd_per_million_output=None),
     "without a published figure": replace(EVERYTHING, planned_usd_per_million_output=None),
     "newest vLLM": replace(EVERYTHING, release=(0, 33, 0)),
-    "somebody else scales": replace(EVERYTHING, max_replicas=None, scaled=False),
+    "somebody else scales": replace(EVERYTHING, max_replicas=None, autoscaler=None),
 }

@@ -11,7 +11,20 @@ _TEXT = re.compile(r'"[^"]*"')
 _NUMBER = re.compile(r"\b[0-9.]+(e[0-9]+|[smhd])?\b")
 _WORD = re.compile(r"[A-Za-z_:][\w:]*")
 WORDS = frozenset(
-    {"sum", "max", "avg", "count", "rate", "increase", "histogram_quantile", "max_over_time", "avg_over_time", "vector"}
+    {
+        "sum",
+        "max",
+        "avg",
+        "count",
+        "rate",
+        "increase",
+        "histogram_quantile",
+        "max_over_time",
+        "min_over_time",
+        "last_over_time",
+        "avg_over_time",
+        "vector",
+    }
     | {"by", "on", "and", "or", "unless", "offset"}
 )
 """Functions and operators of the catalogue's expressions: all of Prometheus 2.44."""

@@ -98,11 +98,15 @@ def mutants(expr: str) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_a_change_of_any_expression_is_caught_by_a_case() -> None:
-    changes = [(one.name, expr) for one in catalogue(EIGHT).alerts for expr in mutants(one.expr)]
-    asked = [(alert, expr, case) for alert, expr in changes for case in CASES if case.alert == alert]
-    answers = ask([question(case, EIGHT, expr) for _, expr, case in asked])
-    caught = {
-        (alert, expr) for (alert, expr, case), answer in zip(asked, answers, strict=True) if not is_right(case, answer)
-    }
-    assert [one for one in changes if one not in caught] == []
+    changes = {(one.name, expr) for one in catalogue(EIGHT).alerts for expr in mutants(one.expr)}
     assert len(changes) > 100
+    first = {(one.alert, one.fires): one for one in reversed(CASES)}
+    for cases in (tuple(first.values()), CASES):
+        asked = [(alert, expr, case) for alert, expr in sorted(changes) for case in cases if case.alert == alert]
+        answers = ask([question(case, EIGHT, expr) for _, expr, case in asked])
+        changes -= {
+            (alert, expr)
+            for (alert, expr, case), answer in zip(asked, answers, strict=True)
+            if not is_right(case, answer)
+        }
+    assert changes == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ from settings.signals.series import DCGM, GOOGLE, KUBERNETES, PICKER, SERVER, TP
 from tests.settings.signals.fleets import EVERYTHING, FLEETS, LITTLE
 from tests.settings.signals.names import WORDS, grouped, matchers, metrics, other_words
 from tests.support.settings import make_settings
+
+ROOT = Path(__file__).resolve().parents[3]
 
 ALL = [pytest.param(catalogue(fleet), id=name) for name, fleet in FLEETS.items()]
 LOOK_BACK_HOURS = 25
@@ -88,6 +91,13 @@ def test_the_runbook_has_a_section_for_every_alert_and_no_other_and_each_starts_
         assert not re.search(r"\b(NAMESPACE|SERVER|STACK)\b|\$\{", text), name
 
 
+def test_on_call_finds_every_alert_beside_its_symptom() -> None:
+    page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+    cells = [line.split(" | ")[1] for line in page.splitlines() if line.startswith("| ") and line.count(" | ") == 3]
+    named_there = [name for cell in cells for name in re.findall(r"`([A-Z]\w+)`", cell)]
+    assert sorted(named_there) == sorted(named(catalogue(EVERYTHING).alerts))
+
+
 @pytest.mark.parametrize("every", ALL)
 def test_nothing_divides_by_what_may_be_zero(every: Catalogue) -> None:
     """Except what a whole day brought: without it the comparison has no answer, and the alert is silent."""
@@ -112,7 +122,7 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         ({"engines_per_pod": 1}, {"EngineMissing", "EnginesUnequal"}),
         ({"speculative": False}, {"AcceptanceFell"}),
         ({"prefix_caching": False}, {"PrefixHitsFell"}),
-        ({"scaled": False}, {"AtMaximum", "ScalingBlind"}),
+        ({"autoscaler": None}, {"AtMaximum", "ScalingBlind"}),
         ({"spending": False}, {"SpendingWarned", "SpendingPaused", "SpendingBlind"}),
         ({"spot": False}, {"SpotTaken"}),
         ({"gateway_pool": None}, {"PickerFails"}),

@@ -15,10 +15,10 @@ from fleet.rehearse.control_plane.cluster import ControlPlane
 from fleet.rehearse.control_plane.modules import module_folders
 from fleet.rehearse.custom_resources.definitions import definitions, keda_definitions
 from fleet.rehearse.custom_resources.install import install
-from fleet.rehearse.keda.in_flight import InFlight
-from fleet.rehearse.keda.operator import AUTOSCALER, SCALED_OBJECT, Keda
-from fleet.rehearse.keda.wall_time import sync_wall_seconds
 from fleet.rehearse.meter import Meter
+from fleet.rehearse.simulation.keda.in_flight import InFlight
+from fleet.rehearse.simulation.keda.operator import AUTOSCALER, SCALED_OBJECT, Keda
+from fleet.rehearse.simulation.keda.wall_time import sync_wall_seconds
 from fleet.rehearse.simulation.world import World
 from fleet.rehearse.timeline import Timeline
 
@@ -112,7 +112,7 @@ def played(binaries: Binaries, stages: list[Manifest], *, speed: float, replicas
         meter = Meter(world, "fleet")
         in_flight = InFlight(
             clock.now_seconds,
-            meter.ready_servers,
+            meter.ready_servers.at,
             capacity_per_server=100,
             request_seconds=10,
             app="fleet",

@@ -11,12 +11,9 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from fleet.rehearse.keda.triggers import TriggerError
-
-if TYPE_CHECKING:
-    from fleet.rehearse.meter import Series
+from fleet.rehearse.simulation.keda.triggers import TriggerError
 
 STEP_SECONDS: Final = 5.0
 SCRAPE_SECONDS: Final = 15.0
@@ -47,14 +44,16 @@ class InFlight:
     def __init__(
         self,
         now_seconds: Callable[[], float],
-        ready: Series,
+        ready: Callable[[float], int],
         *,
         capacity_per_server: float,
         request_seconds: float,
         app: str,
         namespace: str,
     ) -> None:
-        """`capacity_per_server`: requests that a server works on at once. `app`, `namespace`: labels of its series."""
+        """`ready`: Ready servers at a simulated moment. `capacity_per_server`: requests that a server works on at once. `app`,
+        `namespace`: labels of its series.
+        """
         self._now, self._ready = now_seconds, ready
         self._capacity, self._seconds = capacity_per_server, request_seconds
         self._labels = {"app": app, "namespace": namespace}
@@ -118,7 +117,7 @@ class InFlight:
     def _advance(self, until: float) -> None:
         while len(self._samples) * STEP_SECONDS <= until:
             at = len(self._samples) * STEP_SECONDS
-            servers = self._ready.at(at)
+            servers = self._ready(at)
             able = servers * self._capacity
             # Those who find no server are refused; they do not wait for one.
             arriving = self._offered_at(at) if servers else 0.0

@@ -16,11 +16,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fleet.rehearse.api import DEPLOYMENT, ApiRefusedError, ApiUnreachableError, Kind, Manifest
-from fleet.rehearse.keda import admission
-from fleet.rehearse.keda.endpoints import NAMESPACE as KEDA
-from fleet.rehearse.keda.endpoints import Endpoints
-from fleet.rehearse.keda.in_flight import InFlight
-from fleet.rehearse.keda.triggers import (
+from fleet.rehearse.mirror import Change
+from fleet.rehearse.simulation.keda import admission
+from fleet.rehearse.simulation.keda.endpoints import NAMESPACE as KEDA
+from fleet.rehearse.simulation.keda.endpoints import Endpoints
+from fleet.rehearse.simulation.keda.in_flight import InFlight
+from fleet.rehearse.simulation.keda.triggers import (
     Reading,
     SpecError,
     Trigger,
@@ -29,8 +30,7 @@ from fleet.rehearse.keda.triggers import (
     metric_spec,
     trigger,
 )
-from fleet.rehearse.keda.wall_time import on_the_wall
-from fleet.rehearse.mirror import Change
+from fleet.rehearse.simulation.keda.wall_time import on_the_wall
 from fleet.rehearse.simulation.world import World, is_ready
 
 LOG = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ POLLING_SECONDS: Final = 30
 COOLDOWN_SECONDS: Final = 300
 LOOK_WALL_SECONDS: Final = 0.2
 """How often the stand-in looks for what changed; a polling interval is no shorter on the wall."""
+STOP_WALL_SECONDS: Final = 10.0
 A_MONDAY: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 """What the calendar says when a rehearsal's clock starts, unless a drill says otherwise."""
 
@@ -63,6 +64,17 @@ class _Scaled:
     """Type -> status, reason, message."""
     status: Manifest = field(default_factory=dict)
     """As last written."""
+
+    @property
+    def spec(self) -> Manifest:
+        """What it asks for."""
+        found: Manifest = self.manifest["spec"]
+        return found
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Name of the Deployment that it scales, and the namespace of both."""
+        return self.spec["scaleTargetRef"]["name"], self.manifest["metadata"]["namespace"]
 
 
 class Keda:
@@ -88,7 +100,7 @@ class Keda:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join()
+        self._thread.join(STOP_WALL_SECONDS)
         self._endpoints.__exit__()
 
     def run_without_pods(self) -> None:
@@ -264,7 +276,7 @@ class Keda:
 
     def _read(self, scaled: _Scaled, one: Trigger) -> tuple[Reading, bool]:
         """A trigger's value, or its fallback's; and whether it is the fallback's. Raises TriggerError."""
-        fallback = scaled.manifest["spec"].get("fallback")
+        fallback = scaled.spec.get("fallback")
         try:
             reading = one.read(self.in_flight.query, self.now)
         except TriggerError:
@@ -298,7 +310,7 @@ class Keda:
                 active = self._read(scaled, one)[0].active or active
             except TriggerError:
                 wrong = True
-        spec, conditions, current = scaled.manifest["spec"], scaled.conditions, self._replicas(scaled)
+        spec, conditions, current = scaled.spec, scaled.conditions, self._replicas(scaled)
         least = spec.get("minReplicaCount", 0)
         ready = ("True", "ScaledObjectReady", "ScaledObject is defined correctly and is ready for scaling")
         if active:
@@ -320,7 +332,7 @@ class Keda:
             fallback = spec.get("fallback")
             if wrong and not fallback:
                 ready = ("False", "TriggerError", "Triggers defined in ScaledObject are not working correctly")
-            elif wrong and fallback["replicas"]:
+            elif wrong and fallback and fallback["replicas"]:
                 pass  # the HPA falls back once the threshold is passed
             elif current > 0 and least == 0:
                 self._to_zero(scaled)
@@ -330,7 +342,7 @@ class Keda:
 
     def _to_zero(self, scaled: _Scaled) -> None:
         """All of them at once: neither windows nor policies of the HPA are asked."""
-        spec = scaled.manifest["spec"]
+        spec = scaled.spec
         since = scaled.last_active
         if since is None or since + timedelta(seconds=spec.get("cooldownPeriod", COOLDOWN_SECONDS)) < self.now:
             self._scale(scaled, 0, "no trigger was active for the cooldown period")
@@ -339,16 +351,13 @@ class Keda:
             scaled.conditions["Active"] = ("False", "ScalerCooldown", said)
 
     def _replicas(self, scaled: _Scaled) -> int:
-        reference, namespace = scaled.manifest["spec"]["scaleTargetRef"], scaled.manifest["metadata"]["namespace"]
-        found = self._api.get(DEPLOYMENT, reference["name"], namespace)
+        found = self._api.get(DEPLOYMENT, *scaled.place)
         return found["spec"].get("replicas", 1) if found else 0
 
     def _scale(self, scaled: _Scaled, replicas: int, why: str) -> None:
         before = self._replicas(scaled)
-        reference, namespace = scaled.manifest["spec"]["scaleTargetRef"], scaled.manifest["metadata"]["namespace"]
-        body = {"spec": {"replicas": replicas}}
-        self._api.patch(DEPLOYMENT, reference["name"], namespace, body, subresource="scale")
-        self.written.append((reference["name"], replicas))
+        self._api.patch(DEPLOYMENT, *scaled.place, {"spec": {"replicas": replicas}}, subresource="scale")
+        self.written.append((scaled.place[0], replicas))
         self._note(scaled, f"KEDA itself scales from {before} to {replicas}: {why}", mood="plain")
 
     def _note(self, scaled: _Scaled, text: str, *, mood: Any) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.rehearse.keda.in_flight import LAG_SECONDS, STEP_SECONDS, InFlight
-from fleet.rehearse.keda.triggers import TriggerError
-from fleet.rehearse.keda.wall_time import on_the_wall
 from fleet.rehearse.meter import Series
+from fleet.rehearse.simulation.keda.in_flight import LAG_SECONDS, STEP_SECONDS, InFlight
+from fleet.rehearse.simulation.keda.triggers import TriggerError
+from fleet.rehearse.simulation.keda.wall_time import on_the_wall
 
 OF = '{app="fleet",namespace="serving"}'
 QUERY = f"sum(vllm:num_requests_running{OF}) + sum(vllm:num_requests_waiting{OF})"
@@ -31,7 +31,7 @@ def hand() -> Hand:
 def model(hand: Hand) -> InFlight:
     ready = Series()
     ready.add(0, 2)
-    return InFlight(hand, ready, capacity_per_server=100, request_seconds=10, app="fleet", namespace="serving")
+    return InFlight(hand, ready.at, capacity_per_server=100, request_seconds=10, app="fleet", namespace="serving")
 
 
 def test_what_servers_hold_is_seen_later(hand: Hand, model: InFlight) -> None:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from fleet.preview.offline import open_stack
 from fleet.rehearse.api import Manifest
-from fleet.rehearse.keda.admission import refusal, warnings
-from tests.fleet.rehearse.keda.played import scaled_object
+from fleet.rehearse.simulation.keda.admission import refusal, warnings
+from fleet.rehearse.simulation.keda.triggers import trigger
+from settings.derived.scaling import scaling_policy
+from tests.fleet.rehearse.simulation.keda.played import QUERY, scaled_object
+from workloads.autoscaling import cron_triggers, load_trigger, scaled_object_spec
+
+ROOT = Path(__file__).parents[5]
 
 
 def autoscaler(owner: str = "") -> Manifest:
@@ -36,3 +45,17 @@ def test_bounds_fallbacks_and_second_owners_are_refused(one: Manifest, hpas: lis
 def test_what_has_no_effect_above_zero_is_warned_of() -> None:
     assert len(warnings(scaled_object(pollingInterval=30, cooldownPeriod=300))) == 2
     assert warnings(scaled_object(minReplicaCount=0, pollingInterval=30, cooldownPeriod=300)) == []
+
+
+@pytest.mark.parametrize("least", [0, 2])
+def test_what_the_program_writes_is_taken_without_a_warning(least: int) -> None:
+    policy = scaling_policy(open_stack(ROOT, "prod").settings)
+    assert policy is not None
+    policy = replace(policy, min=least)
+    spec = scaled_object_spec("fleet", policy, [load_trigger(policy, "", QUERY), *cron_triggers(policy)])
+    one = {**scaled_object(), "spec": spec}
+    assert (refusal(one, [], []), warnings(one)) == ("", [])
+    assert [trigger(index, found).target for index, found in enumerate(spec["triggers"])] == [
+        policy.target_in_flight,
+        1,
+    ]

@@ -6,10 +6,11 @@ import copy
 
 import pytest
 
-from fleet.rehearse.api import ApiRefusedError, Manifest
+from fleet.rehearse.api import DEPLOYMENT, ApiRefusedError, Manifest
 from fleet.rehearse.control_plane.build import Binaries
-from fleet.rehearse.keda.operator import SCALED_OBJECT
-from tests.fleet.rehearse.keda.played import SPACE, played, scaled_object
+from fleet.rehearse.simulation.keda.operator import SCALED_OBJECT
+from tests.fleet.rehearse.simulation.keda.played import SPACE, played, scaled_object
+from workloads.autoscaling import PAUSED
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +39,17 @@ def test_load_scales_up_an_outage_drops_nothing_and_a_second_owner_is_refused(
         other["metadata"]["name"] = "second"
         with pytest.raises(ApiRefusedError, match="already managed by the ScaledObject 'fleet'"):
             run.api.create(other)
+
+        # Zero by hand disables the HPA, and KEDA writes the first replica again; zero by its annotation holds.
+        run.api.patch(DEPLOYMENT, "fleet", SPACE, {"spec": {"replicas": 0}}, subresource="scale")
+        run.within(lambda: run.keda.written == [("fleet", 1)])
+        held = scaled_object()
+        held["metadata"]["annotations"] = {PAUSED: "0"}
+        run.api.apply(held)
+        run.within(lambda: run.replicas == 0 and not run.autoscaler())
+        assert run.seen_for(300) == {0}
+        run.api.apply(scaled_object())
+        run.within(lambda: run.replicas >= 1 and bool(run.autoscaler()))
 
         run.api.delete(SCALED_OBJECT, "fleet", SPACE)
         run.within(lambda: not run.autoscaler() and run.api.get(SCALED_OBJECT, "fleet", SPACE) is None)

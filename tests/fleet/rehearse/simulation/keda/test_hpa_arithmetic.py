@@ -13,9 +13,9 @@ from fleet.plan.day.hpa import Behavior, Hpa, Metric, Rate
 from fleet.rehearse.api import DEPLOYMENT, Manifest
 from fleet.rehearse.control_plane.build import Binaries
 from fleet.rehearse.control_plane.cluster import ControlPlane
-from fleet.rehearse.keda.endpoints import NAMESPACE, Endpoints
-from fleet.rehearse.keda.operator import AUTOSCALER
-from fleet.rehearse.keda.triggers import TriggerError
+from fleet.rehearse.simulation.keda.endpoints import NAMESPACE, Endpoints
+from fleet.rehearse.simulation.keda.operator import AUTOSCALER
+from fleet.rehearse.simulation.keda.triggers import TriggerError
 
 pytestmark = pytest.mark.slow
 TARGET, LEAST, MOST = 100, 1, 9

@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fleet.rehearse.api import Manifest
-from fleet.rehearse.keda.schedule import Schedule
+from fleet.rehearse.simulation.keda.schedule import Schedule
 
 OWNER_LABEL = "scaledobject.keda.sh/name"
 """Label by which the metrics server knows whose metric is asked for."""
@@ -35,21 +35,6 @@ class Reading:
 
     value: float
     active: bool
-
-
-class Trigger(Protocol):
-    """One trigger of a ScaledObject."""
-
-    @property
-    def name(self) -> str:
-        """Name of its external metric."""
-
-    @property
-    def target(self) -> float:
-        """AverageValue that the HPA divides by."""
-
-    def read(self, query: Query, now: datetime) -> Reading:
-        """Its value now. Raises TriggerError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +97,9 @@ class Cron:
         here = now.astimezone(ZoneInfo(self.timezone))
         inside = Schedule.parse(self.end).next(here) <= Schedule.parse(self.start).next(here)
         return Reading(float(self.replicas) if inside else 0.0, active=inside)
+
+
+Trigger = Prometheus | Cron
 
 
 def trigger(index: int, one: Mapping[str, Any]) -> Trigger:

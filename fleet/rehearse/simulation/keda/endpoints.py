@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from fleet.rehearse.api import Manifest
-from fleet.rehearse.keda.triggers import OWNER_LABEL, TriggerError, quantity
+from fleet.rehearse.simulation.keda.triggers import OWNER_LABEL, TriggerError, quantity
 from fleet.rehearse.simulation.loopback import Loopback, failure, reviewed
 
 NAMESPACE: Final = "keda"

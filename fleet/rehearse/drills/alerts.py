@@ -1,0 +1,43 @@
+"""What the stack's own alerts say of a drill: those that must fire do, and nobody is paged for nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fleet.rehearse.alerts.watch import INTERVAL_SECONDS, AlertWatch
+
+if TYPE_CHECKING:
+    from fleet.rehearse.alerts.evaluate import Fired
+    from fleet.rehearse.drills.drill import Drill, Proof
+    from fleet.rehearse.stage import Stage
+
+
+@contextlib.contextmanager
+def alerts_during(stage: Stage, drill: Drill, proof: Proof, every_seconds: float = INTERVAL_SECONDS) -> Iterator[None]:
+    """Watch while the block runs, where the drill asserts alerts and the stack is monitored; what fired goes to the proof."""
+    if drill.alerts is None or not stage.settings.monitoring.enabled:
+        yield
+        return
+    with AlertWatch(stage, every_seconds) as watch:
+        proof.watch = watch
+        try:
+            yield
+        finally:
+            proof.watch = None
+        fired = watch.fired()
+        stage.timeline.extend(watch.moments(fired))
+    first: dict[str, Fired] = {}
+    for one in sorted(fired, key=lambda one: one.firing_at):
+        first.setdefault(one.alert, one)
+    told = {
+        name: f"{name} ({one.labels['severity']}) after {one.firing_at / 60:.0f} min" for name, one in first.items()
+    }
+    known = {one.name for one in watch.catalogue.alerts}
+    for name in drill.alerts:
+        if name in known:
+            proof.check(f"the alert {name} fires", name in first, told.get(name, "it did not"))
+    pages = [name for name, one in first.items() if one.labels["severity"] == "page"]
+    wrong = [told[name] for name in pages if name not in (*drill.alerts, *drill.may_page)]
+    proof.check("nobody is paged for nothing", not wrong, ", ".join(wrong or told.values()) or "no alert")
