@@ -13,6 +13,11 @@ from typing import Final
 
 HARMLESS: Final[Mapping[str, str]] = {
     "The API refuses the object without it.": """
+        AlertPolicy: combiner conditions conditions/# conditions/#/conditionPrometheusQueryLanguage
+        AlertPolicy: conditions/#/conditionPrometheusQueryLanguage/query conditions/#/displayName displayName
+        AlertPolicy: conditions/#/conditionPrometheusQueryLanguage/disableMetricValidation
+        Metric: filter metricDescriptor/metricKind metricDescriptor/valueType metricDescriptor/labels/#/key
+        NotificationChannel: labels labels/** type
         *: apiVersion kind member metadata metadata/name name network region role spec
         Account: accountId
         BucketIAMMember: bucket condition/*
@@ -157,6 +162,13 @@ HARMLESS: Final[Mapping[str, str]] = {
         VolumeSnapshotClass: parameters/*
     """,
     "Money, metrics and what is kept for longer: no data gets out or lost.": """
+        AlertPolicy: alertStrategy alertStrategy/** documentation documentation/** severity userLabels userLabels/**
+        AlertPolicy: conditions/#/conditionPrometheusQueryLanguage/alertRule conditions/#/conditionPrometheusQueryLanguage/duration
+        AlertPolicy: conditions/#/conditionPrometheusQueryLanguage/evaluationInterval
+        AlertPolicy: conditions/#/conditionPrometheusQueryLanguage/labels conditions/#/conditionPrometheusQueryLanguage/labels/**
+        Metric: labelExtractors labelExtractors/** metricDescriptor metricDescriptor/unit metricDescriptor/labels
+        Metric: metricDescriptor/labels/# metricDescriptor/labels/#/valueType
+        NotificationChannel: displayName forceDelete userLabels userLabels/**
         Bucket: lifecycleRules lifecycleRules/**
         Cluster: costManagementConfig costManagementConfig/** monitoringConfig monitoringConfig/**
         GCPBackendPolicy: spec/default/logging spec/default/logging/**

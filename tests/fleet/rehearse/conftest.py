@@ -43,12 +43,13 @@ def control_plane(binaries: Binaries, quick_stages: list[Manifest]) -> Iterator[
 
 @pytest.fixture(scope="session")
 def custom_resources(control_plane: ControlPlane) -> list[Manifest]:
-    """GKE's custom resources on the session's control plane. They stay there: kinds that nobody writes disturb nobody."""
+    """GKE's and KEDA's custom resources on the session's control plane. They stay there: kinds that nobody writes disturb nobody."""
     from fleet.rehearse.control_plane.modules import module_folders
-    from fleet.rehearse.custom_resources.definitions import definitions
+    from fleet.rehearse.custom_resources.definitions import definitions, keda_definitions
     from fleet.rehearse.custom_resources.install import install
 
-    found = definitions(module_folders(print))
+    modules = module_folders(print)
+    found = [*definitions(modules), *keda_definitions(modules)]
     install(control_plane.api, found)
     return found
 

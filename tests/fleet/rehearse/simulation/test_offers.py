@@ -33,12 +33,14 @@ SERVERS = {
     "calendar": [(A4, "reservation")],
     "reservation in blocks": [(A4, "reservation")],
     "cud": [(A4, "reservation")],
+    "a canary of another revision": [(A4, "reservation")],
     "ladder": [(A4, "reservation"), (A4, "flex-start"), SPOT_NODE],
     "short ladder": [(A4, "flex-start")],
     "every kind at once": [(A4, "flex-start"), SPOT_NODE],
     "two zones behind a gateway": [SPOT_NODE, SPOT_NODE],
     "smoke": [("g2-standard-12", "on-demand")],
     "h100": [("a3-highgpu-1g", "spot")],
+    "prod": [(A4, "reservation"), (A4, "flex-start"), SPOT_NODE],
 }
 """Machines that a shape's servers are offered, in order; Spot where nothing is said."""
 
@@ -83,6 +85,7 @@ def test_every_pod_of_every_stack_is_offered_the_right_machine(shape: str) -> No
     expected = {
         "weights-writer": [("c4a-standard-8", "on-demand")],
         "vllm-benchmark": [("c4-standard-16", "on-demand")],
+        "spending-guard": [("e2-standard-4", "on-demand")],
     }
     seen = {}
     for app, one in pod_templates(objects):
@@ -94,9 +97,9 @@ def test_every_pod_of_every_stack_is_offered_the_right_machine(shape: str) -> No
         for offer in found:
             assert template(offer, needs(one)).unmet(needs(one)) == ""
         seen[app] = one
-    server = [one for app, one in seen.items() if app not in expected]
-    assert len(server) == 1
-    assert server[0]["spec"]["terminationGracePeriodSeconds"] <= STEADY_GRACE_SECONDS
+    servers = [one for app, one in seen.items() if app not in expected]
+    assert len(servers) == (2 if "canary" in shape else 1)
+    assert all(one["spec"]["terminationGracePeriodSeconds"] <= STEADY_GRACE_SECONDS for one in servers)
 
 
 def test_a_pod_that_asks_for_nothing_special_gets_a_general_purpose_machine() -> None:
