@@ -73,8 +73,9 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     slack = machines * USD * (60 + LAG_WALL_SECONDS * stage.clock.speed) / SECONDS_PER_HOUR
     counted = (_state(stage) or {})["usd"] - spent
     proof.check("its sum is what the machines cost", abs(counted - paid) <= slack, f"${counted:,.2f} of ${paid:,.2f}")
-    total = f"${spent + paid:,.2f}, the limit is ${day:,.2f}, by which two of its looks and the controllers' moment cost ${slack:,.2f}"
-    proof.check("with the last machine gone the limit holds within them", spent + paid <= day + slack, total)
+    # Two looks and the controllers' moment.
+    total = f"${spent + paid:,.2f}, and at most ${slack:,.2f} above ${day:,.2f} is within it"
+    proof.check("with the last machine gone the limit holds", spent + paid <= day + slack, total)
     proof.check("nothing is replaced", stage.meter.servers.now == 0, f"{stage.meter.servers.now} servers")
     proof.figure("from no server to no machine", round((gone - emptied) / 60, 1), "min", "counted in advance")
     sets = stage.api.list_all(REPLICA_SET, stage.namespace)
