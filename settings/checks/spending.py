@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,42 @@ def spending_problems(settings: Settings) -> Iterator[Problem]:
             why="the guard would count and never act",
             write="limit: 5000",
         )
+    yield from _moments(spending)
     yield from _against_the_bill(settings, spending)
+    yield from _what_a_pause_saves(settings, spending)
+
+
+def _moments(spending: Spending) -> Iterator[Problem]:
+    from facts.prices import today
+
+    since, until = spending.since, spending.until
+    if until is None:
+        return
+    end = datetime.fromisoformat(until)
+    if since is not None and datetime.fromisoformat(since) >= end:
+        yield Problem(
+            id="spending-since-after-until",
+            path=key("spending.since"),
+            value=since,
+            allowed=f"a moment before until, {until}",
+            why="the sum would begin when the fleet has been stopped",
+            write="the moment from which this money is spent, or a later until",
+        )
+    if end.date() < today():
+        yield Problem(
+            id="spending-until-passed",
+            path=key("spending.until"),
+            value=until,
+            allowed=f"a moment after {today()}",
+            why="it has passed: "
+            + (
+                "the fleet is paused as soon as it is up"
+                if spending.then == "pause"
+                else "the guard warns at its start"
+            ),
+            write="a later until, or none, unless the fleet shall stay paused",
+            level="finding",
+        )
 
 
 def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Problem]:
@@ -41,17 +77,22 @@ def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Proble
     hourly = counted.full
     least = "at least " if counted.unknown else ""
     nodes = f"{settings.machine.type} by capacity.mode {settings.capacity.mode}"
-    if hourly is None:
+    since = (
+        "" if spending.since is None else f". The sum is {spending.since}'s, and counts from the guard's first look on"
+    )
+    stops = spending.then == "pause"
+    if limit is not None and hourly is None:
         yield Problem(
             id="spending-counts-no-nodes",
             path=key("spending.limit"),
             value=limit,
             allowed="a limit with a known price of the nodes, or until alone",
-            why=f"no price of {nodes} is known, so the sum leaves out what costs most",
+            why=f"no price of {nodes} is known, so the sum leaves out what costs most"
+            + (", and a pause would never come" if stops else ""),
             write="capacity: {usdPerNodeHour: YOUR PRICE}",
-            level="finding",
+            level="refused" if stops else "finding",
         )
-    elif limit is not None and hourly * LEAST_HOURS > limit:
+    elif limit is not None and hourly is not None and hourly * LEAST_HOURS > limit:
         yield Problem(
             id="spending-limit-below-an-hour",
             path=key("spending.limit"),
@@ -60,17 +101,38 @@ def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Proble
             why=f"the fleet costs {least}${hourly:,.2f} an hour, and would be paused before it has served",
             write=f"limit: {ceil(24 * hourly)}, which is a day of it",
         )
-    elif limit is not None and hourly > 0:
+    elif limit is not None and hourly:
         yield Problem(
             id="spending-lasts",
             path=key("spending.limit"),
             value=limit,
             allowed=f"any amount from {hourly * LEAST_HOURS:,.2f} on",
-            why=f"at full size, {least}${hourly:,.2f} an hour, the limit lasts {'at most ' if least else ''}{limit / hourly:,.0f} h",
+            why=f"at full size, {least}${hourly:,.2f} an hour, the limit lasts {'at most ' if least else ''}{limit / hourly:,.0f} h{since}",
             write="nothing, if that is what you meant",
             level="notice",
         )
-    if hourly is not None and counted.paid_anyway and spending.then == "pause":
+    if counted.unknown:
+        stops = spending.on_unknown == "pause"
+        items = ", ".join(f"{id_}: USD" for id_ in counted.unknown_ids if id_ != "nodes")
+        lines = [f"vllm-fleet:prices: {{{items}}}"] if items else []
+        lines += ["capacity: {usdPerNodeHour: USD}"] if "nodes" in counted.unknown_ids else []
+        yield Problem(
+            id="spending-unknown-prices",
+            path=key("spending.onUnknown"),
+            value=spending.on_unknown,
+            allowed="warn, or pause with every price known" if stops else "warn",
+            why=f"no price is known of: {', '.join(counted.unknown)}; "
+            + ("the fleet would be paused as soon as it is up" if stops else "the sum is a lower bound without them"),
+            write=" and ".join(lines) + (", or onUnknown: warn" if stops else ""),
+            level="refused" if stops else "notice",
+        )
+
+
+def _what_a_pause_saves(settings: Settings, spending: Spending) -> Iterator[Problem]:
+    from settings.derived.spending import rates
+
+    counted, nodes = rates(settings), f"{settings.machine.type} by capacity.mode {settings.capacity.mode}"
+    if counted.paid_anyway and counted.full is not None and spending.then == "pause":
         yield Problem(
             id="spending-pause-saves-nothing",
             path=key("spending.then"),
@@ -80,15 +142,17 @@ def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Proble
             write="then: warn",
             level="finding",
         )
-    if counted.unknown:
-        stops = spending.on_unknown == "pause"
+    if counted.reserved_first:
+        pauses = spending.then == "pause"
         yield Problem(
-            id="spending-unknown-prices",
-            path=key("spending.onUnknown"),
-            value=spending.on_unknown,
-            allowed="warn, or pause with every price known" if stops else "warn",
-            why=f"no price is known of: {', '.join(counted.unknown)}; "
-            + ("the fleet would be paused as soon as it is up" if stops else "the sum is a lower bound without them"),
-            write="vllm-fleet:prices: {ITEM: USD} for each of them" + (", or onUnknown: warn" if stops else ""),
-            level="refused" if stops else "notice",
+            id="spending-reservation-uncounted",
+            path=key("spending.then"),
+            value=spending.then,
+            allowed="warn, or a ladder without a reservation" if pauses else "warn",
+            why="the ladder's reservation is paid whether a server runs or not, and the sum counts machines that have one: "
+            + ("a pause saves only what was bought beyond" if pauses else "it is a lower bound while fewer run"),
+            write="then: warn"
+            if pauses
+            else "nothing; the invoice is higher by the reserved machines that stand empty",
+            level="finding" if pauses else "notice",
         )

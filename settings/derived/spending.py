@@ -21,8 +21,12 @@ class Rates:
     """All of it at full size: at least so much where prices are unknown, and None where that of the nodes is."""
     paid_anyway: bool
     """Whether machines are paid whether they run or not, and so are in `fixed`."""
+    reserved_first: bool
+    """Whether the first machines are a reservation's: paid whether they run or not, and yet in no sum while no pod has them."""
     unknown: tuple[str, ...]
     """Names of the items that no sum holds, because nobody knows their price."""
+    unknown_ids: tuple[str, ...]
+    """The same items as `prices` names them; `nodes` has its price in `capacity`."""
 
 
 def rates(settings: Settings) -> Rates:
@@ -37,5 +41,7 @@ def rates(settings: Settings) -> Rates:
         per_machine=one.usd_per_hour_known - one.residual_usd_per_hour,
         full=whole.usd_per_hour,
         paid_anyway=one.nodes.paid_at_zero_replicas,
+        reserved_first="reservation" in shape.ladder,
         unknown=one.unknown,
+        unknown_ids=tuple(item.id for item in one.items if item.usd_per_hour is None),
     )

@@ -30,7 +30,7 @@ class Spending(Section):
     until: Instant | None = None
     """Moment at which the fleet is paused whatever was spent, e.g. "2027-03-01T18:00:00Z"; a later one resumes it. Default: none."""
     since: Instant | None = None
-    """Moment from which the sum counts. Another value starts a new sum, and nothing else does. Default: the guard's first start."""
+    """Name of the sum, as a moment. Another one starts a new sum at once, and nothing else does. Default: the guard's first start."""
     then: Literal["pause", "warn"]
     """`pause` deletes the GPU pods and lets none start; `warn` only says so. Required: stopping a fleet is chosen by a person."""
     on_unknown: Literal["warn", "pause"] = "warn"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import pulumi
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from fleet.preview.record.recorder import Recording
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
+from settings.sections.spending import Spending
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, objects, recorded_component
@@ -53,12 +54,19 @@ def test_the_program_is_told_the_terms_and_the_bill(recording: Recording) -> Non
     (container,) = objects(recording)["Deployment/spending-guard"].inputs["spec"]["template"]["spec"]["containers"]
     *_, option = container["command"]
     told = json.loads(option.removeprefix("--config="))
+    dear = configuration(
+        spending_args(make_settings(spending=LIMIT, capacity={**PRICED, "usdPerNodeHour": 0.1 + 0.2})), "vllm"
+    )
+    assert len(str(dear["usdPerMachineHour"]).partition(".")[2]) <= 6
     assert told == configuration(spending_args(make_settings(spending=LIMIT)), "vllm")
     assert (told["limitUsd"], told["then"], told["onUnknown"]) == (5000.0, "pause", "warn")
 
 
-def test_nothing_may_be_created_but_the_one_quota_and_no_workload_may_be_written() -> None:
-    rules: list[Any] = rights()
+@pytest.mark.parametrize("then", ["pause", "warn"])
+def test_nothing_may_be_created_but_the_one_quota_and_who_only_warns_may_only_end_a_pause(
+    then: Literal["pause", "warn"],
+) -> None:
+    rules: list[Any] = rights(Spending(then=then))
     writes = {
         (resource, verb): tuple(rule.get("resource_names", ()))
         for rule in rules
@@ -66,11 +74,12 @@ def test_nothing_may_be_created_but_the_one_quota_and_no_workload_may_be_written
         for verb in rule["verbs"]
         if verb not in ("get", "list")
     }
+    pausing = {("resourcequotas", verb): ("spending-pause",) for verb in ("create", "patch")} | {("pods", "delete"): ()}
     assert writes == {
         ("configmaps", "patch"): ("spending",),
-        **{("resourcequotas", verb): ("spending-pause",) for verb in ("create", "patch", "delete")},
-        ("pods", "delete"): (),
+        ("resourcequotas", "delete"): ("spending-pause",),
         ("replicasets/status", "patch"): (),
+        **(pausing if then == "pause" else {}),
     }
 
 

@@ -41,6 +41,7 @@ class Cluster:
         self.quota: dict[str, Any] | None = None
         self.in_force = True
         self.away = False
+        self.refuses: set[tuple[str, str]] = set()
         self.deleted: list[str] = []
 
     @property
@@ -61,6 +62,8 @@ class Cluster:
         if self.away:
             raise OSError("nobody answers")
         what = path.partition("?")[0].split("/namespaces/vllm/")[1].split("/")
+        if (method, what[-1]) in self.refuses:
+            raise HTTPError(path, 403, "a webhook says no", Message(), None)
         match method, what:
             case "GET", ["pods"]:
                 return {"items": list(self.pods.values())}
@@ -157,10 +160,10 @@ def test_a_gap_counts_at_the_larger_size_of_its_ends(cluster: Cluster, guarding:
     guard = guarding()
     guard.turn()
     cluster.away = True
-    cluster.passes(30)
-    assert guard.steps() == ["blind"]
-    cluster.passes(3570)
+    cluster.passes(1800)
     assert guard.steps() == []
+    cluster.passes(1800)
+    assert guard.steps() == ["blind"]
     cluster.away = False
     cluster.pods.clear()
     cluster.pod("b", "n2")
@@ -286,14 +289,119 @@ def test_who_chose_to_be_warned_is_only_warned(cluster: Cluster, guarding: Any) 
     assert (cluster.quota, cluster.deleted) == (None, [])
 
 
-@pytest.mark.parametrize(
-    ("choice", "steps"), [("warn", ["started", "blind"]), ("pause", ["started", "blind", "paused"])]
-)
-def test_a_missing_price_is_named_and_pauses_only_by_choice(guarding: Any, choice: str, steps: list[str]) -> None:
+@pytest.mark.parametrize(("choice", "steps"), [("warn", ["started"]), ("pause", ["started", "paused"])])
+def test_a_missing_price_is_no_blindness_and_pauses_only_by_choice(
+    guarding: Any, choice: str, steps: list[str]
+) -> None:
     lines = guarding(onUnknown=choice, unknown=["A4 node"]).turn()
     assert [line["step"] for line in lines] == steps
-    assert "A4 node" in lines[1]["message"]
-    assert guarding(onUnknown="warn", unknown=["A4 node"]).steps()[0] == "started"
+    assert (lines[0]["unpriced"], lines[0]["severity"]) == (["A4 node"], "WARNING")
+    (known,) = guarding(onUnknown="warn").turn()[:1]
+    assert (known["unpriced"], known["severity"]) == ([], "INFO")
+
+
+def test_an_outage_is_said_when_it_lasts_again_while_it_does_and_when_it_ends(cluster: Cluster, guarding: Any) -> None:
+    guard = guarding()
+    guard.turn()
+    cluster.away = True
+    told = []
+    for _ in range(20):
+        cluster.passes(60)
+        told += [cluster.wall / 60 for _ in guard.steps()]
+    assert told == [3, 8, 13, 18]
+    cluster.away = False
+    assert guard.steps() == ["started"]
+    assert guard.steps() == []
+
+
+def test_one_request_that_fails_is_not_worth_a_line(cluster: Cluster, guarding: Any) -> None:
+    guard = guarding()
+    guard.turn()
+    for _ in range(4):
+        cluster.away = True
+        cluster.passes(100)
+        assert guard.steps() == []
+        cluster.away = False
+        assert guard.steps() == []
+
+
+def test_a_new_sum_ends_the_pause_of_the_former_though_its_first_look_fails(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("a", "n1")
+    guarding(limitUsd=1.0).turn()
+    assert cluster.quota is not None
+    cluster.refuses = {("GET", "pods")}
+    guard = guarding(limitUsd=1000.0, since="2027-02-01T00:00:00Z")
+    assert guard.steps() == []
+    cluster.refuses = {("DELETE", "spending-pause")}
+    assert guard.steps() == ["started"]
+    cluster.refuses = set()
+    assert guard.steps() == ["resumed"]
+    assert cluster.quota is None
+
+
+def test_a_pod_that_cannot_be_deleted_protects_no_other(cluster: Cluster, guarding: Any) -> None:
+    for number in range(30):
+        cluster.pod(f"p{number}", f"n{number}")
+    cluster.refuses = {("DELETE", f"p{number}") for number in range(22)}
+    guard = guarding(limitUsd=1.0)
+    assert guard.steps() == ["started", "paused"]
+    guard.turn()
+    assert set(cluster.deleted) == {f"p{number}" for number in range(22, 30)}
+    cluster.passes(150)
+    (line,) = [line for line in guard.turn() if line["step"] == "blind"]
+    assert "a webhook says no" in line["message"]
+    assert "control plane" not in line["message"]
+    assert cluster.kept["reason"] == "limit"
+    assert cluster.kept["usd"] > 0
+
+
+def test_a_quota_that_is_refused_is_said_and_the_sum_goes_on(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("a", "n1")
+    cluster.refuses = {("PATCH", "spending-pause")}
+    guard = guarding(limitUsd=1.0)
+    assert guard.steps() == ["started"]
+    cluster.passes(3600)
+    (line,) = [line for line in guard.turn() if line["step"] == "blind"]
+    assert "a webhook says no" in line["message"]
+    assert cluster.kept["usd"] == pytest.approx(41)
+    assert cluster.deleted == []
+
+
+def test_a_sum_that_may_not_be_kept_keeps_nobody_from_pausing(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("a", "n1")
+    cluster.refuses = {("PATCH", "spending")}
+    assert guarding(limitUsd=1.0).steps() == ["started", "paused"]
+    assert cluster.deleted == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("terms", "word"),
+    [
+        ({"then": "warn"}, "then is warn"),
+        ({"limitUsd": 500.0}, "limit"),
+        ({"since": "2027-02-01T00:00:00Z", "limitUsd": 500.0}, "knows nothing"),
+    ],
+)
+def test_it_says_why_a_pause_ends(cluster: Cluster, guarding: Any, terms: dict[str, Any], word: str) -> None:
+    cluster.pod("a", "n1")
+    guarding(limitUsd=1.0).turn()
+    cluster.pod("a", "n1")
+    (line,) = [line for line in guarding(**{"limitUsd": 1.0, **terms}).turn() if line["step"] == "resumed"]
+    assert word in line["message"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"since": None}, {"usd": "much"}, {"usd": float("nan")}, {"nodes": {"n1": 1}}, None]
+)
+def test_a_damaged_sum_is_unreadable_and_no_crash(cluster: Cluster, guarding: Any, change: Any) -> None:
+    guarding().turn()
+    sound = cluster.kept
+    damaged: Any = {"at": 1} if change is None else {**sound, **change}
+    if change == {"since": None}:
+        damaged = {name: value for name, value in sound.items() if name != "since"}
+    cluster.state = json.dumps(damaged)
+    assert guarding().steps() == ["blind", "started"]
+    assert cluster.kept["unknown"]
 
 
 def test_another_since_starts_a_new_sum(cluster: Cluster, guarding: Any) -> None:

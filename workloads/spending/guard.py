@@ -9,8 +9,10 @@ It writes a line of JSON for each step. docs/decisions/0068-stopped-in-time.md a
 from __future__ import annotations
 
 import argparse
+import contextlib
 import http.client
 import json
+import math
 import os
 import signal
 import ssl
@@ -35,9 +37,18 @@ CLOCK_JUMP_SECONDS: Final = 120.0
 AT_ONCE: Final = 20
 # How long ReplicaSets are woken after a pause: an API server may know the quota a moment longer than it is there.
 WAKE_SECONDS: Final = 300.0
+# What does not work is said when it has lasted so long, and again while it lasts, so that an alert about it stays open.
+LASTS_SECONDS: Final = 120.0
+AGAIN_SECONDS: Final = 300.0
 # Until the next turn while something is under way, or failed.
 SOON_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 20.0
+_WHY_RESUMED: Final = {
+    "limit": "the limit is higher, or gone",
+    "until": "the moment is later, or gone",
+    "unknown": "the sum is trusted again, or unknown does not pause any more",
+    "": "a pause was found that this sum knows nothing of",
+}
 _LEVELS: Final = {"started": "INFO", "resumed": "NOTICE", "warned": "WARNING", "blind": "WARNING", "paused": "ERROR"}
 
 
@@ -70,6 +81,9 @@ class Api:
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 return None
+            # Who refused, and why: webhooks say so.
+            with contextlib.suppress(ValueError, TypeError, KeyError, OSError, http.client.HTTPException):
+                error.msg = str(json.loads(error.read())["message"])[:500]
             raise
 
 
@@ -83,45 +97,73 @@ class Guard:
         self._state: dict[str, Any] = {}
         self._version = self._uid = ""
         self._saved_at = self._counted_to = self._ahead = 0.0
-        self._is_away = False
+        self._written = ""
+        self._has_started = self._is_settled = False
+        # What does not work: since when, and when it is said next.
+        self._troubles: dict[str, tuple[float, float]] = {}
+        self._refused: dict[str, str] = {}
+        self._stuck: set[str] = set()
 
     def turn(self) -> float:
-        """Look, count, act, and keep the sum; seconds until the next turn. Raises OSError where the API server is away."""
-        config, began = self._config, not self._state
+        """Look, count, keep the sum, act; seconds until the next turn. Raises OSError where the API server is away."""
+        config = self._config
         if not self._version:
             self._load()
         state, pods = self._state, self._api.ask("GET", f"{self._core}/pods")["items"]
         here = {pod["spec"]["nodeName"] for pod in pods if _has_machine(pod)}
         steady = self._is_steady()
         self._count(here)
-        self._is_away = False
-        if began:
-            self._tell("started", f"counting since {state['from']}")
-        if set(config["unknown"]) - set(state["unpriced"]):
-            self._tell("blind", f"prices unknown: {', '.join(config['unknown'])}; the sum is a lower bound")
         state["unpriced"] = config["unknown"]
+        if not self._has_started:
+            self._has_started = True
+            self._start()
         reason = self._reason(here, steady=steady)
         self._warn(reason)
+        self._refused = {}
+        self._keep()
         soon = False
         if reason and config["then"] == "pause":
             soon = self._pause(reason, pods)
-        elif began or state["reason"]:
-            self._resume()
+        elif state["reason"] or not self._is_settled:
+            self._resume(reason)
         if state["counted"] < state["wakeUntil"]:
             self._wake()
             soon = True
-        body = {"metadata": {"resourceVersion": self._version}, "data": {"state": json.dumps(state)}}
-        kept = self._api.ask("PATCH", f"{self._core}/configmaps/{STATE}", body, "application/merge-patch+json")
-        self._version, self._saved_at = _found(kept)["metadata"]["resourceVersion"], state["at"]
+        self._keep()
+        self._end(*(what for what in self._troubles if what not in self._refused))
+        for what, why in self._refused.items():
+            self._last(what, f"it may not {what}: {why}")
         return SOON_SECONDS if soon else float(config["intervalSeconds"])
 
     def fail(self, error: Exception) -> None:
-        """A turn found no answer. Said once for each outage; the next turn that succeeds counts the whole of it."""
+        """A turn found no answer; the next turn that succeeds counts the whole of the gap."""
         if isinstance(error, urllib.error.HTTPError) and error.code == 409:
             self._version = ""  # somebody else wrote: look again
-        elif not self._is_away:
-            self._is_away = True
-            self._tell("blind", f"the control plane cannot be asked, and the gap will be counted: {error}")
+        else:
+            self._last("count", f"the control plane cannot be asked, and the gap will be counted: {error}")
+
+    # What does not work
+
+    def _last(self, what: str, message: str) -> None:
+        now = time.monotonic()
+        since, due = self._troubles.setdefault(what, (now, now + LASTS_SECONDS))
+        if now >= due:
+            self._troubles[what] = since, now + AGAIN_SECONDS
+            self._tell("blind", f"{message} (for {(now - since) / 60:.0f} min)")
+
+    def _end(self, *ended: str) -> None:
+        for what in ended:
+            since, due = self._troubles.pop(what)
+            if due > since + LASTS_SECONDS:  # it was said
+                self._tell("started", f"it can {what} again, after {(time.monotonic() - since) / 60:.0f} min")
+
+    def _try(self, what: str, *request: Any) -> Any:
+        """The answer, None where there is no such object, and False where it was refused: the turn goes on, and says so at its end."""
+        try:
+            return self._api.ask(*request)
+        except urllib.error.HTTPError as error:
+            self._refused.setdefault(what, str(error))
+            return False
 
     # The sum
 
@@ -134,16 +176,16 @@ class Guard:
         )
         lost, kept, gap = "", None, 0.0
         if text is not None:
-            try:
-                kept = json.loads(text)
-                gap = self._api.date - kept["at"]
-            except (ValueError, TypeError, KeyError):
-                kept, lost = None, f"the sum was unreadable on {today}"
+            kept = _read(text)
+            lost = "" if kept else f"the sum was unreadable on {today}"
+            gap = self._api.date - kept["at"] if kept else 0.0
         if self._state and (kept is None or kept["at"] <= self._saved_at):
             return  # what this process knows is newer
         if kept is None or kept["since"] != self._config["since"]:
             gap, kept = 0.0, {"usd": 0.0, "counted": 0.0, "since": self._config["since"], "from": today, "nodes": {}}
             kept |= {"warned": 0.0, "reason": "", "owed": 0.0, "unknown": lost, "unpriced": [], "wakeUntil": 0.0}
+            # It does not know whether a pause is there.
+            self._is_settled = False
         if gap > MOST_GAP_SECONDS:
             kept["unknown"] = lost = f"nobody counted for {gap / 3600:.0f} h until {today}; 24 h of them are in the sum"
         elif gap < -CLOCK_JUMP_SECONDS:
@@ -152,6 +194,29 @@ class Guard:
         if lost:
             self._tell("blind", lost)
         self._counted_to = time.monotonic() - min(max(gap, 0.0), MOST_GAP_SECONDS)
+
+    def _start(self) -> None:
+        state, unknown = self._state, self._config["unknown"]
+        lower = f"; a lower bound, as no price is known of: {', '.join(unknown)}" if unknown else ""
+        severity = "WARNING" if unknown else _LEVELS["started"]
+        self._tell("started", f"counting since {state['from']}{lower}", unpriced=unknown, severity=severity)
+
+    def _keep(self) -> None:
+        """Write the sum, where it is another than was written last."""
+        text = json.dumps(self._state)
+        if text == self._written:
+            return
+        body = {"metadata": {"resourceVersion": self._version}, "data": {"state": text}}
+        path = f"{self._core}/configmaps/{STATE}"
+        try:
+            kept = _found(self._api.ask("PATCH", path, body, "application/merge-patch+json"))
+        except urllib.error.HTTPError as error:
+            if error.code == 409:
+                raise
+            self._refused.setdefault("keep the sum", str(error))
+        else:
+            self._version, self._saved_at = kept["metadata"]["resourceVersion"], self._state["at"]
+            self._written = text
 
     def _is_steady(self) -> bool:
         """Whether the API server's clock went on as the process's did since the last look."""
@@ -217,23 +282,40 @@ class Guard:
         quota |= {"metadata": {"name": QUOTA, "ownerReferences": [owner]}}
         # Applied and not created: rights to create cannot be for one name, those to apply can.
         path = f"{self._core}/resourcequotas/{QUOTA}?fieldManager=spending-guard&force=true"
-        made = self._api.ask("PATCH", path, quota, "application/apply-patch+yaml")
+        made = self._try("pause", "PATCH", path, quota, "application/apply-patch+yaml")
+        if not made:
+            return False
         if self._state["reason"] != reason:
             self._state["reason"] = reason
             self._tell("paused", f"paused by {reason}; a higher limit or a later moment in the stack file resumes")
         if made.get("status", {}).get("hard") != NONE_OF_THEM:
             return True  # not in force yet: a pod deleted now would be replaced
-        left = [pod for pod in pods if _has_gpus(pod) and not pod["metadata"].get("deletionTimestamp")]
+        left = [pod["metadata"] for pod in pods if _has_gpus(pod) and not pod["metadata"].get("deletionTimestamp")]
+        # Those that would not go are tried last: they keep nobody else here.
+        left.sort(key=lambda pod: pod["uid"] in self._stuck)
+        self._stuck &= {pod["uid"] for pod in left}
         for pod in left[:AT_ONCE]:
-            precondition = {"preconditions": {"uid": pod["metadata"]["uid"]}}
-            self._api.ask("DELETE", f"{self._core}/pods/{pod['metadata']['name']}", precondition)
-        return bool(left)
+            self._delete(pod)
+        return any(pod["uid"] not in self._stuck for pod in left)
 
-    def _resume(self) -> None:
-        gone = self._api.ask("DELETE", f"{self._core}/resourcequotas/{QUOTA}")
-        if gone is not None or self._state["reason"]:
+    def _delete(self, pod: dict[str, Any]) -> None:
+        precondition = {"preconditions": {"uid": pod["uid"]}}
+        try:
+            self._api.ask("DELETE", f"{self._core}/pods/{pod['name']}", precondition)
+        except urllib.error.HTTPError as error:
+            if error.code != 409:  # then it is gone, and another has its name
+                self._stuck.add(pod["uid"])
+                self._refused.setdefault("delete pods", f"{pod['name']}, {error}")
+
+    def _resume(self, reason: str) -> None:
+        gone = self._try("take the pause back", "DELETE", f"{self._core}/resourcequotas/{QUOTA}")
+        if gone is False:
+            return
+        self._is_settled, before = True, self._state["reason"]
+        if gone is not None or before:
+            why = f"then is warn, and {reason} is still reached" if reason else _WHY_RESUMED[before]
             self._state |= {"reason": "", "wakeUntil": self._state["counted"] + WAKE_SECONDS}
-            self._tell("resumed", "resumed: the limit is higher, or the moment later")
+            self._tell("resumed", f"resumed: {why}")
 
     def _wake(self) -> None:
         """Have ReplicaSets that were refused try again: by themselves they do after up to 17 minutes.
@@ -241,12 +323,13 @@ class Guard:
         Any change of a ReplicaSet has its controller look at once, so the smallest right is enough: to take back the refusal in its
         status. The first refusal stays there, and names the quota that the ending pods still filled.
         """
-        for one in self._api.ask("GET", self._sets)["items"]:
+        for one in (self._try("wake servers", "GET", self._sets) or {"items": ()})["items"]:
             conditions = one.get("status", {}).get("conditions") or []
             others = [each for each in conditions if not is_refusal(each)]
             if others != conditions:
                 path = f"{self._sets}/{one['metadata']['name']}/status"
-                self._api.ask("PATCH", path, {"status": {"conditions": others}}, "application/merge-patch+json")
+                body = {"status": {"conditions": others}}
+                self._try("wake servers", "PATCH", path, body, "application/merge-patch+json")
 
     def _tell(self, step: str, message: str, **more: Any) -> None:
         state, config = self._state, self._config
@@ -262,6 +345,19 @@ def _found(state: Any) -> Any:
     if state is None:
         raise OSError(f"ConfigMap {STATE} is missing; pulumi up makes it")
     return state
+
+
+def _read(text: str) -> dict[str, Any] | None:
+    """The sum, or None where a part of it is missing or is what no guard writes."""
+    try:
+        state = json.loads(text)
+        numbers = [state[name] for name in ("usd", "counted", "at", "warned", "owed", "wakeUntil")]
+        numbers += [seen for seen, _ in state["nodes"].values()]
+        words = [state["reason"], state["unknown"], state["from"], state["since"] or "", *state["unpriced"]]
+        sound = all(0 <= one < math.inf for one in numbers) and all(isinstance(one, str) for one in words)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return state if sound and state["reason"] in _WHY_RESUMED else None
 
 
 def _has_gpus(pod: dict[str, Any]) -> bool:

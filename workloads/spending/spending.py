@@ -63,7 +63,7 @@ class SpendingGuard(pulumi.ComponentResource):
         account = k8s.core.v1.ServiceAccount(
             f"{name}-account", metadata=own, automount_service_account_token=False, opts=child
         )
-        role = k8s.rbac.v1.Role(f"{name}-role", metadata=own, rules=rights(), opts=child)
+        role = k8s.rbac.v1.Role(f"{name}-role", metadata=own, rules=rights(args.spending), opts=child)
         binding = k8s.rbac.v1.RoleBinding(
             f"{name}-binding",
             metadata=own,
@@ -88,15 +88,20 @@ class SpendingGuard(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def rights() -> list[PolicyRuleArgsDict]:
-    """What the guard may do, all of it in its own namespace: by name where a name is known."""
+def rights(spending: Spending) -> list[PolicyRuleArgsDict]:
+    """What the guard may do, all of it in its own namespace: by name where a name is known.
+
+    One that only warns may pause nothing. It may end a pause, which a former `then: pause` may have left.
+    """
     # Create by name holds for server-side apply alone. Source: k8s.io/apiserver, endpoints/handlers/patch.go.
-    quota = ["get", "create", "patch", "delete"]
+    quota, pods = (
+        (["create", "patch", "delete"], ["list", "delete"]) if spending.then == "pause" else (["delete"], ["list"])
+    )
     return [
         {"api_groups": [""], "resources": ["configmaps"], "resource_names": [STATE], "verbs": ["get", "patch"]},
         {"api_groups": [""], "resources": ["resourcequotas"], "resource_names": [QUOTA], "verbs": quota},
         # Servers' pods are named when they are made, so no name can bound this.
-        {"api_groups": [""], "resources": ["pods"], "verbs": ["list", "delete"]},
+        {"api_groups": [""], "resources": ["pods"], "verbs": pods},
         {"api_groups": ["apps"], "resources": ["replicasets"], "verbs": ["list"]},
         # The status alone: whoever may write a ReplicaSet may run any pod.
         {"api_groups": ["apps"], "resources": ["replicasets/status"], "verbs": ["patch"]},
@@ -111,7 +116,7 @@ def configuration(args: SpendingGuardArgs, namespace: str) -> dict[str, object]:
         "limitUsd": spending.limit,
         **spending.model_dump(by_alias=True, exclude={"limit"}, mode="json"),
         "usdPerHourFixed": round(rates.fixed, 6),
-        "usdPerMachineHour": rates.per_machine,
+        "usdPerMachineHour": round(rates.per_machine, 6),
         "unknown": list(rates.unknown),
         "intervalSeconds": INTERVAL_SECONDS,
         "idleSeconds": IDLE_SECONDS,

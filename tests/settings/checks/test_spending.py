@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 
 from facts import cost
 from settings.checks.spending import spending_problems
+from settings.problems import Problem
 from settings.sections.spending import Spending
 from tests.support.settings import make_settings
 
@@ -16,19 +18,28 @@ PRICED = {"mode": "spot", "usdPerNodeHour": 40.0}
 KNOWN = dict.fromkeys(cost.priced_items(), 0.0)
 
 
-def found(
+def problems(
     capacity: dict[str, Any] | None = None, prices: dict[str, float] | None = None, **terms: Any
-) -> dict[str, str]:
+) -> dict[str, Problem]:
     given = {"then": "pause", **terms}
     settings = make_settings(capacity=capacity or PRICED, prices=KNOWN if prices is None else prices, spending=given)
-    return {one.id: one.level for one in spending_problems(settings)}
+    return {one.id: one for one in spending_problems(settings)}
+
+
+def found(*given: Any, **terms: Any) -> dict[str, str]:
+    return {id_: one.level for id_, one in problems(*given, **terms).items()}
 
 
 @pytest.mark.parametrize(
     ("terms", "expected"),
     [
         ({"limit": 5000}, {"spending-lasts": "notice"}),
-        ({"until": "2027-01-01T00:00:00Z"}, {}),
+        ({"until": "2999-01-01T00:00:00Z"}, {}),
+        ({"until": "2020-01-01T00:00:00Z"}, {"spending-until-passed": "finding"}),
+        (
+            {"since": "2999-02-01T00:00:00Z", "until": "2999-01-01T00:00:00Z"},
+            {"spending-since-after-until": "refused"},
+        ),
         ({}, {"spending-without-end": "refused"}),
         ({"limit": 39}, {"spending-limit-below-an-hour": "refused"}),
         ({"limit": 5000, "onUnknown": "pause"}, {"spending-lasts": "notice"}),
@@ -43,9 +54,32 @@ def test_a_missing_price_is_told_and_refused_where_it_would_pause_at_once(choice
     assert found(prices={}, limit=5000, onUnknown=choice)["spending-unknown-prices"] == level
 
 
-def test_a_limit_that_counts_no_nodes_is_found() -> None:
+@pytest.mark.parametrize(("then", "level"), [("pause", "refused"), ("warn", "finding")])
+def test_a_limit_that_counts_no_nodes_can_pause_nothing(then: str, level: str) -> None:
     unpriced = {"mode": "reservation", "name": "block-7"}
-    assert found(unpriced, limit=5000)["spending-counts-no-nodes"] == "finding"
+    assert found(unpriced, limit=5000, then=then)["spending-counts-no-nodes"] == level
+    assert "spending-counts-no-nodes" not in found(unpriced, until="2999-01-01T00:00:00Z", then=then)
+
+
+def test_missing_prices_are_named_as_the_stack_file_takes_them() -> None:
+    write = problems({"mode": "reservation", "name": "block-7"}, {}, limit=5000, then="warn")[
+        "spending-unknown-prices"
+    ].write
+    assert "usdPerNodeHour" in write
+    items = re.findall(r"\b([a-z-]+): USD", write)
+    assert {"spending-guard", "boot-disk"} <= set(items) <= set(cost.priced_items())
+
+
+def test_the_moment_that_names_a_sum_is_shown() -> None:
+    assert "2999-01-01T00:00:00Z" in problems(limit=5000, since="2999-01-01T00:00:00Z")["spending-lasts"].why
+
+
+@pytest.mark.parametrize(("then", "level"), [("pause", "finding"), ("warn", "notice")])
+def test_a_reservation_at_the_foot_of_a_ladder_is_paid_anyway(then: str, level: str) -> None:
+    ladder = {"mode": "ladder", "usdPerNodeHour": 50.0}
+    reserved = {**ladder, "reservation": {"name": "block-7"}}
+    assert found(reserved, limit=5000, then=then)["spending-reservation-uncounted"] == level
+    assert "spending-reservation-uncounted" not in found(ladder, limit=5000, then=then)
 
 
 @pytest.mark.parametrize(("then", "is_found"), [("pause", True), ("warn", False)])
