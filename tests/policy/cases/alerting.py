@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.policy.case import Edit, new, of_resource, sound
+from tests.policy.case import Edit, Props, arguments, new, of_program, of_resource, result, sound
 
 
 def _policy(**props: Any) -> Edit:
@@ -19,7 +19,20 @@ def _policy(**props: Any) -> Edit:
     return new("an-alert", "gcp:monitoring/alertPolicy:AlertPolicy", whole | props, beside="platform-network-vpc")
 
 
+def _told_to_nobody(props: Props) -> None:
+    props["notification_channels"] = []
+
+
 CASES = (
+    of_program(
+        "alert-to-nobody",
+        "nobody is told",
+        arguments("infra.alerting.monitoring.AlertPolicy", _told_to_nobody),
+        stack="prod",
+    ),
+    of_program(
+        "page-without-runbook", "no section", result("infra.alerting.runbook.section", lambda _: " "), stack="prod"
+    ),
     of_resource("alert-to-nobody", "no channel", _policy(notificationChannels=[])),
     of_resource("alert-to-nobody", "no channels at all", _policy(notificationChannels=None)),
     sound("alert-to-nobody", "a channel", _policy()),

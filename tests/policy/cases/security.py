@@ -102,6 +102,11 @@ _AGENT = new(
 _ROOT = drop(DEPLOYMENT, f"{POD}.securityContext")
 
 
+def _nameless(rules: list[Props]) -> None:
+    for rule in rules:
+        rule.pop("resource_names", None)
+
+
 def _rights(namespace: str) -> Edit:
     """A role for the server's account, or for a namesake."""
     subject = {"kind": "ServiceAccount", "name": "vllm-server", "namespace": namespace}
@@ -298,6 +303,12 @@ PODS = (
         put(DEPLOYMENT, f"{POD}.automountServiceAccountToken", value=True),
     ),
     of_resource("token-mounted-for-nothing", "rights of a namesake elsewhere", _SILENT, _NO_ACCOUNT, _rights("other")),
+    of_program(
+        "role-without-names",
+        "a guard of any quota",
+        result("workloads.spending.spending.rights", _nameless),
+        stack="prod",
+    ),
     of_resource("role-without-names", "whoever writes any quota", _role("resourcequotas", "get", "patch")),
     of_resource("role-without-names", "whoever runs pods", _role("pods", "create")),
     of_resource("role-without-names", "whoever lists secrets", _role("secrets", "list")),
