@@ -17,10 +17,10 @@ from fleet.plan.day.comparison import (
     Comparison,
     Judged,
     Subject,
-    scaled_by_load,
     comparisons,
     proposed_windows,
     recommended,
+    scaled_by_load,
     subject_of_plan,
     subject_of_stack,
 )
