@@ -360,6 +360,9 @@ def _day_of_stack(stack: str, asked: Asked, format_: _Format, out: Path | None, 
         raise CommandError(
             "--stack names the fleet: beside it there are --requests-per-second, the peak, and --format json"
         )
+    peak = asked.requests_per_second
+    if peak is not None and peak <= 0:
+        raise CommandError(f"--requests-per-second {peak:g}: a peak is above 0")
     from fleet.cli.project import find_root, require_stack
     from fleet.plan.day.comparison import comparisons, subject_of_stack
     from fleet.plan.report.day import day_document, print_day
@@ -372,7 +375,7 @@ def _day_of_stack(stack: str, asked: Asked, format_: _Format, out: Path | None, 
     from fleet.plan.question.goals import PlanImpossibleError
 
     try:
-        subject = subject_of_stack(parse(name, file.config, file.unopened), asked.requests_per_second)
+        subject = subject_of_stack(parse(name, file.config, file.unopened), peak)
         found = comparisons(subject)
     except (PlanImpossibleError, LookupError, ValueError) as error:
         raise CommandError(f"Pulumi.{name}.yaml: {error}") from None

@@ -42,6 +42,13 @@ def format_short(value: float) -> str:
     return f"{value:.4g}"
 
 
+LADDERS_RESERVATION = (
+    "The reservation of this ladder is paid whether its nodes run or not, and no setting says how many it holds; what is "
+    "saved is what lies beyond it."
+)
+"""Said wherever a stack is priced at fewer nodes than its most."""
+
+
 def format_percent(share: float, digits: int = 1) -> str:
     """A share in per cent, with that many digits after the point."""
     return f"{100 * share:,.{digits}f} %"

@@ -5,12 +5,14 @@ Windows are drawn from the week before the one that judges them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil
 from statistics import median_high
 from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
 
 from facts.day import SECONDS_PER_DAY, SHAPES, Load, Shape, load_of_day
 from fleet.plan.day.fleet import METRIC_LAG_SECONDS, Fleet, Span, serving
@@ -26,7 +28,9 @@ from fleet.plan.question.goals import (
     TokensPerSecond,
     Users,
 )
+from fleet.report.words import plural
 from settings.derived.scaling import GROWTH_DURING_LEAD, PolicyWindow, ScalingPolicy
+from settings.sections.scaling import Scaling
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -39,6 +43,8 @@ BLIND_SECONDS: Final = 3_600
 """Assumed, both: what a bad day has, from an hour before its peak."""
 WAITING_TARGET: Final = 5
 """Source: Google's best practices for inference autoscaling: begin with a queue of 3 to 5."""
+MOST_OF_A_STACK: Final = 1_000
+"""Source: server.scaling.max and server.replicas take no more."""
 _HOURS: Final = 24
 _MINUTES: Final = 60
 _WEEK: Final = 7
@@ -62,6 +68,20 @@ class Subject:
     """How sure the planner's model is of such a fleet."""
     policy: ScalingPolicy | None = None
     """The stack's own."""
+    bounded_by: str | None = None
+    """The setting of the stack that says how many servers there are at most."""
+    reservation_first: bool = False
+    """Whether a reservation is drained before nodes are bought by the hour. How many it holds, no setting says."""
+
+    @property
+    def needed(self) -> int:
+        """Servers that the peak takes with the headroom, however many there are."""
+        return ceil(self.peak_requests_per_s / (self.fleet.serving.full_requests_per_s * self.load_share))
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the peak is more than all servers answer at full load."""
+        return self.peak_requests_per_s > self.most * self.fleet.serving.full_requests_per_s
 
     def need(self, requests_per_s: float) -> int:
         """Servers that answer so many a second with the headroom."""
@@ -127,6 +147,7 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
     from fleet.plan.planning import plan
     from settings.derived.figures import figures, fleet_shape
     from settings.derived.scaling import scaling_policy
+    from settings.sections.capacity import Ladder
 
     policy, bill = scaling_policy(settings), figures(settings).bill
     count = policy.max if policy else max(1, settings.replicas)
@@ -155,14 +176,48 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
         fleet=replace(subject.fleet, paid_nodes=fleet_shape(settings).committed_nodes),
         peak_requests_per_s=peak_requests_per_s or subject.peak_requests_per_s,
         policy=policy,
+        bounded_by="server.scaling.max" if policy else "server.replicas",
+        reservation_first=isinstance(settings.capacity, Ladder) and settings.capacity.reservation is not None,
     )
 
 
 def comparisons(subject: Subject) -> tuple[Comparison, ...]:
     """Every shape of load. Raises ValueError where there are no servers to add or remove."""
     if subject.most <= subject.fewest:
-        raise ValueError(f"{subject.most} is the most servers that there are: nothing to scale; state a higher peak")
+        raise ValueError(f"{plural(subject.most, 'server')} at most: nothing to scale; {_more_servers(subject)}")
     return tuple(_comparison(subject, shape) for shape in SHAPES)
+
+
+def _more_servers(subject: Subject) -> str:
+    if subject.bounded_by is None:
+        return "state a higher peak"
+    most = max(subject.fewest + 1, subject.needed)
+    if most > MOST_OF_A_STACK:
+        return f"and the peak takes {most:,} servers, where a stack has {MOST_OF_A_STACK:,} at most"
+    if subject.bounded_by == "server.scaling.max":
+        return f"write server.scaling.max: {most}"
+    return f"write server.scaling: {{mode: load, min: {subject.fewest}, max: {most}}} in place of server.replicas"
+
+
+def recommended(subject: Subject, compared: Sequence[Comparison]) -> Scaling | None:
+    """The section for the row `load`, without windows, which follow the clock of one's own callers.
+
+    None where it saves nothing, where the fleet is too small for the peak, and where a stack file has no room for it.
+    """
+    policy = next(way.policy for way in compared[0].ways if way.name == "load")
+    assert isinstance(policy, ScalingPolicy)
+    if subject.fleet.paid_nodes is not None or subject.is_short or policy.min >= policy.max:
+        return None
+    try:
+        return Scaling(
+            mode="load",
+            min=policy.min,
+            max=policy.max,
+            target_in_flight=policy.target_in_flight,
+            lead_minutes=ceil(policy.lead_seconds / _MINUTES),
+        )
+    except ValidationError:
+        return None
 
 
 def _comparison(subject: Subject, shape: Shape) -> Comparison:
@@ -178,7 +233,7 @@ def _comparison(subject: Subject, shape: Shape) -> Comparison:
         losses=(begin,) if subject.interruptible else (),
     )
     before = load_of_day(shape, peak, first_day=0)
-    by_load = _by_load(subject, before)
+    by_load = scaled_by_load(subject, before)
     ways = [
         Judged(name=name, policy=policy, week=simulate(policy, week, subject.fleet), bad_day=simulate(policy, day, bad))
         for name, policy in _ways(subject, before, by_load)
@@ -204,7 +259,7 @@ def _ways(subject: Subject, before: Load, by_load: ScalingPolicy) -> Iterator[tu
         yield "the stack's", subject.policy
 
 
-def _by_load(subject: Subject, before: Load) -> ScalingPolicy:
+def scaled_by_load(subject: Subject, before: Load) -> ScalingPolicy:
     """What load alone is given: the target that leaves room for growth during a start, the quietest hour as its minimum."""
     lead = int(subject.fleet.start_seconds + METRIC_LAG_SECONDS)
     least = subject.need(min(before.requests_per_s))

@@ -65,7 +65,7 @@ class DayResult:
     @property
     def slo_attainment(self) -> float:
         """Share of requests that found a server below full load."""
-        return 1 - (self.requests_late + self.requests_lost) / self.requests
+        return max(0.0, 1 - (self.requests_late + self.requests_lost) / self.requests)
 
 
 class _Servers:

@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import accumulate
-from math import ceil
 from typing import Any, Final
 
 from facts.cost import HOURS_PER_MONTH
 from facts.day import SECONDS_PER_DAY
-from fleet.plan.day.comparison import BLIND_SECONDS, STOCK_OUT_SECONDS, Comparison, Judged, Subject
+from fleet.plan.day.comparison import (
+    BLIND_SECONDS,
+    MOST_OF_A_STACK,
+    STOCK_OUT_SECONDS,
+    Comparison,
+    Judged,
+    Subject,
+    recommended,
+)
 from fleet.plan.day.simulate import DayResult
 from fleet.report.charts import Axis, Line, Panel, Plot, axis_from_zero
 from fleet.report.svg import LegendEntry
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.terminal import Page, Paper, Part
-from fleet.report.words import format_number, format_percent, plural
+from fleet.report.words import LADDERS_RESERVATION, format_number, format_percent, plural
 from settings.derived.scaling import ScalingPolicy
+from settings.sections.scaling import Scaling
 
 SHAPES: Final = {"bursty": "Load that follows no clock", "daily": "Load that repeats from day to day"}
 _COLUMNS: Final = (
@@ -49,6 +57,8 @@ def print_day(paper: Paper, subject: Subject, comparisons: Sequence[Comparison])
         f"{plural(subject.most, 'server')} at most, {format_number(fleet.serving.full_requests_per_s)} requests/s each at full load "
         f"(modelled); {fleet.start_seconds / 60:.0f} min from asking for a server to its answer, likely."
     )
+    for remark in remarks(subject):
+        page.prose(remark)
     room = list(accumulate((int(form[1:]) for _, form in _COLUMNS), initial=2))
     columns = [column for column, end in zip(_COLUMNS, room[1:], strict=True) if end <= page.width]
     for one in comparisons:
@@ -67,15 +77,11 @@ def print_day(paper: Paper, subject: Subject, comparisons: Sequence[Comparison])
     )
     if subject.at_least:
         page.prose('Amounts are "at least": some prices are unknown.')
-    if fleet.paid_nodes is not None:
-        page.prose(
-            f"{plural(fleet.paid_nodes, 'node')} are paid for whether they run or not: fewer hours save nothing."
-        )
     page.prose(_LEAVES_OUT)
-    page.blank()
-    page.pointer(
-        f"server.scaling: {format_section(next(way.policy for way in comparisons[0].ways if way.name == 'load'))}"
-    )
+    section = recommended(subject, comparisons)
+    if section is not None:
+        page.blank()
+        page.pointer(f"server.scaling: {format_section(section)}")
     page.print()
 
 
@@ -92,14 +98,33 @@ def format_policy(policy: ScalingPolicy) -> str:
     return "; ".join((", ".join(parts), *windows))
 
 
-def format_section(policy: ScalingPolicy | int) -> str:
-    """The policy as a stack file has it, in one line, without windows: those follow the clock of one's own callers."""
-    assert isinstance(policy, ScalingPolicy)
-    lead = ceil(policy.lead_seconds / 60)
-    return (
-        f"{{mode: load, min: {policy.min}, max: {policy.max}, targetInFlight: {policy.target_in_flight}, "
-        f"leadMinutes: {lead}}}"
-    )
+def format_section(section: Scaling) -> str:
+    """The section as a stack file has it, in one line."""
+    said = section.model_dump(by_alias=True, exclude_unset=True)
+    return f"{{{', '.join(f'{key}: {value}' for key, value in said.items())}}}"
+
+
+def remarks(subject: Subject) -> Iterator[str]:
+    """What the rows alone would not tell of this fleet."""
+    fleet = subject.fleet
+    if subject.is_short:
+        held = format_number(subject.most * fleet.serving.full_requests_per_s)
+        larger = (
+            f": {subject.bounded_by}: {subject.needed}"
+            if subject.bounded_by and subject.needed <= MOST_OF_A_STACK
+            else ""
+        )
+        yield (
+            f"The peak is more than {plural(subject.most, 'server')} hold, {held} requests/s at full load. It takes "
+            f"{subject.needed:,} with the headroom{larger}. No way to scale helps before."
+        )
+    if fleet.paid_nodes is not None:
+        yield (
+            f"{plural(fleet.paid_nodes, 'node')} are paid for whether they run or not: scaling saves nothing here, and none "
+            "is recommended."
+        )
+    if subject.reservation_first:
+        yield LADDERS_RESERVATION
 
 
 def format_mistakes(mistakes: Sequence[Judged]) -> str:
@@ -114,7 +139,7 @@ def format_mistakes(mistakes: Sequence[Judged]) -> str:
 
 def day_document(subject: Subject, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """The simulated week as JSON; keys are turned into camelCase with the document's."""
-    fleet = subject.fleet
+    fleet, section = subject.fleet, recommended(subject, comparisons)
     return {
         "peak_requests_per_s": subject.peak_requests_per_s,
         "full_requests_per_s_per_server": fleet.serving.full_requests_per_s,
@@ -122,6 +147,9 @@ def day_document(subject: Subject, comparisons: Sequence[Comparison]) -> dict[st
         "usd_per_node_hour": fleet.usd_per_node_hour,
         "at_least": subject.at_least,
         "label": subject.label,
+        "servers_needed": subject.needed,
+        "remarks": list(remarks(subject)),
+        "recommended": None if section is None else section.model_dump(by_alias=True, exclude_unset=True),
         "shapes": [
             {
                 "shape": one.shape,

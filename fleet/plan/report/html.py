@@ -70,6 +70,7 @@ def html_text(
         parts=parts,
         alternatives=alternatives,
         week=() if week is None else tuple(_week(week[1])),
+        week_remarks=() if week is None else _remarks(week[0]),
         errors=errors(),
         basis=_BASIS[plan.basis],
         other_requests=plan.question.workload.name != "article",
@@ -82,6 +83,12 @@ def _week(comparisons: Sequence[Comparison]) -> Iterator[tuple[Markup, Table]]:
 
     for one in comparisons:
         yield picture(partial(drawing, chart(one))), table(one)
+
+
+def _remarks(subject: Subject) -> tuple[str, ...]:
+    from fleet.plan.report.day import remarks
+
+    return tuple(remarks(subject))
 
 
 def _answer(plan: Plan) -> str:

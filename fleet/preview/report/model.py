@@ -16,8 +16,9 @@ from fleet.preview.record.recording import (
 )
 from fleet.preview.record.redact import Redactor
 from fleet.preview.report.resource_facts import cloud_name, facts_of, kind_of
+from fleet.report.words import LADDERS_RESERVATION
 from settings.problems import Problem
-from settings.sections.capacity import Calendar, Reservation
+from settings.sections.capacity import Calendar, Ladder, Reservation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -324,6 +325,8 @@ def _remarks(
         )
     elif settings.server.replicas == "external":
         yield "Replicas are managed externally; price and figures are those of one replica."
+    if isinstance(settings.capacity, Ladder) and settings.capacity.reservation is not None:
+        yield LADDERS_RESERVATION
 
 
 def _registered(recording: Recording) -> Iterator[RecordedResource]:

@@ -142,6 +142,8 @@ def test_an_impossible_goal_is_a_document_too() -> None:
         (("--users", "10", "--stack", "prod"), "--stack belongs to --day"),
         (("--day", "--users", "10", "--compare"), "--compare"),
         (("--day", "--stack", "prod", "--users", "10"), "--requests-per-second"),
+        (("--day", "--stack", "prod", "--requests-per-second", "-1"), "above 0"),
+        (("--day", "--stack", "prod", "--requests-per-second", "0"), "above 0"),
         (("--day", "--users", "10"), "nothing to scale"),
         (("--users", "10", "--project", "my-project"), "--project belongs to --write"),
         (("--users", "10", "--write", "a", "--compare"), "give one of the two"),

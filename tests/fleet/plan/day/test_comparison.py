@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import re
 from math import ceil
 from statistics import median_high
+from typing import Any
 
 import pytest
 import yaml
 
 from facts.day import Load, load_of_day
-from fleet.plan.day.comparison import MOST_WINDOWS, Comparison, Subject, comparisons, proposed_windows, subject_of_plan
-from fleet.plan.day.simulate import simulate
+from fleet.plan.day.comparison import (
+    MOST_WINDOWS,
+    Comparison,
+    Judged,
+    Subject,
+    comparisons,
+    proposed_windows,
+    recommended,
+    scaled_by_load,
+    subject_of_plan,
+    subject_of_stack,
+)
+from fleet.plan.day.simulate import DayResult, simulate
 from fleet.plan.planning import plan
 from fleet.plan.question.asking import Asked, question_of
-from fleet.plan.report.day import day_document, format_section
+from fleet.plan.report.day import day_document, format_section, remarks
+from fleet.report.words import LADDERS_RESERVATION
 from settings.derived.scaling import ScalingPolicy
+from settings.load import check, parse
 from settings.sections.scaling import Scaling
+from settings.stack_file import read
+from tests.fleet.verify.stacks import ROOT, settings_of
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +120,14 @@ def test_the_mistakes_are_worse_than_what_is_proposed(compared: tuple[Comparison
 
 
 @pytest.mark.slow
-def test_the_proposed_section_is_one_that_a_stack_file_takes(compared: tuple[Comparison, ...]) -> None:
+def test_the_proposed_section_is_one_that_a_stack_file_takes(
+    subject: Subject, compared: tuple[Comparison, ...]
+) -> None:
     policy = next(way.policy for way in compared[0].ways if way.name == "load")
     assert isinstance(policy, ScalingPolicy)
-    section = Scaling.model_validate(yaml.safe_load(format_section(policy)))
+    proposed = recommended(subject, compared)
+    assert proposed is not None
+    section = Scaling.model_validate(yaml.safe_load(format_section(proposed)))
     assert (section.min, section.max, section.target_in_flight) == (policy.min, policy.max, policy.target_in_flight)
     assert section.lead_minutes * 60 >= policy.lead_seconds
 
@@ -133,3 +155,70 @@ def test_one_server_is_not_scaled() -> None:
     single = subject_of_plan(plan(question_of(Asked(requests_per_second=10))))
     with pytest.raises(ValueError, match="nothing to scale"):
         comparisons(single)
+
+
+def short_week(subject: Subject) -> tuple[Comparison, ...]:
+    """The row `load` alone, as far as a recommendation reads it: nothing is simulated."""
+    before = load_of_day("bursty", subject.peak_requests_per_s, first_day=0)
+    result = DayResult(
+        requests=1.0,
+        requests_late=1.0,
+        requests_lost=1e-12,
+        node_hours=0.0,
+        hours=168.0,
+        usd=None,
+        worst_hour=0,
+        worst_hour_attainment=0.0,
+        starts=0,
+        wasted_starts=0,
+        most_nodes=0,
+        timeline=(),
+    )
+    way = Judged(name="load", policy=scaled_by_load(subject, before), week=result)
+    return (Comparison(shape="bursty", ways=(way,), mistakes=()),)
+
+
+@pytest.mark.parametrize("stack", ["prod", "spot", "gateway", "cud"])
+@pytest.mark.parametrize("peak", [1.0, 300.0, 600.0, 5_000.0, 1e9])
+def test_what_is_recommended_to_a_stack_is_accepted_by_it(stack: str, peak: float) -> None:
+    subject = subject_of_stack(settings_of(stack), peak)
+    section = recommended(subject, short_week(subject))
+    assert (section is None) == (stack == "cud" or subject.is_short)
+    if section is not None:
+        assert refusals(stack, yaml.safe_load(format_section(section))) == []
+
+
+@pytest.mark.parametrize("peak", [None, 900.0])
+def test_a_stack_of_one_server_is_told_what_to_write(peak: float | None) -> None:
+    with pytest.raises(ValueError, match=r"server\.replicas") as told:
+        comparisons(subject_of_stack(settings_of("dev"), peak))
+    [section] = re.findall(r"server\.scaling: (\{.*\})", str(told.value))
+    assert refusals("dev", yaml.safe_load(section)) == []
+    with pytest.raises(ValueError, match="1,000 at most"):
+        comparisons(subject_of_stack(settings_of("dev"), 1e9))
+
+
+def refusals(stack: str, scaling: dict[str, Any]) -> list[str]:
+    """What `config check` refuses in a stack with this section in place of its replicas."""
+    config = dict(read(ROOT, stack).config)
+    server = {key: value for key, value in json.loads(config["vllm-fleet:server"]).items() if key != "replicas"}
+    config["vllm-fleet:server"] = json.dumps({**server, "scaling": scaling})
+    return [problem.id for problem in check(parse(stack, config)) if problem.level == "refused"]
+
+
+def test_a_peak_past_the_fleet_is_said_with_the_number_that_it_takes() -> None:
+    short = subject_of_stack(settings_of("prod"), 5_000)
+    document = day_document(short, short_week(short))
+    assert (document["servers_needed"], document["recommended"]) == (short.needed, None)
+    assert any(f"server.scaling.max: {short.needed}" in remark for remark in document["remarks"])
+    assert short.needed * short.fleet.serving.full_requests_per_s * short.load_share >= 5_000
+
+
+def test_none_on_time_is_zero_and_not_less(subject: Subject) -> None:
+    assert str(short_week(subject)[0].ways[0].week.slo_attainment) == "0.0"
+
+
+def test_a_reservation_is_said_to_be_paid_anyway() -> None:
+    of_stacks = {name: list(remarks(subject_of_stack(settings_of(name)))) for name in ("prod", "cud", "spot")}
+    assert of_stacks["prod"] == [LADDERS_RESERVATION]
+    assert [len(said) for said in of_stacks.values()] == [1, 1, 0]

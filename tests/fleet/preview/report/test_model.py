@@ -7,6 +7,7 @@ import pytest
 from fleet.preview.record.recording import Diagnostic, Recording
 from fleet.preview.report.model import Node
 from fleet.preview.report.resource_facts import kind_of
+from fleet.report.words import LADDERS_RESERVATION
 from settings.load import check
 from tests.fleet.preview.sample_report import resource, sample_recording, sample_report
 from tests.support.settings import make_settings
@@ -67,6 +68,12 @@ def test_the_fleet_is_counted_in_nodes_and_gpus() -> None:
     fleet = sample_report().fleet
     assert (fleet.nodes, fleet.gpus, fleet.capacity, fleet.profile) == (12, 96, "Spot", "record")
     assert fleet.revision == "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
+
+
+def test_a_ladders_reservation_is_said_to_be_paid_anyway() -> None:
+    capacity = {"mode": "ladder", "reservation": {"name": "b200-production"}}
+    assert LADDERS_RESERVATION in sample_report(capacity=capacity).remarks
+    assert LADDERS_RESERVATION not in sample_report(capacity={"mode": "ladder"}).remarks
 
 
 def test_external_replicas_are_not_counted() -> None:
