@@ -230,13 +230,16 @@ def test_what_it_says_to_write_is_an_example_of_what_is_taken(sections: dict[str
     assert refused(**sections)[path].write == write
 
 
+WEBHOOK = {"type": "webhook", "url": "https://a:hunter22@b.example/x", "username": "u"}
+
+
 @pytest.mark.parametrize(
     ("sections", "named"),
     [
-        ({"monitoring": {"alerts": {"channels": [{"type": "webhook", "url": "https://a:hunter22@b.example/x", "username": "u"}]}}}, "webhookPassword"),
+        ({"monitoring": {"alerts": {"channels": [WEBHOOK]}}}, "webhookPassword"),
         ({"server": {"image": {"repository": "https://a:hunter22@b.example/x"}}}, "server.apiKeySecret"),
     ],
-)  # fmt: skip
+)
 def test_a_secret_is_told_with_the_key_that_takes_it(sections: dict[str, Any], named: str) -> None:
     told = next(one for one in refused(**sections).values() if one.id == "secret-in-plain-text")
     assert named in told.write
