@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -17,13 +16,8 @@ from infra.network import Network
 from infra.platform_outputs import KEDA, KEYS, PlatformOutputs
 from infra.results_bucket import ResultsBucket
 from infra.services import Services, ServicesArgs
-from settings import strict_yaml
-from settings.files import read_bounded
-from settings.names import CREDENTIALS_PLUGIN
+from settings.kubeconfig import read_kubeconfig
 from settings.problems import Problem, SettingsError
-
-MOST_BYTES: Final = 2**20
-"""Of a kubeconfig. Assumed: hundreds of times one cluster's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,47 +178,11 @@ class GivenPlatform(pulumi.ComponentResource):
 
 def of_kubeconfig(args: GivenPlatformArgs) -> tuple[str, str, str]:
     """Text of the kubeconfig; name and address of the cluster that it names. Raises pulumi.RunError."""
-    file = args.kubeconfig.name
-    write = (
-        f"KUBECONFIG={file} gcloud container clusters get-credentials NAME --location={args.place.region} "
-        f"--project={args.place.project} --dns-endpoint"
-    )
-
-    def refusal(why: str) -> pulumi.RunError:
-        problem = Problem(
-            id="platform-kubeconfig",
-            path="vllm-fleet:platform.kubeconfig",
-            value=file,
-            allowed="what `gcloud container clusters get-credentials` writes of one cluster of gcp:project and gcp:region",
-            why=why,
-            write=write,
-        )
-        return pulumi.RunError(problem.text())
-
+    place = args.place
     try:
-        data = read_bounded(args.kubeconfig, MOST_BYTES)
-    except OSError as error:
-        raise refusal(f"it cannot be read: {error.strerror}") from None
-    try:
-        config = strict_yaml.load(data, name=file, stack="")
-        (cluster,), (user,) = config["clusters"], config["users"]
-        name, server, login = str(cluster["name"]), str(cluster["cluster"]["server"]), dict(user["user"])
-        command = login.pop("exec")["command"]
-    except (SettingsError, KeyError, TypeError, ValueError):  # the text itself may hold credentials
-        raise refusal("it does not hold one cluster and one user who logs in by a plugin") from None
-    if command != CREDENTIALS_PLUGIN or login:
-        raise refusal(
-            f"its user logs in by more or other than {CREDENTIALS_PLUGIN}: a credential in a file ends in version control"
-        )
-    kind, _, rest = name.partition("_")
-    project, _, rest = rest.partition("_")
-    region, _, called = rest.partition("_")
-    if (kind, project, region) != ("gke", args.place.project, args.place.region):
-        raise refusal(
-            f"its cluster is {name}; nodes, secrets and prices follow gcp:project {args.place.project} and gcp:region "
-            f"{args.place.region}, so the name has to begin with gke_{args.place.project}_{args.place.region}_"
-        )
-    return data.decode(), called, server
+        return read_kubeconfig(args.kubeconfig, stack="", project=place.project, region=place.region)
+    except SettingsError as error:
+        raise pulumi.RunError(error.problems[0].text()) from None
 
 
 def _full_name(stack: str) -> str:

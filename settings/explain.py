@@ -6,16 +6,17 @@ Imported only once something is wrong, so it may take its time (it reads the sec
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import UnionType
-from typing import Annotated, Any, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from settings.problems import Problem, listed, nearest, shown, value_at
-from settings.sections.capacity import Capacity
 from settings.sections.docstrings import field_docs
 from settings.sections.section import IN_WORDS, NAMESPACE
 
@@ -60,7 +61,7 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Proble
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
     given = value_at(path, listed(given))  # before any sentence is made of it
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _capacity_mode(path, given)
+        return _no_such_branch(path, given, place)
     last = str(place.keys[-1]) if place.keys else ""
     if kind == "extra_forbidden":
         names = _aliases(place.model)
@@ -103,6 +104,8 @@ class _Place:
     """The section that has the last key, or would have it."""
     field: str = ""
     """Its Python name there; empty where the section has no such key."""
+    type_: Any = None
+    """What may stand there; None where that is not known."""
 
 
 def _place(location: tuple[Any, ...], root: type[BaseModel]) -> _Place:
@@ -116,9 +119,8 @@ def _place(location: tuple[Any, ...], root: type[BaseModel]) -> _Place:
         if get_origin(type_) is Annotated:
             type_ = members[0]
         elif get_origin(type_) in (Union, UnionType):
-            modes = {get_args(one.model_fields["mode"].annotation)[0]: one for one in members if "mode" in _fields(one)}
             # pydantic names the branch, unless there is one only.
-            type_ = members[0] if len(members) == 1 else modes.get(rest.pop(0))
+            type_ = members[0] if len(members) == 1 else _branches(type_)[1].get(rest.pop(0))
         elif _fields(type_):
             key = rest.pop(0)
             found = next((name for name, info in _fields(type_).items() if key in (name, info.alias)), "")
@@ -129,7 +131,18 @@ def _place(location: tuple[Any, ...], root: type[BaseModel]) -> _Place:
             type_ = members[-1 if get_origin(type_) is dict else 0] if members else None
             if rest == ["[key]"]:
                 rest.clear()
-    return _Place(tuple(keys), model, field)
+    return _Place(tuple(keys), model, field, type_)
+
+
+def _branches(type_: Any) -> tuple[str, dict[Any, type[BaseModel]]]:
+    """The key that tells the branches of a union of sections apart, and each branch by its word there."""
+    while get_origin(type_) is Annotated:
+        type_ = get_args(type_)[0]
+    sections = [one for one in get_args(type_) if _fields(one)]
+    for name in ("mode", "type"):
+        if sections and all(name in _fields(one) for one in sections):
+            return name, {get_args(_fields(one)[name].annotation)[0]: one for one in sections}
+    return "", {}
 
 
 def _fields(type_: Any) -> dict[str, FieldInfo]:
@@ -156,6 +169,7 @@ _EXAMPLES = {
     "vllm-fleet:platform.stack": "stack: spot, or organization/project/stack",
     "billingAccount": "billingAccount: the id that `gcloud billing accounts list` prints",
     "concurrency": "concurrency: [500, 1000, 2000]",
+    "url": "url: https://alerts.example.com/vllm",
     "sha256": "sha256: the 64 digits that `sha256sum FILE` prints",
 }
 
@@ -170,18 +184,26 @@ def _path(location: tuple[Any, ...], prefix: str) -> str:
     return f"{NAMESPACE}:{joined}"
 
 
-def _capacity_mode(path: str, given: Any) -> Problem:
-    mode = given.get("mode") if isinstance(given, dict) else given
-    why, write = _NO_SUCH_MODE.get(
-        str(mode).lower(),
-        ("selectors, price and grace all follow from this one word; there is no default", "{mode: spot}"),
-    )
+def _no_such_branch(path: str, given: Any, place: _Place) -> Problem:
+    """The refusal of a section that does not say, or says wrong, which kind of section it is."""
+    name, branches = _branches(place.type_)
+    word = given.get(name) if isinstance(given, dict) else given
+    allowed = " | ".join(branches)
+    if name == "mode":
+        why, write = _NO_SUCH_MODE.get(
+            str(word).lower(),
+            ("selectors, price and grace all follow from this one word; there is no default", "{mode: spot}"),
+        )
+        return Problem(id="capacity-mode", path=f"{path}.mode", value=word, allowed=allowed, why=why, write=write)
+    meant = nearest(str(word), branches) or next(iter(branches))
     return Problem(
-        id="capacity-mode", path=f"{path}.mode", value=mode, allowed=" | ".join(_MODES), why=why, write=write
+        id=f"no-such-{name}",
+        path=f"{path}.{name}",
+        value=word,
+        allowed=allowed,
+        why=f"the other keys follow from its {name}; there is no default",
+        write=_sample(branches[meant], name),
     )
-
-
-_MODES = [get_args(mode.model_fields["mode"].annotation)[0] for mode in get_args(get_args(Capacity)[0])]
 
 
 def _aliases(model: type[BaseModel] | None) -> list[str]:
@@ -201,6 +223,7 @@ _TYPES = {
     "tuple_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
     "none_required": "null",
 }
 
@@ -229,22 +252,85 @@ _SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), "true") | dict.fromkeys(("
 
 def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: _Place) -> str:
     name = next((str(key) for key in reversed(place.keys) if not isinstance(key, int)), "")
-    if kind.startswith(("greater_than", "less_than")):
-        # The nearest bound would be all of a GPU's memory, a thousand nodes, or a price of nothing.
-        if context.get("le") == 1 and 1 < given <= 100:
-            return f"{name}: {given / 100:g}"
-        info = _fields(place.model).get(place.field)
-        default = info.default if info is not None and info.alias == name else None
-        return f"{name}: {default if isinstance(default, int | float) else 'a number as allowed above'}"
+    if kind.startswith(("greater_than", "less_than")) and context.get("le") == 1 and 1 < given <= 100:
+        return f"{name}: {given / 100:g}"
     if kind in ("int_type", "float_type") and isinstance(given, str):
         digits = given.strip()
         if digits.replace(".", "", 1).lstrip("-").isdigit():
             return f"{name}: {digits}"
-    if kind == "bool_type":
+    if kind == "bool_type":  # never one of them by itself: a default may be what the reader wanted to leave
         return f"{name}: {_SWITCHES.get(str(given).lower(), 'true or false')}"
     if kind == "literal_error":
         choices = [c.strip().strip("'") for c in str(context.get("expected", "")).replace(" or ", ", ").split(",")]
-        return f"{name}: {nearest(str(given), choices) or 'one of those above'}"
+        if meant := nearest(str(given), choices):
+            return f"{name}: [{meant}]" if isinstance(place.keys[-1], int) else f"{name}: {meant}"
     if kind == "string_type" and isinstance(given, bool | int | float):
         return f'{name}: "{shown(given)}"'
-    return _example(path) or f"{name}: a value as allowed above"
+    return _example(path) or f"{name}: {_sample_at(place, name)}"
+
+
+def _sample_at(place: _Place, name: str) -> str:
+    """What could stand at a place: the default, where there is one that can be written, else an example of the type."""
+    info = _fields(place.model).get(place.field)
+    if info is not None and name == info.alias:
+        return _sample_of_field(info, name)
+    # A key of the user's own, in a mapping: a number would be made up.
+    of_it = get_args(place.type_)[0] if get_origin(place.type_) is Annotated else place.type_
+    return "a number as allowed above" if of_it in (int, float) else _sample(place.type_, name)
+
+
+def _sample_of_field(info: FieldInfo, name: str) -> str:
+    default = info.default
+    if isinstance(default, bool | int | float):
+        return shown(default)
+    if isinstance(default, str) and default:
+        return default
+    if isinstance(default, tuple) and default and all(isinstance(one, str) for one in default):
+        return f"[{', '.join(default)}]"
+    return _sample(info.annotation, name, info.metadata)
+
+
+def _sample(type_: Any, name: str, limits: Sequence[Any] = ()) -> str:
+    """An example of a type in YAML; of a section with what it requires, or else with its first key."""
+    members = [one for one in get_args(type_) if one is not type(None)]
+    origin = get_origin(type_)
+    if origin is Annotated:
+        inner = [one for limit in members[1:] for one in (limit.metadata if isinstance(limit, FieldInfo) else [limit])]
+        return _sample(members[0], name, [*limits, *inner])
+    if origin is Literal:
+        return str(members[0])
+    if origin in (Union, UnionType):
+        return _sample(members[0], name, limits)
+    if origin in (tuple, list):
+        return f"[{_sample(members[0], name)}]"
+    if origin is dict:
+        return f"{{KEY: {_sample(members[1], 'value')}}}"
+    if fields := _fields(type_):
+        wanted = [one for one, info in fields.items() if info.is_required()] or list(fields)[:1]
+        keys = {fields[one].alias or one: fields[one] for one in wanted}
+        return f"{{{', '.join(f'{one}: {_sample_of_field(info, one)}' for one, info in keys.items())}}}"
+    if type_ is bool:
+        return "true"
+    if type_ in (int, float):
+        lowest = max(
+            [
+                1,
+                *(one.ge for one in limits if hasattr(one, "ge")),
+                *(one.gt + 1 for one in limits if hasattr(one, "gt")),
+            ]
+        )
+        return f"{min([lowest, *(one.le for one in limits if hasattr(one, 'le'))]):g}"
+    return _sample_text(name, next((one.pattern for one in limits if getattr(one, "pattern", None)), None))
+
+
+def _sample_text(name: str, pattern: str | None) -> str:
+    """An example of a text: what the words of its pattern give, or a name; the words themselves where neither fits."""
+    if example := _EXAMPLES.get(name):
+        return example.removeprefix(f"{name}: ")
+    named = "my-" + re.sub(r"(?=[A-Z])", "-", name).lower()
+    if pattern is None:
+        return named
+    words = IN_WORDS.get(pattern, "a text")
+    if found := re.search(r"(?:such as|like) (\"[^\"]+\"|[^ ,]+)", words):
+        return found[1]
+    return next((one for one in (named, words) if re.search(pattern, one)), words)

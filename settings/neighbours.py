@@ -1,4 +1,4 @@
-"""What the other stack files of the same folder say against one. The program never asks: it knows its own file alone."""
+"""What the other files of the same folder say against a stack file. The program never asks: it knows its own file alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from settings.kubeconfig import read_kubeconfig
 from settings.names import cluster_name, stack_names, stack_namespace
 from settings.problems import Problem, SettingsError
 from settings.sections.section import NAMESPACE, key
+from settings.stack import PLACEHOLDER_PROJECT
 from settings.stack_file import read
 
 
@@ -60,20 +62,69 @@ def names_taken(stack: str, config: Mapping[str, str]) -> Iterator[Taken]:
 
 
 def beside_others(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Problem, ...]:
-    """What the other stack files in `root` say against this one: names that are taken, and a host that is none."""
-    return (*_wrong_host(root, stack, config), *_taken_elsewhere(root, stack, config))
+    """What the other files in `root` say against this one: names that are taken, a host that is none or has no KEDA, a kubeconfig."""
+    return (
+        *_wrong_host(root, stack, config),
+        *_without_keda(root, config),
+        *_wrong_kubeconfig(root, stack, config),
+        *_taken_elsewhere(root, stack, config),
+    )
+
+
+def _without_keda(root: Path, config: Mapping[str, str]) -> Iterator[Problem]:
+    """Nobody who acts on the ScaledObject of a stack that joins another's cluster, or nobody that is known here."""
+    named = _section(config, "platform").get("stack")
+    if not isinstance(named, str) or not _by_keda(config):
+        return
+    told = partial(
+        Problem,
+        id="platform-needs-keda",
+        path=key("server.scaling.mechanism"),
+        value="keda",
+        why="this stack adds a ScaledObject and no operator: KEDA and its right to read metrics are the platform's",
+    )
+    host = _file_of(named)
+    try:
+        others = read(root, host).config if host else None
+    except SettingsError:
+        others = None
+    if others is None:
+        write = "cluster: {keda: true} in the platform's stack file"
+        yield told(allowed="keda, when the cluster has it", write=write, level="finding")
+    elif not _section(others, "cluster").get("keda", _by_keda(others)):
+        write = f"cluster: {{keda: true}} in Pulumi.{host}.yaml, and pulumi up there first"
+        yield told(allowed=f"keda, once {host} installs it", write=write)
+
+
+def _by_keda(config: Mapping[str, str]) -> bool:
+    """Whether KEDA scales the stack's own servers."""
+    scaling = _section(config, "server").get("scaling")
+    return isinstance(scaling, Mapping) and scaling.get("mode", "none") != "none" and scaling.get("mechanism") != "gke"
+
+
+def _wrong_kubeconfig(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Problem, ...]:
+    """A kubeconfig that the program would refuse, too. With the placeholder project every one names another."""
+    file, project = _section(config, "platform").get("kubeconfig"), config.get("gcp:project", "")
+    if not isinstance(file, str) or project == PLACEHOLDER_PROJECT:
+        return ()
+    try:
+        read_kubeconfig(root / file, stack=stack, project=project, region=config.get("gcp:region", ""))
+    except SettingsError as error:
+        return error.problems
+    return ()
+
+
+def _file_of(named: str) -> str:
+    """The stack whose file, if here, is meant by `platform.stack`; empty for one of another project."""
+    elsewhere = named.count("/") == 1 or named.partition("/")[2].rpartition("/")[0] not in ("", NAMESPACE)
+    return "" if elsewhere else named.rpartition("/")[2]
 
 
 def _wrong_host(root: Path, stack: str, config: Mapping[str, str]) -> Iterator[Problem]:
     """The stack that `platform.stack` names, where its file is here: it must have a cluster of its own, in the same project."""
     named = _section(config, "platform").get("stack")
-    if (
-        not isinstance(named, str)
-        or named.count("/") == 1
-        or named.partition("/")[2].rpartition("/")[0] not in ("", NAMESPACE)
-    ):
+    if not isinstance(named, str) or not (host := _file_of(named)):
         return
-    host = named.rpartition("/")[2]
     told = partial(
         Problem, id="no-such-platform", path=key("platform.stack"), value=named, write="platform: {stack: NAME}"
     )

@@ -130,11 +130,18 @@ def secret_in_plain_text(path: str, what: str = "") -> Problem:
         allowed="a value without a secret" if what else "an encrypted value",
         why=(f"it looks like {what}; " if what else "")
         + "plain text in a stack file or in the stack's configuration ends in version control, state and logs",
-        write="nothing secret here (server.apiKeySecret, weights.tokenSecret and registry.dockerHubTokenSecret take the names of Secret "
-        "Manager secrets), and replace the secret, because it has been written down"
+        write=f"nothing secret here ({_place_for_secret(path)}), and replace the secret, because it has been written down"
         if what
         else f"pulumi config set --secret {path}",
     )
+
+
+def _place_for_secret(path: str) -> str:
+    if path.startswith(f"{NAMESPACE}:monitoring"):
+        return (
+            "`pulumi config set --secret vllm-fleet:webhookPassword`, or slackToken, or pagerdutyKey, takes a channel's"
+        )
+    return "server.apiKeySecret, weights.tokenSecret and registry.dockerHubTokenSecret take the names of Secret Manager secrets"
 
 
 def secret_in_section(path: str) -> Problem:

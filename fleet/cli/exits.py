@@ -66,7 +66,8 @@ def _words(error: Exception) -> str:
     if kind == "SettingsError":
         return str(error)
     if kind == "ProgramError":
-        return f"fleet: the program could not be recorded: {error}"
+        gap = "\n\n" if "\n" in str(error) else " "  # a refusal of the program keeps the lines of `config check`
+        return f"fleet: the program could not be recorded:{gap}{error}"
     if kind in (
         "RenderError",
         "PolicyError",

@@ -22,6 +22,11 @@ GKE_VERSION: Final = "1.37.0-gke.3100000"
 custom or external metrics", and the announcement of September 2026."""
 
 
+START_MINUTES: Final = (10, 18)
+"""How long one more server takes from being asked for to its first answer, fewest and most. Source: facts/time_to_serve.py, of a
+fleet that is up."""
+
+
 def scaling_problems(settings: Settings) -> Iterator[Problem]:
     """Everything that stands against the stack's autoscaler; nothing where it has none."""
     scaling = settings.server.scaling
@@ -46,7 +51,17 @@ def scaling_problems(settings: Settings) -> Iterator[Problem]:
 
 def _bounds(settings: Settings) -> Iterator[Problem]:
     server, scaling = settings.server, settings.server.scaling
-    if "replicas" in server.model_fields_set and server.replicas not in (0, "external"):
+    if server.replicas == "external":
+        yield Problem(
+            id="replicas-beside-scaling",
+            path=key("server.replicas"),
+            value=server.replicas,
+            allowed="left out beside server.scaling; 0 pauses",
+            why=f"it leaves the number to somebody outside, and mode: {scaling.mode} to the autoscaler of this stack, which wins",
+            write="remove replicas; or scaling: {mode: none}, which takes the autoscaler away and leaves the servers",
+            level="finding",
+        )
+    elif "replicas" in server.model_fields_set and server.replicas != 0:
         yield Problem(
             id="replicas-beside-scaling",
             path=key("server.replicas"),
@@ -64,6 +79,17 @@ def _bounds(settings: Settings) -> Iterator[Problem]:
             why="between equal bounds nothing moves",
             write=f"max: {scaling.min + 1} or more, or mode: none with server.replicas",
         )
+    if scaling.lead_minutes < START_MINUTES[0]:
+        yield _problem(
+            "scaling-lead-short",
+            "leadMinutes",
+            scaling.lead_minutes,
+            allowed=f"{START_MINUTES[0]} or more, 20 by default",
+            why=f"a server takes {START_MINUTES[0]} to {START_MINUTES[1]} min to start: windows would open without servers, and after "
+            f"{2 * scaling.lead_minutes} calm minutes servers would go that are asked for again",
+            write="remove leadMinutes, or leadMinutes: 20",
+            level="finding",
+        )
     proven = settings.serving.concurrency_per_replica
     if scaling.target_in_flight is not None and scaling.target_in_flight > proven:
         yield _problem(
@@ -71,7 +97,8 @@ def _bounds(settings: Settings) -> Iterator[Problem]:
             "targetInFlight",
             scaling.target_in_flight,
             allowed=f"{proven} at most, what each server is for (needs.concurrencyPerReplica)",
-            why=f"servers would be asked for when those that run are already past it, and they come {scaling.lead_minutes} min later",
+            why="servers would be asked for when those that run are already past it, and one takes "
+            f"{START_MINUTES[0]} to {START_MINUTES[1]} min to start",
             write=f"targetInFlight: {default_target(proven)}",
             level="finding",
         )
@@ -125,7 +152,20 @@ def _window(settings: Settings, path: str, window: ScalingWindow) -> Iterator[Pr
             window.end,
             allowed=f"later than its start, {window.start}",
             why="a window ends on the day on which it begins",
-            write=f'two windows, to "24:00" and from "00:00" of the days after, or end: "{window.start}" with start: "{window.end}"',
+            write='start: "00:00" and end: "24:00" for whole days'
+            if window.start_minute == window.end_minute
+            else f'two windows, to "24:00" and from "00:00" of the days after, or end: "{window.start}" with start: "{window.end}"',
+        )
+    elif window.end_minute - window.start_minute < START_MINUTES[1]:
+        yield _problem(
+            "scaling-window-short",
+            path,
+            f"{window.start} to {window.end}",
+            allowed=f"{START_MINUTES[1]} min or more",
+            why=f"a server takes {START_MINUTES[0]} to {START_MINUTES[1]} min to start and its node idles for ten before it goes: "
+            "more is paid for around such a window than in it",
+            write=f'end: "{_clock(min(window.start_minute + 60, 24 * 60))}"',
+            level="finding",
         )
     if not scaling.min < window.replicas <= scaling.max:
         yield _problem(
@@ -158,17 +198,14 @@ def _surroundings(settings: Settings) -> Iterator[Problem]:
             why="nobody would act on the ScaledObject",
             write="remove keda",
         )
-    if not settings.owns_platform and settings.scales_by_keda:
-        by_stack = settings.platform.stack is not None
+    if settings.platform.kubeconfig is not None and settings.scales_by_keda:
         yield _problem(
             "platform-needs-keda",
             "mechanism",
             "keda",
             allowed="keda, when the cluster has it",
             why="this stack adds a ScaledObject and no operator: KEDA and its right to read metrics are the platform's",
-            write="cluster: {keda: true} in the platform's stack file"
-            if by_stack
-            else "nothing, where `kubectl get crd scaledobjects.keda.sh` finds it and keda/keda-operator has roles/monitoring.viewer",
+            write="nothing, where `kubectl get crd scaledobjects.keda.sh` finds it and keda/keda-operator has roles/monitoring.viewer",
             level="finding",
         )
     if isinstance(capacity, Reservation | Calendar):
@@ -222,6 +259,10 @@ def _by_gke(settings: Settings) -> Iterator[Problem]:
             why="older control planes do not have AutoscalingMetric with PromQL; the autoscaler would show <unknown> for ever",
             write=f"cluster: {{minVersion: {GKE_VERSION}}}, or scaling: {{mechanism: keda}}",
         )
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02}:{minute % 60:02}"
 
 
 def _parts(version: str) -> tuple[int, ...]:

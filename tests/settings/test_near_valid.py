@@ -137,11 +137,11 @@ def test_a_key_named_like_a_type_keeps_its_place(name: str) -> None:
         ({"server": {"resources": {"gpu": 4}}}, "server.resources.gpu", "one of the keys above, or remove gpu"),
         ({"cluster": {"deletionProtection": "maybe"}}, "cluster.deletionProtection", "deletionProtection: true or false"),
         ({"cluster": {"releaseChannel": "regular"}}, "cluster.releaseChannel", "releaseChannel: REGULAR"),
-        ({"cluster": {"releaseChannel": "newest"}}, "cluster.releaseChannel", "releaseChannel: one of those above"),
+        ({"cluster": {"releaseChannel": "newest"}}, "cluster.releaseChannel", "releaseChannel: RAPID"),
         ({"server": {"name": True}}, "server.name", 'name: "true"'),
         ({"server": "twelve"}, "server", "vllm-fleet:server: {KEY: VALUE}; settings/stack.schema.json has its keys"),
         ({"zones": "europe-west4-b"}, "zones", 'vllm-fleet:zones: ["europe-west4-b"]'),
-        ({"capacity": {"mode": "reservation", "name": "a", "project": "X"}}, "capacity.project", "project: a value as allowed above"),
+        ({"capacity": {"mode": "reservation", "name": "a", "project": "X"}}, "capacity.project", "project: my-project"),
     ],
 )  # fmt: skip
 def test_what_it_says_to_write_harms_nobody(sections: dict[str, Any], path: str, write: str) -> None:
@@ -195,3 +195,52 @@ def test_what_only_a_derived_name_or_pod_shows_is_refused_too(sections: dict[str
 def test_the_longest_namespace_has_room_for_its_ladder() -> None:
     ids = {problem.id for problem in check(parse("x", make_config(namespace="n" * 51, capacity={"mode": "ladder"})))}
     assert "namespace-too-long" not in ids
+
+
+@pytest.mark.parametrize(
+    ("channel", "path", "write"),
+    [
+        ({"type": "sms", "number": 3}, "type", "{type: email, address: oncall@example.com}"),
+        ({"number": 3}, "type", "{type: email, address: oncall@example.com}"),
+        ({"type": "PubSub"}, "type", "{type: pubsub, topic: projects/PROJECT/topics/TOPIC}"),
+        ({"type": "email", "address": "x"}, "address", "address: oncall@example.com"),
+        ({"type": "pagerduty", "severities": ["critical"]}, "severities[0]", "severities: [page, ticket]"),
+    ],
+)
+def test_each_union_names_its_own_words(channel: dict[str, Any], path: str, write: str) -> None:
+    told = refused(monitoring={"alerts": {"channels": [channel]}})[f"monitoring.alerts.channels[0].{path}"]
+    assert told.write == write
+    assert "on-demand" not in told.allowed
+
+
+@pytest.mark.parametrize(
+    ("sections", "path", "write"),
+    [
+        ({"monitoring": {"alerts": True}}, "monitoring.alerts", "alerts: {channels: [{type: email, address: oncall@example.com}]}"),
+        ({"server": {"replicas": "abc"}}, "server.replicas", "replicas: 1"),
+        ({"server": {"scaling": {"windows": 3}}}, "server.scaling.windows", 'windows: [{start: "07:00", end: "20:00", replicas: 1}]'),
+        (
+            {"server": {"scaling": {"windows": [{"days": ["Mon"], "start": "07:00", "end": "08:00", "replicas": 1}]}}},
+            "server.scaling.windows[0].days[0]",
+            "days: [MO]",
+        ),
+    ],
+)  # fmt: skip
+def test_what_it_says_to_write_is_an_example_of_what_is_taken(sections: dict[str, Any], path: str, write: str) -> None:
+    assert refused(**sections)[path].write == write
+
+
+WEBHOOK = {"type": "webhook", "url": "https://a:hunter22@b.example/x", "username": "u"}
+
+
+@pytest.mark.parametrize(
+    ("sections", "named"),
+    [
+        ({"monitoring": {"alerts": {"channels": [WEBHOOK]}}}, "webhookPassword"),
+        ({"server": {"image": {"repository": "https://a:hunter22@b.example/x"}}}, "server.apiKeySecret"),
+    ],
+)
+def test_a_secret_is_told_with_the_key_that_takes_it(sections: dict[str, Any], named: str) -> None:
+    told = next(one for one in refused(**sections).values() if one.id == "secret-in-plain-text")
+    assert named in told.write
+    assert "hunter22" not in told.text()

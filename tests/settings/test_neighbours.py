@@ -11,6 +11,7 @@ import yaml
 from fleet.preview.offline import open_stack
 from settings.neighbours import beside_others
 from settings.problems import SettingsError
+from settings.stack import PLACEHOLDER_PROJECT
 from settings.stack_file import read
 from tests.support.settings import BASE
 
@@ -135,3 +136,40 @@ def test_a_host_has_a_cluster_of_its_own_in_the_same_project(
     write(root, "two", **two)
     found = beside_others(root, "one", read(root, "one").config)
     assert [(one.path.removeprefix("vllm-fleet:"), one.level) for one in found] == ([(path, level)] if path else [])
+
+
+SCALES = {"scaling": {"mode": "load", "max": 4}}
+
+
+@pytest.mark.parametrize(
+    ("host", "two", "level"),
+    [
+        ("two", {}, "refused"),
+        ("two", {"cluster": {"keda": True}}, None),
+        ("two", {"server": SCALES}, None),
+        ("organization/other/two", {}, "finding"),
+    ],
+)
+def test_a_guest_that_scales_needs_the_keda_of_its_host(
+    root: Path, host: str, two: dict[str, Any], level: str | None
+) -> None:
+    write(root, "one", platform={"stack": host}, server=SCALES)
+    write(root, "two", **two)
+    found = beside_others(root, "one", read(root, "one").config)
+    assert [(one.id, one.level) for one in found] == ([("platform-needs-keda", level)] if level else [])
+
+
+@pytest.mark.parametrize(
+    ("file", "project", "refused"),
+    [
+        ("cluster.yaml", "fleet-tests", False),
+        ("cluster.yaml", "another-project", True),
+        ("cluster.yaml", PLACEHOLDER_PROJECT, False),
+        ("nowhere.yaml", "fleet-tests", True),
+    ],
+)
+def test_a_kubeconfig_is_read_as_the_program_reads_it(root: Path, file: str, project: str, refused: bool) -> None:
+    (root / "cluster.yaml").write_text(Path("tests/infra/given_cluster.yaml").read_text())
+    write(root, "one", project=project, platform={"kubeconfig": file})
+    found = beside_others(root, "one", read(root, "one").config)
+    assert [one.id for one in found] == (["platform-kubeconfig"] if refused else [])

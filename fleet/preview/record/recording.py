@@ -18,7 +18,7 @@ ORGANIZATION = "organization"
 
 
 class ProgramError(Exception):
-    """The program could not be recorded. `message` is one line for a person; `cause` is the exception itself."""
+    """The program could not be recorded. `message` is for a person: one line, or a `Problem` in its own. `cause`: the exception itself."""
 
     def __init__(self, message: str, cause: BaseException | None = None) -> None:
         super().__init__(message)

@@ -79,7 +79,8 @@ class StackReferences:
         try:
             recording = self._record_stack(stack, references)
         except ProgramError as error:
-            raise ProgramError(f"stack {stack}, which this one refers to: {error.message}", error.cause) from error
+            gap = "\n\n" if "\n" in error.message else " "
+            raise ProgramError(f"stack {stack}, which this one refers to:{gap}{error.message}", error.cause) from error
         return StackOutputs(values=recording.outputs, source=f"recorded from {file.name}, as if it were up")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from fleet.report.terminal import Page
@@ -10,10 +11,11 @@ from fleet.report.words import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fleet.preview.report.model import Policies
+    from fleet.preview.report.model import Policies, Unreached
     from fleet.preview.report.verdicts import Place, Verdict
 
 _MOST_NAMES = 4
+_MOST_RULES = 10
 
 
 def print_policies(page: Page, policies: Policies) -> None:
@@ -35,15 +37,24 @@ def print_policies(page: Page, policies: Policies) -> None:
     for one in verdicts(policies.violations):
         _print_verdict(page, one)
     if policies.unreached:
-        several = (
-            f"{one.policy} at {_some([urn.rpartition('::')[2] for urn in one.urns])}" for one in policies.unreached
-        )
         page.prose(
-            f"a first `pulumi preview` cannot judge these yet, for values unknown there: {', '.join(several)}",
+            f"a first `pulumi preview` cannot judge these yet, for values unknown there: {_unreached(policies.unreached)}",
             mark="· ",
             style="dim",
             mark_style="dim",
         )
+
+
+def _unreached(several: Sequence[Unreached]) -> str:
+    """Each rule with its resources, or, of many rules, how many at each resource."""
+    if len(several) <= _MOST_RULES:
+        return ", ".join(f"{one.policy} at {_some(_names(one))}" for one in several)
+    counts = Counter(name for one in several for name in _names(one))
+    return ", ".join(f"{plural(count, 'rule')} at {name}" for name, count in counts.items())
+
+
+def _names(one: Unreached) -> list[str]:
+    return [urn.rpartition("::")[2] for urn in one.urns]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -66,9 +66,9 @@ def test_what_would_not_scale_is_refused(scaling: dict[str, Any], said: str, pat
     assert (problem.path, problem.level) == (f"vllm-fleet:server.scaling.{path}", "refused")
 
 
-@pytest.mark.parametrize(("replicas", "refused"), [(0, False), ("external", False), (1, True), (12, True)])
-def test_the_number_has_one_owner(replicas: int | str, refused: bool) -> None:
-    assert ("replicas-beside-scaling" in found(LOAD, {"replicas": replicas})) is refused
+@pytest.mark.parametrize(("replicas", "told"), [(0, False), ("external", True), (1, True), (12, True)])
+def test_the_number_has_one_owner(replicas: int | str, told: bool) -> None:
+    assert ("replicas-beside-scaling" in found(LOAD, {"replicas": replicas})) is told
 
 
 def test_load_needs_metrics_and_a_schedule_does_not() -> None:
@@ -88,9 +88,8 @@ def test_gkes_own_metric_needs_the_control_plane_that_has_it(version: str | None
         assert GKE_VERSION in problems["scaling-gke-version"].write
 
 
-def test_a_guest_is_told_that_the_platform_needs_keda() -> None:
-    problem = found(LOAD, platform={"stack": "spot"})["platform-needs-keda"]
-    assert (problem.level, problem.write) == ("finding", "cluster: {keda: true} in the platform's stack file")
+def test_a_guest_of_a_given_cluster_is_told_that_it_needs_keda() -> None:
+    assert found(LOAD, platform={"kubeconfig": "cluster.yaml"})["platform-needs-keda"].level == "finding"
     assert "scaling-gke-elsewhere" in found(LOAD | {"mechanism": "gke"}, platform={"stack": "spot"})
 
 
@@ -145,3 +144,31 @@ def test_a_reservation_costs_as_much_with_few_servers() -> None:
     bill = figures(make_settings(server={"scaling": LOAD}, capacity=capacity)).bill
     assert bill.scaled is not None
     assert bill.scaled.smallest.nodes.quantity == bill.nodes.quantity == 8
+
+
+@pytest.mark.parametrize(
+    ("scaling", "id_", "path", "write"),
+    [
+        ({"leadMinutes": 1}, "scaling-lead-short", "leadMinutes", "leadMinutes: 20"),
+        ({"windows": [WINDOW | {"end": "07:05"}]}, "scaling-window-short", "windows[0]", 'end: "08:00"'),
+    ],
+)
+def test_what_is_shorter_than_a_start_deserves_a_look(scaling: dict[str, Any], id_: str, path: str, write: str) -> None:
+    problem = found(LOAD | scaling)[id_]
+    assert (problem.level, problem.path) == ("finding", f"vllm-fleet:server.scaling.{path}")
+    assert write in problem.write
+
+
+def test_a_window_without_length_is_told_how_to_cover_a_day() -> None:
+    problem = found(LOAD | {"windows": [WINDOW | {"start": "08:00", "end": "08:00"}]})["scaling-window-backwards"]
+    assert problem.write == 'start: "00:00" and end: "24:00" for whole days'
+
+
+def test_a_number_left_to_others_beside_an_autoscaler_deserves_a_look() -> None:
+    assert found(LOAD, {"replicas": "external"})["replicas-beside-scaling"].level == "finding"
+    assert "replicas-beside-scaling" not in found({"mode": "none"}, {"replicas": "external"})
+
+
+def test_the_target_above_the_load_says_how_long_a_start_takes() -> None:
+    why = found(LOAD | {"leadMinutes": 30, "targetInFlight": 100_000})["scaling-target-above-load"].why
+    assert "10 to 18 min" in why

@@ -6,8 +6,10 @@ from pathlib import Path
 import pulumi
 import pytest
 
+from fleet.cli.exits import error_text
 from fleet.preview.record.recorder import UNKNOWN, ProgramError, Recording, Secret, StackOutputs
 from fleet.preview.record.stack_references import StackReferences
+from settings.problems import Problem
 from tests.fleet.preview.programs import TOKEN, run
 
 
@@ -128,3 +130,15 @@ def test_a_saved_file_of_another_shape_is_refused(root: Path, text: str, complai
     (root / "stack-outputs" / "platform.prod.json").write_text(text)
     with pytest.raises(ProgramError, match=rf"{complaint}.*pulumi stack output --json"):
         guest(root, "acme/platform/prod")
+
+
+def test_a_refusal_of_the_program_keeps_its_lines_and_names_no_line_of_code() -> None:
+    problem = Problem(id="x", path="vllm-fleet:platform.stack", value="spot", allowed="a", why="b", write="c")
+
+    def refuses() -> None:
+        raise pulumi.RunError(problem.text())
+
+    with pytest.raises(ProgramError) as refusal:
+        run(refuses, "known", stack="guest")
+    assert refusal.value.message == problem.text()
+    assert error_text(refusal.value) == f"fleet: the program could not be recorded:\n\n{problem.text()}"

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from fleet.preview.policy import Violation
-from fleet.preview.report.model import Policies
+from fleet.preview.report.model import Policies, Unreached
 from fleet.preview.report.text import print_text
 from fleet.report.terminal import Paper
 from tests.fleet.preview.sample_report import TOKEN, sample_recording, sample_report
@@ -112,3 +112,10 @@ def test_a_terminal_gets_the_same_text_with_styles(monkeypatch: pytest.MonkeyPat
     assert re.sub(r"\x1b\[[\d;]*m", "", styled) == text_of(sample_report())
     monkeypatch.setenv("NO_COLOR", "1")
     assert not re.search(r"\x1b\[(?:\d+;)*3\d", text_of(sample_report(), styled=True))
+
+
+@pytest.mark.parametrize(("rules", "said"), [(2, "rule-0 at server, rule-1 at server"), (40, "40 rules at server")])
+def test_many_rules_that_a_first_preview_cannot_judge_are_counted_by_resource(rules: int, said: str) -> None:
+    unreached = tuple(Unreached(policy=f"rule-{i}", urns=("urn:pulumi:x::y::z::server",)) for i in range(rules))
+    text = text_of(sample_report(policies=Policies(state="judged", unreached=unreached)))
+    assert f"for values unknown there: {said}" in " ".join(text.split())
