@@ -37,7 +37,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "benchmark": {"enabled": True},
     },
     "every kind at once": {
-        "capacity": {"mode": "ladder"},
+        "capacity": {"mode": "ladder", "usdPerNodeHour": 50},
         "gateway": {"enabled": True},
         "weights": {"tokenSecret": "hf-token"},
         "server": {"replicas": 2, "apiKeySecret": "vllm-key"},
