@@ -123,7 +123,7 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         ({"speculative": False}, {"AcceptanceFell"}),
         ({"prefix_caching": False}, {"PrefixHitsFell"}),
         ({"autoscaler": None}, {"AtMaximum", "ScalingBlind"}),
-        ({"spending": False}, {"SpendingWarned", "SpendingPaused", "SpendingBlind"}),
+        ({"spending": False}, {"SpendingWarned", "SpendingPaused", "SpendingBlind", "SpendingUnwatched"}),
         ({"spot": False}, {"SpotTaken"}),
         ({"gateway_pool": None}, {"PickerFails"}),
         ({"planned_usd_per_million_output": None}, {"TokensDear"}),
