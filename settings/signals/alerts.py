@@ -173,11 +173,11 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
 
 
 def _paused(watched: Watched) -> str:
-    """The guard paused the fleet within the last 20 hours and has not resumed it: SpendingPaused tells, and nothing else need.
+    """The guard paused the fleet within the last ten hours and has not resumed it: SpendingPaused tells, and nothing else need.
 
     By its log: GKE's package of kube-state-metrics has no series of quotas.
     """
-    paused, resumed = (_entries(logs.spending(watched).series(step=step), "20h") for step in ("paused", "resumed"))
+    paused, resumed = (_entries(logs.spending(watched).series(step=step), "10h") for step in ("paused", "resumed"))
     return f"({paused}) unless on () ({resumed})"
 
 
