@@ -276,6 +276,7 @@ if settings.monitoring.enabled:
                 webhook_password=secrets.webhook_password,
             ),
             dashboard_url=dashboard_url,
+            slos=settings.monitoring.alerts.slos,
         )
         Alerting("alerting", told, after_services)
 

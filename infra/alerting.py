@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -50,6 +51,9 @@ class AlertingArgs:
     """What Slack, PagerDuty and webhooks ask for."""
     dashboard_url: pulumi.Input[str] | None = None
     """Linked in every message."""
+    slos: bool = False
+    """Whether there are SLOs. Only once the servers' histograms were written: before, Cloud Monitoring answers 'The metric referenced by
+    the provided filter is unknown' (source: GoogleCloudPlatform/cloud-ops-sandbox, issue 896)."""
 
     def __post_init__(self) -> None:
         for severity in {one.severity for one in self.signals.alerts}:
@@ -68,24 +72,44 @@ class Alerting(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         place, signals = args.place, args.signals
         counted = {one.name: _log_metric(f"{name}-{one.name}", place, one, child) for one in signals.logs}
-        channels = [(one, self._channel(name, args, one, child)) for one in args.channels]
+        channels = list(self._channels(name, args, child))
         for alert in signals.alerts:
             # Its metric first: an entry of the log that comes before the metric is never counted.
             reads = [metric for log, metric in counted.items() if f"user_{log}{{" in alert.expr]
             to = [known for one, known in channels if alert.severity in one.severities]
             after = pulumi.ResourceOptions(parent=self, depends_on=reads)
             _policy(f"{name}-{alert.name}", args, alert, to, after)
-        _objectives(name, place, signals.watched, child)
+        if args.slos:
+            _objectives(name, place, signals.watched, child)
         self.register_outputs({})
 
+    def _channels(
+        self, name: str, args: AlertingArgs, opts: pulumi.ResourceOptions
+    ) -> Iterator[tuple[section.AnyChannel, pulumi.Input[str]]]:
+        taken: dict[str, int] = {}
+        for one in args.channels:
+            if isinstance(one, section.Existing):
+                yield one, one.name
+                continue
+            labels, secret, what = _labels_of(one, args.secrets)
+            named = f"{name}-{one.type}-{what}" if what else f"{name}-{one.type}"
+            # Addresses that differ only in signs, and topics of two projects: the first keeps the plain name.
+            taken[named] = taken.get(named, 0) + 1
+            unique = named if taken[named] == 1 else f"{named}-{_short(labels)}"
+            yield one, self._channel(unique, args, one, labels, secret, what, opts)
+
+    @staticmethod
     def _channel(
-        self, name: str, args: AlertingArgs, one: section.AnyChannel, opts: pulumi.ResourceOptions
+        name: str,
+        args: AlertingArgs,
+        one: section.AnyChannel,
+        labels: dict[str, str],
+        secret: monitoring.NotificationChannelSensitiveLabelsArgs | None,
+        what: str,
+        opts: pulumi.ResourceOptions,
     ) -> pulumi.Input[str]:
-        if isinstance(one, section.Existing):
-            return one.name
-        labels, secret, what = _labels_of(one, args.secrets)
         made = monitoring.NotificationChannel(
-            f"{name}-{one.type}-{what}" if what else f"{name}-{one.type}",
+            name,
             project=args.place.project,
             type="webhook_basicauth" if one.type == "webhook" else one.type,
             display_name=title(f"vllm-fleet {args.place.name_prefix}: {one.type} {what}".rstrip(), MAX_TITLE),
@@ -121,6 +145,10 @@ def _labels_of(
             return named, hidden(password=secrets.webhook_password), _plain(one.url.removeprefix("https://"))
         case _:
             raise ValueError(f"a channel of type {one.type} is not made here")
+
+
+def _short(labels: dict[str, str]) -> str:
+    return hashlib.sha256(repr(sorted(labels.items())).encode()).hexdigest()[:6]
 
 
 def _plain(text: str) -> str:

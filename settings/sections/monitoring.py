@@ -91,10 +91,13 @@ class Objectives(Section):
 
 
 class Alerts(Objectives):
-    """Alerts and SLOs. Cloud Monitoring bills each alert; docs/monitoring.md has the sum."""
+    """Alerts, and SLOs if asked for. Cloud Monitoring bills each alert; docs/monitoring.md has the sum."""
 
     channels: Annotated[tuple[AnyChannel, ...], Field(min_length=1)]
     """Where they go. Pages and tickets each need one."""
+    slos: bool = False
+    """SLOs of what is promised, beside the alerts. To be turned on after the first scrape: Cloud Monitoring refuses an SLO on a metric
+    that was never written in the project, and a first `pulumi up` would fail."""
 
 
 class Monitoring(Section):
@@ -107,7 +110,7 @@ class Monitoring(Section):
     dashboard: bool | None = None
     """A dashboard in Cloud Monitoring, free of charge. Default: where there are alerts."""
     alerts: Alerts | None = None
-    """Alerts, SLOs and the log-based metrics that they need. Default: none."""
+    """Alerts and the log-based metrics that they need. Default: none."""
 
     @property
     def objectives(self) -> Objectives:

@@ -39,11 +39,11 @@ DRAFTS_FLOOR: Final = 10
 """Draft or prompt tokens a second below which a share of them says nothing."""
 HOT_CELSIUS: Final = 88
 """Assumed: data-centre GPUs slow down around 90 degrees; NVIDIA publishes no figure for B200."""
-LATE_SHARE: Final = 0.9
-"""Of declared replicas that may be all there are."""
 DEAR: Final = 2
 """Times the planned price of a token."""
 HOUR: Final = 3600
+UNWATCHED_SECONDS: Final = 900
+"""A guard whose node was taken may be away that long; it counts the gap in full when it is back."""
 LATE_TOKENS: Final = "Late first tokens"
 SLOW_OUTPUT: Final = "Slow output"
 FULLEST: Final = "KV cache of the fullest engine"
@@ -51,7 +51,7 @@ HOTTEST: Final = "Hottest GPU"
 _SPENDING: Final[tuple[tuple[str, Severity, str], ...]] = (
     ("warned", "ticket", "has used a step of its spending limit"),
     ("paused", "page", "was paused: its spending limit is reached"),
-    ("blind", "page", "spends unwatched: its spend guard cannot count"),
+    ("blind", "page", "spends unwatched: its spend guard cannot count, and has tried for minutes"),
 )
 _FELL: Final = (
     (
@@ -80,28 +80,32 @@ def alerts(watched: Watched) -> Iterator[Alert]:
 
 
 def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
-    spec, available = (
-        of.declared(f"kube_deployment_{kind}_replicas{end}") for kind, end in (("spec", ""), ("status", "_available"))
-    )
+    available, start = of.declared("kube_deployment_status_replicas_available"), f"{watched.start_seconds // 60}m"
+    unless_paused = f" unless on () ({_paused(watched)})" if watched.spending else ""
     served = f"count(max_over_time({of.of('vllm:num_requests_running')}[1h])) > 0"
     # A fleet that is resumed within the hour has not failed: it gets the time of a start.
-    wanted = of.declared("kube_deployment_spec_replicas", f"min_over_time({{}}[{watched.start_seconds // 60}m])")
+    wanted = of.declared("kube_deployment_spec_replicas", f"min_over_time({{}}[{start}])")
     yield Alert(
         name="NothingServes",
-        expr=f"{available} == 0 and {wanted} > 0 and {served}",
-        for_seconds=60,
+        expr=f"{available} == 0 and {wanted} > 0 and {served}{unless_paused}",
+        # The guard's log is counted a minute or two after its pause.
+        for_seconds=180 if watched.spending else 60,
         severity="page",
         question="serving",
         summary=f"No replica of {watched.server} is available, and one was within the last hour",
         panel="Replicas",
     )
+    # A rolling update that goes on has one replica away; one that has stood still for a start gets no allowance.
+    updated, spec = (of.declared(f"kube_deployment_{kind}") for kind in ("status_replicas_updated", "spec_replicas"))
+    goes_on = of.declared("kube_deployment_status_replicas_updated", f"changes({{}}[{start}])")
+    moving = f"((({updated} < bool {spec}) * ({goes_on} > bool 0)) or vector(0))"
     yield Alert(
         name="ReplicasMissing",
-        expr=f"{available} < {LATE_SHARE:g} * {spec}",
+        expr=f"{available} + {moving} < {wanted}{unless_paused}",
         for_seconds=watched.start_seconds,
         severity="page",
         question="serving",
-        summary=f"Fewer than {LATE_SHARE:.0%} of the declared replicas of {watched.server} are available, for longer than a start takes",
+        summary=f"A declared replica of {watched.server} is not available, for longer than a start takes",
         panel="Replicas",
     )
     yield Alert(
@@ -166,6 +170,15 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
     )
     if watched.gateway_pool is not None:
         yield _picker(watched, watched.gateway_pool)
+
+
+def _paused(watched: Watched) -> str:
+    """The guard paused the fleet within the last ten hours and has not resumed it: SpendingPaused tells, and nothing else need.
+
+    By its log: GKE's package of kube-state-metrics has no series of quotas.
+    """
+    paused, resumed = (_entries(logs.spending(watched).series(step=step), "10h") for step in ("paused", "resumed"))
+    return f"({paused}) unless on () ({resumed})"
 
 
 def _picker(watched: Watched, pool: str) -> Alert:
@@ -264,9 +277,12 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
         inactive = of.autoscaler(
             "kube_horizontalpodautoscaler_status_condition", 'condition="ScalingActive"', 'status="false"'
         )
+        blind = f"{inactive} == 1 and on () {of.declared('kube_deployment_spec_replicas')} > 0"
+        if watched.by_keda:
+            blind = f"{blind} or {_entries(logs.fallbacks(watched).series(), '10m')}"
         yield Alert(
             name="ScalingBlind",
-            expr=f"{inactive} == 1 and on () {of.declared('kube_deployment_spec_replicas')} > 0",
+            expr=blind,
             for_seconds=300,
             severity="page",
             question="full",
@@ -416,6 +432,16 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
                 panel="Spend guard",
                 labels={"step": step},
             )
+        guard = f'{{namespace="{watched.namespace}",deployment="{logs.SPENDING_CONTAINER}"}}'
+        yield Alert(
+            name="SpendingUnwatched",
+            expr=f"sum(kube_deployment_status_replicas_available{guard}) == 0",
+            for_seconds=UNWATCHED_SECONDS,
+            severity="page",
+            question="cost",
+            summary=f"The stack {watched.stack} spends unwatched: its spend guard does not run",
+            panel="Spend guard",
+        )
 
 
 def _counted(
@@ -428,14 +454,18 @@ def _counted(
     severity: Severity = "ticket",
     labels: Mapping[str, str] | None = None,
 ) -> Alert:
-    """An alert on new entries of a log. A counter's first value counts too: there is none before the first entry."""
-    series = signal.series(**(labels or {}))
+    """An alert on new entries of a log."""
     return Alert(
         name=name,
-        expr=f"sum(increase({series}[10m])) > 0 or sum({series} unless {series} offset 10m) > 0",
+        expr=_entries(signal.series(**(labels or {})), "10m"),
         for_seconds=0,
         severity=severity,
         question=question,
         summary=summary,
         panel=panel,
     )
+
+
+def _entries(series: str, window: str) -> str:
+    """New entries of a log. A counter's first value counts too: there is none before the first entry."""
+    return f"sum(increase({series}[{window}])) > 0 or sum({series} unless {series} offset {window}) > 0"

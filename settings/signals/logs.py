@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from settings.names import KEDA_NAMESPACE
 from settings.signals.model import LogSignal, Watched
 
 SPENDING_CONTAINER = "spending-guard"
+FALLS_BACK = "Suppressing error, using fallback metrics"
 
 
 def log_name(watched: Watched, signal: str) -> str:
@@ -21,6 +23,8 @@ def logs(watched: Watched) -> Iterator[LogSignal]:
     if watched.spot:
         yield preemptions(watched)
     yield gpu_faults(watched)
+    if watched.by_keda:
+        yield fallbacks(watched)
     if watched.spending:
         yield spending(watched)
 
@@ -71,6 +75,24 @@ def gpu_faults(watched: Watched) -> LogSignal:
             '"XidCriticalError: Xid="',
         ),
         why="a GPU that fails takes all engines of its pod along, and the node stays",
+    )
+
+
+def fallbacks(watched: Watched) -> LogSignal:
+    """KEDA holds the number of replicas because it cannot read its metric. With a fallback the autoscaler's condition ScalingActive stays
+    True, and no series of Kubernetes tells. Source: keda 2.20.2, pkg/fallback/fallback.go, doFallback: one entry for each time it is asked.
+    """
+    return LogSignal(
+        name=log_name(watched, "scaling_fallbacks"),
+        resource="k8s_container",
+        filter=_all(
+            *_of_cluster(watched, "k8s_container"),
+            f'resource.labels.namespace_name="{KEDA_NAMESPACE}"',
+            f'"{FALLS_BACK}"',
+            f'"\\"scaledObject.Namespace\\": \\"{watched.namespace}\\""',
+            f'"\\"scaledObject.Name\\": \\"{watched.server}\\""',
+        ),
+        why="an autoscaler that cannot read its metric looks healthy while KEDA holds the number",
     )
 
 

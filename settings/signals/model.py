@@ -66,6 +66,11 @@ class Watched:
     planned_usd_per_million_output: float | None = None
     """Dollars per million output tokens at the published throughput; None where none was published for this shape."""
 
+    @property
+    def by_keda(self) -> bool:
+        """Whether KEDA made the autoscaler, which it names so."""
+        return (self.autoscaler or "").startswith("keda-hpa-")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:

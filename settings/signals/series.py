@@ -33,6 +33,7 @@ SERVER: Final = ("http_requests_total",)
 KUBERNETES: Final = (
     "kube_deployment_spec_replicas",
     "kube_deployment_status_replicas_available",
+    "kube_deployment_status_replicas_updated",
     "kube_pod_status_phase",
     "kube_horizontalpodautoscaler_spec_max_replicas",
     "kube_horizontalpodautoscaler_status_desired_replicas",

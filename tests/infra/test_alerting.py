@@ -17,7 +17,7 @@ from settings.signals.catalogue import catalogue
 from tests.settings.signals.fleets import EVERYTHING, FLEETS
 from tests.support.google_api.documents import document
 from tests.support.google_api.samples import everything
-from tests.support.recorded import all_of, only
+from tests.support.recorded import all_of, only, recorded_platform
 
 PLACE = Place(project="fleet-tests", region="europe-west4", name_prefix="spot")
 
@@ -103,3 +103,14 @@ def test_alerts_without_a_channel_of_their_severity_are_refused() -> None:
     pager = Email(type="email", address="oncall@example.com", severities=("page",))
     with pytest.raises(ValueError, match="channels must take every ticket"):
         AlertingArgs(place=PLACE, signals=catalogue(EVERYTHING), channels=(pager,))
+
+
+def test_channels_that_differ_only_in_signs_or_project_are_two_and_the_first_keeps_its_name() -> None:
+    mails = [{"type": "email", "address": f"{name}@example.com"} for name in ("a.b", "a-b", "c")]
+    topics = [{"type": "pubsub", "topic": f"projects/{project}/topics/alerts"} for project in ("one", "two")]
+    made = recorded_platform(monitoring={"alerts": {"channels": [*mails, *topics]}})
+    names = [one.name for one in all_of(made, "monitoring/notificationChannel:NotificationChannel")]
+    assert len(set(names)) == 5
+    assert {"alerting-email-a-b-example-com", "alerting-email-c-example-com", "alerting-pubsub-alerts"} <= set(names)
+    assert not all_of(made, "monitoring/slo:Slo")
+    assert not all_of(made, "monitoring/customService:CustomService")

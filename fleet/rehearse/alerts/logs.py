@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
+
+from settings.names import KEDA_NAMESPACE
+from settings.signals import logs
 
 if TYPE_CHECKING:
     from fleet.rehearse.timeline import Moment
     from settings.stack import Settings
 
 Entry = Mapping[str, Any]
+FALLS_BACK: Final = "At least one trigger is falling back on this scaled object"
+"""What KEDA's condition Fallback says of a trigger that it cannot read. Source: keda 2.20.2, pkg/fallback/fallback.go, updateStatus."""
 
 
 def entry_of(moment: Moment, settings: Settings, cluster: str | None) -> Entry | None:
@@ -36,6 +42,17 @@ def entry_of(moment: Moment, settings: Settings, cluster: str | None) -> Entry |
                 "resourceName": f"projects/{settings.project}/zones/{zone}/instances/{moment.subject}",
             },
         }
+    if moment.lane == "operator" and moment.text == FALLS_BACK:
+        # Where it begins; KEDA repeats it each time it is asked.
+        scaled = {"scaledObject.Namespace": settings.namespace, "scaledObject.Name": moment.subject}
+        return {
+            "logName": _log(settings, "stderr"),
+            "resource": {
+                "type": "k8s_container",
+                "labels": {"cluster_name": cluster, "namespace_name": KEDA_NAMESPACE},
+            },
+            "textPayload": f"INFO\tfallback\t{logs.FALLS_BACK}\t{json.dumps(scaled)}",
+        }
     return None
 
 
@@ -52,11 +69,12 @@ def matches(filter_: str, entry: Entry) -> bool:
 
 
 def _holds(clause: str, entry: Entry) -> bool:
-    match = re.fullmatch(r'(?:([\w.]+)([:=])|(log_id))?(\()?("[^"]*"(?: OR "[^"]*")*)\)?', clause)
+    text = r'"(?:[^"\\]|\\.)*"'
+    match = re.fullmatch(rf"(?:([\w.]+)([:=])|(log_id))?(\()?({text}(?: OR {text})*)\)?", clause)
     if match is None:
         raise ValueError(f"a clause that the rehearsal does not read: {clause}")
     path, operator, log_id, _, texts = match.groups()
-    wanted = re.findall(r'"([^"]*)"', texts)
+    wanted = [re.sub(r"\\(.)", r"\1", one[1:-1]) for one in re.findall(text, texts)]
     if log_id:
         return str(entry["logName"]).endswith(f"/logs/{quote(wanted[0], safe='')}")
     found = list(_values(entry, path.split(".") if path else ["*"]))

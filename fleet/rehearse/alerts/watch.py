@@ -139,8 +139,9 @@ class AlertWatch:
         for deployment in self._stage.api.list_all(DEPLOYMENT, space):
             own = f'{{namespace="{space}",deployment="{deployment["metadata"]["name"]}"}}'
             yield f"kube_deployment_spec_replicas{own}", str(deployment["spec"]["replicas"])
-            available = deployment.get("status", {}).get("availableReplicas") or 0
-            yield f"kube_deployment_status_replicas_available{own}", str(available)
+            for state in ("available", "updated"):
+                replicas = deployment.get("status", {}).get(f"{state}Replicas") or 0
+                yield f"kube_deployment_status_replicas_{state}{own}", str(replicas)
         for pod in self._stage.world.pods.all():
             name, status = pod["metadata"]["name"], pod.get("status", {})
             if pod["metadata"]["namespace"] != space:

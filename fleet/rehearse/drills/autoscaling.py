@@ -174,9 +174,7 @@ def _metrics_outage(stage: Stage, proof: Proof) -> None:
     stage.keda.in_flight.outage = ""
     stage.until("metrics again", lambda: not stage.keda.falls_back(), SEEN_SECONDS)
     proof.check("afterwards load decides again", _asked(stage) == busy, f"{_asked(stage)} asked for")
-    proof.figure(
-        "the number is held after", round(after / 60, 1), "min", "ScaledObject's condition Fallback; alert on it"
-    )
+    proof.figure("the number is held after", round(after / 60, 1), "min", "ScaledObject's condition Fallback")
 
 
 def _scale_in_slow(stage: Stage, proof: Proof) -> None:
@@ -252,6 +250,7 @@ DRILLS = (
         proves="the fallback never drops a fleet",
         play=_metrics_outage,
         fast=False,
+        alerts=("ScalingBlind",),
         skip=all_of(by_keda, by_load),
     ),
     Drill(

@@ -105,11 +105,29 @@ class Case:
 RUNNING, WAITING, TOKENS = "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:generation_tokens_total"
 DONE, HTTP, CACHE = "vllm:request_success_total", "http_requests_total", "vllm:kv_cache_usage_perc"
 TEMPERATURE, CONDITION = "DCGM_FI_DEV_GPU_TEMP", "kube_horizontalpodautoscaler_status_condition"
+SPENT, GUARD = "logging_googleapis_com:user_test_spending", {"monitored_resource": "k8s_container"}
 TTFT, TPOT = "vllm:time_to_first_token_seconds", "vllm:request_time_per_output_token_seconds"
 
 
 def deployment(spec: str, available: str) -> list[Of]:
     return [of("kube_deployment_spec_replicas", spec), of("kube_deployment_status_replicas_available", available)]
+
+
+def moving(spec: str, available: str, updated: str) -> list[Of]:
+    return [*deployment(spec, available), of("kube_deployment_status_replicas_updated", updated)]
+
+
+def rollout(replicas: int, *, stuck: bool = False) -> list[Of]:
+    """One replica after the other goes and comes back in 16 minutes, or the first never does."""
+    if stuck:
+        return moving(f"{replicas}x300", f"{replicas}x40 {replicas - 1}x260", f"{replicas}x40 1x260")
+    steps = 32 * replicas
+    updated = " ".join(f"{done}x31" for done in range(1, replicas + 1))
+    return moving(
+        f"{replicas}x{steps + 100}",
+        f"{replicas}x40 {replicas - 1}x{steps} {replicas}x60",
+        f"{replicas}x40 {updated} {replicas}x60",
+    )
 
 
 def done(good: str, bad: str, reason: str) -> list[Of]:
@@ -168,6 +186,12 @@ def conditions(inactive: str) -> list[Of]:
     return [of(CONDITION, values, condition=name, status=status) for name, status, values in named]
 
 
+def steps(paused: str, resumed: str = "") -> list[Of]:
+    """What the spend guard logged."""
+    said = {"paused": paused, "resumed": resumed}
+    return [of(SPENT, values, **GUARD, step=step) for step, values in said.items() if values]
+
+
 def running(values: str, first: str) -> list[Of]:
     return [of(RUNNING, "0x120"), of(RUNNING, values, pod=0), of(RUNNING, first, pod=0, engine=0)]
 
@@ -179,9 +203,31 @@ def _serving() -> Iterator[Case]:
     yield Case("NothingServes", False, deployment("2x120", "0x120"))  # its first start
     resumed = [*deployment("2x20 0x20 2x60", "2x20 0x80"), *went]
     yield Case("NothingServes", False, resumed, minutes=50)
-    yield Case("ReplicasMissing", True, deployment("10x140", "10x20 8x120"), minutes=70)
-    yield Case("ReplicasMissing", False, deployment("10x140", "10x20 8x50 10x70"), minutes=70)  # a slow start
-    yield Case("ReplicasMissing", False, deployment("10x140", "10x20 9x120"), minutes=70)
+    down = [*deployment("2x140", "2x20 0x120"), of(RUNNING, "5x20 _x120")]
+    yield Case("NothingServes", False, [*down, *steps("_x20 1x120")])  # the guard paused it, for the first time
+    yield Case("NothingServes", False, [*down, *steps("3x20 4x120")])  # again
+    yield Case("NothingServes", True, [*down, *steps("_x20 1x120", "_x40 1x100")])  # resumed, and not back
+    yield Case("NothingServes", True, [*down, *steps("_x20 1x120", "2x40 3x100")])
+    yield Case("NothingServes", True, [*down, of(SPENT, "_x20 1x120", **GUARD, step="warned")])
+    for replicas in (2, 4, 12):
+        lost = f"{replicas}x20 {replicas - 1}x120"
+        yield Case("ReplicasMissing", True, deployment(f"{replicas}x140", lost), minutes=70)
+        yield Case("ReplicasMissing", True, moving(f"{replicas}x140", lost, f"{replicas}x140"), minutes=70)
+    yield Case("ReplicasMissing", False, deployment("10x140", "10x20 9x50 10x70"), minutes=70)  # a slow start
+    for replicas in (4, 8, 12):
+        yield Case("ReplicasMissing", False, rollout(replicas), minutes=20 + 16 * replicas + 25)
+    yield Case("ReplicasMissing", True, rollout(4, stuck=True), minutes=145)
+    yield Case("ReplicasMissing", True, moving("4x300", "4x40 2x260", "4x40 1x31 2x31 3x31 3x167"), minutes=145)
+    # By load, a replica each 15 minutes that takes 18; and four at once.
+    ramp = deployment("4x19 5x29 6x29 7x29 8x119", "4x55 5x29 6x29 7x29 8x83")
+    yield Case("ReplicasMissing", False, ramp, minutes=110)
+    yield Case("ReplicasMissing", False, deployment("4x19 8x200", "4x55 8x164"), minutes=100)
+    paused = deployment("2x200", "2x20 0x180")
+    yield Case("ReplicasMissing", False, [*paused, *steps("_x20 1x180")], minutes=90)
+    yield Case("ReplicasMissing", False, [*paused, *steps("3x20 4x180")], minutes=90)
+    yield Case("ReplicasMissing", True, [*paused, *steps("_x20 1x180", "_x40 1x160")], minutes=90)
+    yield Case("ReplicasMissing", True, [*paused, *steps("_x20 1x180", "2x40 3x160")], minutes=90)
+    yield Case("ReplicasMissing", True, [*paused, of(SPENT, "_x20 1x180", **GUARD, step="warned")], minutes=90)
     yield Case("ReplicaUnseen", True, [*deployment("2x120", "2x120"), of(RUNNING, "1x120", pod=0)])
     yield Case("ReplicaUnseen", True, deployment("2x120", "2x120"))
     yield Case("ReplicaUnseen", False, [*deployment("2x120", "2x120"), of(RUNNING, "1x120")])
@@ -242,6 +288,12 @@ def _full() -> Iterator[Case]:
     yield Case("ScalingBlind", True, [*conditions("1x120"), *deployment("2x120", "2x120")])
     yield Case("ScalingBlind", False, [*conditions("0x120"), *deployment("2x120", "2x120")])
     yield Case("ScalingBlind", False, [*conditions("1x120"), *deployment("0x120", "0x120")])  # at zero by intent
+    # On its fallback: the condition says that all is well.
+    well = [*conditions("0x120"), *deployment("2x120", "2x120")]
+    yield Case("ScalingBlind", True, [*well, *log("scaling_fallbacks", "k8s_container", "_x100 1+2x20")])
+    yield Case("ScalingBlind", True, [*well, *log("scaling_fallbacks", "k8s_container", "_x104 1x16")])
+    yield Case("ScalingBlind", True, [*well, *log("scaling_fallbacks", "k8s_container", "3x80 3+2x40")])
+    yield Case("ScalingBlind", False, [*well, *log("scaling_fallbacks", "k8s_container", "3x120")], since=15)
     for fires, each, first in ((True, 9, 40), (False, 12, 12), (False, 11, 20), (False, 3, 19)):
         yield Case("EnginesUnequal", fires, running(f"{each}x120", f"{first}x120"))
 
@@ -273,6 +325,12 @@ def _rest() -> Iterator[Case]:
         yield Case(name, False, log(signal, resource, "3x120", **labels), since=15)
         if labels:
             yield Case(name, False, log(signal, resource, "_x110 1x10", step="started"))
+    guard = {"metric": "kube_deployment_status_replicas_available", "deployment": "spending-guard"}
+    yield Case(
+        "SpendingUnwatched", True, [of(values="1x60 0x60", **guard), *deployment("2x120", "2x120")], decoys=False
+    )
+    back = [of(values="1x60 0x20 1x40", **guard), *deployment("0x120", "0x120")]
+    yield Case("SpendingUnwatched", False, back, decoys=False)
     own = {"namespace": "gke-managed-system", "exported_namespace": "{namespace}", "exported_pod": "{pod}"}
     for labels in ({}, own):
         yield Case("GpuHot", True, [of(TEMPERATURE, "80x120", **labels), of(TEMPERATURE, "92x120", pod=0, **labels)])

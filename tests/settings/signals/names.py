@@ -24,6 +24,8 @@ WORDS = frozenset(
         "last_over_time",
         "avg_over_time",
         "vector",
+        "changes",
+        "bool",
     }
     | {"by", "on", "and", "or", "unless", "offset"}
 )

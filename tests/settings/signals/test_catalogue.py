@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer.main
 
+from fleet.cli.app import app
 from settings.derived.figures import figures
 from settings.derived.watched import watched
 from settings.signals import runbook
@@ -86,9 +89,24 @@ def test_the_runbook_has_a_section_for_every_alert_and_no_other_and_each_starts_
     assert set(runbook.sections()) == named(catalogue(EVERYTHING).alerts)
     for name in runbook.sections():
         text = runbook.section(name, EVERYTHING)
-        assert re.match(r"```\n(kubectl|gcloud|fleet) .+\n```\n", text), name
+        assert re.match(r"```\n(kubectl|gcloud|fleet|pulumi) .+\n```\n", text), name
         assert len(text) <= runbook.MOST_CHARACTERS
-        assert not re.search(r"\b(NAMESPACE|SERVER|STACK)\b|\$\{", text), name
+        assert not re.search(r"\b(NAMESPACE|SERVER|STACK|POD)\b", text), name
+
+
+def test_what_a_section_has_filled_in_is_a_label_of_its_alert_and_its_first_command_needs_nothing_else() -> None:
+    """Cloud Monitoring writes `(none)` for a label that the series has not."""
+    for one in catalogue(EVERYTHING).alerts:
+        text = runbook.section(one.name, EVERYTHING)
+        command = text.splitlines()[1]
+        for label in re.findall(r"\$\{metric_or_resource\.label\.(\w+)\}", text):
+            assert label in grouped(one.expr), (one.name, label)
+        assert not re.search(r"\$\{(?!metric_or_resource\.label\.)", text), one.name
+        assert not re.search(r"\b(N|NODE|NAME|GROUP)\b", command.replace("NAME:.metadata.name", "")), command
+        assert shlex.split(command), one.name
+        if command.startswith("fleet "):
+            [_, verb, *options] = shlex.split(command)
+            typer.main.get_group(app).commands[verb].make_context(verb, options)
 
 
 def test_on_call_finds_every_alert_beside_its_symptom() -> None:
@@ -123,7 +141,7 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         ({"speculative": False}, {"AcceptanceFell"}),
         ({"prefix_caching": False}, {"PrefixHitsFell"}),
         ({"autoscaler": None}, {"AtMaximum", "ScalingBlind"}),
-        ({"spending": False}, {"SpendingWarned", "SpendingPaused", "SpendingBlind"}),
+        ({"spending": False}, {"SpendingWarned", "SpendingPaused", "SpendingBlind", "SpendingUnwatched"}),
         ({"spot": False}, {"SpotTaken"}),
         ({"gateway_pool": None}, {"PickerFails"}),
         ({"planned_usd_per_million_output": None}, {"TokensDear"}),

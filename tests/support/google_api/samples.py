@@ -31,6 +31,7 @@ EVERYTHING: dict[str, Any] = {
     "labels": {"team": "inference"},
     "monitoring": {
         "alerts": {
+            "slos": True,
             "channels": [
                 {"type": "email", "address": "oncall@example.com"},
                 {"type": "slack", "channel": "#llm"},
@@ -38,7 +39,7 @@ EVERYTHING: dict[str, Any] = {
                 {"type": "pubsub", "topic": "projects/fleet-tests/topics/alerts"},
                 {"type": "webhook", "url": "https://example.com/alerts", "username": "fleet"},
                 {"type": "existing", "name": "projects/fleet-tests/notificationChannels/1"},
-            ]
+            ],
         }
     },
 }

@@ -7,7 +7,9 @@ import pytest
 from fleet.rehearse.alerts.logs import entry_of, matches
 from fleet.rehearse.timeline import Lane, Moment
 from settings.signals.catalogue import catalogue
+from settings.signals.logs import fallbacks
 from settings.signals.model import Watched
+from tests.settings.signals.fleets import EVERYTHING
 from tests.support.settings import make_settings
 
 SETTINGS = make_settings()
@@ -42,3 +44,18 @@ def test_other_moments_leave_no_entry(lane: Lane, subject: str, text: str) -> No
 def test_a_clause_that_is_not_read_is_refused() -> None:
     with pytest.raises(ValueError, match="severity>=ERROR"):
         matches("severity>=ERROR", {"logName": ""})
+
+
+def test_kedas_fallback_is_counted_for_its_own_server_alone() -> None:
+    signal = fallbacks(EVERYTHING)
+    for name, counts in ((EVERYTHING.server, True), (f"{EVERYTHING.server}-canary", False)):
+        entry = {
+            "logName": "projects/p/logs/stderr",
+            "resource": {
+                "type": "k8s_container",
+                "labels": {"cluster_name": EVERYTHING.cluster, "namespace_name": "keda"},
+            },
+            "textPayload": "INFO\tfallback\tSuppressing error, using fallback metrics\t"
+            f'{{"scaledObject.Namespace": "{EVERYTHING.namespace}", "scaledObject.Name": "{name}"}}',
+        }
+        assert matches(signal.filter, entry) is counts
