@@ -1,8 +1,8 @@
 """The output check: does the canary say what an old replica says, as far as that replica agrees with itself?
 
-It finds broken weights and kernels, and a prefix cache that damages what it returns. It asks /v1/completions, so that chat templates and the
-parsers of tools and reasoning are not seen, nor contexts longer than its 2,000 tokens. It is no evaluation: two sound releases differ on near
-ties, and a model that has become a little worse may pass.
+It finds broken weights and kernels, and a prefix cache that damages what it returns. It asks /v1/completions: chat templates and parsers
+(tools, reasoning) are not seen, nor contexts longer than its 2,000 tokens. It is no evaluation: two sound releases differ on near ties,
+and a model that has become a little worse may pass.
 """
 
 from __future__ import annotations
