@@ -168,9 +168,8 @@ def _engine(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
         ("preemptions", "preemptions a run (the certificate has their limit)", None, _preemptions),
     )
     for id_, what, limit, of in quantities:
-        values = [[value for run in side.runs if (value := of(run)) is not None] for side in (old, canary)]
-        means = [_mean(one) if one else None for one in values]
-        before, after = means
+        olds, news = ([value for run in side.runs if (value := of(run)) is not None] for side in (old, canary))
+        before, after = means = [_mean(one) if one else None for one in (olds, news)]
         if before is None and after is None:
             continue
         evidence = f"{what}: {' to '.join('none' if one is None else f'{one:,.4g}' for one in means)}"
@@ -184,18 +183,18 @@ def _engine(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
         )
         noises = (0.0, 0.0)
         if id_ == "acceptance":
-            if min(map(len, values)) < 2:
+            if min(len(olds), len(news)) < 2:
                 yield reason(id_, "undecided", f"{found}; one run has no spread, repeat it", allowed, evidence)
                 continue
             noises = (
-                welch_half_width(*values, PROMOTING) / before,
-                welch_half_width(*values, rejecting) / before,
+                welch_half_width(olds, news, PROMOTING) / before,
+                welch_half_width(olds, news, rejecting) / before,
             )
             found += f" ± {format_percent(noises[0])}"
         verdict = decided(loss, noises, limit)
         if verdict == "undecided":
             confidence = PROMOTING if loss < limit else rejecting
-            runs = runs_to_decide(*map(estimate, values), abs(limit - loss), confidence)
+            runs = runs_to_decide(estimate(olds), estimate(news), abs(limit - loss), confidence)
             evidence += f"; {_advice(runs, id_, loss + noises[0])}"
         yield reason(id_, verdict, found, allowed, evidence)
 
