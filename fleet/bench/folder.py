@@ -119,6 +119,8 @@ class Asked(_File):
     model_revision: str
     image: str
     """Tag of the server's image, with its digest."""
+    release: str = ""
+    """SHA-256 of all that a canary may have otherwise: settings.derived.canary.release. Empty: it was not written down."""
     engines_per_replica: Annotated[int, Field(ge=1)]
     """Data-parallel ranks of a server."""
     speculative_tokens: Annotated[int, Field(ge=0)]

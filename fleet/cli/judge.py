@@ -15,7 +15,8 @@ from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
 from fleet.cli.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
-    from fleet.rollout.judge.verdict import Limits
+    from fleet.rollout.judge.verdict import Limits, Verdict
+    from settings.stack import Settings
 
 _Format = Literal["text", "json"]
 
@@ -58,13 +59,15 @@ def judge(
 ) -> int:
     """Measure the canary against one old replica, ask both the same prompts, and say whether it may be promoted.
 
-    Exits with 0 for promote, with 1 for reject and undecided. rollout-verdict.json is what `fleet rollout promote` asks for.
+    Exits with 0 for promote, with 1 for reject and undecided, which `--format json` tells apart.
+    rollout-verdict.json is what `fleet rollout promote` asks for.
     """
     require_benchmark_packages()
     from fleet.cli.project import find_root, require_stack
     from fleet.report.terminal import stdout_paper
     from fleet.rollout.judge import verdict
     from fleet.rollout.judge.judging import judge_folders, print_text
+    from fleet.rollout.steps import Rollout
     from settings.files import write_whole
 
     folder = find_root(root)
@@ -76,9 +79,15 @@ def judge(
         old, canary = place / "old", place / "canary"
     else:
         old, canary = results
+        settings = Rollout(folder, name).settings
         place = out or canary.resolve().parent
     found = judge_folders(old, canary, limits)
     file = place / verdict.VERDICT_FILE
+    if results is not None and (others := _others(settings, found)):
+        sys.stderr.write(
+            f"These results are not of stack {name}: {' and '.join(others)} in its stack file would serve something else. "
+            "`fleet rollout promote` refuses the verdict for it.\n"
+        )
     place.mkdir(parents=True, exist_ok=True)
     write_whole(file, verdict.as_text(found).encode())
     if format_ == "json":
@@ -88,6 +97,19 @@ def judge(
         promote = f"fleet rollout promote --stack {name} --verdict {shlex.quote(str(file))}"
         sys.stdout.write(f"\n→ {promote if found.verdict == 'promote' else file}\n")
     return CLEAN if found.verdict == "promote" else FINDINGS
+
+
+def _others(settings: Settings, found: Verdict) -> list[str]:
+    """The sides that are not what the stack file declares."""
+    from fleet.rollout.judge.verdict import declaration_of
+    from settings.derived.measurement import measurement
+
+    sides = (("the servers", settings, found.old), ("the canary", settings.as_canary, found.canary))
+    return [
+        side
+        for side, declared, asked in sides
+        if declared is None or declaration_of(measurement(declared).run) != declaration_of(asked[0].model_dump())
+    ]
 
 
 def _limits(given: list[str]) -> Limits:
@@ -130,6 +152,7 @@ def _measure(
     from fleet.clients import stack_outputs
     from fleet.plan.benchmark_price import price_of
     from fleet.rollout.judge import measuring
+    from fleet.rollout.judge.verdict import PASSES
 
     require_new(place)
     require_writable(place)
@@ -145,7 +168,7 @@ def _measure(
         for one in sides.values():
             require_as_declared(kubectl, one)
         found = measuring.targets(kubectl, settings)
-        sys.stdout.write(f"{2 * measuring.PASSES} measurements like this one, each of one replica:\n")
+        sys.stdout.write(f"{2 * PASSES} measurements like this one, each of one replica:\n")
         agree(price_of(settings), settings, yes=yes)
         live, width = terminal()
         with shown(sys.stdout, live=live, width=width) as display:

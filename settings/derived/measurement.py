@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from facts import ledger, machines
 from settings.derived.benchmark_load import Load, load_of, longest_minutes, ready_minutes, run_minutes
+from settings.derived.canary import release
 from settings.derived.figures import figures, measured_shape
 
 if TYPE_CHECKING:
@@ -79,6 +82,7 @@ def _run(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dict[st
         "served_model": serving.served_model_name,
         "model_revision": serving.model.revision,
         "image": settings.serving.image.reference,
+        "release": hashlib.sha256(json.dumps(release(settings), sort_keys=True).encode()).hexdigest(),
         "engines_per_replica": serving.engine.data_parallel_size,
         "speculative_tokens": serving.engine.speculative_tokens,
         "workload": workload,

@@ -154,10 +154,10 @@ def compare(
 
 
 def compare_baselines(
-    new: Baseline, baseline: Baseline, *, changed: Container[str] = (), figures: int = 1
+    new: Baseline, baseline: Baseline, *, changed: Container[str] = (), confidence: float | None = None
 ) -> tuple[Comparison, ...]:
-    """The same of two that are stored. `changed`: what of the shape may differ, a field's name, `flag` or `env`. `figures`: how many of
-    a load share the chance of error.
+    """The same of two that are stored. `changed`: what of the shape may differ, a field's name, `flag` or `env`. `confidence`:
+    of each interval, instead of one that a quantity's loads share.
     """
     title = baseline.name or "baseline"
     reasons = _incomparable(new, baseline, changed)
@@ -168,7 +168,7 @@ def compare_baselines(
         for connections, point in new_points.items()
         if (before := old_points.get(connections)) is not None
     ]
-    how = _How(title=title, reasons=tuple(reasons), loads=len(pairs), name_load=len(new_points) > 1, figures=figures)
+    how = _How(title=title, reasons=tuple(reasons), loads=len(pairs), name_load=len(new_points) > 1, given=confidence)
     found = [one for before, point in pairs for one in _compare_point(before, point, how)]
     return (*found, *_unpaired(title, old_points, new_points))
 
@@ -183,13 +183,13 @@ class _How:
     loads: int
     """That both have: each is a chance of its own to be called worse."""
     name_load: bool
-    figures: int = 1
-    """Of a load, that share the chance of error."""
+    given: float | None = None
+    """Confidence of one interval, where the caller has its own."""
 
     @property
     def confidence(self) -> float:
-        """Of one interval, so that a quantity's at all loads, and those of as many figures, hold together."""
-        return shared_confidence(self.loads * self.figures)
+        """Of one interval, so that a quantity's at all loads hold together."""
+        return shared_confidence(self.loads) if self.given is None else self.given
 
 
 def shared_confidence(intervals: int) -> float:

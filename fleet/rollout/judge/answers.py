@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from fleet.bench.errors import BenchmarkError
 from fleet.rollout.judge.verdict import Part
 
 ANSWERS_FILE: Final = "answers.json"
@@ -26,6 +27,8 @@ MOST_TOKENS: Final = 48
 ROUNDS: Final = 2
 AT_ONCE: Final = (4, 64)
 """Requests in flight, by round."""
+YARDSTICK: Final = 0.9
+"""Share of the prompts that the old replica must answer, soundly and as it did before, to judge another by. Assumed."""
 SECONDS: Final = 120.0
 """For one answer, and for the round. Assumed: 48 tokens take four seconds at full load."""
 _PROMPTS: Final = Path(__file__).with_name("prompts.yaml")
@@ -73,8 +76,8 @@ def prompts() -> Mapping[str, Prompt]:
         first, sign, second = sum_.split()
         result = _OPERATORS[sign](int(first), int(second))
         every.append(Prompt(f"sum-{number:02d}", f"{found['sums']['before']}{sum_} =", result))
-    half = found["long"]["sentence"] * (found["long"]["times"] // 2)
-    every += [Prompt(id_, half + fact + half + question) for id_, (fact, question) in found["long"]["ask"].items()]
+    before, after = (found["long"]["sentence"] * found["long"][key] for key in ("before", "after"))
+    every += [Prompt(id_, before + fact + after + question) for id_, (fact, question) in found["long"]["ask"].items()]
     return {one.id: one for one in every}
 
 
@@ -91,6 +94,22 @@ def ask_both(old: tuple[str, str], canary: tuple[str, str], api_key: str | None)
         for side, (url, model) in asked.items():
             rounds[side].append(asyncio.run(_round(url, model, api_key, number)))
     return {side: Answers(prompts=digest(), rounds=tuple(given)) for side, given in rounds.items()}
+
+
+def unanswered(given: Answers) -> dict[str, str]:
+    """Prompts without an answer in some round, and why."""
+    rounds = [{id_: one.get(id_) or Answer(error="not asked") for id_ in prompts()} for one in given.rounds]
+    return {id_: answer.error for one in rounds for id_, answer in one.items() if answer.error}
+
+
+def require_answers(old: Answers) -> None:
+    """Raises BenchmarkError where the old replica is no yardstick, before anything that costs."""
+    missing = unanswered(old)
+    if len(missing) > (1 - YARDSTICK) * len(prompts()):
+        raise BenchmarkError(
+            f"the old replica left {len(missing)} of {len(prompts())} prompts without an answer ({next(iter(missing.values()))}): nothing "
+            "was measured. Look at its API key, its served model's name and its log, then judge again"
+        )
 
 
 async def _round(url: str, model: str, api_key: str | None, number: int) -> dict[str, Answer]:

@@ -1,21 +1,24 @@
 """What the benchmark says: rates and latencies with their intervals, failures, speculation, cache, restarts, drift.
 
-The interval of a difference is the certificate's (fleet/bench/certificate/baseline.py), at a confidence that all figures share. A
-canary passes where even the worse end of the interval keeps the limit, and fails where even the better end does not.
+The interval of a difference is the certificate's (fleet/bench/certificate/baseline.py). A canary passes where even the worse end of
+the interval keeps the limit, and fails where even the better end does not. Every figure must pass for a promotion, so that each is held at
+its own level (an intersection-union test); one alone rejects, so that for rejection all share the chance of error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import sqrt
+from math import ceil, sqrt
 from typing import Final
 
 from fleet.bench.certificate.baseline import compare_baselines, shared_confidence
 from fleet.bench.measurement import Comparison, Estimate, Run
+from fleet.bench.repeats import CONFIDENCE, estimate, welch_half_width
 from fleet.bench.student_t import two_sided
-from fleet.report.words import format_change, format_number, format_percent, plural
+from fleet.report.words import format_change, format_number, format_percent
+from fleet.rollout.judge.chance import more_by_chance
 from fleet.rollout.judge.side import NO_SUCCESS, Side
-from fleet.rollout.judge.verdict import Decision, Limits, Reason, reason
+from fleet.rollout.judge.verdict import MOST_REPEATS, PASSES, Decision, Limits, Reason, reason
 
 _FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "total tok/s": ("throughput", "throughput"),
@@ -28,8 +31,10 @@ _FIGURES: Final[Mapping[str, tuple[str, str]]] = {
 """Quantity of a comparison -> a reason's id, and its limit. E2E follows from these."""
 _CHANGED: Final = frozenset({"model", "engine_version", "flag", "env"})
 """What a canary is there to change."""
-MOST_RUNS: Final = 50
-"""Of a side that anybody would pay for. Assumed."""
+MOST_RUNS: Final = PASSES * MOST_REPEATS
+"""Of a side, that `fleet rollout judge` makes."""
+PROMOTING: Final = 1 - 2 * (1 - CONFIDENCE)
+"""Confidence of an interval whose worse end alone is looked at: a loss of exactly the limit passes once in twenty times."""
 
 
 def reasons(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
@@ -50,11 +55,11 @@ def reasons(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
         yield from _drift(old, limits)
 
 
-def decided(loss: float, noise: float, limit: float) -> Decision:
-    """By both ends of the interval."""
-    if loss + noise <= limit:
+def decided(loss: float, noises: tuple[float, float], limit: float) -> Decision:
+    """By the worse end of the first interval, for promotion, and the better end of the second, for rejection."""
+    if loss + noises[0] <= limit:
         return "promote"
-    return "reject" if loss - noise > limit else "undecided"
+    return "reject" if loss - noises[1] > limit else "undecided"
 
 
 def runs_to_decide(before: Estimate, after: Estimate, gap: float, confidence: float) -> int | None:
@@ -70,37 +75,46 @@ def runs_to_decide(before: Estimate, after: Estimate, gap: float, confidence: fl
 
 def _compared(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
     before, after = old.baseline(), canary.baseline()
-    confidence = shared_confidence(
-        len(_FIGURES) * len({point.connections for point in (*before.points, *after.points)})
-    )
-    for one in compare_baselines(after, before, changed=_CHANGED, figures=len(_FIGURES)):
+    rejecting = shared_confidence(len(_FIGURES) * len({point.connections for point in (*before.points, *after.points)}))
+    both = (compare_baselines(after, before, changed=_CHANGED, confidence=one) for one in (PROMOTING, rejecting))
+    for one, other in zip(*both, strict=True):
         quantity, _, load = one.quantity.partition(" at ")
         if quantity in _FIGURES:
             id_, name = _FIGURES[quantity]
             named = f"{id_}@{load.split()[0]}" if load else id_
-            yield _figure(named, one, 1 if name == "throughput" else -1, getattr(limits, name), confidence)
+            noises = (one.noise_share, other.noise_share)
+            yield _figure(named, name, one, noises, getattr(limits, name), rejecting)
 
 
-def _figure(id_: str, one: Comparison, better: int, limit: float, confidence: float) -> Reason:
+def _figure(
+    id_: str, name: str, one: Comparison, noises: tuple[float, float], limit: float, rejecting: float
+) -> Reason:
+    better = 1 if name == "throughput" else -1
     allowed = f"{'lower' if better > 0 else 'higher'} by at most {format_percent(limit)}"
     least = min(one.before.repeats, one.after.repeats)
     values = f"{format_number(one.before.mean)} to {format_number(one.after.mean)}"
-    evidence = f"{one.quantity}: {values}, {one.before.repeats} and {one.after.repeats} runs, {100 * confidence:.4g} % interval"
+    evidence = f"{one.quantity}: {values}, {one.before.repeats} and {one.after.repeats} runs"
     if one.verdict == "not comparable" or least < 2:
         why = one.why if one.verdict == "not comparable" else "one run has no spread, repeat it"
         return reason(id_, "undecided", f"not compared: {why}", allowed, evidence)
     loss = -better * one.change_share
-    verdict = decided(loss, one.noise_share, limit)
+    verdict = decided(loss, noises, limit)
+    evidence += f"; {100 * PROMOTING:.4g} % interval; to reject ± {format_percent(noises[1])}"
+    evidence += f" ({100 * rejecting:.4g} %, all figures share the chance of error)"
     if verdict == "undecided":
-        runs = runs_to_decide(one.before, one.after, abs(limit - loss), confidence)
-        more = (
-            f"{plural(runs - least, 'more run')} of each would decide"
-            if runs
-            else f"{MOST_RUNS} runs of each would not decide"
-        )
-        evidence += f"; {more}, if they spread as these"
-    found = f"{format_change(one.change_share)} ± {format_percent(one.noise_share)}"
+        runs = runs_to_decide(one.before, one.after, abs(limit - loss), PROMOTING if loss < limit else rejecting)
+        evidence += f"; {_advice(runs, name, loss + noises[0])}"
+    found = f"{format_change(one.change_share)} ± {format_percent(noises[0])}"
     return reason(id_, verdict, found, allowed, evidence)
+
+
+def _advice(runs: int | None, name: str, worst: float) -> str:
+    if runs is not None:
+        return f"--repeats {ceil(runs / PASSES)} would decide, if runs spread as these"
+    wider = (
+        f"--limit {name}={ceil(1000 * worst) / 10:g} would promote" if worst <= 1 else "look for what disturbs the runs"
+    )
+    return f"--repeats {MOST_REPEATS}, the most, would not decide if runs spread as these; {wider}"
 
 
 def _restarts(side: Side) -> Reason:
@@ -133,35 +147,56 @@ def _errors(old: Side, canary: Side, limits: Limits) -> Reason:
     every = [max(1, sum(run.failed + run.completed for run in side.runs)) for side in (old, canary)]
     before, after = (part / whole for part, whole in zip(failed, every, strict=True))
     kinds = ", ".join(sorted({error.kind for run in canary.runs for error in run.errors})) or "no kind"
-    verdict: Decision = "reject" if after - before > limits.errors else "promote"
+    chance = more_by_chance(failed[0], every[0], failed[1], every[1])
+    verdict: Decision = "reject" if chance <= (1 - CONFIDENCE) / 2 else "undecided"
+    if after - before <= limits.errors:
+        verdict = "promote"
     limit = f"at most {format_percent(limits.errors, 2)} more than the old replica's {format_percent(before, 2)}"
-    evidence = f"{failed[1]:,} of {every[1]:,} requests ({kinds}); counted, no interval"
+    evidence = (
+        f"{failed[1]:,} of {every[1]:,} requests ({kinds}); so many by chance: {chance:.2g} (Fisher's exact test)"
+    )
     return reason("errors", verdict, f"{format_percent(after, 2)} failed", limit, evidence)
 
 
 def _engine(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
-    """What engines tell of themselves, as means of all runs: without an interval."""
+    """What engines tell of themselves, as means of all runs. The cache's size is exact: an engine sets it once, when it starts."""
+    loads = len({run.point for run in (*old.runs, *canary.runs)})
+    rejecting = shared_confidence(len(_FIGURES) * loads)
     quantities = (
         ("acceptance", "accepted draft tokens, % of all", limits.acceptance, _acceptance),
         ("kv-cache", "tokens in an engine's KV cache", limits.kv_cache, _kv_tokens),
         ("preemptions", "preemptions a run (the certificate has their limit)", None, _preemptions),
     )
     for id_, what, limit, of in quantities:
-        means = []
-        for side in (old, canary):
-            values = [value for run in side.runs if (value := of(run)) is not None]
-            means.append(_mean(values) if values else None)
-        before, after = means
+        olds, news = ([value for run in side.runs if (value := of(run)) is not None] for side in (old, canary))
+        before, after = means = [_mean(one) if one else None for one in (olds, news)]
         if before is None and after is None:
             continue
         evidence = f"{what}: {' to '.join('none' if one is None else f'{one:,.4g}' for one in means)}"
         if limit is None or not before or after is None:
             yield reason(id_, "note", evidence, "none", "without an interval")
             continue
-        verdict: Decision = "reject" if 1 - after / before > limit else "promote"
-        yield reason(
-            id_, verdict, format_change(after / before - 1), f"lower by at most {format_percent(limit)}", evidence
+        loss, found, allowed = (
+            1 - after / before,
+            format_change(after / before - 1),
+            f"lower by at most {format_percent(limit)}",
         )
+        noises = (0.0, 0.0)
+        if id_ == "acceptance":
+            if min(len(olds), len(news)) < 2:
+                yield reason(id_, "undecided", f"{found}; one run has no spread, repeat it", allowed, evidence)
+                continue
+            noises = (
+                welch_half_width(olds, news, PROMOTING) / before,
+                welch_half_width(olds, news, rejecting) / before,
+            )
+            found += f" ± {format_percent(noises[0])}"
+        verdict = decided(loss, noises, limit)
+        if verdict == "undecided":
+            confidence = PROMOTING if loss < limit else rejecting
+            runs = runs_to_decide(estimate(olds), estimate(news), abs(limit - loss), confidence)
+            evidence += f"; {_advice(runs, id_, loss + noises[0])}"
+        yield reason(id_, verdict, found, allowed, evidence)
 
 
 def _acceptance(run: Run) -> float | None:

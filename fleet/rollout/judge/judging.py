@@ -7,17 +7,25 @@ from typing import Final
 
 from fleet.report.terminal import Page, Paper
 from fleet.rollout.judge import figures, output_check
-from fleet.rollout.judge.side import Side, read_side
+from fleet.rollout.judge.side import Side, read_side, require_one_load
 from fleet.rollout.judge.verdict import Limits, Verdict, decide, declaration_of
 
 _MARKS: Final = {"reject": "✗ ", "undecided": "? ", "promote": "✓ ", "note": "· "}
+_ONE_POD: Final = (
+    "One pod of each was measured: a difference between their two nodes counts as the release's. The chance of error is that of runs on "
+    "these two nodes alone. Where nodes are known to differ, allow for it: --limit throughput=5."
+)
 _STYLES: Final = {"reject": "bold red", "undecided": "yellow", "promote": "green", "note": "dim"}
 
 
 def judge(old: Side, canary: Side, limits: Limits) -> Verdict:
     """Everything that both sides say."""
-    reasons = (*figures.reasons(old, canary, limits), *output_check.reasons(old.answers, canary.answers, limits))
-    decision, headline = decide(reasons)
+    other = old.asked[0].shape.model != canary.asked[0].shape.model
+    reasons = (
+        *figures.reasons(old, canary, limits),
+        *output_check.reasons(old.answers, canary.answers, limits, other_model=other),
+    )
+    decision, headline = decide(reasons, limits)
     return Verdict(
         verdict=decision,
         headline=headline,
@@ -31,8 +39,10 @@ def judge(old: Side, canary: Side, limits: Limits) -> Verdict:
 
 
 def judge_folders(old: Path, canary: Path, limits: Limits) -> Verdict:
-    """The same of two folders of results. Raises BenchmarkError."""
-    return judge(read_side("old", old), read_side("canary", canary), limits)
+    """The same of two folders of results. Raises BenchmarkError, also where they are of two workloads."""
+    sides = read_side("old", old), read_side("canary", canary)
+    require_one_load("the two sides hold measurements", sides[0].asked[0], sides[1].asked[0])
+    return judge(*sides, limits)
 
 
 def print_text(paper: Paper, verdict: Verdict) -> None:
@@ -48,4 +58,6 @@ def print_text(paper: Paper, verdict: Verdict) -> None:
         said = f"{one.id}: {one.found}; allowed: {one.limit}"
         page.prose(said, mark=_MARKS[one.verdict], mark_style=_STYLES[one.verdict])
         page.prose(one.evidence, indent=4, style="dim")
+    page.blank()
+    page.prose(_ONE_POD, style="dim")
     page.print()

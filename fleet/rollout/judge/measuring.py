@@ -13,9 +13,9 @@ from fleet.bench.run.fetching import fetch
 from fleet.bench.run.launch import launch, require_no_other
 from fleet.bench.run.servers import ServerPod, require_idle, server_pods
 from fleet.bench.run.watching import patiently, watch
-from fleet.rollout.judge.answers import ANSWERS_FILE, ask_both
+from fleet.rollout.judge.answers import ANSWERS_FILE, ask_both, require_answers
 from fleet.rollout.judge.side import POD_FILE, Pod
-from fleet.rollout.judge.verdict import Part
+from fleet.rollout.judge.verdict import PASSES, Part
 from settings.files import write_whole
 from settings.names import HTTP_PORT
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 Name = Literal["old", "canary"]
 SIDES: Final[tuple[Name, Name]] = ("old", "canary")
-PASSES: Final = 2
-"""Times that both are measured, in turn. Assumed: the least that shows a drift."""
 _OF_THE_LOAD: Final = ("workload", "points", "repeats", "prompts_per_client", "pods", "slo")
 """Keys of run.json that are the same for both."""
 
@@ -86,7 +84,9 @@ def targets(kubectl: Kubectl, settings: Settings) -> dict[Name, Target]:
 
 
 def ask(kubectl: Kubectl, found: Mapping[Name, Target], folder: Path, api_key: str | None) -> None:
-    """The output check's answers of both, into their folders. Raises LiveError."""
+    """The output check's answers of both, into their folders. Raises LiveError, and BenchmarkError where the old one hardly
+    answers: nothing is measured then.
+    """
     old, canary = (found[name] for name in SIDES)
     with (
         kubectl.port_forward(f"pod/{old.pod.name}", HTTP_PORT) as first,
@@ -97,6 +97,7 @@ def ask(kubectl: Kubectl, found: Mapping[Name, Target], folder: Path, api_key: s
         told = ask_both(asked["old"], asked["canary"], api_key)
     for name in SIDES:
         _write(folder / name / ANSWERS_FILE, told[name])
+    require_answers(told["old"])
 
 
 def measure(

@@ -1,19 +1,20 @@
 """The output check: does the canary say what an old replica says, as far as that replica agrees with itself?
 
-It finds broken weights, kernels and templates. It is no evaluation: two sound releases differ on near ties, and a model that has
-become a little worse may pass.
+It finds broken weights and kernels, and a prefix cache that damages what it returns. It asks /v1/completions: chat templates and parsers
+(tools, reasoning) are not seen, nor contexts longer than its 2,000 tokens. It is no evaluation: two sound releases differ on near ties,
+and a model that has become a little worse may pass.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from math import comb
 from typing import Final
 
 from fleet.bench.repeats import CONFIDENCE
 from fleet.report.words import format_percent
-from fleet.rollout.judge.answers import Answer, Answers, Prompt, digest, prompts
+from fleet.rollout.judge.answers import YARDSTICK, Answer, Answers, Prompt, digest, prompts, unanswered
+from fleet.rollout.judge.chance import more_by_chance
 from fleet.rollout.judge.verdict import Decision, Limits, Reason, reason
 
 FIRST_TOKENS: Final = 16
@@ -27,8 +28,12 @@ _UNREADABLE: Final = 0.1
 _MISSING: Final = "not asked: `fleet rollout judge` asks both replicas and keeps answers.json"
 
 
-def reasons(old: Answers | None, canary: Answers | None, limits: Limits) -> Iterator[Reason]:
-    """Three lines: first tokens, sums, sound answers. Undecided where a side was not asked."""
+def reasons(
+    old: Answers | None, canary: Answers | None, limits: Limits, *, other_model: bool = False
+) -> Iterator[Reason]:
+    """Three lines: first tokens, sums, sound answers. Undecided where a side was not asked, or the old one is no yardstick.
+    `other_model`: the canary's, whose words are its own, so that their agreement is a note.
+    """
     missing = [name for name, one in (("old replica", old), ("canary", canary)) if one is None or len(one.rounds) < 2]
     if old is None or canary is None or missing:
         yield reason("answers", "undecided", _MISSING, "both asked", ", ".join(missing))
@@ -37,40 +42,68 @@ def reasons(old: Answers | None, canary: Answers | None, limits: Limits) -> Iter
         yield reason("answers", "undecided", "other prompts than this release's", "the same prompts", "ask both again")
         return
     every = list(prompts().values())
+    enough = YARDSTICK * len(every)
+    if len(every) - len(silent := unanswered(old)) < enough:
+        found = f"the old replica answered {len(every) - len(silent)} of {len(every)}"
+        yield reason("answers", "undecided", found, f"at least {enough:.0f}", f"first: {next(iter(silent.values()))}")
     sums = [one for one in every if one.result is not None]
 
     def same(one: Answers, other: Answers) -> list[str]:
-        return [each.id for each in every if _agree(_of(one, 0, each), _of(other, 1, each))]
+        return [each.id for each in every if _agree(each, _of(one, 0, each), _of(other, 1, each))]
 
     def always(side: Answers, holds: Callable[[Answer, Prompt], bool], asked: Sequence[Prompt]) -> list[str]:
         return [each.id for each in asked if all(holds(_of(side, n, each), each) for n in range(len(side.rounds)))]
 
     same_first = f"with the old replica's first {FIRST_TOKENS} tokens"
-    yield _shares("agreement", same_first, every, same(old, old), same(old, canary), limits.agreement)
-    for id_, what, asked, holds in (("arithmetic", "sums right", sums, _right), ("soundness", "sound", every, _sound)):
-        yield _shares(id_, what, asked, always(old, holds, asked), always(canary, holds, asked), limits.answers)
+    # At temperature 0 the next asking brings the same: only what was not answered may come right.
+    missing = list(unanswered(canary))
+    kinds = (
+        ("agreement", same_first, every, same(old, old), same(old, canary), limits.agreement),
+        ("arithmetic", "sums right", sums, always(old, _right, sums), always(canary, _right, sums), limits.answers),
+        ("soundness", "sound", every, always(old, _sound, every), always(canary, _sound, every), limits.answers),
+    )
+    for id_, what, asked, before, after, limit in kinds:
+        line = _shares(id_, what, asked, before, after, limit, missing)
+        poor = id_ != "arithmetic" and len(before) < YARDSTICK * len(asked)
+        if poor or (id_ == "arithmetic" and len(every) - len(silent) < enough):
+            yardstick = f"the old replica is no yardstick: {len(before)} of {len(asked)} {what}"
+            line = reason(id_, "undecided", yardstick, f"at least {format_percent(YARDSTICK, 0)}", line.evidence)
+        if id_ == "agreement" and other_model:
+            line = reason(id_, "note", line.found, "none: another model has words of its own", line.evidence)
+        yield line
 
 
 def _shares(
-    id_: str, what: str, asked: Sequence[Prompt], old: Sequence[str], canary: Sequence[str], fewer: float
+    id_: str,
+    what: str,
+    asked: Sequence[Prompt],
+    old: Sequence[str],
+    canary: Sequence[str],
+    fewer: float,
+    missing: Sequence[str],
 ) -> Reason:
-    """Reject where fewer than allowed hold, and chance alone would hardly make it so few; undecided where it might."""
+    """Where fewer than allowed hold: sums and soundness reject, but for what was not answered; agreement where chance alone would hardly
+    make it so few, for near ties are nobody's fault.
+    """
     lost = [one for one in old if one not in canary]
-    chance = fewer_by_chance(len(canary), len(old), len(asked))
-    verdict: Decision = "reject" if chance <= (1 - CONFIDENCE) / 2 else "undecided"
+    silent = [one for one in lost if one in missing]
+    chance = more_by_chance(len(asked) - len(old), len(asked), len(asked) - len(canary), len(asked))
+    open_ = id_ == "agreement" or len(old) - len(canary) - len(silent) <= fewer * len(asked)
+    verdict: Decision = "undecided" if open_ and chance > (1 - CONFIDENCE) / 2 else "reject"
     if len(old) - len(canary) <= fewer * len(asked):
         verdict = "promote"
     named = f": {', '.join(lost[:_NAMED])}{', ...' if len(lost) > _NAMED else ''}" if lost else ""
     limit = f"at most {format_percent(fewer, 0)} fewer than the old replica's {len(old)}"
     evidence = f"{len(lost)} lost{named}; so few by chance: {chance:.2g} (Fisher's exact test)"
+    if verdict == "undecided":
+        advice = (
+            "requests failed: judge again"
+            if silent
+            else "asking again brings the same at temperature 0: read them in answers.json, evaluate with your own tasks, then "
+            f"--limit {id_}=N"
+        )
+        evidence += f"; {advice}"
     return reason(id_, verdict, f"{len(canary)} of {len(asked)} {what}", limit, evidence)
-
-
-def fewer_by_chance(fewer: int, more: int, of: int) -> float:
-    """Fisher's exact test, one-sided: how likely two equal sides of `of` prompts each split their sum at least as unevenly."""
-    together = fewer + more
-    ways = sum(comb(of, least) * comb(of, together - least) for least in range(max(0, together - of), fewer + 1))
-    return ways / comb(2 * of, together)
 
 
 def _of(side: Answers, number: int, prompt: Prompt) -> Answer:
@@ -82,7 +115,11 @@ def _items(answer: Answer) -> Sequence[int | str]:
     return answer.tokens or answer.text.split()
 
 
-def _agree(one: Answer, other: Answer) -> bool:
+def _agree(prompt: Prompt, one: Answer, other: Answer) -> bool:
+    """The first tokens, of a sum its line alone: what follows is invented, of many near ties."""
+    if prompt.result is not None:
+        first, second = (answer.text.lstrip().partition("\n")[0].split() for answer in (one, other))
+        return not (one.error or other.error) and first[:FIRST_TOKENS] == second[:FIRST_TOKENS]
     told = bool(one.tokens) and bool(other.tokens)
     parts = [answer.tokens if told else tuple(answer.text.split()) for answer in (one, other)]
     return not (one.error or other.error) and parts[0][:FIRST_TOKENS] == parts[1][:FIRST_TOKENS]

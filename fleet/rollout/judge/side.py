@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Final
 
 from fleet.bench.certificate.baseline import Baseline, BaselinePoint, of
 from fleet.bench.certificate.certify import certify
@@ -21,9 +19,8 @@ from fleet.bench.measurement import Certificate, Check, Measurement, Run
 from fleet.bench.merge.measure import merge_folder
 from fleet.bench.merge.options import MergeOptions
 from fleet.rollout.judge.answers import ANSWERS_FILE, Answers
-from fleet.rollout.judge.verdict import Part, declaration_of
+from fleet.rollout.judge.verdict import File, Part, declaration_of, parsed
 
-File = TypeVar("File", bound=BaseModel)
 POD_FILE: Final = "pod.json"
 NOISE: Final = "repeats"
 """The check that repeats agree: here the interval of the difference carries their spread."""
@@ -106,6 +103,8 @@ def read_side(name: str, folder: Path) -> Side:
     declared = {declaration_of(one.model_dump()) for one in asked}
     if len(declared) != 1:
         raise BenchmarkError(f"{folder} holds measurements of {len(declared)} configurations; a side is one replica's")
+    for one in asked:
+        require_one_load(f"{folder} holds measurements", asked[0], one)
     found = [_measurement(one) for one in folders]
     measurements = tuple(measurement for measurement, _ in found if measurement is not None)
     return Side(
@@ -117,6 +116,24 @@ def read_side(name: str, folder: Path) -> Side:
         pod=_file(folder / POD_FILE, Pod),
         problems=tuple(problem for _, problem in found if problem),
     )
+
+
+def require_one_load(which: str, one: Asked, other: Asked) -> None:
+    """Raises BenchmarkError unless both were asked the same: figures of two workloads are no repeats of each other."""
+    first, second = (
+        {
+            "workload": each.workload,
+            "loads": each.points,
+            "prompts_per_client": each.prompts_per_client,
+            "replicas": each.shape.replicas,
+            "routing": each.shape.routing,
+        }
+        for each in (one, other)
+    )
+    if unlike := [key for key, value in first.items() if value != second[key]]:
+        raise BenchmarkError(
+            f"{which} that differ in {', '.join(unlike)} ({one.name} and {other.name}): give those of one workload and load"
+        )
 
 
 def _measurement(folder: Path) -> tuple[Measurement | None, str]:
@@ -135,8 +152,8 @@ def _measurement(folder: Path) -> tuple[Measurement | None, str]:
 
 def _file(path: Path, kind: type[File]) -> File | None:
     try:
-        return kind.model_validate_json(path.read_bytes())
+        return parsed(path, kind)
     except FileNotFoundError:
         return None
-    except (OSError, ValidationError) as error:
+    except (OSError, ValueError) as error:
         raise BenchmarkError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None

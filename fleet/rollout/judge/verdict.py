@@ -6,14 +6,20 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import Asked
+from settings import strict_json
 
+File = TypeVar("File", bound=BaseModel)
 VERDICT_FILE: Final = "rollout-verdict.json"
+PASSES: Final = 2
+"""Times that both are measured, in turn. Assumed: the least that shows a drift."""
+MOST_REPEATS: Final = 20
+"""Of `--repeats`: runs of each load in a pass that anybody would pay for. Assumed."""
 NEEDED: Final = ("certificate", "errors", "throughput", "agreement", "arithmetic", "soundness")
 """Reasons without which nothing is promoted."""
 Decision = Literal["promote", "reject", "undecided"]
@@ -75,32 +81,37 @@ class Verdict(Part):
     reasons: tuple[Reason, ...]
     certificates: dict[str, tuple[str, ...]]
     """Headline of each measurement, by side."""
-    old: tuple[Asked, ...]
+    old: Annotated[tuple[Asked, ...], Field(min_length=1)]
     """run.json of each measurement: who was measured, when, with what."""
-    canary: tuple[Asked, ...]
+    canary: Annotated[tuple[Asked, ...], Field(min_length=1)]
 
 
 def declaration_of(run: Mapping[str, Any]) -> str:
-    """SHA-256 of what a run.json declares to be served: model, image, engine and machine, and nothing of how it was measured.
+    """SHA-256 of what a run.json declares to be served: model, image, engine, resources and machine, and nothing of how it was
+    measured.
 
     The `run` of settings.derived.measurement.measurement(...) has the same as the measurement's own run.json.
     """
     asked = Asked.model_validate(run).model_dump(mode="json")
-    declared = {key: asked[key] for key in ("stack", "profile", "served_model", "model_revision", "image")}
+    declared = {key: asked[key] for key in ("stack", "profile", "served_model", "model_revision", "image", "release")}
     declared |= {key: value for key, value in asked["shape"].items() if key not in ("replicas", "routing", "workload")}
     return hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
 
 
-def decide(reasons: Sequence[Reason]) -> tuple[Decision, str]:
-    """Reject for any reason to, else undecided for any gap, else promote; with one sentence."""
+def decide(reasons: Sequence[Reason], limits: Limits) -> tuple[Decision, str]:
+    """Reject for any reason to, else undecided for any gap, else promote; with one sentence, which names the limits that are not the
+    defaults: `promote` writes it into the stack file.
+    """
+    given = [f"{key.replace('_', '-')}={100 * value:g}" for key, value in limits if value != getattr(Limits(), key)]
+    under = f", with {', '.join(given)}" if given else ""
     judged = {one.id.partition("@")[0] for one in reasons}
     gaps = [f"{name}: not judged" for name in NEEDED if name not in judged]
     decision: Decision
     for decision, more in (("reject", []), ("undecided", gaps)):
         if told := [f"{one.id}: {one.found}" for one in reasons if one.verdict == decision] + more:
             rest = f"; and {len(told) - 3} more" if len(told) > 3 else ""
-            return decision, f"{decision.capitalize()}: {'; '.join(told[:3])}{rest}."
-    return "promote", f"Promote: {sum(one.verdict == 'promote' for one in reasons)} conditions hold."
+            return decision, f"{decision.capitalize()}{under}: {'; '.join(told[:3])}{rest}."
+    return "promote", f"Promote{under}: {sum(one.verdict == 'promote' for one in reasons)} conditions hold."
 
 
 def as_text(verdict: Verdict) -> str:
@@ -109,14 +120,28 @@ def as_text(verdict: Verdict) -> str:
 
 
 def read(path: Path) -> Verdict:
-    """A stored verdict. Raises BenchmarkError for a file that is none."""
+    """A stored verdict. Raises BenchmarkError for a file that is none, or whose word is not what its reasons come to."""
     try:
-        return Verdict.model_validate_json(path.read_bytes())
+        found = parsed(path, Verdict)
     except OSError as error:
         raise BenchmarkError(f"{path}: the verdict cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BenchmarkError(f"{path} is no verdict: {error}; `fleet rollout judge` writes one") from None
+    decision, headline = decide(found.reasons, found.limits)
+    if (found.verdict, found.headline) != (decision, headline):
+        raise BenchmarkError(
+            f"{path} was changed: it says {found.verdict}, its reasons and limits come to {decision}; judge the results again with "
+            "`fleet rollout judge --results OLD_DIR CANARY_DIR`"
+        )
+    return found
+
+
+def parsed(path: Path, kind: type[File]) -> File:
+    """A JSON file as such an object. Raises OSError, and ValueError with its first fault."""
+    value = strict_json.read(path)
+    try:
+        return kind.model_validate_json(json.dumps(value))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise BenchmarkError(
-            f"{path} is no verdict: {where}: {first['msg']}; `fleet rollout judge` writes one"
-        ) from None
+        raise ValueError(f"{where}: {first['msg']}") from None

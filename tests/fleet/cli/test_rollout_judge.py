@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,9 @@ def test_results_are_judged_offline_and_the_verdict_is_kept(tmp_path: Path) -> N
     old, canary = side(tmp_path / "old", 10), side(tmp_path / "canary", 20)
     wide = ("--limit", "ttft=50", "--limit", "throughput=5")
     done = fleet("rollout", "judge", "--stack", "dev", "--results", str(old), str(canary), *wide, "--format", "json")
-    assert (done.returncode, done.stderr) == (0, "")
+    # Loud about results of something else than the stack file declares.
+    assert (done.returncode, "not of stack dev: the servers and the canary" in done.stderr) == (0, True)
+    assert "throughput=5, ttft=50" in json.loads(done.stdout)["headline"]
     kept = read(tmp_path / VERDICT_FILE)
     assert json.loads(done.stdout) == json.loads((tmp_path / VERDICT_FILE).read_text())
     assert (kept.verdict, len(kept.old), kept.canary[0].name) == ("promote", 2, "bench-00000021")
@@ -49,6 +52,29 @@ def test_results_are_judged_offline_and_the_verdict_is_kept(tmp_path: Path) -> N
     assert (slower.verdict, decided_by(slower, "reject") >= {"tpot-p50", "tpot-p99"}) == ("reject", True)
     with pytest.raises(BenchmarkError, match="holds no measurement"):
         judge_folders(old, tmp_path / "nowhere", kept.limits)
+
+
+def test_measurements_of_two_workloads_are_no_side(tmp_path: Path) -> None:
+    old, canary = side(tmp_path / "old", 10), side(tmp_path / "canary", 20)
+    judge_folders(old, canary, Limits())
+    file = canary / "2-made" / "run.json"
+    run = json.loads(file.read_text())
+    run["workload"]["arguments"]["random-input-len"] = "3072"
+    file.write_text(json.dumps(run))
+    with pytest.raises(BenchmarkError, match="canary holds measurements that differ in workload"):
+        judge_folders(old, canary, Limits())
+    shutil.rmtree(canary / "1-made")
+    with pytest.raises(BenchmarkError, match="two sides hold measurements that differ in workload"):
+        judge_folders(old, canary, Limits())
+    file.write_text(json.dumps(run)[:99])
+    with pytest.raises(BenchmarkError, match="cannot be read") as refused:
+        judge_folders(old, canary, Limits())
+    assert "pydantic" not in str(refused.value)
+
+
+def test_the_stack_of_results_must_exist(tmp_path: Path) -> None:
+    done = fleet("rollout", "judge", "--stack", "nope", "--results", str(tmp_path), str(tmp_path))
+    assert (done.returncode, "Pulumi.nope.yaml" in done.stderr) == (2, True), done.stderr
 
 
 def test_limits_are_per_cent_and_have_names() -> None:

@@ -18,7 +18,8 @@ def good(prompt: Prompt) -> Answer:
     """What a sound server says: the result, and words of its own for each prompt."""
     first = [prompt.result] if prompt.result is not None else []
     numbers = tuple(first + [len(prompt.text) * 7 + place for place in range(40)])
-    return Answer(text=" " + " ".join(map(str, numbers)), tokens=numbers)
+    ends = "\n" if prompt.result is not None else " "
+    return Answer(text=f" {numbers[0]}{ends}" + " ".join(map(str, numbers[1:])), tokens=numbers)
 
 
 def answers(change: Callable[[Prompt, Answer], Answer] = lambda _, answer: answer) -> Answers:

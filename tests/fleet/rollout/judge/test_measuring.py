@@ -128,6 +128,21 @@ def test_both_are_asked_the_same_load_of_one_replica() -> None:
     assert declaration_of(asked["canary"].run) != declaration_of(whole)
 
 
+def test_a_declaration_covers_everything_in_which_a_canary_may_differ() -> None:
+    canaries: tuple[dict[str, Any], ...] = (
+        {"engine": {"seed": 1}},
+        {"resources": {"cpu": 100, "memoryGib": 900}},
+        {"resources": {"cpu": 100, "memoryGib": 901}},
+        {"model": {"revision": "0123456789abcdef0123456789abcdef01234567"}},
+    )
+    found = {declaration_of(measurement(STACK).run)}
+    for one in canaries:
+        canary = settings(rollout={"canary": one}).as_canary
+        assert canary is not None
+        found.add(declaration_of(measurement(canary).run))
+    assert len(found) == 1 + len(canaries)
+
+
 def test_a_gateway_is_passed_by() -> None:
     through = settings(gateway={"enabled": True})
     assert {one.run["shape"]["routing"] for one in measuring.asked_of(through).values()} == {"cluster-ip"}

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from fleet.rollout.judge.answers import Answer, Answers, Prompt, digest, prompts
-from fleet.rollout.judge.output_check import fewer_by_chance, reasons
+from fleet.bench.errors import BenchmarkError
+from fleet.rollout.judge.answers import Answer, Answers, Prompt, digest, prompts, require_answers
+from fleet.rollout.judge.chance import more_by_chance
+from fleet.rollout.judge.output_check import reasons
 from fleet.rollout.judge.verdict import Limits
 from tests.fleet.rollout.judge.sides import answers, good
 
@@ -35,13 +37,18 @@ def test_the_prompts_are_what_they_say() -> None:
     assert (by_text["483 + 129 ="], by_text["2024 - 1969 ="], by_text["19 * 11 ="]) == (612, 55, 209)
     long = prompts()["long-code"]
     assert long.text.count("4711") == 1
-    assert 500 < len(long.text.split()) < 1200
+    # A token a word at least: all three begin with more than a hybrid model's block of 1,584, and fit 2,560.
+    every = [one.text for one in EVERY if one.id.startswith("long-")]
+    shared = next(at for at, letters in enumerate(zip(*every, strict=False)) if len(set(letters)) > 1)
+    assert 1_584 / 1.1 < len(long.text[:shared].split()) < len(long.text.split()) < 1_900
 
 
 def test_fishers_test_is_exact() -> None:
     # Source: by hand. C(24,19) C(24,24) + C(24,18) C(24,24) ... of C(48,43): all five that are lost on one side.
-    assert fewer_by_chance(19, 24, 24) == pytest.approx(42_504 / 1_712_304)
-    assert fewer_by_chance(24, 24, 24) == 1
+    assert more_by_chance(0, 24, 5, 24) == pytest.approx(42_504 / 1_712_304)
+    assert more_by_chance(0, 24, 0, 24) == 1
+    assert more_by_chance(0, 3_840, 5, 3_840) == pytest.approx(0.5**5, rel=0.01)
+    assert more_by_chance(40_000, 40_000, 40_000, 40_000) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(("lost", "found"), [(0, "promote"), (4, "promote"), (5, "undecided"), (12, "reject")])
@@ -50,13 +57,14 @@ def test_first_tokens_may_differ_on_a_few_prompts_more_than_the_servers_own(lost
 
 
 def test_as_much_as_the_old_replica_differs_from_itself_is_nobodys_fault() -> None:
-    one, other = answers().rounds[0], of_some(12, other_tokens).rounds[0]
+    one, other = answers().rounds[0], of_some(4, other_tokens).rounds[0]
     unstable = Answers(prompts=digest(), rounds=(one, other))
-    assert verdicts(unstable, of_some(12, other_tokens))["agreement"] == "promote"
+    assert verdicts(unstable, of_some(8, other_tokens))["agreement"] == "promote"
+    assert verdicts(answers(), of_some(8, other_tokens))["agreement"] == "reject"
     assert verdicts(answers(), of_some(12, other_tokens))["agreement"] == "reject"
 
 
-@pytest.mark.parametrize(("lost", "found"), [(1, "promote"), (3, "undecided"), (5, "reject"), (24, "reject")])
+@pytest.mark.parametrize(("lost", "found"), [(1, "promote"), (2, "reject"), (24, "reject")])
 def test_wrong_sums_reject(lost: int, found: str) -> None:
     wrong = of_some(lost, lambda answer: answer.model_copy(update={"text": " 1" + answer.text.strip()}), SUMS)
     assert verdicts(answers(), wrong)["arithmetic"] == found
@@ -103,3 +111,47 @@ def test_without_answers_nothing_is_decided() -> None:
     assert verdicts(None, answers()) == {"answers": "undecided"}
     others = answers().model_copy(update={"prompts": "0" * 64})
     assert verdicts(others, others) == {"answers": "undecided"}
+
+
+@pytest.mark.parametrize(
+    ("old", "undecided"),
+    [
+        (answers(lambda *_: Answer(error="HTTP 404")), {"answers", "agreement", "arithmetic", "soundness"}),
+        (Answers(prompts=digest(), rounds=({}, {})), {"answers", "agreement", "arithmetic", "soundness"}),
+        (of_some(6, lambda _: Answer(error="HTTP 404")), {"answers", "agreement", "arithmetic", "soundness"}),
+        (of_some(6, lambda answer: answer.model_copy(update={"text": ""})), {"soundness"}),
+        (Answers(prompts=digest(), rounds=(answers().rounds[0], of_some(6, other_tokens).rounds[0])), {"agreement"}),
+    ],
+)
+def test_an_old_replica_that_hardly_answers_is_no_yardstick(old: Answers, undecided: set[str]) -> None:
+    found = verdicts(old, old)
+    assert {id_ for id_, verdict in found.items() if verdict == "undecided"} == undecided
+    assert "reject" not in found.values()
+
+
+def test_nothing_is_measured_beside_an_old_replica_that_does_not_answer() -> None:
+    require_answers(of_some(4, lambda _: Answer(error="HTTP 401")))
+    with pytest.raises(BenchmarkError, match=r"48 of 48 .*HTTP 401"):
+        require_answers(answers(lambda *_: Answer(error="HTTP 401")))
+
+
+def test_what_a_model_invents_after_a_sum_is_not_compared() -> None:
+    def invents(prompt: Prompt, answer: Answer) -> Answer:
+        if prompt.result is None:
+            return answer
+        return Answer(text=f" {prompt.result}\n3 + {prompt.result} = 9", tokens=(prompt.result, 1, 3))
+
+    assert set(verdicts(answers(), answers(invents)).values()) == {"promote"}
+
+
+def test_what_failed_once_may_be_asked_again() -> None:
+    silent = of_some(4, lambda _: Answer(error="HTTP 503"), SUMS)
+    assert {id_: verdicts(answers(), silent)[id_] for id_ in ("arithmetic", "soundness")} == {
+        "arithmetic": "undecided",
+        "soundness": "undecided",
+    }
+
+
+def test_the_words_of_another_model_are_a_note() -> None:
+    found = {one.id: one.verdict for one in reasons(answers(), of_some(20, other_tokens), Limits(), other_model=True)}
+    assert found == {"agreement": "note", "arithmetic": "promote", "soundness": "promote"}
