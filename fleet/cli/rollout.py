@@ -245,22 +245,38 @@ def _declared(
         path, equals, text = one.partition("=")
         if not equals or not all(path.split(".")):
             raise CommandError(f"--set {one}: write KEY=VALUE, such as engine.maxModelLen=8192")
-        given.append((path, _value(text)))
+        given.append((path, _value(one, text)))
     canary: dict[str, Any] = {}
     for path, value in given:
-        *sections, last = path.split(".")
-        inner = canary
-        for section in sections:
-            inner = inner.setdefault(section, {})
-            if not isinstance(inner, dict):
-                raise CommandError(f"--set {path}: {section} has no keys of its own")
-        inner[last] = value
+        for section in reversed(path.split(".")):
+            value = {section: value}
+        _merge(canary, value)
     return canary
 
 
-def _value(text: str) -> Any:
+def _merge(into: dict[str, Any], more: dict[str, Any], path: str = "") -> None:
+    """Raises CommandError where two options say different things of one key."""
+    for name, value in more.items():
+        where = f"{path}{name}"
+        if name not in into:
+            into[name] = value
+        elif isinstance(into[name], dict) and isinstance(value, dict):
+            _merge(into[name], value, f"{where}.")
+        elif into[name] != value:
+            given = " and as ".join(json.dumps(one) for one in (into[name], value))
+            raise CommandError(f"{where} is given as {given}: leave one of them out")
+
+
+def _value(option: str, text: str) -> Any:
+    def number(digits: str) -> float:
+        """Raises CommandError for what no stack file can hold."""
+        found = float(digits) if {*digits} - {*"-0123456789"} else int(digits)
+        if not -(2**53) <= found <= 2**53:
+            raise CommandError(f"--set {option}: {digits} is not a number that a stack file can hold")
+        return found
+
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=number, parse_float=number, parse_int=number)
     except ValueError:
         return text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from fleet.cli.exits import CommandError
+from fleet.cli.rollout import _declared
 from fleet.preview.offline import STAND_IN_PROJECT, OfflineStack, open_stack, record_stack
 from fleet.preview.record.recording import RecordedResource
 from fleet.rollout.judge.verdict import Limits, Verdict, declaration_of
@@ -87,6 +90,51 @@ def test_each_step_has_its_time(root: Path) -> None:
     rollout.promote("x").write()
     promoted = Rollout(root, "dev")
     assert [refused(promoted.promote, "x"), refused(promoted.abort)] == ["promoted-already", "promoted-already"]
+
+
+def test_a_section_without_a_canary_is_filled(root: Path) -> None:
+    file = root / "Pulumi.dev.yaml"
+    file.write_text(f"{file.read_text()}  vllm-fleet:rollout: {{}}\n")
+    assert started(root, **CANARIES["engine"]).settings.as_canary is not None
+
+
+def test_a_section_in_a_text_is_refused(root: Path) -> None:
+    file = root / "Pulumi.dev.yaml"
+    server = re.compile(r"  vllm-fleet:server:\n(    .*\n)+")
+    text = """  vllm-fleet:server: '{"profile": "record", "replicas": 1}'\n"""
+    file.write_text(server.sub(text, file.read_text()))
+    assert refused(Rollout(root, "dev").start, CANARIES["engine"]) == "section-in-text"
+
+
+def test_the_stack_file_keeps_its_mode(root: Path) -> None:
+    file = root / "Pulumi.dev.yaml"
+    file.chmod(0o640)
+    rollout = started(root, **CANARIES["engine"])
+    assert file.stat().st_mode & 0o777 == 0o640
+    file.chmod(0o444)
+    with pytest.raises(PermissionError):
+        rollout.abort().write()
+    assert file.stat().st_mode & 0o777 == 0o444
+
+
+@pytest.mark.parametrize("model", ['{"sizeGb": 30}', '{"sizeGb": 30, "revision": "REVISION"}'])
+def test_options_add_up(model: str) -> None:
+    declared = _declared(
+        "0.18.0", None, REVISION, None, [f"model={model}".replace("REVISION", REVISION), "engine.seed=1"]
+    )
+    assert declared == {
+        "engine": {"version": "0.18.0", "seed": 1},
+        "model": {"revision": REVISION, "sizeGb": 30},
+    }
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["engine.version=0.19.0", "engine=null", "engine.seed=NaN", "engine.seed=1e999", "engine.seed=99999999999999999"],
+)
+def test_options_that_cannot_be_are_refused(option: str) -> None:
+    with pytest.raises(CommandError):
+        _declared("0.18.0", None, None, None, [option])
 
 
 def verdict(settings: Settings, decision: str = "promote") -> Verdict:
