@@ -15,7 +15,11 @@ from fleet.cli.exits import CommandError
 from fleet.cli.rollout import _declared
 from fleet.preview.offline import STAND_IN_PROJECT, OfflineStack, open_stack, record_stack
 from fleet.preview.record.recording import RecordedResource
-from fleet.rollout.judge.verdict import Limits, Verdict, declaration_of
+from fleet.rollout.effort import PASSES, REPEATS
+from fleet.rollout.judge import measuring
+from fleet.rollout.judge.measuring import asked_of
+from fleet.rollout.judge.verdict import VERDICT_FILE, Limits, Verdict, as_text, declaration_of
+from fleet.rollout.planned import benchmark_missing, one_measurement
 from fleet.rollout.steps import Rollout
 from settings.derived.canary import release
 from settings.derived.measurement import measurement
@@ -135,6 +139,49 @@ def test_options_add_up(model: str) -> None:
 def test_options_that_cannot_be_are_refused(option: str) -> None:
     with pytest.raises(CommandError):
         _declared("0.18.0", None, None, None, [option])
+
+
+def test_the_plan_prices_what_judge_measures(root: Path) -> None:
+    file = root / "Pulumi.dev.yaml"
+    file.write_text(file.read_text().replace("enabled: false", "enabled: true\n    repeats: 7"))
+    settings = started(root, **CANARIES["engine"]).settings
+    asked = asked_of(
+        settings.model_copy(update={"benchmark": settings.benchmark.model_copy(update={"repeats": REPEATS})})
+    )
+    assert one_measurement(settings).runs == len(asked["old"].run["points"]) * REPEATS
+    assert PASSES == measuring.PASSES
+    assert benchmark_missing(settings) == ""
+
+
+def test_a_benchmark_that_is_off_is_said_first(root: Path) -> None:
+    settings = started(root, **CANARIES["engine"]).settings
+    told = benchmark_missing(settings)
+    assert "vllm-fleet:benchmark" in told
+    assert "Pulumi.dev.yaml" in told
+    printed = fleet("rollout", "plan", "--stack", "dev", "--set", "engine.seed=1")
+    assert printed.stdout.splitlines()[0] == told[: len(printed.stdout.splitlines()[0])]
+    assert "git commit Pulumi.dev.yaml" in printed.stdout
+
+
+@pytest.mark.parametrize("command", ["abort", "status"])
+def test_a_damaged_verdict_hinders_nobody(root: Path, command: str) -> None:
+    started(root, **CANARIES["engine"])
+    damaged = root / "verdict.json"
+    damaged.write_text("{")
+    done = fleet("rollout", command, "--stack", "dev", "--root", str(root), "--verdict", str(damaged))
+    assert (done.returncode, "is no verdict" in " ".join(done.stdout.split())) == (0, True)
+
+
+def test_the_newest_verdict_of_this_stack_is_found(root: Path) -> None:
+    rollout = started(root, **CANARIES["release"])
+    for folder in ("dev-20260101-000000", "dev-20260102-000000", "dev-2-20270101-000000"):
+        file = root / "out" / "rollout" / folder / VERDICT_FILE
+        file.parent.mkdir(parents=True)
+        decision = "promote" if folder == "dev-20260102-000000" else "reject"
+        file.write_text(as_text(verdict(rollout.settings, decision)))
+    told = fleet("rollout", "status", "--stack", "dev", "--root", str(root), cwd=root)
+    assert (told.returncode, "dev-20260102-000000" in told.stdout) == (0, True)
+    assert fleet("rollout", "promote", "--stack", "dev", "--root", str(root), cwd=root).returncode == 0
 
 
 def verdict(settings: Settings, decision: str = "promote") -> Verdict:
