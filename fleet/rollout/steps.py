@@ -145,7 +145,7 @@ class Rollout:
                 self.settings.rollout.promoted,
                 "a canary that is not promoted yet",
                 "the servers have been given what it runs, and removing it would not take that back",
-                "fleet rollout promote --finish, then a canary of what ran before",
+                "the stack file as `start` left it, from version control; or promote --finish, then a canary of what ran before",
             )
         return self._without()
 

@@ -15,6 +15,7 @@ from fleet.cli.exits import CommandError
 from fleet.cli.rollout import _declared
 from fleet.preview.offline import STAND_IN_PROJECT, OfflineStack, open_stack, record_stack
 from fleet.preview.record.recording import RecordedResource
+from fleet.preview.report.model import _canary
 from fleet.rollout.effort import PASSES, REPEATS
 from fleet.rollout.judge import measuring
 from fleet.rollout.judge.measuring import asked_of
@@ -94,6 +95,11 @@ def test_each_step_has_its_time(root: Path) -> None:
     rollout.promote("x").write()
     promoted = Rollout(root, "dev")
     assert [refused(promoted.promote, "x"), refused(promoted.abort)] == ["promoted-already", "promoted-already"]
+
+
+def test_the_preview_names_a_promoted_canarys_release(root: Path) -> None:
+    started(root, **CANARIES["release"]).promote("x").write()
+    assert "promoted canary (vLLM 0.18.0 @ " in _canary(Rollout(root, "dev").settings)
 
 
 def test_a_section_without_a_canary_is_filled(root: Path) -> None:
