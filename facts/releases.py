@@ -20,6 +20,8 @@ Number = tuple[int, int, int]
 _TAG: Final = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?![0-9.])")
 _LARGE_GIB: Final = 70
 _LARGEST_GIB: Final = 160
+_B200: Final = 10
+"""Compute capability, without its last digit, of B200 and GB200."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,10 @@ class Change:
     """The option, or variable, whose default it is: a server that sets it is not concerned."""
     hybrid: bool = False
     """Whether it concerns models with linear layers alone."""
+    least_gib: float = 0
+    """Memory of the GPUs that it concerns, at least."""
+    family: int | None = None
+    """Compute capability, without its last digit, of the GPUs that it concerns; None for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,8 @@ class Defect:
     """First release without it; None where no source names one."""
     what: str
     source: str
+    family: int | None = None
+    """Compute capability, without its last digit, of the GPUs where it shows; None for all."""
 
     def touches(self, number: Number) -> bool:
         """Whether a release has it."""
@@ -92,18 +100,21 @@ CHANGES: Final = (
         since=(0, 22, 1),
         option="gdn-prefill-backend",
         hybrid=True,
+        family=_B200,
         what="on B200 prompts pass FlashInfer's kernel for Gated-DeltaNet layers, which may compile for minutes at first start",
     ),
     Change(
         id="batched-tokens-by-memory",
         since=(0, 28, 0),
         option="max-num-batched-tokens",
+        least_gib=_LARGEST_GIB,
         what="on GPUs of 160 GiB and more a step computes 16,384 tokens instead of 8,192",
     ),
     Change(
         id="captures-1024-tokens",
         since=(0, 28, 0),
         option="max-cudagraph-capture-size",
+        family=_B200,
         what="on B200 and GB200 CUDA graphs are captured for steps of up to 1,024 tokens instead of 512",
     ),
     Change(
@@ -131,6 +142,7 @@ DEFECTS: Final = (
     Defect(
         id="deepgemm-on-b200",
         kind="answers",
+        family=_B200,
         fixed=(0, 18, 1),
         what="Qwen3.5 on B200 computes with DeepGEMM, whose scales cost accuracy; VLLM_USE_DEEP_GEMM=0 avoids it",
         source="both wheels, utils/deep_gemm.py",
@@ -225,7 +237,7 @@ class Release:
 
     def captured_tokens(self, gpu: Gpu) -> int:
         """Largest step, in tokens, captured as a CUDA graph unless told otherwise. Source: config/vllm.py."""
-        return 1_024 if gpu.compute_capability // 10 == 10 and self.has("captures-1024-tokens") else 512
+        return 1_024 if gpu.compute_capability // 10 == _B200 and self.has("captures-1024-tokens") else 512
 
     @property
     def gpu_memory_share(self) -> float:
@@ -292,14 +304,16 @@ def of_tag(tag: str) -> Release | None:
     return None if match is None else at((int(match[1]), int(match[2]), int(match[3] or 0)))
 
 
-def upgrade(old: Release, new: Release, options: Container[str], *, hybrid: bool) -> Iterator[str]:
+def upgrade(old: Release, new: Release, options: Container[str], *, hybrid: bool, gpu: Gpu) -> Iterator[str]:
     """What changes for a server with these options, variables among them, when its release does: one line each."""
+    families = (None, gpu.compute_capability // 10)
     for one in CHANGES:
-        if old.has(one.id) != new.has(one.id) and one.option not in options and (hybrid or not one.hybrid):
+        fits = one.family in families and gpu.memory_gib >= one.least_gib and (hybrid or not one.hybrid)
+        if fits and one.option not in options and old.has(one.id) != new.has(one.id):
             until = "" if new.has(one.id) else "no longer: "
             yield f"{until}{one.what}" + (f" ({one.option} decides)" if one.option else "")
     for defect in DEFECTS:
-        if defect.touches(old.number) != defect.touches(new.number):
+        if defect.family in families and defect.touches(old.number) != defect.touches(new.number):
             yield f"{'fixed' if defect in old.defects else 'new'}: {defect.what} ({defect.id})"
     if new.driver and old.driver and new.driver != old.driver:
         yield f"CUDA {new.cuda} instead of {old.cuda}: NVIDIA driver {new.driver} or later"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ def read_bounded(path: Path, most: int = _MOST_BYTES) -> bytes:
 def write_whole(path: Path, content: bytes) -> None:
     """Put the content in its place at once; what was there stays until then. Raises OSError, and leaves nothing half then.
 
-    Through a link to its target; into a pipe or a device, which cannot be replaced, as it comes.
+    It keeps the mode that was there. Through a link to its target; into a pipe or a device, which cannot be replaced, as it comes.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():
@@ -34,6 +35,8 @@ def write_whole(path: Path, content: bytes) -> None:
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         part.write_bytes(content)
+        if target.exists():
+            part.chmod(stat.S_IMODE(target.stat().st_mode))
         part.replace(target)
     except OSError as error:
         # A full disk names no file, and that of the part is not what was asked for.

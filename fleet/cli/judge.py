@@ -13,11 +13,14 @@ import typer
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
 from fleet.cli.packages import require_benchmark_packages
+from fleet.rollout.effort import REPEATS
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Limits, Verdict
     from settings.stack import Settings
 
+PLACE = Path("out", "rollout")
+"""Where results and verdicts go unless told otherwise, in a folder STACK-TIME each."""
 _Format = Literal["text", "json"]
 
 
@@ -29,7 +32,7 @@ def judge(
             "--results", metavar="OLD_DIR CANARY_DIR", help="Judge these results; measure nothing.", show_default=False
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, max=20, help="Runs of each load in a pass.")] = 2,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, max=20, help="Runs of each load in a pass.")] = REPEATS,
     limit: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,7 +77,7 @@ def judge(
     name = require_stack(folder, stack)
     limits = _limits(limit or [])
     if results is None:
-        place = out or Path("out") / "rollout" / f"{name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+        place = out or PLACE / f"{name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
         _measure(folder, name, place, repeats, outputs, kubeconfig, context, yes=yes)
         old, canary = place / "old", place / "canary"
     else:

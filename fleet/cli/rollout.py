@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import typer
 
 from fleet.cli import judge
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
+from fleet.cli.options import Context, Kubeconfig, Root, Stack
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Verdict
@@ -25,10 +26,26 @@ rollout = typer.Typer(
     help="Upgrade one replica first: plan it, start it, judge it, promote or abort it. Edits the stack file.",
 )
 rollout.command(short_help="Measure it against an old replica: promote, reject or undecided.")(judge.judge)
-_VERDICT_FILE = "rollout-verdict.json"
 
 VerdictFile = Annotated[
-    Path, typer.Option("--verdict", metavar="FILE", dir_okay=False, help="What `fleet rollout judge` wrote.")
+    Path | None,
+    typer.Option(
+        "--verdict",
+        metavar="FILE",
+        dir_okay=False,
+        help="What `fleet rollout judge` wrote. Default: the newest of this stack below out/rollout.",
+        show_default=False,
+    ),
+]
+ClusterOf = Annotated[
+    Path | None,
+    typer.Option(
+        "--outputs",
+        metavar="FILE",
+        dir_okay=False,
+        help="What `pulumi stack output --json --show-secrets` printed: look at that cluster. Default: at none.",
+        show_default=False,
+    ),
 ]
 
 
@@ -60,7 +77,8 @@ def _plan_or_start(
 ) -> int:
     """Say what a canary would change, cost and take; `start` also declares it in the stack file: vllm-fleet:rollout."""
     from fleet.report.terminal import Page, stdout_paper
-    from fleet.rollout.planned import write_plan
+    from fleet.rollout.planned import benchmark_missing, write_plan
+    from settings.derived.canary import weights_ending
 
     steps, name = _open(root, stack)
     change = steps.start(_declared(engine_version, image_digest, revision, profile, set_ or ()))
@@ -68,17 +86,21 @@ def _plan_or_start(
     if starts:
         change.write()
     page = Page(stdout_paper())
+    if missing := benchmark_missing(change.after):
+        page.prose(missing, indent=0)
     write_plan(page, change.before, change.after)
     page.print()
     first = shlex.join(["fleet", *("start" if one == "plan" else one for one in sys.argv[1:])])
     if starts:
+        own = "its own weights first, then its pods" if weights_ending(change.after) else "its pods alone"
         _tell(
-            f"{change.path.name} declares the canary. `pulumi up` adds it beside the servers and restarts none of them: its weights "
-            "first where they are its own, then its pods. No request of a user reaches it."
+            f"{change.path.name} declares the canary. `pulumi up` adds it beside the servers and restarts none of them: {own}. No "
+            "request of a user reaches it. Commit the file before that: a promotion that fails is taken back to this commit."
         )
     _next(
         *(() if starts else (first,)),
         f"fleet preview --stack {name} --against HEAD",
+        f"git commit {change.path.name}",
         f"pulumi up --stack {name}",
         f"fleet rollout judge --stack {name}",
         f"fleet rollout promote --stack {name}, or fleet rollout abort --stack {name}",
@@ -93,7 +115,7 @@ rollout.command("start", short_help="The same, and declare the canary in the sta
 @rollout.command(short_help="Give the servers what the canary runs; with --finish, take the canary away.")
 def promote(
     stack: Stack = None,
-    verdict: VerdictFile = Path(_VERDICT_FILE),
+    verdict: VerdictFile = None,
     without_verdict: Annotated[
         str | None,
         typer.Option("--without-verdict", metavar="REASON", help="Written into the stack file.", show_default=False),
@@ -114,25 +136,29 @@ def promote(
         )
         _next(f"pulumi up --stack {name}", f"fleet verify --stack {name}")
         return CLEAN
+    from settings.derived.canary import weights_ending
+
     why = f"without a verdict: {without_verdict}"
     if without_verdict is None:
-        judged = _read(verdict)
+        file = verdict or _newest(name)
+        judged = _read(file)
         if judged is None:
             raise CommandError(
-                f"there is no verdict at {verdict}: `fleet rollout judge --stack {name}` writes one; --without-verdict REASON goes on "
-                "without, and the reason is written into the stack file"
+                f"there is no verdict at {_place(file, name)}: `fleet rollout judge --stack {name}` writes one, and --verdict FILE names "
+                "one that is elsewhere; --without-verdict REASON goes on without, and the reason is written into the stack file"
             )
         steps.verdict(judged)
+        _tell(f"{file}: {judged.headline}")
         why = judged.headline[:500]
     change = steps.promote(why)
     change.write()
     servers = change.after.replicas
+    over = " The canary's weights go over to them without another download." if weights_ending(change.before) else ""
     alone = " With one server, nobody is answered between its end and the next one's start." if servers == 1 else ""
     _tell(
         f"{change.path.name}: the servers are what the canary is. `pulumi up` replaces them one at a time, {servers} in all; the canary "
-        "stays beside them, and its weights go over to them without another download. Weights that nobody mounts any more are removed "
-        "at the end. Should a new server not become ready, the update stops there: take the stack file back and run `pulumi up` again."
-        f"{alone}"
+        f"stays beside them.{over} Should a new server not become ready, the update stops there: take the stack file back to the commit "
+        f"that declares the canary (`git checkout {change.path.name}`), and run `pulumi up` again.{alone}"
     )
     _next(
         f"fleet preview --stack {name} --against HEAD",
@@ -144,14 +170,14 @@ def promote(
 
 
 @rollout.command(short_help="Remove the canary from the stack file.")
-def abort(stack: Stack = None, verdict: VerdictFile = Path(_VERDICT_FILE), root: Root = None) -> int:
+def abort(stack: Stack = None, verdict: VerdictFile = None, root: Root = None) -> int:
     """Remove the canary from the stack file. The servers were never touched."""
     steps, name = _open(root, stack)
-    judged = _read(verdict)
     change = steps.abort()
     change.write()
-    if judged is not None:
-        _tell(f"{verdict}: {judged.headline}")
+    file = verdict or _newest(name)
+    if (judged := _read_if_possible(file)) is not None:
+        _tell(f"{file}: {judged.headline}")
     _tell("`pulumi up` removes the canary's pods and its own weights, and touches no server.")
     _next(f"pulumi up --stack {name}")
     return CLEAN
@@ -160,8 +186,8 @@ def abort(stack: Stack = None, verdict: VerdictFile = Path(_VERDICT_FILE), root:
 @rollout.command(short_help="Say what is declared, judged and running.")
 def status(
     stack: Stack = None,
-    verdict: VerdictFile = Path(_VERDICT_FILE),
-    outputs: Outputs = None,
+    verdict: VerdictFile = None,
+    outputs: ClusterOf = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     root: Root = None,
@@ -183,16 +209,18 @@ def status(
         _next(f"pulumi up --stack {name}", f"fleet rollout promote --finish --stack {name}")
     else:
         _tell(f"Declared: {'; '.join(differences(settings)) or 'nothing that differs from the servers'}")
-    judged = _read(verdict)
+    file = verdict or _newest(name)
+    judged = _read_if_possible(file)
     if judged is None:
-        _tell(f"No verdict at {verdict}.")
+        if file is None or not file.exists():
+            _tell(f"No verdict at {_place(file, name)}.")
     else:
         try:
             steps.verdict(judged)
         except SettingsError as error:
-            _tell(f"The verdict at {verdict} does not promote it: {error.problems[0].why}")
+            _tell(f"The verdict at {file} does not promote it: {error.problems[0].why}")
         else:
-            _tell(judged.headline)
+            _tell(f"{file}: {judged.headline}")
     if outputs is None and kubeconfig is None and context is None:
         _tell("The cluster was not looked at: pass --outputs, --kubeconfig or --context.")
         return CLEAN
@@ -240,37 +268,80 @@ def _declared(
         "image.digest": image_digest,
         "model.revision": revision,
     }
-    given = [(path, value) for path, value in options.items() if value is not None]
+    given: list[tuple[str, Any]] = [(path, value) for path, value in options.items() if value is not None]
     for one in set_:
         path, equals, text = one.partition("=")
         if not equals or not all(path.split(".")):
             raise CommandError(f"--set {one}: write KEY=VALUE, such as engine.maxModelLen=8192")
-        given.append((path, _value(text)))
+        given.append((path, _value(one, text)))
     canary: dict[str, Any] = {}
     for path, value in given:
-        *sections, last = path.split(".")
-        inner = canary
-        for section in sections:
-            inner = inner.setdefault(section, {})
-            if not isinstance(inner, dict):
-                raise CommandError(f"--set {path}: {section} has no keys of its own")
-        inner[last] = value
+        for section in reversed(path.split(".")):
+            value = {section: value}
+        _merge(canary, value)
     return canary
 
 
-def _value(text: str) -> Any:
+def _merge(into: dict[str, Any], more: dict[str, Any], path: str = "") -> None:
+    """Raises CommandError where two options say different things of one key."""
+    for name, value in more.items():
+        where = f"{path}{name}"
+        if name not in into:
+            into[name] = value
+        elif isinstance(into[name], dict) and isinstance(value, dict):
+            _merge(into[name], value, f"{where}.")
+        elif into[name] != value:
+            given = " and as ".join(json.dumps(one) for one in (into[name], value))
+            raise CommandError(f"{where} is given as {given}: leave one of them out")
+
+
+def _value(option: str, text: str) -> Any:
+    def number(digits: str) -> float:
+        """Raises CommandError for what no stack file can hold."""
+        found = float(digits) if {*digits} - {*"-0123456789"} else int(digits)
+        if not -(2**53) <= found <= 2**53:
+            raise CommandError(f"--set {option}: {digits} is not a number that a stack file can hold")
+        return found
+
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=number, parse_float=number, parse_int=number)
     except ValueError:
         return text
 
 
-def _read(file: Path) -> Verdict | None:
-    if not file.exists():
+def _newest(stack: str) -> Path | None:
+    """The newest verdict where `fleet rollout judge` puts them unless told otherwise."""
+    from fleet.cli.judge import PLACE
+    from fleet.rollout.judge.verdict import VERDICT_FILE
+
+    own = re.compile(rf"{re.escape(stack)}-[0-9]{{8}}-[0-9]{{6}}")
+    found = [one for one in PLACE.glob(f"*/{VERDICT_FILE}") if own.fullmatch(one.parent.name)]
+    return max(found, default=None)
+
+
+def _place(file: Path | None, stack: str) -> str:
+    from fleet.cli.judge import PLACE
+
+    return str(file or PLACE / f"{stack}-TIME")
+
+
+def _read(file: Path | None) -> Verdict | None:
+    if file is None or not file.exists():
         return None
     from fleet.rollout.judge.verdict import read
 
     return read(file)
+
+
+def _read_if_possible(file: Path | None) -> Verdict | None:
+    """For who is only told of it: what is wrong with it is said, and hinders nobody."""
+    from fleet.bench.errors import BenchmarkError
+
+    try:
+        return _read(file)
+    except BenchmarkError as error:
+        _tell(str(error))
+        return None
 
 
 def _tell(text: str) -> None:

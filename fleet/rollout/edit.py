@@ -28,8 +28,18 @@ class StackText:
     """The text of a stack file, edited in place."""
 
     def __init__(self, text: str, *, name: str, stack: str) -> None:
-        self.text = text if text.endswith("\n") else f"{text}\n"
         self._name, self._stack = name, stack
+        self._line_ends = "\r\n" if "\r\n" in text else "\n"
+        self._ends = text.endswith("\n")
+        lines = text.replace("\r\n", "\n") if self._line_ends == "\r\n" else text
+        self._lf = lines if self._ends else f"{lines}\n"
+        if self.text != text:
+            raise self._not_edited()
+
+    @property
+    def text(self) -> str:
+        """The file, with the line ends that it had, and without a last one where it had none."""
+        return (self._lf if self._ends else self._lf.removesuffix("\n")).replace("\n", self._line_ends)
 
     def get(self, path: Path) -> Any:
         """The value there, None where there is none."""
@@ -87,7 +97,7 @@ class StackText:
             end = parent.value[1][0].start_mark.index if not place and len(names) > 1 else _end(value)
             self._replace(start, end, "")
         else:
-            start = self.text.rfind("\n", 0, key.start_mark.index) + 1
+            start = self._lf.rfind("\n", 0, key.start_mark.index) + 1
             self._replace(start, self._line_end(_end(value)) + 1, "")
         self._hold(wanted)
 
@@ -100,22 +110,22 @@ class StackText:
         column = " " * parent.value[0][0].start_mark.column
         lines = ["", f"# {comment}", *_lines(key, value)]
         text = "\n".join(f"{column}{line}" if line else "" for line in lines)
-        at = self._line_end(_end(behind))
+        at = self._section_end(_end(behind), len(column))
         self._replace(at, at, f"\n{text}")
         self._hold(wanted)
 
     def remove_section(self, key: str, *, comment: str) -> None:
         """The opposite: with it goes its comment, and the blank line before that."""
         self.remove(("config", key))
-        self.text = re.sub(rf"\n[ ]*\n[ ]*# {re.escape(comment)}\n", "\n", self.text, count=1)
+        self._lf = re.sub(rf"\n[ ]*\n[ ]*# {re.escape(comment)}\n", "\n", self._lf, count=1)
 
     def _data(self) -> dict[str, Any]:
-        found: dict[str, Any] = load(self.text.encode(), name=self._name, stack=self._stack) or {}
+        found: dict[str, Any] = load(self._lf.encode(), name=self._name, stack=self._stack) or {}
         return found
 
     def _deepest(self, path: Path) -> tuple[Any, int]:
         """The node of as much of the path as there is, and how much that is."""
-        node: Any = yaml.compose(self.text, Loader=yaml.SafeLoader)
+        node: Any = yaml.compose(self._lf, Loader=yaml.SafeLoader)
         for depth, name in enumerate(path):
             entries = node.value if isinstance(node, yaml.MappingNode) else []
             found = next((value for key, value in entries if key.value == name), None)
@@ -126,10 +136,26 @@ class StackText:
 
     def _line_end(self, at: int) -> int:
         """Where the line of this place ends, its comment included."""
-        return self.text.index("\n", at)
+        return self._lf.index("\n", at)
+
+    def _section_end(self, at: int, column: int) -> int:
+        """Where the section of `column` ends that has its last value here: behind its comments, before those of what follows."""
+        end = self._line_end(at)
+        behind: list[str] = []
+        for line in self._lf[end + 1 :].splitlines(keepends=True):
+            if line.strip() and not line.lstrip().startswith("#"):
+                break
+            behind.append(line)
+        else:
+            column = 0
+        while behind and behind[-1].strip() and _indent(behind[-1]) <= column:
+            behind.pop()
+        while behind and not behind[-1].strip():
+            behind.pop()
+        return end + sum(map(len, behind))
 
     def _replace(self, start: int, end: int, text: str, *, before: str = "") -> None:
-        self.text = f"{self.text[:start]}{before}{text}{self.text[end:]}"
+        self._lf = f"{self._lf[:start]}{before}{text}{self._lf[end:]}"
 
     def _hold(self, wanted: Mapping[str, Any]) -> None:
         try:
@@ -137,19 +163,18 @@ class StackText:
         except SettingsError:
             found = {}
         if found != wanted:
-            raise SettingsError(
-                self._stack,
-                [
-                    Problem(
-                        id="stack-file-not-edited",
-                        path=self._name,
-                        value=None,
-                        allowed="sections and keys in the form that the other stack files have",
-                        why="it is written in a form that this command does not edit safely; nothing was changed",
-                        write="the change by hand, with `fleet config check` after it",
-                    )
-                ],
-            )
+            raise self._not_edited()
+
+    def _not_edited(self) -> SettingsError:
+        problem = Problem(
+            id="stack-file-not-edited",
+            path=self._name,
+            value=None,
+            allowed="sections and keys in the form that the other stack files have",
+            why="it is written in a form that this command does not edit safely; nothing was changed",
+            write="the change by hand, with `fleet config check` after it",
+        )
+        return SettingsError(self._stack, [problem])
 
 
 def flow(value: Any) -> str:
@@ -176,6 +201,10 @@ def _lines(key: str, value: Any) -> list[str]:
         inner = _lines(name, one) if name == "canary" else [f"{_scalar(name)}: {flow(one)}"]
         lines += [f"  {line}" for line in inner]
     return lines
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _has_entries(node: Any) -> bool:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from facts.machines import DEFAULT_MACHINE
 from facts.time_to_serve import Start, time_to_serve
-from fleet.plan.benchmark_price import price_of
+from fleet.plan.benchmark_price import Price, price_of
 from fleet.preview.report.consequences import release_changes
 from fleet.report.words import format_duration, format_usd, plural
+from fleet.rollout.effort import MEASUREMENTS, REPEATS
 from settings.derived.canary import release, weights_ending
 from settings.derived.figures import figures
 from settings.load import check
+from settings.sections.section import key
 
 if TYPE_CHECKING:
     from fleet.report.terminal import Page
@@ -38,6 +40,7 @@ def write_plan(page: Page, before: Settings, after: Settings) -> None:
     page.title("Costs and takes")
     page.item(_cost(before, after))
     page.item(_time(after, canary))
+    page.item(_judgement(after))
 
 
 def differences(settings: Settings) -> Iterator[str]:
@@ -86,9 +89,37 @@ def _time(after: Settings, canary: Settings) -> str:
             articles_machine=canary.machine == DEFAULT_MACHINE,
         )
     )
-    runs = price_of(canary)
     return (
         f"ready about {format_duration(way.likely_seconds)} after pulumi up begins ({format_duration(way.low_seconds)} to "
-        f"{format_duration(way.high_seconds)}); then {plural(runs.runs, 'run')} of about {runs.minutes:.0f} minutes on one of the servers "
-        "and as much on the canary"
+        f"{format_duration(way.high_seconds)})"
+    )
+
+
+def one_measurement(settings: Settings) -> Price:
+    """One of those that `fleet rollout judge` makes: the stack's benchmark, as if there were one replica."""
+    fields = {name: getattr(settings, name) for name in settings.model_fields_set - {"gateway", "rollout"}}
+    server = settings.server.model_copy(update={"replicas": 1})
+    benchmark = settings.benchmark.model_copy(update={"repeats": REPEATS})
+    fields |= {"namespace": settings.namespace, "server": server, "benchmark": benchmark}
+    # Not model_copy, which takes along what was worked out for all replicas.
+    return price_of(type(settings).model_construct(**fields))
+
+
+def _judgement(settings: Settings) -> str:
+    one, rate = one_measurement(settings), figures(settings).bill.usd_per_hour
+    minutes = MEASUREMENTS * one.minutes
+    price = "" if rate is None else f", in which the stack costs {format_usd(rate * minutes / 60)}"
+    return (
+        f"then judged: {MEASUREMENTS} measurements of {plural(one.runs, 'run')}, half of them of one of the servers, half of the canary; "
+        f"about {minutes:.0f} minutes together{price}"
+    )
+
+
+def benchmark_missing(settings: Settings) -> str:
+    """What to write before the canary is brought up, so that it can be judged; empty where nothing is missing."""
+    if settings.benchmark.enabled:
+        return ""
+    return (
+        f"`fleet rollout judge` measures with the stack's benchmark, which is off. First write into Pulumi.{settings.stack}.yaml: "
+        f"{key('benchmark')}: {{enabled: true, runOnUpdate: false}}. The `pulumi up` that brings the canary then prepares it, too."
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +37,8 @@ class Change:
         """Put it in its place, whole or not at all. Raises OSError."""
         from settings.files import write_whole
 
+        if not self.path.stat().st_mode & stat.S_IWUSR:
+            raise PermissionError(errno.EACCES, "it is read-only", str(self.path))
         write_whole(self.path, self.text.encode())
 
 
@@ -51,6 +55,7 @@ class Rollout:
         if self.settings.rollout.canary is not None:
             raise self._wrong("rollout-goes-on", None, "no canary yet", "one is declared", "fleet rollout abort")
         edited = self._text()
+        edited.remove(("config", _ROLLOUT))  # one without a canary
         edited.add_section(_ROLLOUT, {"canary": dict(declared)}, comment=COMMENT, after=_SERVER)
         change = self._change(edited)
         assert change.after.as_canary is not None
@@ -140,7 +145,7 @@ class Rollout:
                 self.settings.rollout.promoted,
                 "a canary that is not promoted yet",
                 "the servers have been given what it runs, and removing it would not take that back",
-                "fleet rollout promote --finish, then a canary of what ran before",
+                "the stack file as `start` left it, from version control; or promote --finish, then a canary of what ran before",
             )
         return self._without()
 
@@ -185,7 +190,23 @@ class Rollout:
         return self.settings.rollout.canary
 
     def _text(self) -> StackText:
-        return StackText(self.path.read_text(encoding="utf-8"), name=self.path.name, stack=self._stack)
+        edited = StackText(self.path.read_bytes().decode(), name=self.path.name, stack=self._stack)
+        for name in (_ROLLOUT, _SERVER, _MODEL, _WEIGHTS):
+            if isinstance(edited.get(("config", name)), str):
+                raise SettingsError(
+                    self._stack,
+                    [
+                        Problem(
+                            id="section-in-text",
+                            path=name,
+                            value=None,
+                            allowed="a section of keys and values",
+                            why="it is JSON in a text, and `fleet rollout` changes single keys of the stack file",
+                            write=f"{name}: and its keys below, indented",
+                        )
+                    ],
+                )
+        return edited
 
     def _change(self, edited: StackText) -> Change:
         return Change(

@@ -245,11 +245,14 @@ def test_a_profiles_flags_are_read_and_written_back_the_same(name: str) -> None:
 
 def test_an_upgrade_tells_what_changes_for_these_options_alone() -> None:
     old, new = find("0.18.1"), find("0.33.0")
-    told = "\n".join(upgrade(old, new, {"max-num-batched-tokens"}, hybrid=True))
+    told = "\n".join(upgrade(old, new, {"max-num-batched-tokens"}, hybrid=True, gpu=B200))
     assert "16,384" not in told
     for words in ("prefix caching is on", "fixed: ", "driver 580", "compile caches are cold"):
         assert words in told
-    assert "prefix caching is on" not in "\n".join(upgrade(old, new, (), hybrid=False))
-    back = list(upgrade(new, old, (), hybrid=True))
+    assert "prefix caching is on" not in "\n".join(upgrade(old, new, (), hybrid=False, gpu=B200))
+    on_l4 = "\n".join(upgrade(old, new, (), hybrid=True, gpu=L4))
+    assert "B200" not in on_l4
+    assert "160 GiB" not in on_l4
+    back = list(upgrade(new, old, (), hybrid=True, gpu=B200))
     assert any(line.startswith("no longer: ") for line in back)
     assert any(line.startswith("new: ") for line in back)

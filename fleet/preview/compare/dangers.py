@@ -11,6 +11,7 @@ from fleet.preview.compare.restarts import CLUSTER, NAMESPACE, Restart
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.record.values import reveal
 from fleet.report.words import plural
+from settings.sections.rollout import CANARY_ENDING
 
 VOLUMES: Final = (
     "gcp:compute/disk:Disk",
@@ -53,9 +54,12 @@ def dangers(
                 "capacity is held meanwhile.",
                 urns=(urn,),
             )
+    names = {pods.name for pods in before.values()}
     kept = {fate.old_urn for fate in fates.values()}
     for urn, was in before.items():
-        if urn not in kept and was.counted:
+        # Nobody is served by a canary, which has its name from the servers beside it.
+        canary = was.name.endswith(CANARY_ENDING) and was.name.removesuffix(CANARY_ENDING) in names
+        if urn not in kept and was.counted and not canary:
             yield Danger(
                 id="server-deleted",
                 message=f"{was.name} is deleted: {plural(was.counted, 'replica')} with {was.gpus} GPUs stop serving.",

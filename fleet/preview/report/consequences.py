@@ -65,7 +65,7 @@ def release_changes(settings: Settings, old: Release, new: Release) -> Iterator[
     server = DeclaredServer(settings)
     set_ = set(server.flags.options)
     set_ |= {change.option for change in CHANGES if change.option.isupper() and server.env(change.option) is not None}
-    for line in upgrade(old, new, set_, hybrid=server.is_hybrid):
+    for line in upgrade(old, new, set_, hybrid=server.is_hybrid, gpu=settings.machine.gpu):
         yield f"vLLM {old.version} to {new.version}: {line}"
 
 

@@ -266,12 +266,9 @@ def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
 def _canary(settings: Settings) -> str:
     if settings.canary is None:
         return ""
-    what = (
-        "is promoted"
-        if settings.rollout.promoted is not None
-        else f"vLLM {settings.canary.image.tag.removeprefix('v')}"
-    )
-    return f"{settings.canary_replicas} of the replicas a canary ({what} @ {settings.canary.model.revision[:12]})"
+    promoted = "promoted " if settings.rollout.promoted is not None else ""
+    what = f"vLLM {settings.canary.image.tag.removeprefix('v')} @ {settings.canary.model.revision[:12]}"
+    return f"{settings.canary_replicas} of the replicas a {promoted}canary ({what})"
 
 
 def _capacity(settings: Settings) -> str:

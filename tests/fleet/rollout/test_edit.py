@@ -82,3 +82,37 @@ def test_any_text_comes_back_as_it_was_given(values: dict[str, object]) -> None:
     except SettingsError:
         return  # what no stack file may hold
     assert file.get(("config", "x")) == values
+
+
+@pytest.mark.parametrize(
+    "text", [FILES["Pulumi.cud.yaml"].replace("\n", "\r\n"), FILES["Pulumi.dev.yaml"].removesuffix("\n")]
+)
+def test_line_ends_stay_as_they_are(text: str) -> None:
+    file = edited(text)
+    file.add_section("vllm-fleet:rollout", CANARY, comment="what this is", after="vllm-fleet:server")
+    assert file.text.count("\n") - file.text.count("\r\n") in (0, file.text.count("\n"))
+    assert file.text.endswith("\n") == text.endswith("\n")
+    file.remove_section("vllm-fleet:rollout", comment="what this is")
+    assert file.text == text
+
+
+def test_line_ends_of_two_kinds_are_refused() -> None:
+    with pytest.raises(SettingsError):
+        edited("config:\r\n  a: 1\n")
+
+
+@pytest.mark.parametrize(
+    ("behind", "before"),
+    [
+        ("    # of it\n\n    # too\n", "\n  # of the next\n  next: 1\n"),
+        ("    # of it\n", "  # of the next\n  next: 1\n"),
+        ("    # of it\n  # at the end\n", ""),
+        ("", "\n  next: 1\n"),
+    ],
+)
+def test_comments_stay_with_their_section(behind: str, before: str) -> None:
+    file = edited(f"config:\n  vllm-fleet:server:\n    replicas: 1\n{behind}{before}")
+    file.add_section("vllm-fleet:rollout", CANARY, comment="what this is", after="vllm-fleet:server")
+    head, _, rest = file.text.partition("\n  # what this is\n")
+    assert head == f"config:\n  vllm-fleet:server:\n    replicas: 1\n{behind}"
+    assert rest.endswith(before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,16 @@ from typing import Any
 
 import pytest
 
+from fleet.cli.exits import CommandError
+from fleet.cli.rollout import _declared
 from fleet.preview.offline import STAND_IN_PROJECT, OfflineStack, open_stack, record_stack
 from fleet.preview.record.recording import RecordedResource
-from fleet.rollout.judge.verdict import Limits, Verdict, declaration_of
+from fleet.preview.report.model import _canary
+from fleet.rollout.effort import PASSES, REPEATS
+from fleet.rollout.judge import measuring
+from fleet.rollout.judge.measuring import asked_of
+from fleet.rollout.judge.verdict import VERDICT_FILE, Limits, Verdict, as_text, declaration_of
+from fleet.rollout.planned import benchmark_missing, one_measurement
 from fleet.rollout.steps import Rollout
 from settings.derived.canary import release
 from settings.derived.measurement import measurement
@@ -87,6 +95,99 @@ def test_each_step_has_its_time(root: Path) -> None:
     rollout.promote("x").write()
     promoted = Rollout(root, "dev")
     assert [refused(promoted.promote, "x"), refused(promoted.abort)] == ["promoted-already", "promoted-already"]
+
+
+def test_the_preview_names_a_promoted_canarys_release(root: Path) -> None:
+    started(root, **CANARIES["release"]).promote("x").write()
+    assert "promoted canary (vLLM 0.18.0 @ " in _canary(Rollout(root, "dev").settings)
+
+
+def test_a_section_without_a_canary_is_filled(root: Path) -> None:
+    file = root / "Pulumi.dev.yaml"
+    file.write_text(f"{file.read_text()}  vllm-fleet:rollout: {{}}\n")
+    assert started(root, **CANARIES["engine"]).settings.as_canary is not None
+
+
+def test_a_section_in_a_text_is_refused(root: Path) -> None:
+    file = root / "Pulumi.dev.yaml"
+    server = re.compile(r"  vllm-fleet:server:\n(    .*\n)+")
+    text = """  vllm-fleet:server: '{"profile": "record", "replicas": 1}'\n"""
+    file.write_text(server.sub(text, file.read_text()))
+    assert refused(Rollout(root, "dev").start, CANARIES["engine"]) == "section-in-text"
+
+
+def test_the_stack_file_keeps_its_mode(root: Path) -> None:
+    file = root / "Pulumi.dev.yaml"
+    file.chmod(0o640)
+    rollout = started(root, **CANARIES["engine"])
+    assert file.stat().st_mode & 0o777 == 0o640
+    file.chmod(0o444)
+    with pytest.raises(PermissionError):
+        rollout.abort().write()
+    assert file.stat().st_mode & 0o777 == 0o444
+
+
+@pytest.mark.parametrize("model", ['{"sizeGb": 30}', '{"sizeGb": 30, "revision": "REVISION"}'])
+def test_options_add_up(model: str) -> None:
+    declared = _declared(
+        "0.18.0", None, REVISION, None, [f"model={model}".replace("REVISION", REVISION), "engine.seed=1"]
+    )
+    assert declared == {
+        "engine": {"version": "0.18.0", "seed": 1},
+        "model": {"revision": REVISION, "sizeGb": 30},
+    }
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["engine.version=0.19.0", "engine=null", "engine.seed=NaN", "engine.seed=1e999", "engine.seed=99999999999999999"],
+)
+def test_options_that_cannot_be_are_refused(option: str) -> None:
+    with pytest.raises(CommandError):
+        _declared("0.18.0", None, None, None, [option])
+
+
+def test_the_plan_prices_what_judge_measures(root: Path) -> None:
+    file = root / "Pulumi.dev.yaml"
+    file.write_text(file.read_text().replace("enabled: false", "enabled: true\n    repeats: 7"))
+    settings = started(root, **CANARIES["engine"]).settings
+    asked = asked_of(
+        settings.model_copy(update={"benchmark": settings.benchmark.model_copy(update={"repeats": REPEATS})})
+    )
+    assert one_measurement(settings).runs == len(asked["old"].run["points"]) * REPEATS
+    assert PASSES == measuring.PASSES
+    assert benchmark_missing(settings) == ""
+
+
+def test_a_benchmark_that_is_off_is_said_first(root: Path) -> None:
+    settings = started(root, **CANARIES["engine"]).settings
+    told = benchmark_missing(settings)
+    assert "vllm-fleet:benchmark" in told
+    assert "Pulumi.dev.yaml" in told
+    printed = fleet("rollout", "plan", "--stack", "dev", "--set", "engine.seed=1")
+    assert printed.stdout.splitlines()[0] == told[: len(printed.stdout.splitlines()[0])]
+    assert "git commit Pulumi.dev.yaml" in printed.stdout
+
+
+@pytest.mark.parametrize("command", ["abort", "status"])
+def test_a_damaged_verdict_hinders_nobody(root: Path, command: str) -> None:
+    started(root, **CANARIES["engine"])
+    damaged = root / "verdict.json"
+    damaged.write_text("{")
+    done = fleet("rollout", command, "--stack", "dev", "--root", str(root), "--verdict", str(damaged))
+    assert (done.returncode, "is no verdict" in " ".join(done.stdout.split())) == (0, True)
+
+
+def test_the_newest_verdict_of_this_stack_is_found(root: Path) -> None:
+    rollout = started(root, **CANARIES["release"])
+    for folder in ("dev-20260101-000000", "dev-20260102-000000", "dev-2-20270101-000000"):
+        file = root / "out" / "rollout" / folder / VERDICT_FILE
+        file.parent.mkdir(parents=True)
+        decision = "promote" if folder == "dev-20260102-000000" else "reject"
+        file.write_text(as_text(verdict(rollout.settings, decision)))
+    told = fleet("rollout", "status", "--stack", "dev", "--root", str(root), cwd=root)
+    assert (told.returncode, "dev-20260102-000000" in told.stdout) == (0, True)
+    assert fleet("rollout", "promote", "--stack", "dev", "--root", str(root), cwd=root).returncode == 0
 
 
 def verdict(settings: Settings, decision: str = "promote") -> Verdict:

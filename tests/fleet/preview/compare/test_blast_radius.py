@@ -188,6 +188,13 @@ def test_weights_that_stay_in_the_cloud_are_no_danger() -> None:
     assert changes.blast_radius.volumes_replaced == 0
 
 
+def test_a_canary_that_goes_is_none() -> None:
+    name = f"{SERVER.inputs['metadata']['name']}-canary"
+    canary = edited(replace(SERVER, urn=f"{SERVER.urn}-canary", name="canary"), "metadata/name", name)
+    before = replace(recording(), resources=(*recording().resources, canary))
+    assert dangers(compare(before, recording())) == []
+
+
 def test_a_server_that_goes_is_a_danger() -> None:
     changes = changes_of(without=("server",))
     assert dangers(changes) == ["server-deleted"]
