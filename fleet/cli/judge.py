@@ -154,8 +154,8 @@ def _measure(
     from fleet.cli.verify import api_key
     from fleet.clients import stack_outputs
     from fleet.plan.benchmark_price import price_of
+    from fleet.rollout.effort import PASSES
     from fleet.rollout.judge import measuring
-    from fleet.rollout.judge.verdict import PASSES
 
     require_new(place)
     require_writable(place)

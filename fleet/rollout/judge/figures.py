@@ -16,9 +16,10 @@ from fleet.bench.measurement import Comparison, Estimate, Run
 from fleet.bench.repeats import CONFIDENCE, estimate, welch_half_width
 from fleet.bench.student_t import two_sided
 from fleet.report.words import format_change, format_number, format_percent
+from fleet.rollout.effort import PASSES
 from fleet.rollout.judge.chance import more_by_chance
 from fleet.rollout.judge.side import NO_SUCCESS, Side
-from fleet.rollout.judge.verdict import MOST_REPEATS, PASSES, Decision, Limits, Reason, reason
+from fleet.rollout.judge.verdict import MOST_REPEATS, Decision, Limits, Reason, reason
 
 _FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "total tok/s": ("throughput", "throughput"),

@@ -13,9 +13,10 @@ from fleet.bench.run.fetching import fetch
 from fleet.bench.run.launch import launch, require_no_other
 from fleet.bench.run.servers import ServerPod, require_idle, server_pods
 from fleet.bench.run.watching import patiently, watch
+from fleet.rollout.effort import PASSES
 from fleet.rollout.judge.answers import ANSWERS_FILE, ask_both, require_answers
 from fleet.rollout.judge.side import POD_FILE, Pod
-from fleet.rollout.judge.verdict import PASSES, Part
+from fleet.rollout.judge.verdict import Part
 from settings.files import write_whole
 from settings.names import HTTP_PORT
 

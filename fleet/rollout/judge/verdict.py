@@ -16,8 +16,6 @@ from settings import strict_json
 
 File = TypeVar("File", bound=BaseModel)
 VERDICT_FILE: Final = "rollout-verdict.json"
-PASSES: Final = 2
-"""Times that both are measured, in turn. Assumed: the least that shows a drift."""
 MOST_REPEATS: Final = 20
 """Of `--repeats`: runs of each load in a pass that anybody would pay for. Assumed."""
 NEEDED: Final = ("certificate", "errors", "throughput", "agreement", "arithmetic", "soundness")
