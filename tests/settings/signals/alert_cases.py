@@ -209,8 +209,9 @@ def _serving() -> Iterator[Case]:
     yield Case("NothingServes", True, [*down, *steps("_x20 1x120", "_x40 1x100")])  # resumed, and not back
     yield Case("NothingServes", True, [*down, *steps("_x20 1x120", "2x40 3x100")])
     yield Case("NothingServes", True, [*down, of(SPENT, "_x20 1x120", **GUARD, step="warned")])
-    for replicas in (2, 4, 12):
-        lost = f"{replicas}x20 {replicas - 1}x120"
+    yield Case("ReplicasMissing", False, deployment("12x140", "12x20 11x120"), minutes=70)  # a ticket of PodLate's
+    for replicas, missing in ((2, 1), (4, 1), (12, 2)):
+        lost = f"{replicas}x20 {replicas - missing}x120"
         yield Case("ReplicasMissing", True, deployment(f"{replicas}x140", lost), minutes=70)
         yield Case("ReplicasMissing", True, moving(f"{replicas}x140", lost, f"{replicas}x140"), minutes=70)
     yield Case("ReplicasMissing", False, deployment("10x140", "10x20 9x50 10x70"), minutes=70)  # a slow start
