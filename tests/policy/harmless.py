@@ -23,6 +23,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         BucketIAMMember: bucket condition/*
         Cluster: ipAllocationPolicy/*
         ComputeClass: spec/priorities/#/reservations/**
+        Dashboard: dashboardJson
         Deployment: spec/selector spec/selector/** spec/template spec/template/metadata
         Firewall: allows/#/protocol
         FutureReservation: specificSkuProperties/** timeWindow/** zone
