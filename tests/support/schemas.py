@@ -14,7 +14,7 @@ KUBERNETES_VERSION = "1.36"
 CRD_FOLDER = Path(__file__).resolve().parents[3] / "shared" / "crds"
 """Beside the repository; without it, custom resources are not checked here."""
 
-_NO_COPY = frozenset({"snapshot.storage.k8s.io", "gateway.networking.k8s.io", "helm.sh"})
+_NO_COPY = frozenset({"snapshot.storage.k8s.io", "gateway.networking.k8s.io", "helm.sh", "keda.sh"})
 """Groups whose CRDs are not in that folder: Go modules carry them."""
 
 

@@ -18,7 +18,17 @@ from fleet.preview.record.recording import RecordedResource
 from fleet.preview.report.model import _canary
 from fleet.rollout.effort import REPEATS
 from fleet.rollout.judge.measuring import asked_of
-from fleet.rollout.judge.verdict import VERDICT_FILE, Limits, Verdict, as_text, declaration_of
+from fleet.rollout.judge.verdict import (
+    NEEDED,
+    VERDICT_FILE,
+    Decision,
+    Limits,
+    Verdict,
+    as_text,
+    decide,
+    declaration_of,
+    reason,
+)
 from fleet.rollout.planned import benchmark_missing, one_measurement
 from fleet.rollout.steps import Rollout
 from settings.derived.canary import release
@@ -181,23 +191,24 @@ def test_the_newest_verdict_of_this_stack_is_found(root: Path) -> None:
     for folder in ("dev-20260101-000000", "dev-20260102-000000", "dev-2-20270101-000000"):
         file = root / "out" / "rollout" / folder / VERDICT_FILE
         file.parent.mkdir(parents=True)
-        decision = "promote" if folder == "dev-20260102-000000" else "reject"
+        decision: Decision = "promote" if folder == "dev-20260102-000000" else "reject"
         file.write_text(as_text(verdict(rollout.settings, decision)))
     told = fleet("rollout", "status", "--stack", "dev", "--root", str(root), cwd=root)
     assert (told.returncode, "dev-20260102-000000" in told.stdout) == (0, True)
     assert fleet("rollout", "promote", "--stack", "dev", "--root", str(root), cwd=root).returncode == 0
 
 
-def verdict(settings: Settings, decision: str = "promote") -> Verdict:
+def verdict(settings: Settings, decision: Decision = "promote") -> Verdict:
     assert settings.as_canary is not None
     old, canary = (json.loads(json.dumps(measurement(one).run)) for one in (settings, settings.as_canary))
+    reasons = [reason(name, decision, "so", "so", "so") for name in NEEDED]
     return Verdict.model_validate(
         {
             "verdict": decision,
-            "headline": "so",
+            "headline": decide(reasons, Limits())[1],
             "declaration": declaration_of(canary),
             "limits": Limits(),
-            "reasons": (),
+            "reasons": reasons,
             "certificates": {},
             "old": (old,),
             "canary": (canary,),
