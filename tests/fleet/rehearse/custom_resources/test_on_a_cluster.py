@@ -57,7 +57,7 @@ def tried(api: ClusterApi, manifest: dict[str, Any], plural: str) -> str:
 
 
 def test_all_are_served_and_established(api: ClusterApi, custom_resources: list[Manifest]) -> None:
-    assert len(custom_resources) == 15
+    assert len(custom_resources) == 19
     for one in custom_resources:
         name = one["metadata"]["name"]
         found = api.get(CUSTOM_RESOURCE_DEFINITION, name)

@@ -71,7 +71,7 @@ def test_a_minimum_of_zero_and_an_empty_answer_take_a_whole_fleet_at_once(
         run.keda.in_flight.outage = "no samples"
         began = run.clock.now_seconds()
         run.within(lambda: run.meter.servers.now == 0)
-        assert [servers for _, servers in run.keda.written] == [0]
+        run.within(lambda: [servers for _, servers in run.keda.written] == [0])
         assert run.autoscaler()["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"] == 20
         assert run.meter.servers.highest(began) == 12
 
