@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from fleet.rehearse.api import CUSTOM_RESOURCE_DEFINITION, EVENT, NO_SUCH_KIND, ApiRefusedError, Manifest
+from fleet.rehearse.api import CUSTOM_RESOURCE_DEFINITION, NO_SUCH_KIND, REPLICA_SET, ApiRefusedError, Manifest
 from fleet.rehearse.custom_resources.install import install
 from fleet.rehearse.drills.conditions import (
     all_of,
@@ -44,11 +44,10 @@ def _from_stock(settings: Settings) -> str:
 
 def _over_quota(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
-    before = _versions(stage, "FailedCreate")
     stage.scale(servers + 1)
     said = stage.until(
         "the refusal",
-        lambda: _event(stage, "FailedCreate", "exceeded quota", before),
+        lambda: _refused(stage),
         5 * HOLD_SECONDS,  # Kubernetes' controllers run on the wall, and on a busy machine they are late
         lambda: f"there are {stage.meter.servers.now} servers, and each that is not refused asks for a machine",
     )
@@ -229,22 +228,15 @@ def _waits_for(stage: Stage, reservation: str) -> str:
     return ""
 
 
-def _event(stage: Stage, reason: str, part: str, before: Mapping[str, str]) -> str:
-    """Message of such an event of the namespace that is new, or was repeated, since `before`; or nothing."""
-    for event in _events(stage, reason):
-        metadata = event["metadata"]
-        if part in event["message"] and before.get(metadata["uid"]) != metadata["resourceVersion"]:
-            return str(event["message"])
+def _refused(stage: Stage) -> str:
+    """Why a ReplicaSet gets no pod, if a quota is the reason; else nothing. Its condition, for of many events of one object
+    Kubernetes drops some (client-go, tools/record, EventSourceObjectSpamFilter: 25, then one each five minutes).
+    """
+    for one in stage.api.list_all(REPLICA_SET, stage.namespace):
+        for condition in one.get("status", {}).get("conditions", ()):
+            if condition["type"] == "ReplicaFailure" and "exceeded quota" in condition["message"]:
+                return str(condition["message"])
     return ""
-
-
-def _versions(stage: Stage, reason: str) -> dict[str, str]:
-    """The events that are there already: another drill may have met the same refusal."""
-    return {event["metadata"]["uid"]: event["metadata"]["resourceVersion"] for event in _events(stage, reason)}
-
-
-def _events(stage: Stage, reason: str) -> list[Manifest]:
-    return stage.api.list_all(EVENT, stage.namespace, field_selector=f"reason={reason}")
 
 
 DRILLS = (
