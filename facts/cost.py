@@ -246,7 +246,7 @@ class Bill:
             return None
         return self.usd_per_hour_known / (tokens_per_s * SECONDS_PER_HOUR) * 1e6
 
-    def prices_in_words(self) -> str:
+    def format_price_dates(self) -> str:
         """Region and dates of its list prices: "europe-west4, 2026-07-03 to 2026-07-30"."""
         listed = [item.price for item in (*self.items, *self.once) if item.price is not None]
         dates = sorted(price.date for price in listed if price.region == self.region)
@@ -254,7 +254,7 @@ class Bill:
             return f"{self.region}, none known"
         return f"{self.region}, {dates[0]}" + (f" to {dates[-1]}" if dates[-1] != dates[0] else "")
 
-    def total_in_words(self) -> str:
+    def format_hourly_total(self) -> str:
         """The hourly total as a reader should see it: "$391.32 an hour", or "at least ..." where prices are unknown."""
         nodes, unknown = self.nodes, len(self.unknown)
         amount = f"${self.usd_per_hour_known:,.2f} an hour"

@@ -122,7 +122,7 @@ class Difference:
     def __str__(self) -> str:
         if self.field == SETTINGS_LEFT_OPEN:
             return self.field
-        return f"{self.field} ({_in_words(self.published)} {self.origin}, {_in_words(self.ours)} here)"
+        return f"{self.field} ({_format_scalar(self.published)} {self.origin}, {_format_scalar(self.ours)} here)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,7 +435,7 @@ def _difference(
     )
 
 
-def _in_words(value: Scalar | None) -> str:
+def _format_scalar(value: Scalar | None) -> str:
     if value is None:
         return "not set"
     if isinstance(value, bool):

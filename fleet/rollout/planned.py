@@ -71,8 +71,8 @@ def _cost(before: Settings, after: Settings) -> str:
     own = ", and a volume of its own for its weights" if weights_ending(after) else ""
     node = f"{plural(after.nodes - before.nodes, 'node')} more{own}"
     if less.usd_per_hour is None or more.usd_per_hour is None:
-        return f"{node}: at a price that is not known; {less.total_in_words()} without it"
-    return f"{node}: {format_usd(more.usd_per_hour - less.usd_per_hour)} an hour on top of {less.total_in_words()}"
+        return f"{node}: at a price that is not known; {less.format_hourly_total()} without it"
+    return f"{node}: {format_usd(more.usd_per_hour - less.usd_per_hour)} an hour on top of {less.format_hourly_total()}"
 
 
 def _time(after: Settings, canary: Settings) -> str:

@@ -133,14 +133,14 @@ def price(facts: Facts, settings: Settings) -> Check:
     from settings.derived.figures import figures, fleet_shape
 
     bill = figures(settings).bill
-    words = f"as declared {bill.total_in_words()}"
+    words = f"as declared {bill.format_hourly_total()}"
     cluster = facts.cluster
     if cluster is not None and "nodes" not in cluster.troubles:
         # A canary's pods are looked at by --canary; its nodes are taken as declared.
         taken = len(_nodes_of_pods(cluster)) + settings.nodes - settings.without_canary.nodes
         if taken != settings.nodes or settings.server.fixed_replicas == "external":
             found = cost.bill(replace(fleet_shape(settings), nodes=taken))
-            words += f"; with pods on {plural(taken, 'node')} {found.total_in_words()}"
+            words += f"; with pods on {plural(taken, 'node')} {found.format_hourly_total()}"
     if bill.unknown:
         words += f"; unknown: {', '.join(bill.unknown)}"
     return told("price", "Price", words)

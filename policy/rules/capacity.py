@@ -33,7 +33,7 @@ def _partial_node(resource: Resource, _: Settings) -> Iterator[Finding]:
         if pod.gpu is not None and pod.gpus and pod.gpus not in counts:
             yield Finding(
                 what=f"{pod.spec_path} asks for {pod.gpus} {pod.gpu.name}",
-                fix=f"{_in_words(counts)} nvidia.com/gpu in requests and limits",
+                fix=f"{_format_counts(counts)} nvidia.com/gpu in requests and limits",
             )
 
 
@@ -45,7 +45,7 @@ def _counts(pod: Pod) -> list[int]:
     return sorted({machine.gpus for machine in pod.machines})
 
 
-def _in_words(counts: Sequence[int]) -> str:
+def _format_counts(counts: Sequence[int]) -> str:
     *first, last = map(str, counts)
     return f"{', '.join(first)} or {last}" if first else last
 
@@ -172,7 +172,7 @@ def _unsound_class(resource: Resource, _: Settings) -> Iterator[Finding]:
     for path, rung in _rungs(resource):
         count, counts = quantity(dig(rung, "gpu", "count")), sorted({machine.gpus for machine in _machines(rung)})
         if counts and count is not None and count not in counts:
-            yield Finding(what=f"{path}.gpu.count is {count:g}", fix=f"gpu.count: {_in_words(counts)}")
+            yield Finding(what=f"{path}.gpu.count is {count:g}", fix=f"gpu.count: {_format_counts(counts)}")
         if dig(rung, "reservations", "affinity") == "Specific":
             if dig(rung, "location", "zones") or dig(resource.props, "spec", "priorityDefaults", "location", "zones"):
                 yield Finding(

@@ -61,7 +61,7 @@ class Figures:
             "usdPerHourIsAtLeast": bool(self.bill.unknown),
             "usdPerHourAtFewest": _rounded(self.bill.scaled.smallest.usd_per_hour, 2) if self.bill.scaled else None,
             "usdPerMonthBySchedule": _rounded(self.bill.usd_per_month_by_schedule, 0),
-            "pricesOf": self.bill.prices_in_words(),
+            "pricesOf": self.bill.format_price_dates(),
             "publishedFigure": f"{figure.title} ({figure.label})" if figure else self.match.reason,
             "publishedTotalTokensPerSecond": self.total_tokens_per_s,
             "publishedOutputTokensPerSecond": self.output_tokens_per_s,

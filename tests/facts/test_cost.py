@@ -98,7 +98,7 @@ def test_capacity_without_a_price_is_unknown_with_its_reason_never_zero(capacity
 def test_a_ladder_is_headlined_by_its_steps_and_not_by_what_stands_around() -> None:
     answer = bill(replace(SPOT, capacity="ladder", ladder=("flex-start", "spot"), region="us-east4"))
     assert answer.nodes.steps == {"flex-start": 64.44, "spot": 32.6064}
-    headline = answer.total_in_words()
+    headline = answer.format_hourly_total()
     assert headline.startswith("12 nodes: flex-start $773.28, spot $391.28; ")
     assert headline.endswith("at least $0.10 an hour")
     assert "reservation" not in headline
@@ -220,8 +220,8 @@ def test_the_bill_says_what_it_leaves_out() -> None:
 
 
 def test_a_complete_bill_is_not_called_at_least() -> None:
-    assert bill(FleetShape(nodes=0, region="europe-west4", capacity="spot")).total_in_words() == "$0.10 an hour"
-    assert bill(SPOT).total_in_words() == "at least $408.98 an hour (2 prices unknown)"
+    assert bill(FleetShape(nodes=0, region="europe-west4", capacity="spot")).format_hourly_total() == "$0.10 an hour"
+    assert bill(SPOT).format_hourly_total() == "at least $408.98 an hour (2 prices unknown)"
 
 
 @pytest.mark.parametrize(

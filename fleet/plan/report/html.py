@@ -96,7 +96,7 @@ def _answer(plan: Plan) -> str:
     nodes = format_nodes(plan.machines, plan.question.machine, plan.gpus)
     behind = ROUTINGS[plan.deployment.routing]
     priced = plan.money.usd_per_node_hour is not None
-    bought = f": {plan.money.bill.total_in_words()}" if priced else "; what a node-hour costs is unknown"
+    bought = f": {plan.money.bill.format_hourly_total()}" if priced else "; what a node-hour costs is unknown"
     return f"{nodes}, {CAPACITIES[plan.question.capacity]}, behind {behind}{bought}"
 
 

@@ -168,7 +168,7 @@ def _money(money: Money) -> dict[str, Any]:
         "usdPerHour": None if money.usd_per_node_hour is None else money.usd_per_hour,
         "usdPerNodeHour": money.usd_per_node_hour,
         "region": money.bill.region,
-        "pricesOf": money.bill.prices_in_words(),
+        "pricesOf": money.bill.format_price_dates(),
         "usdPerMonth": None if money.usd_per_node_hour is None else money.usd_per_month,
         "usdPerHourAtZeroReplicas": money.bill.residual_usd_per_hour,
         "atLeast": money.at_least,

@@ -127,7 +127,9 @@ def _headline(page: Page, plan: Plan) -> None:
         f"{question.profile.model}, vLLM {question.profile.engine_version}, profile {question.profile.name}", indent=0
     )
     total, output = plan.performance.total_tokens_per_s.value, plan.performance.output_tokens_per_s.value
-    price = f"{_least(plan)}{format_usd(money.usd_per_hour)} an hour" if money.at_load else money.bill.total_in_words()
+    price = (
+        f"{_least(plan)}{format_usd(money.usd_per_hour)} an hour" if money.at_load else money.bill.format_hourly_total()
+    )
     page.prose(f"{total:,.0f} tok/s total · {output:,.0f} tok/s output · {price}", indent=0, style="bold cyan")
 
 

@@ -110,7 +110,7 @@ def _refusal(refusal: Refusal, room: int) -> Section:
 def _headline(report: Report, *, several: bool) -> Iterator[str]:
     fleet, figures, recording = report.fleet, report.figures, report.recording
     head = "####" if several else "### Preview of"
-    yield f"{head} `{recording.stack}`: {len(report.changes)} to create, {figures.bill.total_in_words()}"
+    yield f"{head} `{recording.stack}`: {len(report.changes)} to create, {figures.bill.format_hourly_total()}"
     yield ""
     yield (
         f"{format_size(fleet)} {fleet.bought} in {', '.join(fleet.zones)} · {code(fleet.model)} at "
@@ -161,7 +161,7 @@ def _estimate(report: Report) -> Iterator[str]:
 def _cost(report: Report) -> Iterator[str]:
     bill = report.figures.bill
     summary = [format_per_million(report.figures), *format_residual(bill)]
-    yield f"**Cost**: {bill.total_in_words()}, list prices of {bill.region}"
+    yield f"**Cost**: {bill.format_hourly_total()}, list prices of {bill.region}"
     yield ""
     for line in summary:
         yield f"- {line}"

@@ -123,7 +123,7 @@ def _standing(report: Report) -> Iterator[Number]:
     fleet, figures = report.fleet, report.figures
     least = "at least " if figures.bill.unknown else ""
     if figures.bill.usd_per_hour is None:
-        yield Number(name="dollars an hour", now="unknown", more=figures.bill.total_in_words())
+        yield Number(name="dollars an hour", now="unknown", more=figures.bill.format_hourly_total())
     else:
         yield Number(name="dollars an hour", now=f"{least}{format_usd(figures.bill.usd_per_hour)}")
     if figures.usd_per_million_tokens is not None:

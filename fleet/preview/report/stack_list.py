@@ -56,7 +56,7 @@ def line_of(outcome: Outcome) -> StackLine:
         stack=outcome.recording.stack,
         verdict=format_verdict(outcome.policies, changes),
         change=(created,) if changes is None else changes.effects[:_MOST_EFFECTS],
-        price=_price(_delta(changes, USD_PER_HOUR)) or outcome.figures.bill.total_in_words(),
+        price=_price(_delta(changes, USD_PER_HOUR)) or outcome.figures.bill.format_hourly_total(),
         rate=_rate(outcome, _delta(changes, TOKENS_PER_SECOND)),
         stops=bool(outcome.policies.mandatory),
         warns=bool(_to_look_at(outcome.policies) or (changes and changes.dangers) or outcome.dangers),

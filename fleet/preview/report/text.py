@@ -101,7 +101,7 @@ def _headline(page: Page, report: Report) -> None:
     page.prose(f"{fleet.model} @ {fleet.revision[:12]}, vLLM {fleet.vllm}, profile {fleet.profile}", indent=0)
     if fleet.platform is not None:
         page.prose(f"on the cluster of {fleet.platform}", indent=0)
-    page.prose(f"{report.figures.bill.total_in_words()} · {format_rate(report)}", indent=0, style="bold cyan")
+    page.prose(f"{report.figures.bill.format_hourly_total()} · {format_rate(report)}", indent=0, style="bold cyan")
     for danger in report.dangers:
         page.blank()
         page.prose(danger, indent=0, mark="!! ", style="bold red", mark_style="bold white on red")

@@ -135,7 +135,7 @@ def test_the_bill_tells_the_fewest_and_the_most_servers_and_a_month_by_the_windo
     assert most is not None
     share = 2 * 5 * 13.5 / 168 / 6
     assert bill.usd_per_month_by_schedule == pytest.approx((few + (most - few) * share) * 730)
-    assert f"${few:,.2f} an hour with 2 nodes, ${most:,.2f} with 8 nodes" in bill.total_in_words()
+    assert f"${few:,.2f} an hour with 2 nodes, ${most:,.2f} with 8 nodes" in bill.format_hourly_total()
     assert figures(make_settings(server={"scaling": scaled, "replicas": 0})).bill.scaled is None
 
 
