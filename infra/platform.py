@@ -3,59 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.cluster import Cluster
-from infra.image_registry import ImageRegistry
+from infra.budget import Budget, BudgetArgs
+from infra.cluster import Cluster, ClusterArgs
+from infra.identity import NodeIdentity, NodeIdentityArgs
+from infra.image_registry import ImageRegistry, ImageRegistryArgs
 from infra.naming import Place
-from infra.network import Network
+from infra.network import Network, NetworkArgs
 from infra.platform_outputs import KEDA, KEYS, PlatformOutputs
-from infra.results_bucket import ResultsBucket
+from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
 from settings.kubeconfig import read_kubeconfig
 from settings.problems import Problem, SettingsError
+from settings.sections.budget import Budget as BudgetSection
+from settings.sections.cluster import Cluster as ClusterSection
+from settings.sections.network import Network as NetworkSection
+from settings.sections.registry import Registry
+from settings.sections.results import Results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPlatformArgs:
     """Arguments of `OwnPlatform`."""
 
+    place: Place
+    """Project and region; prefix of the names and labels of everything made."""
     namespace: str
     """Kubernetes namespace that this stack uses on the cluster; a stack that joins must not share it."""
+    apis: Sequence[str]
+    """APIs that are needed, see `ServicesArgs.apis`; with `cloudresourcemanager.googleapis.com`, which knows the project's number."""
+    network: NetworkSection = field(default_factory=NetworkSection)
+    """The VPC's ranges and NAT."""
+    proxy_only_subnet: bool = False
+    """Whether the proxy-only subnet is made, as a Gateway needs it."""
+    cluster: ClusterSection = field(default_factory=ClusterSection)
+    """The Autopilot cluster."""
+    quick_autoscaling: bool = False
+    """Whether GKE's own autoscaler scales the servers, see `ClusterArgs`."""
+    results: Results = field(default_factory=Results)
+    """The bucket for benchmark results."""
+    registry: Registry | None = None
+    """A Docker Hub account for image pulls; None: anonymous."""
+    budget: BudgetSection | None = None
+    """A billing budget; None: none."""
+    keda: str | None = None
+    """Version of KEDA where it is installed on the cluster."""
 
 
 class OwnPlatform(pulumi.ComponentResource):
-    """The group that network, image repository, node account, cluster and budget of a stack stand in.
+    """Network, image repository, node account, results bucket, cluster and budget of a stack that has a cluster of its own."""
 
-    It makes nothing itself: `__main__` makes its parts, with this as their parent, and then says `made_of`.
-    """
+    outputs: PlatformOutputs
+    kubernetes: k8s.Provider
+    """The one provider of everything on the cluster."""
+    services: Services
+    """The APIs that are needed."""
 
     def __init__(self, name: str, args: OwnPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:OwnPlatform", name, None, opts)
-        self._namespace = args.namespace
-
-    def made_of(
-        self,
-        *,
-        results: ResultsBucket,
-        network: Network,
-        images: ImageRegistry,
-        cluster: Cluster,
-        project_number: pulumi.Output[str],
-        keda: str | None = None,
-    ) -> PlatformOutputs:
-        """What these parts are to whoever runs on the cluster; they are the group's outputs, too."""
-        outputs = PlatformOutputs(
+        place = args.place
+        apis = ServicesArgs(project=place.project, apis=args.apis)
+        self.services = Services(f"{name}-services", apis, pulumi.ResourceOptions(parent=self))
+        enabled = pulumi.ResourceOptions(parent=self, depends_on=[self.services])
+        results = ResultsBucket(f"{name}-results", ResultsBucketArgs(place=place, results=args.results), enabled)
+        # Everything comes after the bucket, so that on destroy everything goes before it: should results be left in
+        # it, destroy stops there, when nothing that costs money is left.
+        prepared = pulumi.ResourceOptions(parent=self, depends_on=[self.services, results])
+        ranges = NetworkArgs(place=place, network=args.network, proxy_only=args.proxy_only_subnet)
+        network = Network(f"{name}-network", ranges, prepared)
+        number = self.services.project_number()
+        pulls = ImageRegistryArgs(place=place, account=args.registry, project_number=number)
+        images = ImageRegistry(f"{name}-images", pulls, prepared)
+        nodes = NodeIdentity(f"{name}-nodes", NodeIdentityArgs(place=place, images=images), prepared)
+        autopilot = ClusterArgs(
+            network=network, nodes=nodes, cluster=args.cluster, quick_autoscaling=args.quick_autoscaling
+        )
+        cluster = Cluster(f"{name}-cluster", autopilot, prepared)
+        if args.budget is not None:
+            Budget(f"{name}-budget", BudgetArgs(place=place, project_number=number, budget=args.budget), prepared)
+        self.kubernetes = k8s.Provider(
+            f"{name}-kubernetes",
+            kubeconfig=cluster.kubeconfig,
+            cluster_identifier=cluster.identity,
+            # Every object on the cluster depends on its provider, so this puts the whole network, the proxy-only subnet
+            # with it, behind the last Gateway on destroy: load balancers hold that subnet and would block it.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster, network]),
+        )
+        self.outputs = PlatformOutputs(
             cluster_name=cluster.cluster.name,
             cluster_identity=cluster.identity,
-            project=pulumi.Output.from_input(network.place.project),
-            project_number=project_number,
-            region=pulumi.Output.from_input(network.place.region),
-            namespace=pulumi.Output.from_input(self._namespace),
+            project=pulumi.Output.from_input(place.project),
+            project_number=number,
+            region=pulumi.Output.from_input(place.region),
+            namespace=pulumi.Output.from_input(args.namespace),
             workload_pool=cluster.workload_pool,
             image_prefix=images.image_prefix,
             results_bucket=results.bucket.name,
@@ -67,11 +112,10 @@ class OwnPlatform(pulumi.ComponentResource):
             proxy_only_range=pulumi.Output.from_input(
                 "" if network.proxy_only is None else network.ranges.proxy_only.cidr
             ),
-            keda=None if keda is None else pulumi.Output.from_input(keda),
+            keda=None if args.keda is None else pulumi.Output.from_input(args.keda),
             kubeconfig=cluster.kubeconfig,
         )
-        self.register_outputs(outputs.export())
-        return outputs
+        self.register_outputs(self.outputs.export())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ _UNTIL_READY = {"pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"}
 class WeightsMount:
     """What a server needs to know of the weights' volume."""
 
-    claim_name: str
+    claim_name: pulumi.Input[str]
     mount_path: str
     model_path: str
     """The folder to hand to vLLM as its model."""
