@@ -65,20 +65,31 @@ class Namespace(pulumi.ComponentResource):
                 opts=child,
             )
         for account in service_accounts(args.traffic):
-            k8s.core.v1.ServiceAccount(
-                f"{name}-{account}",
-                metadata={"name": account, "namespace": self.name, "labels": part_of},
-                # These pods do not use the Kubernetes API. Workload Identity and the Secret Manager driver need no
-                # token in the pod: the node's metadata server and driver fetch their own.
-                automount_service_account_token=False,
-                opts=child,
-            )
+            service_account(f"{name}-{account}", account, self.name, part_of, child)
         NetworkPolicies(
             f"{name}-network-policies",
             NetworkPoliciesArgs(namespace=self.name, traffic=args.traffic, ranges=args.ranges, labels=args.labels),
             opts=child,
         )
         self.register_outputs({"name": self.name})
+
+
+def service_account(
+    name: str,
+    account: str,
+    namespace: pulumi.Input[str],
+    labels: Mapping[str, str],
+    opts: pulumi.ResourceOptions,
+) -> k8s.core.v1.ServiceAccount:
+    """A service account without a Kubernetes API token; `name` is the Pulumi resource name."""
+    return k8s.core.v1.ServiceAccount(
+        name,
+        metadata={"name": account, "namespace": namespace, "labels": labels},
+        # These pods do not use the Kubernetes API. Workload Identity and the Secret Manager driver need no
+        # token in the pod: the node's metadata server and driver fetch their own.
+        automount_service_account_token=False,
+        opts=opts,
+    )
 
 
 def pod_security_labels(traffic: Traffic) -> dict[str, str]:

@@ -73,7 +73,7 @@ _UNTIL_READY = {"pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"}
 class WeightsMount:
     """A server's mount of the weights' volume."""
 
-    claim_name: str
+    claim_name: pulumi.Input[str]
     mount_path: str
     model_path: str
     """The model's folder, for vLLM's model argument."""
