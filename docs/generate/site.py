@@ -25,6 +25,10 @@ _LINK: Final = re.compile(r"\[([^][]*)\]\((?![a-z]+:)([^)#\s]+)(#[^)\s]*)?\)")
 _CODE_WITH_PIPE: Final = re.compile(r"`[^`\n]*\\\|[^`\n]*`")
 """Code in a table on GitHub: it needs `\\|` for a pipe, where the site's Markdown shows the backslash."""
 
+_LIST_BELOW_TEXT: Final = re.compile(r"^((?![-*\s|>#]|\d+\. ).+\n)(?=- |1\. )", re.MULTILINE)
+"""GitHub begins a list directly below a paragraph; the site's Markdown needs an empty line."""
+_BLOCK: Final = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+
 
 def for_the_site(text: str, page: str, files: frozenset[str], staged: frozenset[str], repository: str) -> str:
     """A page's text as the site needs it. `files` are the repository's, `staged` those that the site has."""
@@ -39,7 +43,12 @@ def for_the_site(text: str, page: str, files: frozenset[str], staged: frozenset[
             return link[0]
         return f"[{label}]({repository}/{'blob' if path in files else 'tree'}/main/{path})" if repository else label
 
-    return _LINK.sub(link_for_site, _CODE_WITH_PIPE.sub(lambda code: code[0].replace(r"\|", "|"), text))
+    def prose_for_site(prose: str) -> str:
+        prose = _CODE_WITH_PIPE.sub(lambda code: code[0].replace(r"\|", "|"), prose)
+        return _LINK.sub(link_for_site, _LIST_BELOW_TEXT.sub("\\1\n", prose))
+
+    parts = _BLOCK.split(text)
+    return "".join(part if number % 2 else prose_for_site(part) for number, part in enumerate(parts))
 
 
 def _decisions_page(pages: list[str]) -> str:

@@ -17,7 +17,7 @@ REPOSITORY = "https://example.com/fleet"
 
 
 @pytest.mark.parametrize(
-    ("link", "with_repository", "without"),
+    ("text", "with_repository", "without"),
     [
         ("[a](a.md#top)", "[a](a.md#top)", "[a](a.md#top)"),
         ("![a](img/a.png)", "![a](img/a.png)", "![a](img/a.png)"),
@@ -26,12 +26,14 @@ REPOSITORY = "https://example.com/fleet"
         ("[`a`](../policy/rules)", f"[`a`]({REPOSITORY}/tree/main/policy/rules)", "`a`"),
         ("[a](missing.md)", "[a](missing.md)", "[a](missing.md)"),
         ("[a](https://example.com/a.md)", "[a](https://example.com/a.md)", "[a](https://example.com/a.md)"),
+        ("text:\n- a\n- b\n", "text:\n\n- a\n- b\n", "text:\n\n- a\n- b\n"),
+        ("```\na:\n- [a](../infra)\n```", "```\na:\n- [a](../infra)\n```", "```\na:\n- [a](../infra)\n```"),
         (r"| `a \| b` |", "| `a | b` |", "| `a | b` |"),
     ],
 )
-def test_links_lead_to_the_site_or_to_the_repository(link: str, with_repository: str, without: str) -> None:
-    assert for_the_site(link, "docs/a.md", FILES, STAGED, REPOSITORY) == with_repository
-    assert for_the_site(link, "docs/a.md", FILES, STAGED, "") == without
+def test_a_page_is_rewritten_for_the_site(text: str, with_repository: str, without: str) -> None:
+    assert for_the_site(text, "docs/a.md", FILES, STAGED, REPOSITORY) == with_repository
+    assert for_the_site(text, "docs/a.md", FILES, STAGED, "") == without
 
 
 def test_the_navigation_has_every_guide() -> None:
