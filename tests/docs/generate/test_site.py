@@ -11,8 +11,8 @@ import yaml
 from docs.generate.site import NOT_PAGES, for_the_site
 
 ROOT = Path(__file__).resolve().parents[3]
-FILES = frozenset({"docs/a.md", "docs/img/a.png", "infra/README.md", "infra/network.py", "policy/rules/cost.py"})
-STAGED = frozenset({"docs/a.md", "docs/img/a.png", "infra/README.md"})
+FILES = frozenset({"docs/plan.md", "docs/img/dashboard.svg", "infra/README.md", "infra/network.py", "policy/rules/cost.py"})
+STAGED = frozenset({"docs/plan.md", "docs/img/dashboard.svg", "infra/README.md"})
 REPOSITORY = "https://example.com/fleet"
 
 
@@ -20,7 +20,7 @@ REPOSITORY = "https://example.com/fleet"
     ("text", "with_repository", "without"),
     [
         ("[a](a.md#top)", "[a](a.md#top)", "[a](a.md#top)"),
-        ("![a](img/a.png)", "![a](img/a.png)", "![a](img/a.png)"),
+        ("![a](img/dashboard.svg)", "![a](img/dashboard.svg)", "![a](img/dashboard.svg)"),
         ("[a](../infra)", "[a](../infra/README.md)", "[a](../infra/README.md)"),
         ("[a](../infra/network.py)", f"[a]({REPOSITORY}/blob/main/infra/network.py)", "a"),
         ("[`a`](../policy/rules)", f"[`a`]({REPOSITORY}/tree/main/policy/rules)", "`a`"),
@@ -32,8 +32,8 @@ REPOSITORY = "https://example.com/fleet"
     ],
 )
 def test_a_page_is_rewritten_for_the_site(text: str, with_repository: str, without: str) -> None:
-    assert for_the_site(text, "docs/a.md", FILES, STAGED, REPOSITORY) == with_repository
-    assert for_the_site(text, "docs/a.md", FILES, STAGED, "") == without
+    assert for_the_site(text, "docs/plan.md", FILES, STAGED, REPOSITORY) == with_repository
+    assert for_the_site(text, "docs/plan.md", FILES, STAGED, "") == without
 
 
 def test_the_navigation_has_every_guide() -> None:
