@@ -238,9 +238,9 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="utilisation-with-mtp",
         statement="A server with speculative decoding leaves memory that vLLM does not count.",
-        evidence=f"with MTP and a bf16 cache {CRASH_UTILISATION} failed {_CRASH['failed_requests']} requests: one engine had "
-        f"{_CRASH['fullest_engine_kv_cache_percent']} % of its cache used and {_CRASH['queued_on_fullest_engine']} requests queued, another "
-        "was idle (the article, phase 3)",
+        evidence=f"with MTP and a bf16 cache {CRASH_UTILISATION} failed {_CRASH['failed_requests']} requests: one engine used "
+        f"{_CRASH['fullest_engine_kv_cache_percent']} % of its cache with {_CRASH['queued_on_fullest_engine']} requests queued, "
+        "another was idle (the article, phase 3)",
         level_reason="requests fail",
         fix=f"{{gpu-memory-utilization={GRAPH_RISK_UTILISATION}}} with {{kv-cache-dtype=fp8_e4m3}} and "
         f"{{{ESTIMATE_CUDAGRAPHS}=true}}, or {TWO_BYTE_UTILISATION} with a bf16 cache",
