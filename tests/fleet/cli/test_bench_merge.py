@@ -124,7 +124,7 @@ def test_a_baseline_of_another_shape_passes_no_gate(
     other.write_text(json.dumps(document))
     assert merge(certified, baseline=other) == 1
     out = capsys.readouterr().out
-    assert "bench-00000000" in next(line for line in out.splitlines() if line.startswith("Nothing "))
+    assert "bench-00000000" in next(line for line in out.splitlines() if line.startswith("Not comparable"))
     assert out.count("replicas was 3, is 2") == 1  # one reason for all quantities
 
 
