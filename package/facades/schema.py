@@ -10,7 +10,7 @@ from facades.host import Host
 
 def text() -> str:
     """The schema that the package answers with, for a person to review."""
-    return json.dumps(json.loads(Host().schema), indent=2) + "\n"
+    return json.dumps(json.loads(Host().schema or ""), indent=2) + "\n"
 
 
 if __name__ == "__main__":
