@@ -50,7 +50,7 @@ numbers, policy = figures(settings), scaling_policy(settings)
 labels = labels_of(settings.stack, settings.labels)
 place = Place(project=project, region=settings.region, name_prefix=settings.stack, labels=labels)
 
-# Google Cloud: made here, another stack's, or a cluster that somebody else made.
+# Google Cloud: this stack's platform, another stack's, or an existing cluster.
 if settings.owns_platform:
     own = OwnPlatformArgs(
         place=place,
@@ -126,7 +126,7 @@ guards = NamespaceArgs(
     labels=marks,
 )
 namespace = Namespace("namespace", guards, on_cluster)
-# No pod starts before its service account, its quota and the policies that guard it are there.
+# Pods start only after their service account, quota and network policies exist.
 guarded = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, namespace])
 space = Space(namespace=namespace.name, labels=marks, image_prefix=platform.image_prefix)
 release = WeightsArgs(
@@ -140,7 +140,7 @@ release = WeightsArgs(
 )
 weights = Weights("weights", release, guarded)
 if settings.spending is not None:
-    # Beside the servers and not after them: a renewed limit must reach the guard while servers that it keeps out are waited for.
+    # Does not depend on the servers: a renewed limit must reach the guard while the update waits for paused servers.
     from settings.derived.spending import rates
     from workloads.spending.spending import SpendingGuard, SpendingGuardArgs
 
@@ -151,7 +151,7 @@ placed = guarded
 if isinstance(capacity, Ladder):
     name = ladder_class(settings.namespace, machine)
     rungs = CapacityLadderArgs(class_name=name, ladder=capacity, zones=zones, machine=machine, labels=marks)
-    # After the weights: GKE may bring the kind ComputeClass long after the cluster, and the download is time for that.
+    # After the weights: GKE may install ComputeClass long after the cluster, and the download gives it time.
     after_weights = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, weights])
     ladder = CapacityLadder("ladder", rungs, after_weights)
     placed = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, namespace, ladder])
@@ -187,7 +187,7 @@ if policy is not None:
     Autoscaling("autoscaling", scaled, ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=scalers))
 canary: Server | None = None
 if trial is not None:
-    # What differs, beside the servers and what they stand on: nothing of theirs changes while a canary comes and goes.
+    # Separate resources for the canary: adding or removing it changes nothing of the servers.
     mount = weights.mount
     if ending := weights_ending(settings):
         volume = settings.weights.model_copy(update={"name_ending": ending})
@@ -236,7 +236,7 @@ if settings.monitoring.enabled:
     )
     Monitoring("monitoring", scrapes, guarded)
     dashboard_url: pulumi.Output[str] | None = None
-    # Imported where they are needed: a preview of a stack without them does not load what they are made of.
+    # Imported on use: other stacks' previews do not load these modules.
     if settings.monitoring.has_dashboard:
         from infra.dashboard import Dashboard, DashboardArgs
 
@@ -259,7 +259,7 @@ if settings.monitoring.enabled:
         )
         Alerting("alerting", told, after_services)
 
-# What a person or another stack reads. The figures are the article's own, with their label; see docs/provenance.md.
+# Outputs for people and other stacks. Published figures carry their label; see docs/provenance.md.
 pulumi.export("stack", settings.stack)
 pulumi.export("namespace", settings.namespace)
 pulumi.export("server", settings.server.name)
@@ -271,5 +271,5 @@ pulumi.export("modelRevision", model.revision)
 pulumi.export("profile", settings.serving.profile.name)
 for name, value in numbers.exports().items():
     pulumi.export(name, value)
-# Pulumi Cloud shows it with the outputs filled in: how to reach, verify, pay, pause and destroy this stack.
+# Pulumi Cloud shows this page with the outputs filled in.
 pulumi.export("readme", Path(__file__).with_name("Pulumi.README.md").read_text(encoding="utf-8"))
