@@ -11,7 +11,9 @@ import yaml
 from docs.generate.site import NOT_PAGES, for_the_site
 
 ROOT = Path(__file__).resolve().parents[3]
-FILES = frozenset({"docs/plan.md", "docs/img/dashboard.svg", "infra/README.md", "infra/network.py", "policy/rules/cost.py"})
+FILES = frozenset(
+    {"docs/plan.md", "docs/img/dashboard.svg", "infra/README.md", "infra/network.py", "policy/rules/cost.py"}
+)
 STAGED = frozenset({"docs/plan.md", "docs/img/dashboard.svg", "infra/README.md"})
 REPOSITORY = "https://example.com/fleet"
 
