@@ -43,7 +43,7 @@ class Host(ComponentProvider):
             kind = known[name]
             if kind.plain and not _is_plain(value):
                 raise InputPropertyError(
-                    name, "must be a value that is known before the deployment, not another resource's output"
+                    name, "must be known before the deployment: neither a secret nor another resource's output"
                 )
             if kind.type is PropertyType.INTEGER and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise InputPropertyError(name, "must be a whole number")

@@ -130,7 +130,7 @@ def settings_of(
         raise _refusal(component, dict(told)) from None
     for problem in problems:
         path, text = _in_inputs_of(problem, places)
-        message = f"{component} {name}: {path}: {shown(problem.value)} deserves a look; {text}"
+        message = f"{component} {name}: {path}: {shown(problem.value)}; {text}"
         pulumi.log.warn(message) if problem.level == "finding" else pulumi.log.info(message)
     return settings
 
@@ -154,9 +154,7 @@ def _refusal(component: str, found: Mapping[str, str]) -> InputPropertiesError:
     errors: list[InputPropertyErrorDetails] = [
         {"property_path": path, "reason": reason} for path, reason in found.items()
     ]
-    return InputPropertiesError(
-        f"{component}: {len(errors)} input{'' if len(errors) == 1 else 's'} cannot be used", errors
-    )
+    return InputPropertiesError(f"{component}: {len(errors)} invalid input{'' if len(errors) == 1 else 's'}", errors)
 
 
 def _in_inputs_of(problem: Problem, places: Mapping[str, str]) -> tuple[str, str]:
