@@ -22,8 +22,6 @@ STEPS: tuple[Step, ...] = ("preview", "rehearse", "up", "bench")
 
 MIN_PYTHON = (3, 11)
 """Source: pyproject.toml, requires-python."""
-_PREVIEW_TOOLS = ("typer", "rich", "grpcio")
-"""What `fleet` needs on top of requirements.txt, at the versions of requirements-dev.txt."""
 _LIVE: tuple[Step, ...] = ("up", "bench")
 """Steps that reach a stack in the cloud."""
 _LOGIN = "gcloud auth login --update-adc"
@@ -100,9 +98,9 @@ def _packages(root: Path) -> Check:
         steps=STEPS,
         ok=not wrong,
         found="; ".join(wrong) or "all at their pinned versions",
-        why="the program and this command, at the versions of requirements.txt and requirements-dev.txt",
+        why="the program and this command, at the versions of requirements.txt and requirements-fleet.txt",
         # Not `make setup`: that one trusts its stamp, and what is missing here is missing in spite of it.
-        mend=f"{Path(sys.executable).name} -m pip install -r requirements-dev.txt",
+        mend=f"{Path(sys.executable).name} -m pip install -r requirements-fleet.txt",
     )
 
 
@@ -143,7 +141,7 @@ def _wrong(pins: Iterator[tuple[str, str]]) -> list[str]:
 def _pins(root: Path) -> Iterator[tuple[str, str]]:
     """Name and version of every pinned package that the program and `fleet` need."""
     yield from _pinned(root, "requirements.txt")
-    yield from (pin for pin in _pinned(root, "requirements-dev.txt") if pin[0] in _PREVIEW_TOOLS)
+    yield from _pinned(root, "requirements-fleet.txt")
 
 
 def _pinned(root: Path, file: str) -> Iterator[tuple[str, str]]:

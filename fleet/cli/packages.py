@@ -11,13 +11,13 @@ FOR_BENCHMARKS = frozenset({"aiohttp", "google", "numpy", "orjson", "requests", 
 """Top-level modules of requirements-benchmark.txt."""
 FOR_REHEARSALS = frozenset({"aiohttp", "cryptography", "kubernetes", "trustme", "urllib3"})
 """Modules of requirements-rehearsal.txt."""
-_TARGETS = {"benchmark": "setup-benchmark", "rehearsal": "setup-rehearsal", "dev": "setup"}
+_TARGETS = {"benchmark": "setup-benchmark", "rehearsal": "setup-rehearsal", "fleet": "setup"}
 
 
 def how_to_install(module: str) -> str:
     """What to type for a missing module, by the set that it is of."""
     top = module.partition(".")[0]
-    return _install("benchmark" if top in FOR_BENCHMARKS else "rehearsal" if top in FOR_REHEARSALS else "dev")
+    return _install("benchmark" if top in FOR_BENCHMARKS else "rehearsal" if top in FOR_REHEARSALS else "fleet")
 
 
 def require_benchmark_packages() -> None:
