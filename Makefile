@@ -12,6 +12,7 @@ STAMP  := $(VENV)/.installed
 VLLM   := .venv-vllm
 VLLM_NEW := .venv-vllm-0.33
 CHECKS := .venv-workflows
+DOCS   := .venv-docs
 
 # Packages are installed without bytecode: that of the SDKs is 230 MB, of which a preview uses 30. Python writes it on the
 # first import, whatever the shell says, or every `fleet` process would compile the program again.
@@ -20,7 +21,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack policy-readme picture inventories goldens mutants workflows vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack policy-readme picture inventories goldens mutants workflows docs-site vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -88,7 +89,7 @@ model-page: setup ## Write docs/planner-model.md and its plot anew, from the mod
 policy-pack: ## The policy pack with the facts and lessons it needs, as a folder that runs alone (PACK=out/policy-pack)
 	@rm -rf $(PACK) && mkdir -p $(PACK)
 	@tar -c --exclude=__pycache__ --exclude=./config -C policy . | tar -x -C $(PACK)
-	@tar -c --exclude=__pycache__ facts settings/__init__.py settings/rules | tar -x -C $(PACK)
+	@tar -c --exclude=__pycache__ facts settings/__init__.py settings/rules LICENSE NOTICE | tar -x -C $(PACK)
 
 lock: $(CHECKS)/.installed ## Update constraints.txt (every package, for every environment) and both requirements.lock (with hashes, for where there are credentials)
 	@$(CHECKS)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url --custom-compile-command "make lock" \
@@ -121,6 +122,17 @@ $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requir
 	@PYTHON=$(PYTHON) tests/workflows/install_checkers.sh $(CHECKS)
 	@touch $@
 
+docs-site: $(DOCS)/.installed ## The documentation as a site in out/docs-site/html; a broken link fails (REPOSITORY=https://... for links to source files)
+	@rm -rf out/docs-site
+	@$(DOCS)/bin/python -m docs.generate.site out/docs-site/source $(REPOSITORY)
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+
+$(DOCS)/.installed: docs/generate/requirements.txt
+	@echo "Installing the site generator into $(DOCS) (half a minute, once)"
+	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	@touch $@
+
 vllm-check: $(VLLM)/.installed $(VLLM_NEW)/.installed ## Slow (17 GB once): the real argument parsers of vLLM 0.18.1 and 0.33.0 accept every profile and export every series of the catalogue, the cache code of the first agrees with ours
 	@for python in $(VLLM)/bin/python $(VLLM_NEW)/bin/python; do for check in check_parser check_metrics; do $$python -m tests.vllm.$$check || failed=1; done; done; exit $${failed:-0}
 	@$(VLLM)/bin/python -m tests.vllm.check_memory
@@ -144,4 +156,4 @@ bench-vllm: setup-benchmark $(VLLM)/.installed ## The same with the client of vL
 	@$(BIN)/fleet bench selftest --vllm $(VLLM)/bin/python --clients 6 --connections 96 --out out/bench-vllm
 
 clean: ## Remove what the other targets made
-	@rm -rf out build $(VENV) $(VLLM) $(VLLM_NEW) $(CHECKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf out build $(VENV) $(VLLM) $(VLLM_NEW) $(CHECKS) $(DOCS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -120,7 +120,7 @@ def _pod_cpu(subject: Subject) -> Check:
         for pod, (peak, cores) in enumerate(zip(run.pod_cpu_peak, run.pod_cores, strict=False)):
             shares.append(share(peak, cores))
             if not peak <= limits.POD_CPU_LIMIT * cores:
-                bad.append(f"{run.name}: the clients of pod {pod} used {peak:.1f} of {cores:g} cores in one second")
+                bad.append(f"{run.title}: the clients of pod {pod} used {peak:.1f} of {cores:g} cores in one second")
     missing = [
         f"{counted(blind, len(subject.runs), 'run')} without an account of every pod; {RUN_COMMAND} has each write one"
     ]
@@ -151,7 +151,7 @@ def _files(subject: Subject) -> Check:
     for run in subject.runs:
         refused = sum(error.count for error in run.errors if error.kind == "open files")
         if refused:
-            bad.append(f"{run.name}: {refused:,} requests failed for want of an open file")
+            bad.append(f"{run.title}: {refused:,} requests failed for want of an open file")
     shares = [
         share(client.open_files_peak, client.open_files_limit)
         for _, client in subject.clients()
@@ -172,9 +172,9 @@ def _ports(subject: Subject) -> Check:
             if connections <= limits.PORTS_LIMIT * limits.EPHEMERAL_PORTS:
                 continue
             if address is None:
-                missing.append(f"{run.name}: {connections:,} connections from nobody knows how many machines")
+                missing.append(f"{run.title}: {connections:,} connections from nobody knows how many machines")
             else:
-                bad.append(f"{run.name}: {connections:,} connections from {address}")
+                bad.append(f"{run.title}: {connections:,} connections from {address}")
     return PORTS.says(good=f"at most {most:,} connections from one address", bad=bad, missing=missing)
 
 

@@ -132,7 +132,7 @@ def _hits(subject: Subject) -> Check:
         if not server.prefix_hit_share <= allowed:
             reason = f", and {percent(again)} of prompts had been sent before" if workload.of_a_file else ""
             bad.append(
-                f"{run.name}: {percent(server.prefix_hit_share)} of prompt tokens were found in the cache, {percent(allowed)} "
+                f"{run.title}: {percent(server.prefix_hit_share)} of prompt tokens were found in the cache, {percent(allowed)} "
                 f"allowed{reason}"
             )
     gaps = [] if seen else ["no server counted them (prefix caching off, or /metrics not read)"]
@@ -169,9 +169,9 @@ def _lengths(subject: Subject) -> Check:
         lengths = run.lengths
         answers += run.completed
         if lengths.output_longer:
-            bad.append(f"{run.name}: {lengths.output_longer:,} of {run.completed:,} answers are longer than asked")
+            bad.append(f"{run.title}: {lengths.output_longer:,} of {run.completed:,} answers are longer than asked")
         if exact and lengths.output_shorter:
-            bad.append(f"{run.name}: {lengths.output_shorter:,} of {run.completed:,} answers are shorter than asked")
+            bad.append(f"{run.title}: {lengths.output_shorter:,} of {run.completed:,} answers are shorter than asked")
         unknown += exact and not lengths.asked_known
     shorter = sum(run.lengths.output_shorter for run in subject.runs)
     good = (
@@ -192,7 +192,7 @@ def _failures(subject: Subject) -> Check:
         kinds.update({error.kind: error.count for error in run.errors})
         if not failed <= limits.FAILED_SHARE or not run.completed:
             bad.append(
-                f"{run.name}: {run.failed:,} of {run.completed + run.failed:,} failed, {percent(failed, 2)} ({_kinds(run)})"
+                f"{run.title}: {run.failed:,} of {run.completed + run.failed:,} failed, {percent(failed, 2)} ({_kinds(run)})"
             )
     main = kinds.most_common(1)[0][0] if kinds else "other"
     good = f"at most {percent(worst, 2)} failed in a run" if worst else "none failed"
@@ -230,6 +230,6 @@ def _connections(subject: Subject) -> Check:
         worst = max(worst, found)
         if not found <= limits.FAILED_SHARE:
             example = next(error.example for error in run.errors if error.kind == "connection")
-            bad.append(f"{run.name}: {refused:,} requests found no connection ({example[:160]})")
+            bad.append(f"{run.title}: {refused:,} requests found no connection ({example[:160]})")
     good = f"at most {percent(worst, 2)} of requests found no connection" if worst else "every request found one"
     return CONNECTIONS.says(good=good, bad=bad, blames=fault("connection", subject.saturated is not None))

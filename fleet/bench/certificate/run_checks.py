@@ -136,7 +136,7 @@ def _complete(subject: Subject) -> Check:
     asked = subject.asked
     for run in subject.runs:
         bad += [
-            f"{run.name}: client {client} is there {times} times"
+            f"{run.title}: client {client} is there {times} times"
             for client, times in Counter(client.client for client in run.clients).items()
             if times > 1
         ]
@@ -157,9 +157,9 @@ def _complete(subject: Subject) -> Check:
         for run in runs:
             found, clients = len(run.clients), asked.points[number].clients
             if found != clients:
-                bad.append(f"{run.name}: {found} clients of {clients}")
+                bad.append(f"{run.title}: {found} clients of {clients}")
             if run.connections != asked.points[number].connections:
-                bad.append(f"{run.name}: {run.connections:,} connections of {asked.points[number].connections:,}")
+                bad.append(f"{run.title}: {run.connections:,} connections of {asked.points[number].connections:,}")
     clients = sum(len(run.clients) for run in subject.runs)
     return COMPLETE.says(good=f"{clients:,} results of {len(subject.runs)} runs, none left out", bad=bad)
 
@@ -174,7 +174,7 @@ def _clocks(subject: Subject) -> Check:
         seconds = (run.steady or run.whole).seconds
         if not 2 * run.clock_uncertainty_s <= limits.CLOCK_SHARE * seconds:
             bad.append(
-                f"{run.name}: clocks are uncertain by {run.clock_uncertainty_s:,.3f} s in a window of {seconds:,.0f} s"
+                f"{run.title}: clocks are uncertain by {run.clock_uncertainty_s:,.3f} s in a window of {seconds:,.0f} s"
             )
     gap = f"{counted(undated, len(subject.runs), 'run')} with no clock but each file's date, to a second; {RUN_COMMAND} reads both clocks"
     return CLOCKS.says(good=f"to {worst * 1e3:,.1f} ms", bad=bad, missing=[gap] if undated else ())
@@ -185,7 +185,7 @@ def _start(subject: Subject) -> Check:
     for run in subject.runs:
         worst_skew = max(worst_skew, run.start_skew_s)
         if not run.start_skew_s <= limits.START_SKEW_S:
-            bad.append(f"{run.name}: {run.start_skew_s:,.2f} s between the first clients' requests")
+            bad.append(f"{run.title}: {run.start_skew_s:,.2f} s between the first clients' requests")
         late = []
         for client in run.clients:
             if client.go_at is None or client.released_at is None:
@@ -199,11 +199,13 @@ def _start(subject: Subject) -> Check:
                 bad.append(f"{named(run, client)} sent its first request {waited:,.2f} s after the common start")
         starts = [client.go_at for client in run.clients if client.go_at is not None]
         if starts and not max(starts) - min(starts) <= _SAME_START_S:
-            bad.append(f"{run.name}: clients were told different starts")
+            bad.append(f"{run.title}: clients were told different starts")
         if late:
             worst_release = max(worst_release, max(late))
             if not median(late) <= limits.RELEASE_MEDIAN_S:
-                bad.append(f"{run.name}: the median client went on {median(late) * 1e3:,.0f} ms after the common start")
+                bad.append(
+                    f"{run.title}: the median client went on {median(late) * 1e3:,.0f} ms after the common start"
+                )
     good = f"released within {worst_release * 1e3:,.0f} ms of the common start, first requests within {worst_skew:,.2f} s of each other"
     clients = sum(len(run.clients) for run in subject.runs)
     gap = (
@@ -216,11 +218,11 @@ def _in_flight(subject: Subject) -> Check:
     bad, missing, shares = [], [], []
     for run in subject.runs:
         if run.in_flight_mean_steady is None:
-            missing.append(f"{run.name}: no steady window to count in")
+            missing.append(f"{run.title}: no steady window to count in")
             continue
         held = share(run.in_flight_mean_steady, run.connections)
         shares.append(held)
-        words = f"{run.name}: {run.in_flight_mean_steady:,.1f} of {run.connections:,} in flight, {percent(held)}"
+        words = f"{run.title}: {run.in_flight_mean_steady:,.1f} of {run.connections:,} in flight, {percent(held)}"
         if not limits.IN_FLIGHT_SHARE <= held <= limits.IN_FLIGHT_MOST:
             bad.append(words)
     good = f"{percent(min(shares))} to {percent(max(shares))} of what was intended" if shares else ""
@@ -234,9 +236,9 @@ def _steady(subject: Subject) -> Check:
     never = [run for run in subject.runs if run.steady is None]
     bad, shortest = [], []
     if len(never) == 1:
-        bad.append(f"{never[0].name} was never steady; {_reason(never[0])}")
+        bad.append(f"{never[0].title} was never steady; {_reason(never[0])}")
     elif never:
-        who = f"{never[0].name} and {len(never) - 1:,} more of {len(subject.runs):,} runs"
+        who = f"{never[0].title} and {len(never) - 1:,} more of {len(subject.runs):,} runs"
         bad.append(f"{who} were never steady; of the first: {_reason(never[0])}")
     for run in subject.runs:
         if run.steady is None:
@@ -246,11 +248,11 @@ def _steady(subject: Subject) -> Check:
         shortest.append((run.steady.seconds, requests))
         if not run.steady.seconds >= limits.STEADY_SECONDS:
             bad.append(
-                f"{run.name} was steady for {run.steady.seconds:,.1f} s, and at least {limits.STEADY_SECONDS:g} s are needed"
+                f"{run.title} was steady for {run.steady.seconds:,.1f} s, and at least {limits.STEADY_SECONDS:g} s are needed"
             )
         elif not requests >= limits.STEADY_REQUESTS:
             bad.append(
-                f"{run.name} was steady for {run.steady.seconds:,.1f} s, which is {requests:,.1f} median requests, and at least "
+                f"{run.title} was steady for {run.steady.seconds:,.1f} s, which is {requests:,.1f} median requests, and at least "
                 f"{limits.STEADY_REQUESTS:g} are needed"
             )
     seconds, requests = min(shortest, default=(0.0, 0.0))
@@ -271,7 +273,7 @@ def _drift(subject: Subject) -> Check:
     for run in subject.runs:
         slope = output_slope(run)
         if slope is None:
-            missing.append(f"{run.name}: no steady window, or one too short for a slope")
+            missing.append(f"{run.title}: no steady window, or one too short for a slope")
             continue
         worst = max(worst, abs(slope.share))
         if abs(slope.share) <= limits.DRIFT_SHARE:
@@ -279,7 +281,7 @@ def _drift(subject: Subject) -> Check:
         if abs(slope.share) > min(slope.noise, limits.DRIFT_MOST):
             direction = "rises" if slope.share > 0 else "falls"
             bad.append(
-                f"{run.name}: {direction} by {percent(abs(slope.share))} over the window, noise {percent(slope.noise)}"
+                f"{run.title}: {direction} by {percent(abs(slope.share))} over the window, noise {percent(slope.noise)}"
             )
     excused = ", which is within its noise" if worst > limits.DRIFT_SHARE else ""
     return DRIFT.says(good=f"at most {percent(worst)} over the window{excused}", bad=bad, missing=missing)
@@ -333,7 +335,7 @@ def _mix(subject: Subject) -> Check:
     bad, missing, worst = [], [], 0.0
     for run in subject.runs:
         if run.steady is None:
-            missing.append(f"{run.name}: no steady window")
+            missing.append(f"{run.title}: no steady window")
             continue
         inside = share(run.steady.input_tokens_per_s, run.steady.output_tokens_per_s)
         whole = share(run.lengths.input_mean, run.lengths.output_mean)
@@ -343,7 +345,7 @@ def _mix(subject: Subject) -> Check:
         worst = max(worst, abs(off))
         if not abs(off) <= allowed:
             direction = "more" if off > 0 else "less"
-            bad.append(f"{run.name}: {percent(abs(off))} {direction} input per output token than requests have")
+            bad.append(f"{run.title}: {percent(abs(off))} {direction} input per output token than requests have")
     return MIX.says(good=f"input per output token within {percent(worst)} of the whole run's", bad=bad, missing=missing)
 
 
@@ -351,12 +353,12 @@ def _overlap(subject: Subject) -> Check:
     bad, lowest = [], []
     for run in subject.runs:
         if run.common is None:
-            bad.append(f"{run.name}: at no moment were all clients at work")
+            bad.append(f"{run.title}: at no moment were all clients at work")
             continue
         lowest.append((_over(run), share(run.common.seconds, run.whole.seconds)))
         if not _over(run) <= limits.OVERSTATEMENT_SHARE:
             bad.append(
-                f"{run.name}: the clients' rates add up to {run.summed.total_tokens_per_s:,.0f} tok/s, "
+                f"{run.title}: the clients' rates add up to {run.summed.total_tokens_per_s:,.0f} tok/s, "
                 f"{percent(_over(run))} above the {run.common.total_tokens_per_s:,.0f} of the window they shared"
             )
     highest = max((over for over, _ in lowest), default=0.0)

@@ -89,13 +89,13 @@ def _scrapes(subject: Subject) -> Check:
         failed = share(server.failed_scrapes, server.scrapes)
         worst, seen = max(worst, failed), max(seen, len(server.engines))
         if not failed <= limits.FAILED_SCRAPES_SHARE or not server.scrapes:
-            bad.append(f"{run.name}: {server.failed_scrapes:,} of {server.scrapes:,} readings failed")
+            bad.append(f"{run.title}: {server.failed_scrapes:,} of {server.scrapes:,} readings failed")
         if asked is not None and asked.shape.replicas > 0:
             if server.servers != asked.shape.replicas:
-                bad.append(f"{run.name}: {server.servers} servers of {asked.shape.replicas}")
+                bad.append(f"{run.title}: {server.servers} servers of {asked.shape.replicas}")
             engines = asked.shape.replicas * asked.engines_per_replica
             if len(server.engines) != engines:
-                bad.append(f"{run.name}: {len(server.engines)} engines of {engines}")
+                bad.append(f"{run.title}: {len(server.engines)} engines of {engines}")
     good = f"{plural(seen, 'engine')}, {percent(worst)} of readings failed at most"
     return SCRAPES.says(good=good, bad=bad, missing=subject.without_metrics())
 
@@ -114,7 +114,7 @@ def _engines(subject: Subject) -> Check:
             if not abs(off) <= allowed:
                 direction = "below" if off < 0 else "above"
                 bad.append(
-                    f"{run.name}: {_named(engine)} generated {percent(abs(off))} {direction} the mean ({percent(allowed)} allowed)"
+                    f"{run.title}: {_named(engine)} generated {percent(abs(off))} {direction} the mean ({percent(allowed)} allowed)"
                 )
         bad += _choking(run, server)
     return ENGINES.says(
@@ -141,7 +141,7 @@ def _choking(run: Run, server: ServerMetrics) -> Iterator[str]:
     choking = max(server.engines, key=lambda engine: engine.waiting_mean)
     if not choking.waiting_mean > max(limits.WAITING_LEAST, limits.WAITING_SHARE * should_hold):
         return
-    queue = f"{run.name}: {_named(choking)} had {choking.waiting_mean:,.0f} requests waiting on average while"
+    queue = f"{run.title}: {_named(choking)} had {choking.waiting_mean:,.0f} requests waiting on average while"
     running = sum(engine.running_mean for engine in server.engines) / len(server.engines)
     starving = min(server.engines, key=lambda engine: engine.running_mean)
     idle = min(server.engines, key=lambda engine: engine.waiting_mean)
@@ -161,7 +161,7 @@ def _front_end(subject: Subject) -> Check:
         least = min(least, reached)
         if not reached >= limits.REACHED_SHARE:
             bad.append(
-                f"{run.name}: the engines held {held:,.0f} of {run.in_flight_mean_steady:,.0f} requests in flight on average"
+                f"{run.title}: the engines held {held:,.0f} of {run.in_flight_mean_steady:,.0f} requests in flight on average"
             )
     return FRONT_END.says(
         good=f"{percent(least, 0)} or more of those in flight",
@@ -185,7 +185,7 @@ def _preemptions(subject: Subject) -> Check:
         found = share(server.preemptions, served)
         worst = max(worst, found)
         if not found <= limits.PREEMPTED_SHARE:
-            bad.append(f"{run.name}: {server.preemptions:,.0f} preemptions while {served:,.0f} requests ended")
+            bad.append(f"{run.title}: {server.preemptions:,.0f} preemptions while {served:,.0f} requests ended")
     good = f"at most {percent(worst, 2)} of requests" if worst else "none"
     return PREEMPTIONS.says(good=good, bad=bad, missing=subject.without_metrics())
 
@@ -200,7 +200,7 @@ def _foreign(subject: Subject) -> Check:
         if not abs(off) <= limits.FOREIGN_SHARE:
             blames.add("run" if off > 0 else "data")
             bad.append(
-                f"{run.name}: the servers generated {server.generation_tokens:,.0f} tokens, {_beyond(off)} than the {ours:,.0f} that "
+                f"{run.title}: the servers generated {server.generation_tokens:,.0f} tokens, {_beyond(off)} than the {ours:,.0f} that "
                 "the clients got"
             )
             continue  # the prompts would say the same
@@ -210,7 +210,7 @@ def _foreign(subject: Subject) -> Check:
         if not abs(off) <= allowed:
             blames.add("run" if off > 0 else "data")
             bad.append(
-                f"{run.name}: the servers read {read:.2f} prompt tokens per generated one in the steady window, {_beyond(off)} than the "
+                f"{run.title}: the servers read {read:.2f} prompt tokens per generated one in the steady window, {_beyond(off)} than the "
                 f"{sent:.2f} that the clients sent ({percent(allowed)} allowed)"
             )
     return FOREIGN.says(
@@ -243,7 +243,7 @@ def _beyond(off: float) -> str:
 
 def _caches(subject: Subject) -> Check:
     bad = [
-        f"{run.name}: servers differ in vllm:cache_config_info"
+        f"{run.title}: servers differ in vllm:cache_config_info"
         for run, server in subject.servers()
         if server.cache_configs_differ
     ]
@@ -252,7 +252,9 @@ def _caches(subject: Subject) -> Check:
         bad.append("it changed between runs: a server restarted with another one")
     missing = subject.without_metrics()
     missing += [
-        f"{run.name}: no server named its configuration" for run, server in subject.servers() if not server.cache_config
+        f"{run.title}: no server named its configuration"
+        for run, server in subject.servers()
+        if not server.cache_config
     ]
     named = [f"{name} {configs[0][name]}" for name in _TOLD if name in configs[0]] if configs else []
     words = ", ".join(named) or "the same labels"

@@ -106,7 +106,7 @@ class Subject:
         for run in self.runs:
             for pod, (peak, cores) in enumerate(zip(run.pod_cpu_peak, run.pod_cores, strict=False)):
                 if not peak <= limits.POD_CPU_LIMIT * cores:
-                    return f"{run.name}: the clients of pod {pod} used {peak:.1f} of {cores:g} cores"
+                    return f"{run.title}: the clients of pod {pod} used {peak:.1f} of {cores:g} cores"
         return None
 
 
@@ -161,7 +161,7 @@ def limiting_lag_ms(run: Run) -> float:
 
 def named(run: Run, client: ClientResult) -> str:
     """How a client is named."""
-    return f"{run.name}: client {client.client}"
+    return f"{run.title}: client {client.client}"
 
 
 def counted(some_of: int, count: int, noun: str) -> str:

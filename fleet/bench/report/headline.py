@@ -80,10 +80,13 @@ def figures_of(judged: Judged, found: Shown) -> str:
 
 
 def articles_way(found: Shown) -> str:
-    """The mean over the repeats of what the clients' own rates add up to."""
-    total = summed_total(found)
+    """The figure for a comparison with the article's rows, and why it differs from the steady one."""
     output = sum(run.summed.output_tokens_per_s for run in found.runs) / len(found.runs)
-    return f"{format_number(total)} total and {format_number(output)} output tokens a second,"
+    return (
+        f"Counted the article's way, as the sum of each client's rate over its own time: {format_number(summed_total(found))} total and "
+        f"{format_number(output)} output tokens a second. It includes every client's warm-up and tail; compare only this one with the "
+        "article's rows."
+    )
 
 
 def numbers(judged: Judged, found: Shown, published: Published) -> Iterator[Number]:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.folder import MERGED_FILE, RUN_FOLDER
+from fleet.bench.folder import MERGED_FILE, RUN_FOLDER, is_input
 from fleet.bench.measurement import Judged
-
-NOT_INPUTS = (".html", ".png")
-"""Ends of files that are made from a measurement and lie beside it."""
 
 
 def judged_of(folder: Path) -> Judged:
@@ -44,10 +41,7 @@ def newest_input_ns(folder: Path) -> int:
     found = [
         path
         for path in folder.rglob("*")
-        if path.name != MERGED_FILE
-        and path.suffix not in NOT_INPUTS
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-        and (path.is_file() or RUN_FOLDER.fullmatch(path.name))
+        if is_input(path, folder) and (path.is_file() or RUN_FOLDER.fullmatch(path.name))
     ]
     return max((path.stat().st_mtime_ns for path in found), default=0)
 

@@ -70,7 +70,7 @@ def _counts(measured: Measured) -> Iterator[Finding]:
 def _rates(measured: Measured) -> Iterator[Finding]:
     """The rate that the clients saw in the steady window is the one that the servers' own counters had in it."""
     for run in measured.judged.measurement.runs:
-        title = f"the servers' rate is found again ({run.name})"
+        title = f"measured rate agrees with the servers' counters ({run.title})"
         if run.steady is None or run.server is None:
             yield Finding(title=title, agrees=False, found=f"there is no steady window: {run.steady_why}")
             continue

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import typer
 
+from fleet.cli.bench.export import export
 from fleet.cli.bench.fetch import fetch
 from fleet.cli.bench.merge import merge
 from fleet.cli.bench.record import record
 from fleet.cli.bench.report import report
 from fleet.cli.bench.run import run
 from fleet.cli.bench.selftest import selftest
+from fleet.cli.bench.sign import sign, verify_signature
 
 bench = typer.Typer(
     no_args_is_help=True,
@@ -21,4 +23,7 @@ bench.command(short_help="Bring an earlier measurement here.")(fetch)
 bench.command(short_help="Merge all clients' results and certify them.")(merge)
 bench.command(short_help="Make a page and images of a measurement.")(report)
 bench.command(short_help="Add a certified measurement to the ledger, or keep it as a baseline.")(record)
+bench.command(short_help="Write a measurement in llm-d's Benchmark Report format.")(export)
+bench.command(short_help="Sign a measurement with an SSH key.")(sign)
+bench.command(short_help="Check who signed a measurement, and that no file has changed.")(verify_signature)
 bench.command(short_help="Try the whole benchmark on this machine, without a GPU.")(selftest)

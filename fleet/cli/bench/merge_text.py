@@ -43,6 +43,8 @@ def print_judged(paper: Paper, judged: Judged, *, written: Path) -> None:
     page = Page(paper)
     measurement, certificate = judged.measurement, judged.certificate
     page.prose(certificate.headline, indent=0, style="bold green" if certificate.verdict == "certified" else "bold red")
+    if certificate.reason:
+        page.prose(certificate.reason, indent=0)
     _gate(page, judged.comparisons)
     _subject(page, measurement)
     if len(measurement.points) > 1:
@@ -192,7 +194,7 @@ def _failures(page: Page, runs: Sequence[Run]) -> None:
         return
     share = failed / sum(run.failed + run.completed for run in runs)
     where = max(runs, key=lambda run: run.failed)
-    most = f", most of them ({where.failed:,}) in {where.name}" if len(runs) > 1 else ""
+    most = f", most of them ({where.failed:,}) in {where.title}" if len(runs) > 1 else ""
     page.title(f"{plural(failed, 'request')} failed, {format_percent(share, 2)} of all{most}", style="bold yellow")
     for one in errors_by_kind(runs):
         page.item(f"{one.count:,} {one.kind}: {one.example}")
@@ -211,7 +213,7 @@ def _goodput(page: Page, runs: Sequence[Run]) -> None:
     page.title(f"Goodput: {', '.join(limits)}")
     for run, good in known:
         page.prose(
-            f"{run.name}: {format_percent(good.share)} of all requests within; {good.requests_per_s:,.1f} req/s and "
+            f"{run.title}: {format_percent(good.share)} of all requests within; {good.requests_per_s:,.1f} req/s and "
             f"{good.output_tokens_per_s:,.0f} output tok/s of them"
         )
 
@@ -224,7 +226,7 @@ def _shown_run(measurement: Measurement) -> Run:
 def _clients(page: Page, run: Run, *, of: int) -> None:
     clients = run.clients
     page.title(
-        f"Clients of {run.name}{f', the fastest of {of} runs' if of > 1 else ''}",
+        f"Clients of {run.title}{f', the fastest of {of} runs' if of > 1 else ''}",
         "own time each: output tok/s, chunks/s",
     )
     if len(clients) > _CLIENTS_SHOWN:
@@ -269,7 +271,7 @@ def _servers(page: Page, run: Run) -> None:
     server, gpus = run.server, run.gpus
     if server is None and gpus is None:
         return
-    page.title(f"Servers during {run.name}'s window")
+    page.title(f"Servers during {run.title}'s window")
     if server is not None:
         engines = server.engines
         running = [one.running_mean for one in engines]

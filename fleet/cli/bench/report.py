@@ -36,10 +36,12 @@ def report(
     from fleet.bench.report.against import outcome
     from fleet.bench.report.source import judged_of
     from fleet.bench.report.write import write_report
+    from fleet.bench.signature import format_signer, signer
 
     judged = judged_of(folder)
     written = write_report(judged, folder / FOLDER if out is None else out, source=folder)
     compared = outcome(judged.comparisons)
-    sys.stdout.write(f"{judged.certificate.headline}\n{compared.words if compared else ''}\n".rstrip("\n") + "\n\n")
+    lines = (judged.certificate.headline, judged.certificate.reason, compared.words if compared else "")
+    sys.stdout.write("\n".join(line for line in lines if line) + f"\n{format_signer(signer(folder))}\n\n")
     sys.stdout.writelines(f"{path}\n" for path in written)
     return CLEAN

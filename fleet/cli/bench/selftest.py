@@ -181,7 +181,7 @@ def _print(outcome: Outcome, *, kept: bool) -> None:
     page.blank()
     page.line(("Certificate", "bold"))
     certificate = outcome.measured.judged.certificate
-    page.prose(certificate.headline, indent=2)
+    page.prose(f"{certificate.headline} {certificate.reason}", indent=2)
     if outcome.agrees and certificate.verdict == "not certified":
         page.prose(_EXPECTED[outcome.test.mode], indent=2, style="dim")
     page.blank()
