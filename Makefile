@@ -21,7 +21,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack policy-readme picture inventories goldens mutants workflows docs-site vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack dist policy-readme picture inventories goldens mutants workflows docs-site vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -90,6 +90,11 @@ policy-pack: ## The policy pack with the facts and lessons it needs, as a folder
 	@rm -rf $(PACK) && mkdir -p $(PACK)
 	@tar -c --exclude=__pycache__ --exclude=./config -C policy . | tar -x -C $(PACK)
 	@tar -c --exclude=__pycache__ facts settings/__init__.py settings/rules LICENSE NOTICE | tar -x -C $(PACK)
+
+dist: setup-lint policy-pack ## Wheel, source distribution and policy pack of this version, as files in out/dist
+	@mkdir -p out/dist
+	@$(BIN)/python -m build --outdir out/dist .
+	@tar -czf out/dist/llm-fleet-policy-pack-$$($(BIN)/fleet --version | cut -d' ' -f2).tar.gz -C $(PACK) .
 
 lock: $(CHECKS)/.installed ## Update constraints.txt (every package, for every environment) and both requirements.lock (with hashes, for where there are credentials)
 	@$(CHECKS)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url --custom-compile-command "make lock" \

@@ -124,5 +124,5 @@ def test_a_folder_of_stack_files_is_previewed_with_the_carried_program_and_pack(
 
 def test_simulated_servers_of_the_wheel_start(python: Path, tmp_path: Path) -> None:
     """They are processes of their own: the benchmark's self-test runs servers and pods."""
-    done = fleet(python, tmp_path, "bench", "selftest", "--requests", "24", "--out", str(tmp_path / "out"))
+    done = fleet(python, tmp_path, "bench", "selftest", "--connections", "8", "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
