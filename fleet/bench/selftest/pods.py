@@ -35,7 +35,6 @@ START_SECONDS: Final = 600.0
 """For everything but the requests. Assumed: six clients of vLLM that import it at once on two busy cores need a third of it."""
 LONGER: Final = 20.0
 """How many times as long as planned the requests may take. A saturated client needs about eight times as long."""
-_ROOT: Final = Path(__file__).resolve().parents[3]
 _SMALL_CLIENT: Final = Path(__file__).with_name("small_client")
 _WHERE: Final = re.compile(r"; what there is: gs://\S+")
 """Source: workloads/benchmark/pods/launch_clients.py."""
