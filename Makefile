@@ -22,7 +22,7 @@ DOCS   := .venv-docs
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package policy-readme picture inventories goldens mutants workflows docs-site vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package policy-readme picture inventories goldens mutants workflows words docs-site vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -132,8 +132,11 @@ workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly 
 	@$(CHECKS)/bin/actionlint .github/workflows/*.yml
 	@$(CHECKS)/bin/zizmor --quiet --offline --persona=auditor .github
 
+words: $(CHECKS)/.installed ## Vale with the project's own rules (.vale) over guides, goldens, comments and docstrings; decisions keep their words
+	@$(CHECKS)/bin/vale --output=line $$(git ls-files '*.md' '*.py' '*.yaml' '*.yml' ':!docs/decisions' ':!tests') $$(git ls-files tests/goldens)
+
 $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requirements.txt
-	@echo "Installing actionlint and zizmor into $(CHECKS) (half a minute, once)"
+	@echo "Installing actionlint, zizmor and Vale into $(CHECKS) (a minute or two, once)"
 	@PYTHON=$(PYTHON) tests/workflows/install_checkers.sh $(CHECKS)
 	@touch $@
 
