@@ -105,7 +105,7 @@ policy-pack: ## The policy pack with the facts and lessons it needs, as a folder
 
 component-package: ## The component package with all it needs, as a folder that runs alone (PACKAGE=out/component-package)
 	@rm -rf $(PACKAGE) && mkdir -p $(PACKAGE)
-	@tar -c --exclude=__pycache__ -C package . | tar -x -C $(PACKAGE)
+	@tar -c --exclude=__pycache__ --exclude=./venv -C package . | tar -x -C $(PACKAGE)
 	@tar -c --exclude=__pycache__ facts settings infra workloads requirements.txt LICENSE NOTICE | tar -x -C $(PACKAGE)
 
 lock: $(CHECKS)/.installed ## Write both requirements.lock anew, with hashes: what installs where there are credentials
