@@ -95,7 +95,7 @@ policy-pack: ## The policy pack with the facts and lessons it needs, as a folder
 
 component-package: ## The component package with all it needs, as a folder that runs alone (PACKAGE=out/component-package)
 	@rm -rf $(PACKAGE) && mkdir -p $(PACKAGE)
-	@tar -c --exclude=__pycache__ -C package . | tar -x -C $(PACKAGE)
+	@tar -c --exclude=__pycache__ --exclude=./venv -C package . | tar -x -C $(PACKAGE)
 	@tar -c --exclude=__pycache__ facts settings infra workloads requirements.txt LICENSE NOTICE | tar -x -C $(PACKAGE)
 
 dist: setup-lint policy-pack component-package ## Wheel, source distribution, policy pack and component package of this version, as files in out/dist

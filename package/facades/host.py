@@ -47,6 +47,8 @@ class Host(ComponentProvider):
                 )
             if kind.type is PropertyType.INTEGER and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise InputPropertyError(name, "must be a whole number")
+            if kind.type is PropertyType.ARRAY and not isinstance(value, list):
+                raise InputPropertyError(name, "must be a list")
             if kind.ref is not None and (members := self._members(kind.ref)) and value not in members:
                 raise InputPropertyError(name, f"{value!r} is not allowed; allowed: {', '.join(members)}")
         return super().map_inputs(inputs, component_def)
