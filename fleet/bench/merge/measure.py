@@ -188,7 +188,7 @@ class _Merge:
         )  # fmt: skip
         remarks += odd_ends(clients, loaded.pods)
         several = len(self.layout.runs) > 1
-        self.remarks += [f"{run.name}: {text}" if several else text for text in remarks]
+        self.remarks += [f"{run.title}: {text}" if several else text for text in remarks]
         if any(client.data.counts_speculation for client in clients) and run.server is None:
             self.remarks.append(
                 "the clients' files hold speculation figures: they are the server's with every client's traffic in them, so they are "
@@ -238,10 +238,9 @@ class _Merge:
         runs, asked = self.of_point, self.layout.asked
         name, rates = _basis(runs)
         if name != "steady":
-            never = ", ".join(run.name for run in runs if run.steady is None)
+            never = [run.title for run in runs if run.steady is None]
             self.remarks.append(
-                f"point {runs[0].point}: {never} {'was' if never.count(',') == 0 else 'were'} never steady, so the mean over its "
-                f"repeats is that of the {name} window"
+                f"no steady window: {', '.join(never)}; the mean over the repeats is that of the {name} window"
             )
         total = estimate([one.total_tokens_per_s for one in rates])
         output = estimate([one.output_tokens_per_s for one in rates])

@@ -88,8 +88,8 @@ def entry_of(
             if check.verdict != "passed" and (check.required or check.verdict == "failed")
         ]
         raise BenchmarkError(
-            f"the ledger takes certified measurements only. {certificate.headline} Checks: {', '.join(failing)}; "
-            "`fleet bench merge DIR` says what each found and what to do"
+            f"the ledger accepts certified measurements only. {certificate.headline} Checks: {', '.join(failing)}; "
+            "`fleet bench merge DIR` shows what each found and how to fix it"
         )
     runs = [run for run in measurement.runs if run.point == chosen.point]
     fields: dict[str, Any] = {
