@@ -105,7 +105,7 @@ def test_every_fleet_command_that_is_named_exists() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     used = set()
     for page, text in PAGES.items():
-        for group, name in re.findall(r"(?:`|^)fleet ([a-z]+)(?: ([a-z]+))?", text, re.MULTILINE):
+        for group, name in re.findall(r"(?:`|^)fleet ([a-z]+)(?: ([a-z][a-z-]*))?", text, re.MULTILINE):
             assert group in commands, (page, group)
             if members := getattr(commands[group], "commands", None):
                 assert not name or name in members, (page, group, name)
