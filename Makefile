@@ -10,53 +10,43 @@ DRILLS ?= --fast
 PACK   ?= out/policy-pack
 PACKAGE ?= out/component-package
 STAMP  := $(VENV)/.installed
-READY  := $(VENV)/.installed-rehearsal
-TESTED := $(VENV)/.installed-test
-BENCH  := $(VENV)/.installed-benchmark
 VLLM   := .venv-vllm
 VLLM_NEW := .venv-vllm-0.33
 CHECKS := .venv-workflows
 DOCS   := .venv-docs
 
-# Tests start hundreds of `fleet` processes, and none shall compile the program anew, whatever the shell says.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+# Packages are installed without bytecode: that of the SDKs is 230 MB, of which a preview uses 30. Python writes it on the
+# first import, whatever the shell says, or every `fleet` process would compile the program again.
+export PYTHONDONTWRITEBYTECODE :=
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package policy-readme picture inventories goldens mutants workflows words docs-site vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words docs-site vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
 
-setup: $(STAMP) ## Virtual environment with the pinned packages
+setup: $(STAMP) ## Virtual environment with what a preview needs
 
-$(STAMP): requirements.txt requirements-dev.txt pyproject.toml
+$(STAMP): requirements.txt requirements-fleet.txt constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
-	@echo "Installing pinned packages into $(VENV) (a minute or two, once)"
+	@echo "Installing pinned packages into $(VENV) (about 250 MB, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(PIP) -c constraints.txt -r requirements-fleet.txt
+	@$(PIP) --no-deps --editable .
 	@touch $@
 
-setup-rehearsal: $(READY) ## The packages that a rehearsal needs on top
+setup-rehearsal: $(STAMP)-rehearsal ## Packages that a rehearsal needs as well
+setup-benchmark: $(STAMP)-benchmark ## Packages that benchmarks and `fleet verify` need as well
+setup-lint: $(STAMP)-lint ## Linters and mypy
+setup-test: $(STAMP)-test ## Packages that the tests need as well: those of rehearsals and benchmarks too
 
-$(READY): $(STAMP) requirements-rehearsal.txt
-	@echo "Installing what a rehearsal needs into $(VENV) (half a minute, once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-rehearsal.txt
-	@touch $@
-
-setup-test: $(TESTED) ## The packages that the tests need on top
-
-$(TESTED): $(READY) requirements-test.txt
-	@echo "Installing what the tests need into $(VENV) (half a minute, once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
-	@touch $@
-
-setup-benchmark: $(BENCH) ## The packages that merge, draw and start a benchmark
-
-$(BENCH): $(STAMP) requirements-benchmark.txt
-	@echo "Installing what the benchmark needs into $(VENV) (half a minute, once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-benchmark.txt
+$(STAMP)-test: requirements-rehearsal.txt requirements-benchmark.txt
+$(STAMP)-rehearsal $(STAMP)-benchmark $(STAMP)-lint $(STAMP)-test: $(STAMP)-%: $(STAMP) requirements-%.txt
+	@echo "Installing requirements-$*.txt into $(VENV) (half a minute, once)"
+	@$(PIP) -c constraints.txt -r requirements-$*.txt
 	@touch $@
 
 preview: setup ## Offline preview of a stack: resources, price, figures, findings, manifests (STACK=spot)
@@ -71,19 +61,19 @@ doctor: setup ## What this machine lacks for preview and for pulumi up
 rehearse: setup-rehearsal ## A stack on a control plane of its own, with its bad days (STACK=spot SPEED=60 DRILLS="--drill drain"); minutes to build, once
 	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS) --speed $(SPEED) --out out/rehearsal/$(STACK)
 
-test: setup-test setup-benchmark ## The fast suite
+test: setup-test ## The fast suite
 	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow"
 
-test-slow: setup-test setup-benchmark ## What takes too long for every commit: the pull-request job in a fresh clone
+test-slow: setup-test ## What takes too long for every commit: the pull-request job in a fresh clone
 	@$(PYTEST) -q -n 2 --dist loadfile -m slow
 
-lint: setup ## ruff, yamllint, and the direction of imports (pyproject.toml, importlinter)
+lint: setup-lint ## ruff, yamllint, and the direction of imports (pyproject.toml, importlinter)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/yamllint --strict -c .yamllint.yaml .
 	@$(BIN)/lint-imports --no-logo
 
-types: setup-rehearsal setup-benchmark ## mypy, strict; each program by itself, and policy pack and component package apart, from their own folders, as they run
+types: setup-rehearsal setup-benchmark setup-lint ## mypy, strict; each program by itself, and policy pack and component package apart, from their own folders, as they run
 	@$(BIN)/mypy
 	@for program in __main__.py examples/*/__main__.py; do $(BIN)/mypy --no-error-summary "$$program" || exit 1; done
 	@for folder in policy package; do (cd $$folder && MYPYPATH=.. ../$(BIN)/mypy --strict --config-file= .) || exit 1; done
@@ -105,10 +95,17 @@ policy-pack: ## The policy pack with the facts and lessons it needs, as a folder
 
 component-package: ## The component package with all it needs, as a folder that runs alone (PACKAGE=out/component-package)
 	@rm -rf $(PACKAGE) && mkdir -p $(PACKAGE)
-	@tar -c --exclude=__pycache__ -C package . | tar -x -C $(PACKAGE)
+	@tar -c --exclude=__pycache__ --exclude=./venv -C package . | tar -x -C $(PACKAGE)
 	@tar -c --exclude=__pycache__ facts settings infra workloads requirements.txt LICENSE NOTICE | tar -x -C $(PACKAGE)
 
-lock: $(CHECKS)/.installed ## Write both requirements.lock anew, with hashes: what installs where there are credentials
+dist: setup-lint policy-pack component-package ## Wheel, source distribution, policy pack and component package of this version, as files in out/dist
+	@mkdir -p out/dist
+	@$(BIN)/python -m build --outdir out/dist .
+	@tar -czf out/dist/vllm-fleet-policy-pack-$$($(BIN)/fleet --version | cut -d' ' -f2).tar.gz -C $(PACK) .
+
+lock: $(CHECKS)/.installed ## Update constraints.txt (every package, for every environment) and both requirements.lock (with hashes, for where there are credentials)
+	@$(CHECKS)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url --custom-compile-command "make lock" \
+	  --output-file constraints.txt requirements-lint.txt requirements-test.txt
 	@for folder in . policy; do $(CHECKS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	  --no-emit-index-url --custom-compile-command "make lock" --output-file $$folder/requirements.lock $$folder/requirements.txt || exit 1; done
 
@@ -122,7 +119,7 @@ picture: setup ## Draw docs/img anew: the real preview of stack spot, and the da
 inventories: setup ## Write tests/inventories/ and tests/examples/inventories/ anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory
 
-goldens: setup-test setup-benchmark ## Write the reports' texts in tests/goldens anew; read the diff before you commit it
+goldens: setup-test ## Write the reports' texts in tests/goldens anew; read the diff before you commit it
 	@$(PYTEST) -q -m golden --write-goldens
 
 mutants: setup ## Which policy rule catches which change to a real stack, and the share that is caught

@@ -69,7 +69,7 @@ if settings.owns_platform:
     services, kubernetes, platform = made.services, made.kubernetes, made.outputs
 elif settings.platform.kubeconfig is not None:
     given = GivenPlatformArgs(
-        kubeconfig=Path(__file__).parent / settings.platform.kubeconfig,
+        kubeconfig=Path(settings.platform.kubeconfig).absolute(),  # the engine starts a program in the project's folder
         place=place,
         namespace=settings.namespace,
         image_prefix=settings.platform.image_prefix,

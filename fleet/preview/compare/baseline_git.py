@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from fleet import CODE
 from fleet.preview import children
 from fleet.preview.compare.baseline import Baseline, BaselineError
 from fleet.preview.compare.baseline_process import result_name
@@ -35,7 +36,6 @@ _LOOK_SECONDS: Final = 0.005
 _SHORT: Final = 8
 """Digits shown of a commit."""
 _START: Final = "import sys; sys.path.insert(0, sys.argv[1]); from fleet.preview.compare.baseline_process import main; main(sys.argv[2])"
-_OURS: Final = Path(__file__).resolve().parents[3]
 _KEPT_STDERR_LINES: Final = 12
 
 
@@ -72,7 +72,7 @@ class GitBaseline:
         if readable:
             job = {"root": str(self._checkout), "project": self._project, "stacks": readable, "configs": self._configs}
             (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-            command = (sys.executable, "-c", _START, str(_OURS), str(folder))
+            command = (sys.executable, "-c", _START, str(CODE), str(folder))
             self._process = children.spawn(command, cwd=self._checkout, env=_environment())
             self._cleanup.callback(_end, self._process)
 

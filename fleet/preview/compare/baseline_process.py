@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet import CODE, program_folder
 from fleet.preview.record import quick_sdk
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def main(folder: str) -> None:
     from fleet.preview.record.recording_json import to_json
 
     job = json.loads((Path(folder) / "job.json").read_text(encoding="utf-8"))
-    _forget(Path(__file__).resolve().parents[3])
+    if program_folder(Path(job["root"])) != CODE:
+        _forget(CODE)
     # The program's output is not read; a full pipe would block it.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     for stack in job["stacks"]:
