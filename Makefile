@@ -8,6 +8,7 @@ OUT    ?= out/$(STACK)
 SPEED  ?= 60
 DRILLS ?= --fast
 PACK   ?= out/policy-pack
+PACKAGE ?= out/component-package
 STAMP  := $(VENV)/.installed
 VLLM   := .venv-vllm
 VLLM_NEW := .venv-vllm-0.33
@@ -21,7 +22,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack dist policy-readme picture inventories goldens mutants workflows docs-site vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words docs-site vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -72,16 +73,17 @@ lint: setup-lint ## ruff, yamllint, and the direction of imports (pyproject.toml
 	@$(BIN)/yamllint --strict -c .yamllint.yaml .
 	@$(BIN)/lint-imports --no-logo
 
-types: setup-rehearsal setup-benchmark setup-lint ## mypy, strict; each program by itself, and the policy pack apart, from its own folder, as it runs
+types: setup-rehearsal setup-benchmark setup-lint ## mypy, strict; each program by itself, and policy pack and component package apart, from their own folders, as they run
 	@$(BIN)/mypy
 	@for program in __main__.py examples/*/__main__.py; do $(BIN)/mypy --no-error-summary "$$program" || exit 1; done
-	@cd policy && MYPYPATH=.. ../$(BIN)/mypy --strict --config-file= .
+	@for folder in policy package; do (cd $$folder && MYPYPATH=.. ../$(BIN)/mypy --strict --config-file= .) || exit 1; done
 
 preview-speed: setup ## How fast a preview is, against a bare import of the SDK it needs
 	@$(BIN)/python tests/fleet/preview/speed.py
 
-schema: setup ## Write settings/stack.schema.json anew
+schema: setup ## Write settings/stack.schema.json and package/schema.json anew
 	@$(BIN)/fleet config schema > settings/stack.schema.json.new && mv settings/stack.schema.json.new settings/stack.schema.json
+	@PYTHONPATH=package:. $(BIN)/python -m facades.schema > package/schema.json.new && mv package/schema.json.new package/schema.json
 
 model-page: setup ## Write docs/planner-model.md and its plot anew, from the model
 	@$(BIN)/python -m docs.generate.model_page
@@ -91,10 +93,16 @@ policy-pack: ## The policy pack with the facts and lessons it needs, as a folder
 	@tar -c --exclude=__pycache__ --exclude=./config -C policy . | tar -x -C $(PACK)
 	@tar -c --exclude=__pycache__ facts settings/__init__.py settings/rules LICENSE NOTICE | tar -x -C $(PACK)
 
-dist: setup-lint policy-pack ## Wheel, source distribution and policy pack of this version, as files in out/dist
+component-package: ## The component package with all it needs, as a folder that runs alone (PACKAGE=out/component-package)
+	@rm -rf $(PACKAGE) && mkdir -p $(PACKAGE)
+	@tar -c --exclude=__pycache__ -C package . | tar -x -C $(PACKAGE)
+	@tar -c --exclude=__pycache__ facts settings infra workloads requirements.txt LICENSE NOTICE | tar -x -C $(PACKAGE)
+
+dist: setup-lint policy-pack component-package ## Wheel, source distribution, policy pack and component package of this version, as files in out/dist
 	@mkdir -p out/dist
 	@$(BIN)/python -m build --outdir out/dist .
-	@tar -czf out/dist/llm-fleet-policy-pack-$$($(BIN)/fleet --version | cut -d' ' -f2).tar.gz -C $(PACK) .
+	@version=$$($(BIN)/fleet --version | cut -d' ' -f2); \
+	  tar -czf out/dist/policy-pack-$$version.tar.gz -C $(PACK) . && tar -czf out/dist/component-package-$$version.tar.gz -C $(PACKAGE) .
 
 lock: $(CHECKS)/.installed ## Update constraints.txt (every package, for every environment) and both requirements.lock (with hashes, for where there are credentials)
 	@$(CHECKS)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url --custom-compile-command "make lock" \
@@ -122,8 +130,11 @@ workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly 
 	@$(CHECKS)/bin/actionlint .github/workflows/*.yml
 	@$(CHECKS)/bin/zizmor --quiet --offline --persona=auditor .github
 
+words: $(CHECKS)/.installed ## Vale with the project's own rules (.vale) over guides, goldens, comments and docstrings; decisions keep their words
+	@$(CHECKS)/bin/vale --output=line $$(git ls-files '*.md' '*.py' '*.yaml' '*.yml' ':!docs/decisions' ':!tests') $$(git ls-files tests/goldens)
+
 $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requirements.txt
-	@echo "Installing actionlint and zizmor into $(CHECKS) (half a minute, once)"
+	@echo "Installing actionlint, zizmor and Vale into $(CHECKS) (a minute or two, once)"
 	@PYTHON=$(PYTHON) tests/workflows/install_checkers.sh $(CHECKS)
 	@touch $@
 

@@ -12,10 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from pulumi.runtime.proto import engine_pb2_grpc, provider_pb2, provider_pb2_grpc, resource_pb2, resource_pb2_grpc
+from pulumi.runtime.proto import (
+    engine_pb2_grpc,
+    errors_pb2,
+    provider_pb2,
+    provider_pb2_grpc,
+    resource_pb2,
+    resource_pb2_grpc,
+    status_pb2,
+)
 
 from fleet.preview.record.monitor import RecordingEngine, RecordingMonitor, RunContext
-from fleet.preview.record.recording import Mode, RecordedResource, urn_of
+from fleet.preview.record.recording import Mode, urn_of
 from fleet.preview.record.wire import decode_struct, encode_struct
 from tests.inventory import ROOT
 
@@ -39,13 +47,9 @@ class Monitor(RecordingMonitor):
 class Plugin:
     """A running package."""
 
-    def __init__(self, port: int, engine: int) -> None:
-        self._channel = grpc.insecure_channel(f"127.0.0.1:{port}")
-        self.stub = provider_pb2_grpc.ResourceProviderStub(self._channel)
-        self._engine = engine
-
-    def close(self) -> None:
-        self._channel.close()
+    def __init__(self, stub: provider_pb2_grpc.ResourceProviderStub, until_the_end: contextlib.ExitStack) -> None:
+        self.stub = stub
+        self._until_the_end = until_the_end
 
     def schema(self) -> str:
         answer: str = self.stub.GetSchema(provider_pb2.GetSchemaRequest(), timeout=60).schema
@@ -64,26 +68,27 @@ class Plugin:
         """The component's outputs, what it registered, and the whole answer. Raises grpc.RpcError."""
         context = RunContext(root=ROOT, project=PROJECT, stack=STACK, mode=mode, config={}, stack_outputs=None, live={})
         monitor = Monitor(context)
-        with serving(monitor, context) as address:
-            answer = self.stub.Construct(
-                provider_pb2.ConstructRequest(
-                    project=PROJECT,
-                    stack=STACK,
-                    dryRun=mode == "preview",
-                    parallel=16,
-                    monitorEndpoint=address,
-                    type=f"vllm-fleet:index:{component}",
-                    name=name,
-                    parent=PARENT,
-                    inputs=encode_struct(dict(inputs)),
-                    inputDependencies={
-                        key: provider_pb2.ConstructRequest.PropertyDependencies(urns=urns)
-                        for key, urns in (dependencies or {}).items()
-                    },
-                    providers=providers,
-                ),
-                timeout=120,
-            )
+        # As an engine's, it outlives the call: of a refused one, a question about a provider may still be on its way.
+        address = self._until_the_end.enter_context(serving(monitor, context))
+        answer = self.stub.Construct(
+            provider_pb2.ConstructRequest(
+                project=PROJECT,
+                stack=STACK,
+                dryRun=mode == "preview",
+                parallel=16,
+                monitorEndpoint=address,
+                type=f"vllm-fleet:index:{component}",
+                name=name,
+                parent=PARENT,
+                inputs=encode_struct(dict(inputs)),
+                inputDependencies={
+                    key: provider_pb2.ConstructRequest.PropertyDependencies(urns=urns)
+                    for key, urns in (dependencies or {}).items()
+                },
+                providers=providers,
+            ),
+            timeout=120,
+        )
         return decode_struct(answer.state), monitor, answer
 
 
@@ -92,8 +97,8 @@ def serving(monitor: RecordingMonitor, context: RunContext) -> Iterator[str]:
     """The recorder's monitor and engine at an address."""
     engine = RecordingEngine(context, monitor.diagnostics)
     server = grpc.server(ThreadPoolExecutor(max_workers=1))  # a recorder serves one thread
-    resource_pb2_grpc.add_ResourceMonitorServicer_to_server(_bridged(monitor), server)
-    engine_pb2_grpc.add_EngineServicer_to_server(_bridged(engine), server)
+    resource_pb2_grpc.add_ResourceMonitorServicer_to_server(Bridged(monitor), server)
+    engine_pb2_grpc.add_EngineServicer_to_server(Bridged(engine), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
@@ -102,7 +107,7 @@ def serving(monitor: RecordingMonitor, context: RunContext) -> Iterator[str]:
         server.stop(None).wait()
 
 
-class _bridged:
+class Bridged:
     """gRPC calls a servicer with a context, which the recorder does without."""
 
     def __init__(self, target: object) -> None:
@@ -124,35 +129,37 @@ class _bridged:
 
 @contextlib.contextmanager
 def running(folder: Path, elsewhere: Path) -> Iterator[Plugin]:
-    """The plugin of `folder`, started as pulumi-language-python does it: the folder is the program, the working folder is the consumer's."""
+    """The plugin of `folder`, started as the engine does it: the folder is the program, the working folder the consumer's.
+
+    Source: pulumi, sdk/python/cmd/pulumi-language-python/main.go, RunPlugin. What it complains of is in `elsewhere`/stderr.
+    """
     context = RunContext(root=ROOT, project=PROJECT, stack=STACK, mode="known", config={}, stack_outputs=None, live={})
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
-    with serving(RecordingMonitor(context), context) as engine:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PULUMI_", "PYTHONPATH"))}
+    if folder.parent == ROOT:  # an editable installation of another checkout must not come first
+        environment["PYTHONPATH"] = str(ROOT)
+    with serving(RecordingMonitor(context), context) as engine, (elsewhere / "stderr").open("w") as complaints:
         process = subprocess.Popen(
             [sys.executable, str(folder), engine],
             cwd=elsewhere,
             env=environment,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=complaints,
             text=True,
         )
-        assert process.stdout is not None
-        assert process.stderr is not None
         try:
-            port = process.stdout.readline()
-            assert port.strip().isdigit(), process.stderr.read() if process.poll() is not None else port
-            plugin = Plugin(int(port), 0)
-            yield plugin
-            plugin.close()
+            assert process.stdout is not None
+            port = process.stdout.readline().strip()
+            assert port.isdigit(), (elsewhere / "stderr").read_text()
+            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, contextlib.ExitStack() as until_the_end:
+                yield Plugin(provider_pb2_grpc.ResourceProviderStub(channel), until_the_end)
         finally:
             process.terminate()
             process.communicate(timeout=30)
 
 
-def children(monitor: RecordingMonitor, component: str) -> dict[tuple[str, str], RecordedResource]:
-    """What a component registered, without itself, by type and by name without the component's."""
-    return {
-        (one.type, one.name.removeprefix(f"{component}-")): one
-        for one in monitor.resources.values()
-        if one.name != component
-    }
+def refusals(error: grpc.RpcError) -> dict[str, str]:
+    """The inputs that were refused and why, as the engine reads them out of the answer."""
+    status, details = status_pb2.Status(), errors_pb2.InputPropertiesError()
+    status.ParseFromString(dict(error.trailing_metadata())["grpc-status-details-bin"])  # type: ignore[attr-defined]
+    status.details[0].Unpack(details)
+    return {one.property_path: one.reason for one in details.errors}

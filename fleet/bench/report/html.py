@@ -19,10 +19,10 @@ from fleet.report.words import plural, sentence
 
 _FOLDER = Path(__file__).parent / "page"
 _BLAMES: Mapping[str, str] = {
-    "client": "the clients: the figures are the load generator's, not the servers'",
+    "client": "the clients",
     "server": "the servers",
-    "run": "the run: repeat it",
-    "data": "the data that was sent or kept",
+    "run": "the run",
+    "data": "the data",
 }
 
 

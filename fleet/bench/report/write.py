@@ -1,4 +1,4 @@
-"""The page and its images as files. Nothing is there half: each is written beside its name and renamed."""
+"""The page and its images as files."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ PAGE: Final = "report.html"
 def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]:
     """Write report.html and a PNG of every plot into `out`; returns what was written, the page first.
 
-    Images that an earlier report left there and this one lacks go: they would be read as its own. `source` is the
-    measurement's folder as the page is to name it. Raises BenchmarkError where the folder cannot be made
-    or written to, and for a signature that does not hold.
+    Removes images of an earlier report that this one does not have. `source` is the measurement's folder, named on the page. Raises
+    BenchmarkError where the folder cannot be written, and for a signature that does not match.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -50,4 +49,4 @@ def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]
 
 
 def _unwritable(out: Path, error: OSError) -> BenchmarkError:
-    return BenchmarkError(f"{out}: {error.strerror or error}; give --out a folder that this user may write to")
+    return BenchmarkError(f"{out}: {error.strerror or error}; pass --out with a writable folder")

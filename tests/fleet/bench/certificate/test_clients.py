@@ -196,7 +196,7 @@ def test_a_client_that_gives_less_than_the_others_is_named() -> None:
     rate = sound().runs[1].clients[0].total_tokens_per_s
     found = check(with_client(3, total_tokens_per_s=rate * 0.7), "client-balance")
     assert found.verdict == "failed"
-    assert "client 3 gave 29" in found.found or "client 3 gave 30" in found.found
+    assert "client 3 was 29" in found.found or "client 3 was 30" in found.found
     assert found.blames == "run"
     assert (
         check(with_client(3, total_tokens_per_s=rate * 0.7, cpu_share_mean=0.98), "client-balance").blames == "client"

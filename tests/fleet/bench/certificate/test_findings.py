@@ -107,7 +107,7 @@ FAULTS = [
     Fault("many", with_run(in_flight_mean_steady=4_200.0), "in-flight", "data", ("105.0 %",)),
     Fault("never", with_run(steady=None, steady_why="a reason"), "steady", "run", ("load 1, repeat 2", "a reason")),
     Fault("short", _steady(15.0), "steady", "run", ("15.0 s", "20 s")),
-    Fault("short for its requests", _steady(40.0), "steady", "run", ("40.0 s", "1.7", "least 2")),
+    Fault("short for its requests", _steady(40.0), "steady", "run", ("40.0 s", "1.7", "required: 2")),
     Fault("rises", with_run(timeline=_timeline(lambda at: 100.0 + at)), "drift", "run", ("rises", "41.6 %")),
     Fault(
         "falls", with_run(timeline=_timeline(lambda at: 200.0 - 0.3 * at)), "drift", "run", ("falls", "11.3 %", "0.0 %")

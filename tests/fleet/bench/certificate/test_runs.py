@@ -34,7 +34,7 @@ def _timeline(rate: Callable[[float], float]) -> Timeline:
 
 
 NEXT = re.compile(
-    r"(?:^|[.:;,(] ?)(?:use|raise|fetch|look|measure|keep|give|set|lower|let|restart|spread)\b", re.IGNORECASE
+    r"(?:^|[.:;,(] ?)(?:use|raise|fetch|check|measure|keep|set|lower|restart|spread)\b", re.IGNORECASE
 )
 
 
@@ -154,7 +154,7 @@ def test_a_load_that_never_ran_is_missed() -> None:
     sweep = _sweep()
     runs = tuple(run for run in sweep.runs if run.point == 0)
     cut = sweep.model_copy(update={"runs": runs, "points": (a_point(sweep.asked, runs),)})
-    assert "point 1: 0 runs of 3" in check(cut, "complete").found
+    assert "load 2: 0 runs of 3" in check(cut, "complete").found
 
 
 def test_a_point_that_is_not_there_is_refused_with_those_that_are() -> None:
