@@ -33,9 +33,7 @@ def _timeline(rate: Callable[[float], float]) -> Timeline:
     return line.model_copy(update={"output_tokens_per_s": tuple(rate(at) for at in line.at)})
 
 
-NEXT = re.compile(
-    r"(?:^|[.:;,(] ?)(?:use|raise|fetch|check|measure|keep|set|lower|restart|spread)\b", re.IGNORECASE
-)
+NEXT = re.compile(r"(?:^|[.:;,(] ?)(?:use|raise|fetch|check|measure|keep|set|lower|restart|spread)\b", re.IGNORECASE)
 
 
 def test_every_check_says_what_to_do_when_it_fails() -> None:

@@ -93,9 +93,7 @@ def test_a_verdict_that_does_not_fit_is_shortened_at_a_line_and_it_is_said() -> 
     )
     assert len(text) <= 400
     assert text.startswith("row\nrow\n")
-    assert text.endswith(
-        "row\n\n**Omitted** because of GitHub's size limit: the rest of verdict, why. There.\n"
-    )
+    assert text.endswith("row\n\n**Omitted** because of GitHub's size limit: the rest of verdict, why. There.\n")
 
 
 def test_ten_refused_and_two_hundred_healthy_stacks_are_all_in_the_table() -> None:
