@@ -22,10 +22,11 @@ def test_a_measurement_becomes_a_page_and_images(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("Not certified")
-    assert lines[2] == str(folder / "report" / "report.html")
-    assert all(Path(line).stat().st_size > 1_000 for line in lines[2:])
+    paths = lines[lines.index("") + 1 :]
+    assert paths[0] == str(folder / "report" / "report.html")
+    assert all(Path(path).stat().st_size > 1_000 for path in paths)
     assert not (folder / "merged.json").exists()
-    page = Path(lines[2]).read_text()
+    page = Path(paths[0]).read_text()
     assert "Benchmark of dev: 2 nodes" in page
     assert f"fleet bench report {folder}" in page
 
