@@ -1,7 +1,7 @@
 """Reads every server's /metrics once a second for the length of a run, into one gzip file of JSON lines.
 
 One thread for each server, so that a slow one holds up none of the others. A reading that takes longer than a second costs its
-own server the seconds that it took: they are left out, never made up. Ends on SIGTERM or SIGINT with a complete file.
+own server the seconds that it took: they are left out, never estimated. Ends on SIGTERM or SIGINT with a complete file.
 """
 
 from __future__ import annotations

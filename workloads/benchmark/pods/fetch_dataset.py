@@ -1,8 +1,7 @@
 """Download a dataset and check its hash.
 
-Arguments: URL SHA256 FILE. `https://` is fetched without credentials, `gs://BUCKET/OBJECT` with the pod's own identity. A
-transfer that breaks off goes on where it ended, as long as the server has the same file; FILE has its name once it is complete
-and its hash is right.
+Arguments: URL SHA256 FILE. `https://` is read without credentials, `gs://BUCKET/OBJECT` with the pod's identity. An interrupted
+transfer is resumed while the server has the same file; FILE exists once it is complete and its hash is right.
 """
 
 from __future__ import annotations
