@@ -31,7 +31,7 @@ def test_every_refusal_of_a_reservation_names_it_and_offers_a_way_out(reason: Re
 def test_what_gke_shows_and_what_the_rehearsal_says_are_two_things() -> None:
     trouble = refused("stock", mode="spot", machine="a4-highgpu-8g", zone="europe-west4-b")
     assert "in zones europe-west4-b" in trouble.shown
-    assert "a4-highgpu-8g as Spot" in trouble.message
+    assert "Spot capacity for a4-highgpu-8g" in trouble.message
     assert trouble.message != trouble.shown
 
 
