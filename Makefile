@@ -95,7 +95,7 @@ policy-pack: ## The policy pack with the facts and lessons it needs, as a folder
 
 component-package: ## The component package with all it needs, as a folder that runs alone (PACKAGE=out/component-package)
 	@rm -rf $(PACKAGE) && mkdir -p $(PACKAGE)
-	@tar -c --exclude=__pycache__ -C package . | tar -x -C $(PACKAGE)
+	@tar -c --exclude=__pycache__ --exclude=./venv -C package . | tar -x -C $(PACKAGE)
 	@tar -c --exclude=__pycache__ facts settings infra workloads requirements.txt LICENSE NOTICE | tar -x -C $(PACKAGE)
 
 dist: setup-lint policy-pack component-package ## Wheel, source distribution, policy pack and component package of this version, as files in out/dist
@@ -131,7 +131,7 @@ workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly 
 	@$(CHECKS)/bin/zizmor --quiet --offline --persona=auditor .github
 
 words: $(CHECKS)/.installed ## Vale with the project's own rules (.vale) over guides, goldens, comments and docstrings; decisions keep their words
-	@$(CHECKS)/bin/vale --output=line $$(git ls-files '*.md' '*.py' '*.yaml' '*.yml' ':!docs/decisions' ':!tests') $$(git ls-files tests/goldens)
+	@$(CHECKS)/bin/vale --output=line $$(git ls-files '*.md' '*.py' '*.yaml' '*.yml' ':!docs/decisions' ':!tests' ':!.vale') $$(git ls-files tests/goldens)
 
 $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requirements.txt
 	@echo "Installing actionlint, zizmor and Vale into $(CHECKS) (a minute or two, once)"

@@ -7,6 +7,7 @@ would restart the servers or replace a benchmark's ConfigMap.
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +38,7 @@ def python_program(path: str) -> str:
     return code_of((FOLDER / path).read_text(encoding="utf-8"))
 
 
+@cache
 def code_of(text: str) -> str:
     """Python source without docstrings, comments and blank lines.
 

@@ -43,10 +43,12 @@ class Host(ComponentProvider):
             kind = known[name]
             if kind.plain and not _is_plain(value):
                 raise InputPropertyError(
-                    name, "must be a value that is known before the deployment, not another resource's output"
+                    name, "must be known before the deployment: neither a secret nor another resource's output"
                 )
             if kind.type is PropertyType.INTEGER and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise InputPropertyError(name, "must be a whole number")
+            if kind.type is PropertyType.ARRAY and not isinstance(value, list):
+                raise InputPropertyError(name, "must be a list")
             if kind.ref is not None and (members := self._members(kind.ref)) and value not in members:
                 raise InputPropertyError(name, f"{value!r} is not allowed; allowed: {', '.join(members)}")
         return super().map_inputs(inputs, component_def)

@@ -67,6 +67,9 @@ PLACES_BY_MODE: Mapping[str, Mapping[str, str]] = {
 SECRETS: Mapping[str, str] = {"hf_token": "hfToken", "api_key": "apiKey"}
 """Secret inputs, and the keys of a stack file that say whether they are there."""
 
+SECRET_PLACES: Mapping[str, str] = {"weights.tokenSecret": "hfToken", "server.apiKeySecret": "apiKey"}
+"""Where a stack file's checks miss a secret, and the input that gives it."""
+
 
 class CapacityMode(Enum):
     """How GPU nodes are obtained."""
@@ -130,7 +133,7 @@ def settings_of(
         raise _refusal(component, dict(told)) from None
     for problem in problems:
         path, text = _in_inputs_of(problem, places)
-        message = f"{component} {name}: {path}: {shown(problem.value)} deserves a look; {text}"
+        message = f"{component} {name}: {path}: {shown(problem.value)}; {text}"
         pulumi.log.warn(message) if problem.level == "finding" else pulumi.log.info(message)
     return settings
 
@@ -154,17 +157,20 @@ def _refusal(component: str, found: Mapping[str, str]) -> InputPropertiesError:
     errors: list[InputPropertyErrorDetails] = [
         {"property_path": path, "reason": reason} for path, reason in found.items()
     ]
-    return InputPropertiesError(
-        f"{component}: {len(errors)} input{'' if len(errors) == 1 else 's'} cannot be used", errors
-    )
+    return InputPropertiesError(f"{component}: {len(errors)} invalid input{'' if len(errors) == 1 else 's'}", errors)
 
 
 def _in_inputs_of(problem: Problem, places: Mapping[str, str]) -> tuple[str, str]:
     """The input that a problem is about, and what to do about it, in the caller's names."""
-    path = _in_inputs(problem.path.partition(":")[2], places)
+    place = problem.path.partition(":")[2]
+    if place in SECRET_PLACES:
+        return SECRET_PLACES[place], f"required, as a secret; why: {problem.why}"
+    path = _in_inputs(place, places)
     # An example in a stack file begins with the last key of its path.
     last = problem.path.rpartition(".")[2]
     write = re.sub(rf"^{re.escape(last)}:", f"{path.rpartition('.')[2]}:", problem.write)
+    if path == "capacity":
+        write = write.replace("{mode:", "{capacity:").replace(", name:", ", reservation:")
     text = f"allowed: {problem.allowed}; why: {problem.why}; write: {write}"
     return path, _in_inputs(text, places)
 

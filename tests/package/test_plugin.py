@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from fleet.preview.record.recording import RecordedResource
 from fleet.preview.record.values import UNKNOWN, paths_of_unknowns
 from tests.inventory import ROOT
 from tests.package.plugin import PROJECT, PROVIDER, STACK, Plugin, refusals, running
+from tests.package.test_schema import PROGRAMS
 
 pytestmark = pytest.mark.slow
 
@@ -154,7 +156,28 @@ def test_a_server_on_a_ladder_selects_the_class_that_the_ladder_makes(plugin: Pl
     assert selector == {"cloud.google.com/compute-class": outputs["className"]}
 
 
-def test_the_engine_is_asked_for_the_reviewed_schema(plugin: Plugin) -> None:
+@pytest.mark.parametrize("path", PROGRAMS)
+def test_the_components_take_the_yaml_programs_inputs(plugin: Plugin, path: str) -> None:
+    program = PROGRAMS[path]
+    defaults = {
+        key: one.get("default", "my-project") for key, one in program.get("template", {}).get("config", {}).items()
+    }
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, list):
+            return [filled(one) for one in value]
+        found = re.fullmatch(r"\$\{(\w+)(\.\w+)?\}", value) if isinstance(value, str) else None
+        text = defaults.get(found[1], "of-another-resource") if found else value
+        return int(text) if found and program["config"].get(found[1], {}).get("type") == "integer" else text
+
+    for name, one in program["resources"].items():
+        package, _, component = one["type"].partition(":")
+        if package == "vllm-fleet":
+            given = {key: filled(value) for key, value in one["properties"].items()}
+            plugin.construct(component, name, given, providers=MINE)
+
+
+def test_the_engine_gets_the_reviewed_schema(plugin: Plugin) -> None:
     reviewed = json.loads((ROOT / "package" / "schema.json").read_text(encoding="utf-8"))
     assert json.loads(plugin.schema()) == reviewed
 
@@ -169,9 +192,12 @@ def test_the_engine_is_asked_for_the_reviewed_schema(plugin: Plugin) -> None:
         ({"replica": 2}, {"replica"}, "did you mean replicas"),
         ({"capacity": "sopt"}, {"capacity"}, "on-demand, spot"),
         ({"capacity": "spot", "reservation": "r"}, {"reservation"}, "not allowed with capacity spot"),
-        ({"capacity": "on-demand"}, {"capacity"}, "a4-highgpu-8g is not sold on demand"),
+        ({"capacity": "on-demand"}, {"capacity"}, "a4-highgpu-8g"),
         ({"zones": ["europe-west4"]}, {"zones[0]"}, "europe-west4-b"),
         ({"zones": []}, {"zones"}, "at least 1"),
+        ({"zones": 5}, {"zones"}, "a list"),
+        ({"capacity": "on-demand"}, {"capacity"}, "write: {capacity: spot}"),
+        ({"model": "google/gemma-3-27b-it"}, {"hfToken"}, "required, as a secret"),
         ({"weightsSizeGib": 10}, {"weightsSizeGib"}, "write: weightsSizeGib: 30"),
         ({"engine": {"maxModelLength": 9}}, {"engine.maxModelLength"}, "maxModelLen"),
         ({"profile": "sevre-chat"}, {"profile"}, "serve-chat"),

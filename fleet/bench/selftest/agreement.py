@@ -1,4 +1,4 @@
-"""Does everything agree? What the servers gave against what was merged, and the certificate against what was wrong on purpose."""
+"""Compare merged results with the servers' counts, and the certificate with the fault that was set."""
 
 from __future__ import annotations
 

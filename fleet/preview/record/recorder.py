@@ -50,6 +50,8 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+_MOST_TURNS = 10_000
+"""Of the loop, before the SDK's own way of waiting is used; a recording takes some hundreds."""
 _SPEAK_FOR_THEMSELVES = (Exception, RuntimeError, ValueError)
 """Built-in errors whose text is a sentence; that of others, such as KeyError, means nothing without their name."""
 
@@ -191,6 +193,26 @@ class _InlineLoop(asyncio.SelectorEventLoop):
         return future
 
 
+def _wait_without_polling(sdk: types.ModuleType) -> None:
+    """Let the SDK wait for its Outputs once the loop has nothing else to run.
+
+    It waits for the first of all pending ones, then for the first of the rest: quadratic, a fifth of a recording.
+    Source: pulumi 3.272.0, runtime/stack.py (wait_for_rpcs).
+    """
+    if sdk.asyncio is not asyncio:
+        return
+
+    async def wait(tasks: Collection[asyncio.Future[Any]], *, return_when: str) -> Any:
+        ready = getattr(asyncio.get_running_loop(), "_ready", ())
+        for _ in range(_MOST_TURNS):
+            if not ready:
+                break
+            await asyncio.sleep(0)
+        return await asyncio.wait(tasks, return_when=return_when)
+
+    sdk.asyncio = types.SimpleNamespace(**{**vars(asyncio), "wait": wait})
+
+
 def _run_program(
     context: RunContext, program: Callable[[], None] | None, secret_keys: Collection[str]
 ) -> RecordingMonitor:
@@ -199,6 +221,7 @@ def _run_program(
 
     from fleet.preview.record.monitor import RecordingEngine, RecordingMonitor
 
+    _wait_without_polling(stack)
     monitor = RecordingMonitor(context)
     pulumi_config.set_all_config(dict(context.config), list(secret_keys))
     settings.reset_options(

@@ -189,7 +189,7 @@ def test_missing_files_are_merged_by_choice(tmp_path: Path, capsys: pytest.Captu
     ("options", "words"),
     [
         ({"slo": "itl:5"}, "--slo itl:5"),
-        ({"exclude": ["reason:nonsense"]}, "leaves nothing out"),
+        ({"exclude": ["reason:nonsense"]}, "matches no file"),
         ({"baseline": Path("nowhere.json")}, "nowhere.json"),
         ({"out": Path("no/such/folder/merged.json")}, "cannot be written"),
     ],

@@ -121,9 +121,9 @@ def test_the_stack_may_come_from_the_environment(stand_in: Played, run: Run, mon
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--drill", "drian"), "fleet: --drill drian: there is no such drill; did you mean drain?"),
+        (("--drill", "drian"), "fleet: --drill drian: unknown drill; did you mean drain?"),
         (("--drill", ""), "an argument is empty"),
-        (("--drill", "drain", "--fast"), "fleet: --fast chooses drills and so does --drill; pass one of them"),
+        (("--drill", "drain", "--fast"), "fleet: --fast and --drill cannot be combined"),
         (("--speed", "0"), "--speed"),
         (("--speed", "601"), "--speed"),
         (("--speed", "nan"), "--speed"),
@@ -132,7 +132,7 @@ def test_the_stack_may_come_from_the_environment(stand_in: Played, run: Run, mon
         (("--out", str(ROOT / "README.md")), "is a file"),
         (("--out", str(ROOT / "README.md" / "below")), "fleet: --out"),
         (("--root", "/nowhere"), "/nowhere"),
-        (("--list", "--drill", "zzz"), "there is no such drill"),
+        (("--list", "--drill", "zzz"), "unknown drill"),
         (("--dril", "drain"), "No such option"),
     ],
 )
@@ -279,7 +279,7 @@ def test_a_stopped_rehearsal_shows_and_writes_what_is_done(stand_in: Played, run
     stand_in.answer = lambda _: replace(passing(), not_played=("pause", "drain"), stop_code=130)
     ended = run("--stack", "dev", "--out", str(tmp_path))
     assert ended.code == 130
-    assert "stopped before 2 drills had ended" in ended.out
+    assert "stopped with 2 drills not played" in ended.out
     assert "pause, drain" in " ".join(ended.out.split())
     document = json.loads((tmp_path / "rehearsal.json").read_text())
     assert (document["passed"], document["notPlayed"]) == (False, ["pause", "drain"])

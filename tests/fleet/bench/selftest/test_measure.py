@@ -83,7 +83,7 @@ def test_the_whole_chain_agrees_with_servers_that_count_every_token(measured: Me
 def test_whoever_waits_is_told_where_it_stands(measured: Measured, told: list[State]) -> None:
     phases = list(dict.fromkeys(state.phase for state in told))
     assert phases[:2] == ["starting the servers", "starting the pods"]
-    assert phases[-2:] == ["fetching the results", "merging and judging"]
+    assert phases[-2:] == ["downloading the results", "merging and judging"]
     # And the pods' own words between them, whichever a look met with.
     assert set(phases[2:-2]) & set(_WORDS.values())
     assert measured.played.seconds > 0
