@@ -1,1 +1,1 @@
-"""The stack on a real Kubernetes control plane: built here, run on loopback, with Google's part played and bad days drilled."""
+"""Rehearsal: a stack on a real local Kubernetes control plane, with a simulated Google Cloud and failure drills."""

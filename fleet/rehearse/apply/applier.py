@@ -123,8 +123,6 @@ class Applier:
             retained=retained,
             unexpected=unexpected,
             findings=findings_of(unexpected),
-            started_seconds=destruction.started_seconds,
-            finished_seconds=destruction.finished_seconds,
         )
 
     def _run(

@@ -43,8 +43,6 @@ class DestroyReport:
     unexpected: tuple[str, ...] = ()
     """What remains unexpectedly: `Kind/name`."""
     findings: tuple[Finding, ...] = ()
-    started_seconds: Mapping[str, float] = field(default_factory=dict)
-    finished_seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 class Destruction:
@@ -70,8 +68,6 @@ class Destruction:
         self.deleted: list[str] = []
         self.skipped: tuple[str, ...] = ()
         self.failed: dict[str, str] = {}
-        self.started_seconds: dict[str, float] = {}
-        self.finished_seconds: dict[str, float] = {}
 
     def run(self, parallel: int) -> None:
         """Delete everything; if a resource is protected, fail first, as the engine does."""
@@ -99,7 +95,6 @@ class Destruction:
         applied = self._left[urn]
         name = kind_and_name(applied.resource)
         began = self._clock.now_seconds()
-        self.started_seconds[urn] = began
         if applied.objects:
             self._tell(applied.resource, "started")
         try:
@@ -118,7 +113,6 @@ class Destruction:
             return False
         with self._lock:
             del self._left[urn]
-            self.finished_seconds[urn] = self._clock.now_seconds()
             if is_work(applied.resource):
                 self.deleted.append(urn)
         if applied.objects:

@@ -47,8 +47,3 @@ def verdict(text: str) -> Verdict | None:
         return None
     problem, _, fix = match.group(2).strip().partition(". ")
     return Verdict(policy=policy.name, effect=policy.effect, problem=problem, fix=fix, source=policy.source)
-
-
-def verdicts(warnings: list[str]) -> list[Verdict]:
-    """Verdicts among the warnings."""
-    return [one for one in map(verdict, warnings) if one is not None]

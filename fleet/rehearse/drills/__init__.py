@@ -1,1 +1,1 @@
-"""The drills: what a bad day does to the fleet, one module per subject."""
+"""Failure drills, one module per subject."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -39,6 +40,7 @@ ALIKE_FROM: Final = 3
 BRIEF_SHARE: Final = 0.01
 """A period shorter than this share of the drill is drawn as a dot."""
 SHORT_MINUTES: Final = 3
+LABEL_CHARACTERS: Final = 40
 COUNTS_PX: Final = 96.0
 CURVES_PX: Final = 72.0
 HOUR: Final = 60
@@ -214,7 +216,9 @@ def _row(label: str, moments: Sequence[Moment], *, with_words: bool = True) -> R
         else:
             title = f"{one.text}: {format_simulated(one.at_seconds)} to {format_simulated(_end(one))}"
             bars.append(Bar(low=begins, high=ends, style=style, words=words, title=title))
-    return Row(label=label.replace("/", " ", 1), bars=tuple(bars), dots=tuple(dots))
+    # A row breaks its label at blanks, so long names get some.
+    label = " ".join(textwrap.wrap(label.replace("/", " ", 1), LABEL_CHARACTERS, break_long_words=False))
+    return Row(label=label, bars=tuple(bars), dots=tuple(dots))
 
 
 def _counted(number: int, counts: Counts) -> Row:

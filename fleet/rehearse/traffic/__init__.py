@@ -1,1 +1,1 @@
-"""Requests while things go wrong: servers with the timing of a node on loopback, and a steady driver that counts losses."""
+"""Client requests during drills: stub servers on loopback, and a steady client that counts lost requests."""

@@ -1,4 +1,4 @@
-"""A steady stream of requests, as from clients of a Service: a new connection each, to any endpoint, whatever came before."""
+"""Open-loop requests, as from clients of a Service: a new connection each, to a random endpoint."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ if TYPE_CHECKING:
     from fleet.simulators.model_server.timing import Request
 
 SAMPLE_PER_POD: Final = 2.0
-"""Requests a simulated second for each server where the machine allows it. A node takes 83; a sample shows the same shares."""
+"""Requests per simulated second and server. A node serves 83; a sample shows the same shares."""
 WALL_LIMIT_PER_SECOND: Final = 150.0
-"""Requests that servers and driver together handle in a second of wall time beside a control plane on two cores.
-Measured: a third of a core at this rate, servers included."""
+"""Maximum rate in wall time, beside a control plane on two cores. Measured: a third of a core, servers included."""
 LEAST_TIMEOUT_WALL_SECONDS: Final = 15.0
-"""A fast clock shortens every time-out; a busy machine is not the fleet's fault."""
+"""Minimum of a timeout, so that a busy machine does not cause timeouts at high speeds."""
 RETRY_PAUSE_SECONDS: Final = 1.0
-"""Simulated seconds before the second attempt, so that endpoints can follow."""
+"""Simulated pause before the retry, so that endpoints can be updated."""
 TIMEOUT_REQUESTS: Final = 5.0
-"""A client gives up after this many times an undisturbed answer. Assumed: about two minutes of 24 s."""
+"""Client timeout, in undisturbed answers. Assumed: about two minutes."""
 
 
 def sample_rate(pods: int, clock: Clock) -> float:
-    """Requests a simulated second for that many servers, within what the machine handles on this clock."""
+    """Requests per simulated second for that many servers, within the wall-time limit."""
     return min(SAMPLE_PER_POD * max(1, pods), WALL_LIMIT_PER_SECOND / clock.speed)
 
 
 class Driver:
-    """Sends until it is stopped. Lives in one event loop."""
+    """Sends requests until stopped. Used in one event loop."""
 
     def __init__(
         self,
@@ -49,13 +48,13 @@ class Driver:
         rate_per_second: float,
         retry: bool,
     ) -> None:
-        """`endpoints`: the URLs a Service would choose from now. `request_seconds`: an undisturbed answer, for time-outs.
-        `rate_per_second` is simulated. `retry`: repeat a request once when it got no answer or only a part of one.
+        """`endpoints`: the Service's current URLs. `request_seconds`: an undisturbed answer, for timeouts. `rate_per_second` is
+        simulated. `retry`: repeat a request once when it got no complete answer.
 
         Raises ValueError for a rate of zero or less.
         """
         if rate_per_second <= 0:
-            raise ValueError(f"a driver's rate is above zero, not {rate_per_second}")
+            raise ValueError(f"rate_per_second must be above zero, got {rate_per_second}")
         self._clock, self._endpoints = clock, endpoints
         self.rate_per_second, self._retry = rate_per_second, retry
         self._timeout_wall = max(LEAST_TIMEOUT_WALL_SECONDS, clock.wall_seconds(TIMEOUT_REQUESTS * request_seconds))
@@ -65,12 +64,10 @@ class Driver:
         self._open: set[asyncio.Task[None]] = set()
         self.outcomes: list[Outcome] = []
         self.late_seconds = 0.0
-        """The latest that a request was sent after its time, simulated."""
+        """Maximum delay of a request after its scheduled time, simulated."""
 
     async def run(self) -> None:
-        """Send at the rate until `stop`, then wait for what is open. A request that is late is still sent: the load does
-        not yield to a slow server, as users do not.
-        """
+        """Send at the rate until `stop`, then wait for open requests. Late requests are still sent (open loop)."""
         import aiohttp
 
         connector = aiohttp.TCPConnector(limit=0, force_close=True)
@@ -96,11 +93,11 @@ class Driver:
                 await asyncio.wait(list(self._open))
 
     def stop(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._stop.set()
 
     async def abort(self) -> None:
-        """Send no more and give up what is open; `run` ends."""
+        """Stop sending and cancel open requests; `run` ends."""
         self._stop.set()
         for task in list(self._open):
             task.cancel()
@@ -134,13 +131,13 @@ class Driver:
         )
 
     def _choose(self, other_than: str | None = None) -> str | None:
-        """Any endpoint with equal chance, as kube-proxy picks; for a second attempt another one where there is."""
+        """A random endpoint, as in kube-proxy; for a retry another one, if possible."""
         there = self._endpoints()
         others = [one for one in there if one != other_than] or there
         return self._random.choice(others) if others else None
 
     async def _attempt(self, session: aiohttp.ClientSession, url: str | None) -> Cause | None:
-        """One attempt: None when the whole answer came."""
+        """One attempt; None if the answer was complete."""
         import aiohttp
 
         if url is None:

@@ -1,4 +1,4 @@
-"""A server on loopback for every server pod: it answers while the pod does, and ends as the pod ends."""
+"""A loopback server for every server pod, which ends as the pod ends."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ LOG = logging.getLogger(__name__)
 
 NOTICE: Final = "Spot notice"
 ENDPOINT_DELAY_SECONDS: Final = 1.0
-"""From a pod's change to the moment when every node routes by it. Assumed: EndpointSlices follow a pod within some tenths
-of a second, and kube-proxy writes its rules at most once a second (its minSyncPeriod). Simulated time: Kubernetes' own
-controllers run on wall time here, and their delay would count sixty times."""
+"""From a pod's change to updated routes on every node, simulated. Assumed: EndpointSlices follow within tenths of a second, and
+kube-proxy writes its rules at most once a second (minSyncPeriod). The real controllers' delay would count sixty times."""
 NOTICE_DELAY_SECONDS: Final = ENDPOINT_DELAY_SECONDS + 2.5
-"""The same at a Spot notice. The kubelet ends such a pod without a deletion, so the pod stays Ready until the node controller
-sees that its node is not: it looks every 5 s. Source: kube-controller-manager, --node-monitor-period; the mean wait is half."""
+"""The same after a Spot notice. The pod is not deleted and stays Ready until the node controller, every 5 s, finds its node
+unready. Source: kube-controller-manager, --node-monitor-period; half of it on average."""
 
 
 class Objects(Protocol):
-    """What a fleet follows: a `Mirror`, or anything that lists and tells."""
+    """A `Mirror`, or a fake with its interface."""
 
     def listen(self, listener: Listener) -> None:
-        """Tell this listener of every change."""
+        """Add a listener."""
 
     def all(self) -> list[Manifest]:
-        """Every object as it is."""
+        """All objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +48,9 @@ class PodEnding:
     reason: str
     """"deleted", "Spot notice", "container died", "Failed", "node gone"."""
     at_seconds: float
-    """When the end began, on the rehearsal's clock."""
+    """Start of the end, simulated."""
     stream_seconds: float
-    """How long open streams were allowed to go on."""
+    """How long open streams may continue."""
     ending: Ending
 
 
@@ -65,12 +64,12 @@ class _Served:
     restarts: int
     server: ModelServer
     wanted: bool = True
-    """Whether the Service shall send requests here; what nodes route by follows a moment later."""
+    """Whether the Service includes it; routes follow with a delay."""
     ends: bool = False
 
 
 class Fleet:
-    """Follows pods and nodes. Everything but `pod_changed` and `node_changed` happens in one event loop."""
+    """Follows pods and nodes. Everything but `pod_changed` and `node_changed` runs in one event loop."""
 
     def __init__(
         self,
@@ -84,49 +83,49 @@ class Fleet:
         namespace: str,
         ranks: int = 1,
     ) -> None:
-        """`server`: value of the pods' label `app`. `ranks`: engines of each."""
+        """`server`: value of the pods' label `app`. `ranks`: engines per pod."""
         self._loop, self._clock, self._timeline = loop, clock, timeline
         self._timing, self._model, self._ranks = timing, model, ranks
         self._app, self._namespace = server, namespace
         self._served: dict[str, _Served] = {}
         self._routes: dict[str, None] = {}
-        """URLs that the nodes route to. One stays for a moment after its server has gone."""
+        """URLs to which nodes route; removed with a delay after a server's end."""
         self._servers: set[ModelServer] = set()
-        """Every server that listens or still has a connection."""
+        """Servers that listen or still have a connection."""
         self._over: set[str] = set()
-        """Pods, by uid, whose end was seen; what comes later about them changes nothing."""
+        """UIDs of ended pods, whose later changes are ignored."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self.endings: list[PodEnding] = []
 
     def follow(self, pods: Objects, nodes: Objects) -> None:
-        """Listen from now on, and take up what is there. From any thread."""
+        """Start listening and add existing pods. From any thread."""
         pods.listen(self.pod_changed)
         nodes.listen(self.node_changed)
         for pod in pods.all():
             self.pod_changed("added", pod, None)
 
     def endpoints(self) -> list[str]:
-        """URLs that the Service would send a request to, as every node knows them now."""
+        """URLs to which nodes route now."""
         return list(self._routes)
 
     def targets(self) -> list[tuple[str, str, str]]:
-        """Pod, node and URL of every server that a scraper finds."""
+        """Pod, node and URL of every server, for scraping."""
         return [(one.name, one.node, one.server.url) for one in self._served.values() if one.server.url]
 
     def hang(self, pod: str, rank: int) -> None:
-        """One engine of a pod returns no more tokens; the server goes on."""
+        """Make one engine of a pod hang: it returns no more tokens."""
         for one in self._served.values():
             if one.name == pod:
                 one.server.hung.add(one.server.engines[rank])
 
     @property
     def in_flight(self) -> int:
-        """Requests open on all servers."""
+        """Open requests on all servers."""
         return sum(server.in_flight for server in self._servers)
 
     async def close(self) -> None:
-        """Cut everything; nothing is counted as lost."""
+        """Close all connections without counting losses."""
         self._closed = True
         for task in list(self._tasks):
             task.cancel()
@@ -224,7 +223,7 @@ class Fleet:
             self._routes.pop(one.server.url, None)
 
     def _end(self, uid: str, reason: str, end: PodEnd | None) -> None:
-        """The pod's end, for good: in order where `end` says how, at once otherwise."""
+        """End a pod's server: gracefully as in `end`, otherwise immediately."""
         self._over.add(uid)
         one = self._served.get(uid)
         if one is None:

@@ -54,9 +54,6 @@ class Window:
 
     from_seconds: float
     until_seconds: float
-    sent: int
-    completed: int
-    """Answered completely, retries included."""
     losses: Mapping[Cause, int]
     """First attempts that failed."""
 
@@ -68,41 +65,35 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficReport:
-    """A whole run of the driver."""
+    """Result of a run."""
 
     from_seconds: float
     until_seconds: float
     rate_per_second: float
-    """Requests a simulated second, asked for."""
+    """Intended rate, in simulated time."""
     late_seconds: float
-    """The latest that a request was sent after its time, simulated."""
+    """Maximum delay of a request after its scheduled time, simulated."""
     skipped_seconds: float
-    """Simulated time in which a busy machine did not let the traffic run: servers, streams and driver all stood still, so
-    it counts for nobody."""
+    """Simulated time in which a busy machine paused servers, streams and client together; it is not counted."""
     request_seconds: float
-    """What a request takes on an undisturbed server."""
+    """Duration of an undisturbed request."""
     in_flight_per_server: int
-    """Requests that a server has in flight at the load named below; a sample is read against it."""
+    """Requests in flight per server at `load`, for comparison with the sample."""
     load: LoadName
     retried: bool
-    """Whether lost requests were repeated."""
+    """Whether lost requests were retried."""
     outcomes: tuple[Outcome, ...]
     endings: tuple[PodEnding, ...]
     """Servers that ended while requests were sent."""
 
     @property
     def sent(self) -> int:
-        """Requests, each counted once."""
+        """Requests, without retries."""
         return len(self.outcomes)
 
     @property
-    def completed(self) -> int:
-        """Requests answered whole, at once or when repeated."""
-        return sum(1 for one in self.outcomes if one.loss is None)
-
-    @property
     def losses(self) -> Mapping[Cause, int]:
-        """First attempts that failed, by cause: what clients lose that do not repeat."""
+        """Failed first attempts, by cause."""
         return _counted([one.first_loss for one in self.outcomes])
 
     @property
@@ -112,29 +103,29 @@ class TrafficReport:
 
     @property
     def losses_after_retry(self) -> Mapping[Cause, int]:
-        """Requests that failed in the end, by cause. The same as `losses` where nothing was repeated."""
+        """Failed requests, by cause; equals `losses` without retries."""
         return _counted([one.loss for one in self.outcomes])
 
     @property
     def lost_after_retry(self) -> int:
-        """Requests that failed in the end."""
+        """Failed requests, after retries."""
         return sum(self.losses_after_retry.values())
 
     @property
     def in_flight_at_ends(self) -> int:
-        """Requests that were in flight on servers when their end began."""
+        """Requests in flight on servers at the start of their end."""
         return sum(one.ending.in_flight for one in self.endings)
 
     @property
     def share_cut(self) -> float | None:
-        """Share of the requests in flight on ending servers that was cut; None where nothing was in flight."""
+        """Share of requests in flight on ending servers that were cut; None if none was in flight."""
         if not self.in_flight_at_ends:
             return None
         return sum(one.ending.cut for one in self.endings) / self.in_flight_at_ends
 
     @property
     def share_cut_expected(self) -> float | None:
-        """The same by arithmetic, from each server's time to its last stream; None where nothing was in flight."""
+        """The same, computed from each server's time for open streams; None if none was in flight."""
         if not self.in_flight_at_ends:
             return None
         shares = [share_cut(self.request_seconds, one.stream_seconds) * one.ending.in_flight for one in self.endings]
@@ -169,9 +160,7 @@ class TrafficReport:
         def index(at: float) -> int:
             return min(number - 1, max(0, int((at - self.from_seconds) // seconds)))
 
-        sent = Counter(index(one.sent_seconds) for one in self.outcomes)
         lost = [Counter[Cause]() for _ in range(number)]
-        answered: Counter[int] = Counter(index(one.ended_seconds) for one in self.outcomes if one.loss is None)
         for one in self.outcomes:
             if one.first_loss is not None:
                 lost[index(one.first_ended_seconds)][one.first_loss] += 1
@@ -179,8 +168,6 @@ class TrafficReport:
             Window(
                 from_seconds=self.from_seconds + at * seconds,
                 until_seconds=min(self.until_seconds, self.from_seconds + (at + 1) * seconds),
-                sent=sent[at],
-                completed=answered[at],
                 losses=dict(lost[at]),
             )
             for at in range(number)

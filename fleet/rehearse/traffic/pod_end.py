@@ -1,4 +1,4 @@
-"""What a server pod's manifest says about its end: how long it goes on answering, and when its streams are cut.
+"""The end of a server pod by its manifest: how long it answers, and when its streams are cut.
 
 vLLM's part of this (docs/decisions/0010): at the stop signal it aborts what is running, unless it has one API server and a
 `--shutdown-timeout`. With several API servers, the default under data parallelism, only the sleep before the signal saves
@@ -15,29 +15,29 @@ from fleet.rehearse.api import Manifest
 from fleet.rehearse.simulation.world import condition
 
 NOTICE_SECONDS: Final = 15
-"""What a Spot notice leaves a pod, whatever grace it asks for. Source: GKE docs, "Spot VMs": 30 s in all, of which pods
-that are not critical get the first 15."""
+"""Time of a pod after a Spot notice, regardless of its grace period. Source: GKE docs, "Spot VMs": of 30 s, non-critical pods get
+the first 15."""
 DEFAULT_GRACE_SECONDS: Final = 30
 """Source: Kubernetes API, PodSpec.terminationGracePeriodSeconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEnd:
-    """The stages of a pod's end, in simulated seconds from its beginning."""
+    """Phases of a pod's end, in simulated seconds."""
 
     accept_seconds: float
-    """The server takes requests and answers until then: the sleep before the stop signal."""
+    """The server accepts requests until then: the preStop sleep."""
     finish_seconds: float
-    """After the signal, how much longer what is open may finish; nothing new is taken."""
+    """After the signal, time for open requests to finish; new ones are refused."""
 
     @property
     def stream_seconds(self) -> float:
-        """How long a stream that is open at the beginning may go on."""
+        """How long a stream that is open at the start may continue."""
         return self.accept_seconds + self.finish_seconds
 
 
 def pod_end(pod: Manifest, *, grace_seconds: float | None = None) -> PodEnd:
-    """The end of a pod with this manifest; with `grace_seconds` under a shorter grace than the manifest's."""
+    """The end of a pod with this manifest, optionally with a shorter grace period."""
     spec = pod["spec"]
     asked = spec.get("terminationGracePeriodSeconds")
     grace = float(DEFAULT_GRACE_SECONDS if asked is None else asked)

@@ -1,4 +1,4 @@
-"""Servers for every pod and a steady driver, in a thread of their own: what a drill starts before it breaks something."""
+"""Servers for every pod and a steady client, in one thread: client requests during a drill."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ENDPOINTS_WALL_SECONDS: Final = 10.0
-"""How long a server of a Ready pod may take to listen. Measured: some milliseconds each."""
+"""Timeout of starting a Ready pod's server. Measured: milliseconds."""
 _CLOSE_WALL_SECONDS: Final = 10.0
 _CLOSING_WALL_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What is asked of the servers, and how they answer. Default: the article's mean request, a node of its record."""
+    """Requests and the servers' latencies. Default: the article's mean request and record."""
 
     request: Request
     timing: ServerTiming
     in_flight_per_server: int
-    """A sample's losses are read against it."""
+    """For comparison with the sample."""
     name: LoadName = "published"
 
     @property
     def request_seconds(self) -> float:
-        """An undisturbed answer."""
+        """Duration of an undisturbed request."""
         return self.timing.request_seconds(self.request)
 
 
 def published_load() -> Load:
-    """The article's mean request and the median times of its record."""
+    """The article's mean request, and its record's median latencies."""
     return Load(
         request=published_request(), timing=published_timing(), in_flight_per_server=published_in_flight_per_node()
     )
 
 
 def load_of(settings: Settings) -> Load:
-    """The published load where servers run on the article's machine; elsewhere the load that the stack declares, with the times
-    that the planner's model gives it, or the record's where the model knows nothing of such a server.
+    """The published load for the article's machine type; otherwise the stack's load, with latencies predicted by the planner's
+    model, or the record's if the model cannot predict them.
     """
     from facts.machines import DEFAULT
     from facts.workloads import named_workload
@@ -87,7 +87,7 @@ def load_of(settings: Settings) -> Load:
 
 
 class Traffic:
-    """A context manager: inside, every Ready pod has a server. `start` sends requests, `finish` says what became of them."""
+    """A context manager in which every Ready pod has a server. `start` sends requests, `finish` returns their outcomes."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Traffic:
         load: Load | None = None,
         ranks: int = 1,
     ) -> None:
-        """`server`: value of the server pods' label `app`. `model`: the name clients ask for. `ranks`: engines of a server."""
+        """`server`: value of the server pods' label `app`. `model`: requested model name. `ranks`: engines per pod."""
         self.load = load or published_load()
         self._clock, self._model = clock, model
         self._pods, self._nodes = pods, nodes
@@ -140,7 +140,7 @@ class Traffic:
         self._loop.close()
 
     def wait_for_endpoints(self, number: int, wall_seconds: float = ENDPOINTS_WALL_SECONDS) -> None:
-        """Until the Service has that many endpoints. Raises RehearsalError after that much wall time."""
+        """Wait until the Service has that many endpoints. Raises RehearsalError after that much wall time."""
         waited = threading.Event()
         delay = self._clock.wall_seconds(1.0)
         for _ in range(max(1, int(wall_seconds / 0.02))):
@@ -148,24 +148,24 @@ class Traffic:
                 return
             waited.wait(min(0.02, max(0.002, delay)))
         raise RehearsalError(
-            f"{len(self.endpoints())} of {number} server pods have a simulated server after {wall_seconds:g} s: are they Ready?"
+            f"{len(self.endpoints())} of {number} server pods have a stub server after {wall_seconds:g} s: are they Ready?"
         )
 
     def endpoints(self) -> list[str]:
-        """URLs of the servers that the Service sends to now."""
+        """The Service's current URLs."""
         return self._do(_call(self.fleet.endpoints), ENDPOINTS_WALL_SECONDS)
 
     def targets(self) -> list[tuple[str, str, str]]:
-        """Pod, node and URL of every server that a scraper finds."""
+        """Pod, node and URL of every server, for scraping."""
         return self._do(_call(self.fleet.targets), ENDPOINTS_WALL_SECONDS)
 
     def hang(self, pod: str, rank: int) -> None:
-        """One engine of a pod returns no more tokens; the server goes on."""
+        """Make one engine of a pod hang: it returns no more tokens."""
         self._do(_call(lambda: self.fleet.hang(pod, rank)), ENDPOINTS_WALL_SECONDS)
 
     def start(self, *, rate_per_second: float | None = None, retry: bool = False) -> None:
-        """Send from now on, at a rate in simulated time; by default a sample that this machine can carry. With `retry`, the
-        report has both numbers: what is lost without it, and with it.
+        """Start sending at a rate in simulated time, by default one that this machine can sustain. With `retry`, the report has the
+        losses with and without it.
         """
         rate = rate_per_second or sample_rate(len(self.endpoints()), self._clock)
         self._began_seconds = self._clock.now_seconds()
@@ -177,17 +177,17 @@ class Traffic:
         self._running = asyncio.run_coroutine_threadsafe(driver.run(), self._loop)
 
     def run_for(self, simulated_seconds: float) -> None:
-        """Let that much of the traffic's own time pass, in which nothing counts that a busy machine takes away."""
+        """Wait that long in the traffic's time, which excludes pauses of a busy machine."""
         asyncio.run_coroutine_threadsafe(
             asyncio.sleep(self._clock.wall_seconds(simulated_seconds)), self._loop
         ).result()
 
     def settle(self) -> None:
-        """Wait until as many requests are in flight as the rate brings: a little over the time of one."""
+        """Wait until the number of requests in flight is steady: a little longer than a request."""
         self.run_for(1.2 * self.load.request_seconds)
 
     def finish(self) -> TrafficReport:
-        """Send no more, wait for the answers, and report. Raises RehearsalError when nothing was started."""
+        """Stop sending, wait for the answers, and report. Raises RehearsalError if nothing was started."""
         driver, running = self._driver, self._running
         if driver is None or running is None:
             raise RehearsalError("no requests were started, so there is nothing to report")
@@ -213,7 +213,7 @@ class Traffic:
         return tuple(self.fleet.endings[self._endings_before :])
 
     async def _end(self) -> None:
-        """Clients first, then servers, with some turns of the loop after each: sockets close a little later than they end."""
+        """Close clients, then servers, with pauses for their sockets to close."""
         if self._driver is not None:
             await self._driver.abort()
             await asyncio.sleep(_CLOSING_WALL_SECONDS)

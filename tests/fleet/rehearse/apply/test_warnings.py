@@ -10,7 +10,7 @@ from tests.fleet.rehearse.autopilot.test_verdicts import REFUSED, WARNED
 
 NO_NODE = (
     "Validation failed for ValidatingAdmissionPolicy 'autopilot-no-node-comes' with binding "
-    "'autopilot-no-node-comes-templates': no node ever comes: 9 GPUs. Ask for 8"
+    "'autopilot-no-node-comes-templates': no node can be created: 9 GPUs. Ask for 8"
 )
 DEPRECATED = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 

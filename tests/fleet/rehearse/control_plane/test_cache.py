@@ -36,7 +36,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_names_the_override(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv(OVERRIDE, str(tmp_path / "file" / "below"))
-    with pytest.raises(RehearsalError, match=f"cannot be made .*Set {OVERRIDE}"):
+    with pytest.raises(RehearsalError, match=f"cannot be created.*Set {OVERRIDE}"):
         folder()
 
 
@@ -74,7 +74,7 @@ def test_a_lock_whose_holder_is_gone_is_free(tmp_path: Path) -> None:
 
 def test_too_small_a_disk_is_named_with_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache.shutil, "disk_usage", lambda _: Usage(100 * GIB, 99 * GIB, 1 * GIB))
-    with pytest.raises(RehearsalError, match=rf"1\.0 GiB free, and .* 4\.0 GiB more. Make room, or set {OVERRIDE}"):
+    with pytest.raises(RehearsalError, match=rf"1\.0 GiB free, but .* 4\.0 GiB more. Free space, or set {OVERRIDE}"):
         require_room(5 * GIB, cache=tmp_path, reused=())
 
 

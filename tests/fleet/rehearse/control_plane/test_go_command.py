@@ -36,7 +36,7 @@ def test_a_long_silence_has_a_heartbeat(fake_go: FakeGo, tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("dial tcp: lookup proxy.example: no such host", "proxy does not answer.*goes on where it stopped"),
+        ("dial tcp: lookup proxy.example: no such host", "proxy does not answer.*the build resumes"),
         ("dial tcp 192.0.2.1:443: i/o timeout", "proxy does not answer"),
         ("reading https://proxy.example/x: 502 Bad Gateway", "proxy does not answer"),
         ("reading https://proxy.example/x: 403 Forbidden", "refuses a module; check GOPROXY"),
@@ -53,7 +53,7 @@ def test_a_failure_says_what_why_and_what_go_said(fake_go: FakeGo, tmp_path: Pat
 
 
 def test_an_unknown_failure_is_quoted(fake_go: FakeGo, tmp_path: Path) -> None:
-    with pytest.raises(RehearsalError, match=r"^trying failed. Go said:\n  undefined: x$"):
+    with pytest.raises(RehearsalError, match=r"^trying failed. Output of go:\n  undefined: x$"):
         run(fake_go, tmp_path, "echo 'undefined: x'; exit 1")
 
 

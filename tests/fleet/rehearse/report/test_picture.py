@@ -135,6 +135,11 @@ def test_too_many_lines_keep_what_went_wrong() -> None:
     assert lines[-1].text == "gone wrong"
 
 
+def test_a_long_name_is_broken_and_not_cut() -> None:
+    (row,) = drawn(moment("pod", "gk3-vllm-inference-cluster-nap-748aaf2f-5bb55eb7-d40002", "gone", 0)).rows
+    assert row.label == "gk3-vllm-inference-cluster- nap-748aaf2f-5bb55eb7-d40002"
+
+
 # Counts
 
 

@@ -58,7 +58,7 @@ def test_a_query_that_finds_nothing_is_empty_and_one_per_engine_has_many_element
     hand.now = 300
     assert model.query('sum(vllm:num_requests_waiting{model="fleet"})') == []
     assert len(model.query(f"vllm:num_requests_waiting{OF}")) > 1
-    with pytest.raises(TriggerError, match="does not evaluate"):
+    with pytest.raises(TriggerError, match="only adds sums"):
         model.query("avg(up)")
 
 
