@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fleet.cli.options import choices
+from fleet.cli.completion import choices
 
 if TYPE_CHECKING:
     from fleet.report.terminal import Paper

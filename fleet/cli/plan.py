@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fleet.cli.completion import choices, machines, models, profiles
 from fleet.cli.documents import Documents, deliver, documents_of, format_option
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.options import Root, finite
@@ -128,7 +129,8 @@ def plan(
         typer.Option(
             "--profile",
             metavar="NAME",
-            help="Engine flags. Default: record, or what the lengths need.",
+            autocompletion=choices(profiles),
+            help="Engine profile. Default: record, or what the lengths need.",
             show_default=False,
         ),
     ] = None,
@@ -137,6 +139,7 @@ def plan(
         typer.Option(
             "--machine",
             metavar="TYPE|any",
+            autocompletion=choices(lambda: (*machines(), ANY_MACHINE)),
             help="Machine type; any compares them by price. Default: a4-highgpu-8g.",
             show_default=False,
         ),
@@ -146,6 +149,7 @@ def plan(
         typer.Option(
             "--model",
             metavar="ID",
+            autocompletion=choices(models),
             help="Model of the catalogue, or your own model's config.json. Default: the profile's.",
             show_default=False,
         ),

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from fleet.cli.completion import choices, machines
 from fleet.cli.exits import CLEAN, CommandError
 
 _Mode = Literal["on-demand", "spot", "flex-start", "calendar", "cud-1y", "cud-3y"]
@@ -15,7 +16,9 @@ _Format = Literal["text", "json"]
 
 
 def prices(
-    machine: Annotated[str, typer.Option("--machine", "-m", metavar="TYPE", help="Machine type.")] = "a4-highgpu-8g",
+    machine: Annotated[
+        str, typer.Option("--machine", "-m", metavar="TYPE", help="Machine type.", autocompletion=choices(machines))
+    ] = "a4-highgpu-8g",
     region: Annotated[
         str | None, typer.Option("--region", metavar="REGION", help="One region. Default: all.", show_default=False)
     ] = None,
