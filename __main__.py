@@ -6,17 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pulumi
-import pulumi_kubernetes as k8s
 from pulumi import ResourceOptions
 
-from infra.budget import Budget, BudgetArgs
 from infra.capacity import CalendarReservation, CalendarReservationArgs
-from infra.cluster import Cluster, ClusterArgs
 from infra.compile_cache_bucket import CompileCacheBucket, CompileCacheBucketArgs
-from infra.identity import NodeIdentity, NodeIdentityArgs
-from infra.image_registry import ImageRegistry, ImageRegistryArgs
 from infra.naming import Place, labels_of
-from infra.network import Network, NetworkArgs
 from infra.platform import (
     GivenPlatform,
     GivenPlatformArgs,
@@ -25,8 +19,6 @@ from infra.platform import (
     SharedPlatform,
     SharedPlatformArgs,
 )
-from infra.results_bucket import ResultsBucket, ResultsBucketArgs
-from infra.services import Services, ServicesArgs
 from infra.workload_access import CompileCacheGrant, WorkloadAccess, WorkloadAccessArgs
 from settings.checks.declarations import declarations
 from settings.derived.canary import weights_ending
@@ -58,39 +50,26 @@ numbers, policy = figures(settings), scaling_policy(settings)
 labels = labels_of(settings.stack, settings.labels)
 place = Place(project=project, region=settings.region, name_prefix=settings.stack, labels=labels)
 
-# Google Cloud: made here, another stack's, or a cluster that somebody else made.
+# Google Cloud: this stack's platform, another stack's, or an existing cluster.
 if settings.owns_platform:
-    own = OwnPlatform("platform", OwnPlatformArgs(namespace=settings.namespace))
-    services = Services("platform-services", ServicesArgs(project=project, apis=apis), ResourceOptions(parent=own))
-    enabled = ResourceOptions(parent=own, depends_on=[services])
-    results = ResultsBucket("platform-results", ResultsBucketArgs(place=place, results=settings.results), enabled)
-    # Everything comes after the bucket, so that on destroy everything goes before it: should results be left in
-    # it, destroy stops there, when nothing that costs money is left.
-    prepared = ResourceOptions(parent=own, depends_on=[services, results])
-    ranges = NetworkArgs(place=place, network=settings.network, proxy_only=settings.proxy_only_subnet)
-    network = Network("platform-network", ranges, prepared)
-    number = services.project_number()
-    pulls = ImageRegistryArgs(place=place, account=settings.registry, project_number=number)
-    images = ImageRegistry("platform-images", pulls, prepared)
-    nodes = NodeIdentity("platform-nodes", NodeIdentityArgs(place=place, images=images), prepared)
-    by_gke = policy is not None and policy.mechanism == "gke"
-    autopilot = ClusterArgs(network=network, nodes=nodes, cluster=settings.cluster, quick_autoscaling=by_gke)
-    cluster = Cluster("platform-cluster", autopilot, prepared)
-    if settings.budget is not None:
-        Budget("platform-budget", BudgetArgs(place=place, project_number=number, budget=settings.budget), prepared)
-    # Every object on the cluster depends on its provider, so this puts the whole network, the proxy-only subnet
-    # with it, behind the last Gateway on destroy: load balancers hold that subnet and would block it.
-    behind = ResourceOptions(parent=own, depends_on=[cluster, network])
-    kubernetes = k8s.Provider(
-        "platform-kubernetes", kubeconfig=cluster.kubeconfig, cluster_identifier=cluster.identity, opts=behind
+    own = OwnPlatformArgs(
+        place=place,
+        namespace=settings.namespace,
+        apis=apis,
+        network=settings.network,
+        proxy_only_subnet=settings.proxy_only_subnet,
+        cluster=settings.cluster,
+        quick_autoscaling=policy is not None and policy.mechanism == "gke",
+        results=settings.results,
+        registry=settings.registry,
+        budget=settings.budget,
+        keda=KEDA_VERSION if settings.makes_keda else None,
     )
-    keda_version = KEDA_VERSION if settings.makes_keda else None
-    platform = own.made_of(
-        results=results, network=network, images=images, cluster=cluster, project_number=number, keda=keda_version
-    )
+    made = OwnPlatform("platform", own)
+    services, kubernetes, platform = made.services, made.kubernetes, made.outputs
 elif settings.platform.kubeconfig is not None:
     given = GivenPlatformArgs(
-        kubeconfig=Path(__file__).parent / settings.platform.kubeconfig,
+        kubeconfig=Path(settings.platform.kubeconfig).absolute(),  # the engine starts a program in the project's folder
         place=place,
         namespace=settings.namespace,
         image_prefix=settings.platform.image_prefix,
@@ -147,7 +126,7 @@ guards = NamespaceArgs(
     labels=marks,
 )
 namespace = Namespace("namespace", guards, on_cluster)
-# No pod starts before its service account, its quota and the policies that guard it are there.
+# Pods start only after their service account, quota and network policies exist.
 guarded = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, namespace])
 space = Space(namespace=namespace.name, labels=marks, image_prefix=platform.image_prefix)
 release = WeightsArgs(
@@ -161,7 +140,7 @@ release = WeightsArgs(
 )
 weights = Weights("weights", release, guarded)
 if settings.spending is not None:
-    # Beside the servers and not after them: a renewed limit must reach the guard while servers that it keeps out are waited for.
+    # Does not depend on the servers: a renewed limit must reach the guard while the update waits for paused servers.
     from settings.derived.spending import rates
     from workloads.spending.spending import SpendingGuard, SpendingGuardArgs
 
@@ -172,7 +151,7 @@ placed = guarded
 if isinstance(capacity, Ladder):
     name = ladder_class(settings.namespace, machine)
     rungs = CapacityLadderArgs(class_name=name, ladder=capacity, zones=zones, machine=machine, labels=marks)
-    # After the weights: GKE may bring the kind ComputeClass long after the cluster, and the download is time for that.
+    # After the weights: GKE may install ComputeClass long after the cluster, and the download gives it time.
     after_weights = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, weights])
     ladder = CapacityLadder("ladder", rungs, after_weights)
     placed = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, namespace, ladder])
@@ -208,7 +187,7 @@ if policy is not None:
     Autoscaling("autoscaling", scaled, ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=scalers))
 canary: Server | None = None
 if trial is not None:
-    # What differs, beside the servers and what they stand on: nothing of theirs changes while a canary comes and goes.
+    # Separate resources for the canary: adding or removing it changes nothing of the servers.
     mount = weights.mount
     if ending := weights_ending(settings):
         volume = settings.weights.model_copy(update={"name_ending": ending})
@@ -257,7 +236,7 @@ if settings.monitoring.enabled:
     )
     Monitoring("monitoring", scrapes, guarded)
     dashboard_url: pulumi.Output[str] | None = None
-    # Imported where they are needed: a preview of a stack without them does not load what they are made of.
+    # Imported on use: other stacks' previews do not load these modules.
     if settings.monitoring.has_dashboard:
         from infra.dashboard import Dashboard, DashboardArgs
 
@@ -280,7 +259,7 @@ if settings.monitoring.enabled:
         )
         Alerting("alerting", told, after_services)
 
-# What a person or another stack reads. The figures are the article's own, with their label; see docs/provenance.md.
+# Outputs for people and other stacks. Published figures carry their label; see docs/provenance.md.
 pulumi.export("stack", settings.stack)
 pulumi.export("namespace", settings.namespace)
 pulumi.export("server", settings.server.name)
@@ -292,5 +271,5 @@ pulumi.export("modelRevision", model.revision)
 pulumi.export("profile", settings.serving.profile.name)
 for name, value in numbers.exports().items():
     pulumi.export(name, value)
-# Pulumi Cloud shows it with the outputs filled in: how to reach, verify, pay, pause and destroy this stack.
+# Pulumi Cloud shows this page with the outputs filled in.
 pulumi.export("readme", Path(__file__).with_name("Pulumi.README.md").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Alert policies of the catalogue, where they go, the log-based metrics they read, and the SLOs behind them."""
+"""Alert policies, notification channels, log-based metrics and SLOs of the catalogue."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MAX_SUBJECT: Final = 255
 """Source: the same, Documentation.subject."""
 MAX_SERVICE: Final = 63
 AUTO_CLOSE: Final = "1800s"
-"""An incident without data is closed after half an hour, the least that is allowed: pods that are gone report nothing."""
+"""Incidents without data close after half an hour, the minimum: deleted pods report nothing."""
 SLO_DAYS: Final = 30
 SEVERITIES: Final = {"page": "CRITICAL", "ticket": "WARNING"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSecrets:
-    """Secrets of channels; each is needed where a channel of its type is."""
+    """Secrets of channels; required by a channel of that type."""
 
     slack_token: pulumi.Input[str] | None = field(default=None, repr=False)
     pagerduty_key: pulumi.Input[str] | None = field(default=None, repr=False)
@@ -39,32 +39,34 @@ class ChannelSecrets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertingArgs:
-    """Arguments of `Alerting`. Raises ValueError where alerts of a severity go nowhere."""
+    """Arguments of `Alerting`. Raises ValueError if a severity has no channel."""
 
     place: Place
-    """The project; its labels; the fleet's name is in every title."""
+    """The project and its labels; the fleet's name is in every title."""
     signals: Catalogue
-    """What is watched."""
+    """The catalogue of signals."""
     channels: tuple[section.AnyChannel, ...]
-    """Where alerts go."""
+    """Notification channels."""
     secrets: ChannelSecrets = ChannelSecrets()
-    """What Slack, PagerDuty and webhooks ask for."""
+    """Secrets for Slack, PagerDuty and webhooks."""
     dashboard_url: pulumi.Input[str] | None = None
     """Linked in every message."""
     slos: bool = False
-    """Whether there are SLOs. Only once the servers' histograms were written: before, Cloud Monitoring answers 'The metric referenced by
-    the provided filter is unknown' (source: GoogleCloudPlatform/cloud-ops-sandbox, issue 896)."""
+    """Whether to create SLOs. Only after the servers' first scrape: before, Cloud Monitoring answers 'The metric referenced by the
+    provided filter is unknown' (source: GoogleCloudPlatform/cloud-ops-sandbox, issue 896)."""
 
     def __post_init__(self) -> None:
         for severity in {one.severity for one in self.signals.alerts}:
             if not any(severity in one.severities for one in self.channels):
-                raise ValueError(f"channels must take every {severity}; add {severity} to the severities of one")
+                raise ValueError(
+                    f"channels: no channel has severity {severity}; add {severity} to a channel's severities"
+                )
 
 
 class Alerting(pulumi.ComponentResource):
-    """One policy with one condition for each alert: its message is that alert's section of the runbook.
+    """One policy with one condition for each alert; its message is the alert's section of the runbook.
 
-    It makes no uptime check and no Alertmanager: Cloud Monitoring evaluates the expressions and sends the messages.
+    Without uptime checks or Alertmanager: Cloud Monitoring evaluates the expressions and sends the messages.
     """
 
     def __init__(self, name: str, args: AlertingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -74,7 +76,7 @@ class Alerting(pulumi.ComponentResource):
         counted = {one.name: _log_metric(f"{name}-{one.name}", place, one, child) for one in signals.logs}
         channels = list(self._channels(name, args, child))
         for alert in signals.alerts:
-            # Its metric first: an entry of the log that comes before the metric is never counted.
+            # Its metric first: log entries before the metric exists are never counted.
             reads = [metric for log, metric in counted.items() if f"user_{log}{{" in alert.expr]
             to = [known for one, known in channels if alert.severity in one.severities]
             after = pulumi.ResourceOptions(parent=self, depends_on=reads)
@@ -93,7 +95,7 @@ class Alerting(pulumi.ComponentResource):
                 continue
             labels, secret, what = _labels_of(one, args.secrets)
             named = f"{name}-{one.type}-{what}" if what else f"{name}-{one.type}"
-            # Addresses that differ only in signs, and topics of two projects: the first keeps the plain name.
+            # Two channels may get the same name, such as topics of two projects: the first keeps the plain name.
             taken[named] = taken.get(named, 0) + 1
             unique = named if taken[named] == 1 else f"{named}-{_short(labels)}"
             yield one, self._channel(unique, args, one, labels, secret, what, opts)
@@ -116,7 +118,7 @@ class Alerting(pulumi.ComponentResource):
             labels=labels,
             sensitive_labels=secret,
             user_labels=dict(args.place.labels),
-            # Other policies, made by hand, may use it too: Google refuses to remove it then.
+            # Manually created policies may use it too: Google then refuses to delete it.
             force_delete=False,
             opts=opts,
         )
@@ -126,7 +128,7 @@ class Alerting(pulumi.ComponentResource):
 def _labels_of(
     one: section.AnyChannel, secrets: ChannelSecrets
 ) -> tuple[dict[str, str], monitoring.NotificationChannelSensitiveLabelsArgs | None, str]:
-    """Labels, secret and the part of its name that tells it from another of its type.
+    """Labels, secret, and the part of its name that is unique for its type.
 
     Source: Cloud Monitoring API v3, notificationChannelDescriptors.
     """
@@ -144,7 +146,7 @@ def _labels_of(
             named = {"url": one.url, "username": one.username}
             return named, hidden(password=secrets.webhook_password), _plain(one.url.removeprefix("https://"))
         case _:
-            raise ValueError(f"a channel of type {one.type} is not made here")
+            raise ValueError(f"channel type {one.type} cannot be created")
 
 
 def _short(labels: dict[str, str]) -> str:
@@ -159,7 +161,7 @@ def _log_metric(name: str, place: Place, one: LogSignal, opts: pulumi.ResourceOp
     return logging.Metric(
         name,
         project=place.project,
-        # Named, because expressions name it.
+        # Explicit name, because expressions use it.
         name=one.name,
         description=one.why,
         filter=one.filter,
@@ -198,7 +200,7 @@ def _policy(
                     evaluation_interval=f"{alert.every_seconds}s",
                     alert_rule=alert.name,
                     labels={"severity": alert.severity},
-                    # Else a policy cannot be made before its metrics were ever written: on a new stack, none was.
+                    # Otherwise a new stack's policies are refused: their metrics were never written.
                     disable_metric_validation=True,
                 ),
             )
@@ -217,7 +219,7 @@ def _policy(
 
 
 def _objectives(name: str, place: Place, watched: Watched, opts: pulumi.ResourceOptions) -> None:
-    """What is promised, as SLOs of one service: Cloud Monitoring draws what is left of the budget."""
+    """SLOs of one service; Cloud Monitoring shows their remaining error budget."""
     service = monitoring.CustomService(
         f"{name}-service",
         project=place.project,
@@ -226,13 +228,13 @@ def _objectives(name: str, place: Place, watched: Watched, opts: pulumi.Resource
         user_labels=dict(place.labels),
         opts=opts,
     )
-    for what, histogram, seconds, words in _promises(watched):
+    for what, histogram, seconds, text in _promises(watched):
         monitoring.Slo(
             f"{name}-slo-{what}",
             project=place.project,
             service=service.service_id,
             slo_id=what,
-            display_name=title(f"{watched.objective:.1%} of requests: {words}", MAX_TITLE),
+            display_name=title(f"{watched.objective:.1%} of requests: {text}", MAX_TITLE),
             goal=watched.objective,
             rolling_period_days=SLO_DAYS,
             request_based_sli=monitoring.SloRequestBasedSliArgs(
@@ -248,11 +250,11 @@ def _objectives(name: str, place: Place, watched: Watched, opts: pulumi.Resource
 
 def _promises(watched: Watched) -> Iterator[tuple[str, str, float, str]]:
     yield "first-token", TTFT, watched.ttft_seconds, f"first token within {watched.ttft_seconds:g} s"
-    yield "output", TPOT, watched.tpot_seconds, f"{watched.tpot_seconds * 1000:g} ms an output token at most"
+    yield "output", TPOT, watched.tpot_seconds, f"at most {watched.tpot_seconds * 1000:g} ms per output token"
 
 
 def _histogram_filter(histogram: str, watched: Watched) -> str:
-    """SLOs take filters of Cloud Monitoring, no PromQL. Source: Terraform google provider, monitoring_slo."""
+    """SLOs need filters of Cloud Monitoring, not PromQL. Source: Terraform google provider, monitoring_slo."""
     return " ".join(
         (
             f'metric.type="prometheus.googleapis.com/{histogram}/histogram"',

@@ -1,4 +1,4 @@
-"""A billing budget that warns before the month's money is gone."""
+"""A monthly billing budget that sends warnings."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ class BudgetArgs:
     """Arguments of `Budget`."""
 
     place: Place
-    """The project whose cost is watched, and which pays for the requests; the fleet's name is in the mail's subject."""
+    """The project to watch, which also pays for the API requests; the email's subject contains the fleet's name."""
     project_number: pulumi.Input[str]
-    """Number of the project; budgets do not know project ids."""
+    """Project number; budgets do not accept project ids."""
     budget: BudgetSection
-    """Billing account, which must be in USD; the month's amount; and the shares of it that send a warning."""
+    """Billing account (in USD), monthly amount, and the shares of it that send a warning."""
 
 
 class Budget(pulumi.ComponentResource):
-    """Mails the billing account's administrators at each threshold. It stops nothing: `replicas: 0` and a limit of `spending` do.
+    """Emails the billing account's administrators at each threshold. It stops nothing; `replicas: 0` and `spending` do.
 
-    It counts the whole project. A filter on the stack's label would miss what carries no label (NAT traffic, load
-    balancers, disks that Kubernetes makes), and a budget that counts too little warns too late.
+    It covers the whole project. A filter on the stack's label would miss unlabeled costs (NAT traffic, load
+    balancers, disks created by Kubernetes) and warn too late.
     """
 
     def __init__(self, name: str, args: BudgetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Budget", name, None, opts)
-        # The budgets API refuses a person's own credentials unless each request names a project that pays for it.
+        # The budgets API refuses user credentials unless each request names a billing project.
         # Source: Terraform google provider, billing_budget, "user_project_override".
         provider = gcp.Provider(
             f"{name}-gcp",

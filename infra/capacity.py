@@ -1,4 +1,4 @@
-"""Calendar capacity: a FutureReservation, which once approved can be neither changed nor cancelled."""
+"""Calendar capacity: a FutureReservation. Once approved, it can be neither changed nor cancelled."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from settings.sections.capacity import Calendar, CalendarRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarReservationArgs:
-    """Arguments of `CalendarReservation`. Raises ValueError where the window is none, or the typed total is not its price."""
+    """Arguments of `CalendarReservation`. Raises ValueError for a missing window or a total that does not match its price."""
 
     place: Place
-    """The project, and the fleet's name for the description."""
+    """Project, and the fleet's name for the description."""
     zone: str
-    """Zone of the machines, e.g. "europe-west4-b"; pods of other zones cannot use them."""
+    """Zone of the machines, e.g. "europe-west4-b"; pods in other zones cannot use them."""
     calendar: Calendar
-    """Name of the reservation that an approved request becomes; start, days and machines of the window to `create`. With its
-    `total_usd`, typed by hand and checked against `usd_per_node_hour`, the request is submitted and cannot be taken back once
-    approved; without, it stays a draft, which costs nothing."""
+    """Name of the resulting reservation; start, days and machines of the window to `create`. With
+    `total_usd`, entered manually and checked against `usd_per_node_hour`, the request is submitted and cannot be withdrawn once
+    approved. Without it, the request stays a draft and costs nothing."""
     machine_type: str = machines.DEFAULT
-    """Type of the machines. Default: the article's, a4-highgpu-8g."""
+    """Machine type. Default: the article's, a4-highgpu-8g."""
 
     def __post_init__(self) -> None:
         refuse(self, window_problems("calendar", self.calendar, self.window))
 
     @property
     def window(self) -> CalendarRequest:
-        """What is asked for. Raises ValueError where nothing is."""
+        """The requested window. Raises ValueError if there is none."""
         if self.calendar.create is None:
-            raise ValueError("CalendarReservationArgs.calendar has no window to create")
+            raise ValueError("CalendarReservationArgs.calendar.create is missing")
         return self.calendar.create
 
 
 class CalendarReservation(pulumi.ComponentResource):
-    """A block of machines for a window of days.
+    """A block of machines for a number of days.
 
-    Without `totalUsd` it stays a draft: free, and deleted with the stack. With it the request is submitted, and from
-    then on Pulumi neither deletes it nor pretends to.
+    Without `totalUsd` it stays a draft: free, and deleted with the stack. With it the request is submitted, and Pulumi
+    no longer deletes it.
     """
 
     reservation: compute.FutureReservation
@@ -69,22 +69,22 @@ class CalendarReservation(pulumi.ComponentResource):
             ),
             specific_sku_properties=compute.FutureReservationSpecificSkuPropertiesArgs(
                 total_count=str(window.nodes),
-                # The machine type implies its GPUs and local SSDs; naming them again is refused when they differ.
+                # The machine type implies GPUs and local SSDs; the API refuses values that differ.
                 instance_properties=compute.FutureReservationSpecificSkuPropertiesInstancePropertiesArgs(
                     machine_type=args.machine_type
                 ),
             ),
-            # Autopilot takes specific reservations only, and nobody else's VM may slip into one that is paid for.
+            # Autopilot consumes specific reservations only, and other VMs must not use one that is paid for.
             specific_reservation_required=True,
             share_settings=compute.FutureReservationShareSettingsArgs(share_type="LOCAL"),
             auto_delete_auto_created_reservations=True,
-            # An approved request cannot be deleted: asked to, the API refuses and the whole destroy fails.
+            # The API refuses to delete an approved request, which would fail the whole destroy.
             deletion_policy="ABANDON" if submitted else "DELETE",
             opts=pulumi.ResourceOptions(
                 parent=self,
-                # A replacement would be a second order beside the first.
+                # A replacement would be a second order.
                 protect=submitted,
-                # Approval takes about two minutes, capacity checks up to an hour. Assumed: margin over both.
+                # Approval takes about two minutes, capacity checks up to an hour. Assumed: a margin above both.
                 custom_timeouts=pulumi.CustomTimeouts(create="90m", update="90m"),
             ),
         )
@@ -92,6 +92,6 @@ class CalendarReservation(pulumi.ComponentResource):
 
 
 def _description(args: CalendarReservationArgs) -> str:
-    """Says on the request itself what somebody typed by hand: whoever approves it, and any policy, reads the total there."""
+    """Description with the total that the user entered, for the approver and for policies."""
     fleet, total_usd = f"vLLM fleet, stack {args.place.name_prefix}", args.window.total_usd
     return fleet if total_usd is None else f"{fleet}, total ${total_usd:,.2f}"

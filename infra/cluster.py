@@ -1,4 +1,4 @@
-"""The Autopilot cluster, and the kubeconfig that reaches it."""
+"""The GKE Autopilot cluster and its kubeconfig."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ METRIC_COMPONENTS = (
     "DCGM",
     "JOBSET",
 )
-"""All of GKE's metric packages. The list is the whole truth: naming DCGM alone would switch every other one off.
+"""All of GKE's metric packages. The list is exhaustive: naming DCGM alone would disable every other one.
 Source: Terraform google provider, container_cluster, monitoring_config.enable_components."""
 
 LOG_COMPONENTS = ("SYSTEM_COMPONENTS", "WORKLOADS")
-"""GKE's own choice for Autopilot. The autoscaler's stock-out messages come with SYSTEM_COMPONENTS."""
+"""GKE's default for Autopilot. SYSTEM_COMPONENTS includes the autoscaler's stock-out messages."""
 
 NODE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-"""IAM alone decides what a node may do. Without it auto-provisioned nodes get two scopes, for logs and metrics, and
+"""Leaves authorization to IAM. Without it, auto-provisioned nodes get two scopes, for logs and metrics, and
 pulls from Artifact Registry fail. Source: terraform-google-kubernetes-engine, pull request 639."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterArgs:
-    """Arguments of `Cluster`. Raises ValueError for a name, an IP endpoint or a window that GKE or good sense refuses."""
+    """Arguments of `Cluster`. Raises ValueError for an invalid name, IP endpoint or maintenance window."""
 
     network: Network
-    """The VPC that the nodes join; the cluster is in its place, with its labels."""
+    """VPC of the nodes. The cluster uses its project, region and labels."""
     nodes: NodeIdentity
-    """The service account that the nodes run as."""
+    """Service account of the nodes."""
     cluster: ClusterSection = field(default_factory=ClusterSection)
-    """Name (default: `vllm-inference-cluster-<name_prefix>`), release channel, deletion protection, who reaches the control plane by
-    its IP endpoint beside the DNS endpoint, and when GKE may upgrade. `keda` is the caller's to read."""
+    """Name (default: `vllm-inference-cluster-<name_prefix>`), release channel, deletion protection, access to the control plane by
+    IP endpoint in addition to the DNS endpoint, and maintenance window. `keda` is ignored here."""
     quick_autoscaling: bool = False
-    """GKE's performance profile of Kubernetes' autoscaler, which AutoscalingMetric needs. Source: GKE docs, "Autoscale Pods by using
+    """Whether to enable the performance HPA profile, required by AutoscalingMetric. Source: GKE docs, "Autoscale Pods by using
     custom or external metrics"."""
 
     def __post_init__(self) -> None:
@@ -66,21 +66,21 @@ class ClusterArgs:
 
 
 class Cluster(pulumi.ComponentResource):
-    """A regional GKE Autopilot cluster with private nodes, reached by its DNS endpoint.
+    """A regional GKE Autopilot cluster with private nodes and a DNS endpoint.
 
-    It has no node pools: Autopilot makes nodes with GPUs, C4 and C4A nodes from what the pods ask for and removes them again.
+    It has no node pools: Autopilot creates and removes nodes according to the pods' requests.
     Arguments of Standard clusters (node pools, network policy add-on, intranode visibility, shielded nodes,
-    autoscaling limits) are left out, because the API refuses them here.
+    autoscaling limits) are omitted, because the API refuses them for Autopilot.
     """
 
     cluster: container.Cluster
     kubeconfig: pulumi.Output[str]
-    """A kubeconfig, as JSON, without credentials of its own: `gke-gcloud-auth-plugin` brings the caller's."""
+    """A kubeconfig, as JSON, without credentials: `gke-gcloud-auth-plugin` adds the caller's."""
     identity: pulumi.Output[str]
-    """What tells this cluster from every other one, also from a later one of the same name: for `cluster_identifier` of a Kubernetes
-    provider, which then replaces its objects when this changes and never when only the kubeconfig does."""
+    """Unique identity of the cluster, different for a later one of the same name. For `cluster_identifier` of a Kubernetes
+    provider, which then replaces its objects only when this changes, not when the kubeconfig does."""
     workload_pool: pulumi.Output[str]
-    """The pool that Kubernetes service accounts are principals of: `PROJECT.svc.id.goog`."""
+    """Workload identity pool: `PROJECT.svc.id.goog`."""
 
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Cluster", name, None, opts)
@@ -105,13 +105,13 @@ class Cluster(pulumi.ComponentResource):
                 cluster_secondary_range_name=POD_RANGE, services_secondary_range_name=SERVICE_RANGE
             ),
             **_endpoints(cluster.ip_endpoint),
-            # On Autopilot the node account is set here, and nowhere else; `enabled` and limits would be refused.
+            # On Autopilot the node account can only be set here; `enabled` and limits would be refused.
             cluster_autoscaling=container.ClusterClusterAutoscalingArgs(
                 auto_provisioning_defaults=container.ClusterClusterAutoscalingAutoProvisioningDefaultsArgs(
                     service_account=args.nodes.email, oauth_scopes=[NODE_SCOPE]
                 )
             ),
-            # Always on in Autopilot; stated so that what the API answers is what was asked.
+            # Always on in Autopilot; set to avoid a permanent diff.
             workload_identity_config=container.ClusterWorkloadIdentityConfigArgs(workload_pool=pool),
             gateway_api_config=container.ClusterGatewayApiConfigArgs(channel="CHANNEL_STANDARD"),
             secret_manager_config=container.ClusterSecretManagerConfigArgs(enabled=True),
@@ -120,8 +120,8 @@ class Cluster(pulumi.ComponentResource):
                 enable_components=list(METRIC_COMPONENTS),
                 managed_prometheus=container.ClusterMonitoringConfigManagedPrometheusArgs(
                     enabled=True,
-                    # GKE's automatic monitoring knows vLLM and would scrape it a second time, beside our PodMonitoring:
-                    # every sample twice, and paid twice.
+                    # GKE's automatic monitoring detects vLLM and would scrape it in addition to our PodMonitoring:
+                    # every sample would be stored and billed twice.
                     auto_monitoring_config=container.ClusterMonitoringConfigManagedPrometheusAutoMonitoringConfigArgs(
                         scope="NONE"
                     ),
@@ -133,18 +133,18 @@ class Cluster(pulumi.ComponentResource):
             deletion_protection=cluster.deletion_protection,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                # One switch for both locks: Pulumi's refuses at preview, before anything else of the stack is gone;
-                # the provider's would only refuse when it is the cluster's turn.
+                # One setting for both protections. Pulumi's refuses during the preview, before anything is deleted;
+                # the provider's refuses only when the cluster itself is deleted.
                 protect=cluster.deletion_protection,
-                # Nodes that start without the account's roles send no telemetry and cannot pull; nodes that outlive
-                # NAT cannot finish what they are doing.
+                # Nodes without the account's roles send no telemetry and cannot pull images; nodes that outlive
+                # NAT lose their connections.
                 depends_on=[args.nodes, args.network],
                 # A regional control plane takes 8 to 15 minutes, an upgrade of it longer. Assumed: four times that.
                 custom_timeouts=pulumi.CustomTimeouts(create="60m", update="60m", delete="60m"),
             ),
         )
-        # The pool is made with the cluster, and IAM refuses principals of a pool that is not there: whoever grants them
-        # a role has to wait for the cluster, so the name comes out of it.
+        # The pool is created with the cluster, and IAM refuses principals of a missing pool. The name depends on the
+        # cluster, so that grants wait for it.
         self.workload_pool = pulumi.Output.all(pool, self.cluster.id).apply(lambda known: str(known[0]))
         self.kubeconfig = pulumi.Output.secret(
             _kubeconfig(f"gke_{place.project}_{place.region}_{called}", self.cluster)
@@ -154,11 +154,11 @@ class Cluster(pulumi.ComponentResource):
 
 
 def _endpoints(ip: IpEndpoint) -> dict[str, Any]:
-    """The control plane's doors: DNS with IAM always, IP for the named networks or not at all."""
+    """Control-plane endpoints: DNS with IAM always, IP only for the authorized networks."""
     doors: dict[str, Any] = {
         "private_cluster_config": container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
         "control_plane_endpoints_config": container.ClusterControlPlaneEndpointsConfigArgs(
-            # "External" means from outside the VPC: whoever runs Pulumi. Each request needs container.clusters.connect.
+            # "External" means outside the VPC, where Pulumi runs. Each request needs container.clusters.connect.
             dns_endpoint_config=container.ClusterControlPlaneEndpointsConfigDnsEndpointConfigArgs(
                 allow_external_traffic=True
             ),
@@ -169,7 +169,7 @@ def _endpoints(ip: IpEndpoint) -> dict[str, Any]:
         doors["private_cluster_config"] = container.ClusterPrivateClusterConfigArgs(
             enable_private_nodes=True, enable_private_endpoint=False
         )
-        # Always written: an empty list lets nobody in, a missing block everybody.
+        # Always set: an empty list admits no network, a missing block admits all.
         doors["master_authorized_networks_config"] = container.ClusterMasterAuthorizedNetworksConfigArgs(
             gcp_public_cidrs_access_enabled=False,
             cidr_blocks=[
@@ -193,7 +193,7 @@ def _maintenance(wanted: Maintenance) -> container.ClusterMaintenancePolicyArgs:
                 start_time=one.start_time,
                 end_time=one.end_time,
                 exclusion_options=container.ClusterMaintenancePolicyMaintenanceExclusionExclusionOptionsArgs(
-                    # The provider takes exactly one of an end and this.
+                    # The provider accepts exactly one of the two.
                     scope=one.scope,
                     end_time_behavior=None if one.end_time else "UNTIL_END_OF_SUPPORT",
                 ),
@@ -205,10 +205,10 @@ def _maintenance(wanted: Maintenance) -> container.ClusterMaintenancePolicyArgs:
 
 
 def _kubeconfig(context: str, cluster: container.Cluster) -> pulumi.Output[str]:
-    """The kubeconfig for the DNS endpoint, whether or not the IP endpoint is there too.
+    """The kubeconfig for the DNS endpoint.
 
-    It carries no certificate authority: the DNS endpoint shows a publicly trusted certificate, and gcloud accepts such
-    an entry without one exactly when the server is not an IP address.
+    It has no certificate authority: the DNS endpoint has a publicly trusted certificate, and gcloud accepts such
+    an entry without one when the server is not an IP address.
     Source: google-cloud-sdk, api_lib/container/kubeconfig handling (`ClusterConfig.Load`).
     """
     server = _dns_endpoint(cluster).apply("https://{}".format)
@@ -238,8 +238,8 @@ def _kubeconfig(context: str, cluster: container.Cluster) -> pulumi.Output[str]:
 
 
 def _dns_endpoint(cluster: container.Cluster) -> pulumi.Output[str]:
-    """The host that GKE draws for a cluster when it is made, and keeps for its life."""
-    # The id is unknown until the cluster exists, and the endpoint with it: a planned cluster has none.
+    """Host name of the DNS endpoint, which GKE assigns at creation and never changes."""
+    # The id is unknown until the cluster exists, and so is the endpoint.
     endpoint = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
     return pulumi.Output.all(cluster.id, endpoint).apply(lambda known: _there(known[1]))
 
@@ -247,13 +247,13 @@ def _dns_endpoint(cluster: container.Cluster) -> pulumi.Output[str]:
 def _there(endpoint: str | None) -> str:
     if not endpoint:
         raise pulumi.RunError(
-            "the cluster reports no DNS endpoint, so nothing can reach it: its creation broke off or failed, or the endpoint was "
-            "switched off. Look at its status with `gcloud container clusters list`. PROVISIONING or RUNNING: `pulumi refresh`, "
-            "which waits for it, then `pulumi up`. ERROR: docs/first-up.md"
+            "the cluster reports no DNS endpoint: its creation was interrupted or failed, or the endpoint was "
+            "disabled. Check its status with `gcloud container clusters list`. PROVISIONING or RUNNING: run `pulumi refresh`, "
+            "then `pulumi up`. ERROR: see docs/first-up.md"
         )
     return endpoint
 
 
 def _digest(endpoint: str) -> str:
-    """Tells endpoints apart and leads to none: outputs are read by more people than the kubeconfig."""
+    """A hash that identifies the endpoint without revealing it: outputs have more readers than the kubeconfig."""
     return hashlib.sha256(endpoint.encode()).hexdigest()[:32]

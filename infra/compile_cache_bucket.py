@@ -1,4 +1,4 @@
-"""The bucket that keeps what servers compile at their start."""
+"""Bucket for the servers' compile caches."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class CompileCacheBucketArgs:
     """Arguments of `CompileCacheBucket`."""
 
     place: Place
-    """Project, region, labels, and the part of the name after the project's id: `<project>-<name_prefix>-vllm-caches`."""
+    """Project, region, labels and name prefix: the bucket is `<project>-<name_prefix>-vllm-caches`."""
 
 
 class CompileCacheBucket(pulumi.ComponentResource):
     """A private bucket in the fleet's region, with one object for each release.
 
-    `pulumi destroy` removes it with what is in it: each object is compiled again by the first pod that misses it. Nothing ends by its
-    age: a pod that serves could then store in the place of what a pod stored before it served.
+    `pulumi destroy` deletes it with its contents: the first pod that misses an object compiles it again. Objects do not expire by
+    age: otherwise a serving pod could replace what another pod stored before it served.
     """
 
     bucket_name: pulumi.Output[str]
@@ -33,12 +33,12 @@ class CompileCacheBucket(pulumi.ComponentResource):
             f"{name}-bucket",
             name=bucket_name_of(args.place.project, args.place.name_prefix, "vllm-caches"),
             project=args.place.project,
-            # Cloud Storage answers in capitals; asked in small letters, every run would show a change.
+            # Cloud Storage returns upper case; lower case would be a permanent diff.
             location=args.place.region.upper(),
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
             force_destroy=True,
-            # What is in it is made again: the policy pack asks others to keep what they hold.
+            # The contents can be recreated; the policy pack requires other buckets to keep theirs.
             labels={**args.place.labels, "scratch": "true"},
             opts=pulumi.ResourceOptions(parent=self),
         )

@@ -1,4 +1,4 @@
-"""Who the nodes are: a service account that may write telemetry and pull the fleet's images, nothing else."""
+"""The nodes' service account: it may write telemetry and pull the fleet's images, nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from infra.image_registry import ImageRegistry
 from infra.naming import MAX_ACCOUNT_ID, MAX_ACCOUNT_TITLE, Place, name_of, title
 
 NODE_ROLE = "roles/container.defaultNodeServiceAccount"
-"""Logs and metrics, the least a GKE node works with. Source: GKE docs, least-privilege node service accounts."""
+"""Logs and metrics, the minimum for a GKE node. Source: GKE docs, least-privilege node service accounts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,14 +19,14 @@ class NodeIdentityArgs:
     """Arguments of `NodeIdentity`."""
 
     place: Place
-    """Project and region, the repository's; the account's id is `<name_prefix>-vllm-nodes`, shortened to the 30 letters that IAM
-    allows."""
+    """Project and region of the repository. The account's id is `<name_prefix>-vllm-nodes`, shortened to IAM's limit of 30
+    characters."""
     images: ImageRegistry
-    """The repository that the nodes pull from."""
+    """Repository that the nodes pull from."""
 
 
 class NodeIdentity(pulumi.ComponentResource):
-    """The nodes' service account. Pods do not act as it: they have Workload Identity, see `infra.workload_access`."""
+    """The nodes' service account. Pods do not use it: they have Workload Identity, see `infra.workload_access`."""
 
     account: serviceaccount.Account
     email: pulumi.Output[str]
@@ -41,7 +41,7 @@ class NodeIdentity(pulumi.ComponentResource):
             display_name=title(f"vLLM fleet nodes, stack {args.place.name_prefix}", MAX_ACCOUNT_TITLE),
             opts=child,
         )
-        # Without this role nodes register but send neither logs nor metrics.
+        # Without this role, nodes register but send no logs or metrics.
         projects.IAMMember(
             f"{name}-telemetry", project=args.place.project, role=NODE_ROLE, member=self.account.member, opts=child
         )

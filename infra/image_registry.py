@@ -1,4 +1,4 @@
-"""A pull-through repository for the images that come from Docker Hub."""
+"""A pull-through repository for Docker Hub images."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from infra.naming import Place, name_of
 from settings.sections.registry import Registry
 
 KEPT_VERSIONS = 5
-"""Newest versions of each image that stay whatever their age. Assumed: more than anyone rolls back through."""
+"""Newest versions of each image to keep at any age. Assumed: enough for any rollback."""
 UNUSED_AFTER_SECONDS = 90 * 24 * 3600
-"""Age at which an older version goes; it comes back from Docker Hub when asked for. Assumed: one quarter."""
+"""Age at which older versions are deleted; a later pull fetches them again. Assumed: one quarter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,30 +21,30 @@ class ImageRegistryArgs:
     """Arguments of `ImageRegistry`."""
 
     place: Place
-    """Project, region (that of the nodes which pull from it), labels; the repository's id is `<name_prefix>-docker-hub`."""
+    """Project, region (the nodes'), labels. The repository's id is `<name_prefix>-docker-hub`."""
     account: Registry | None = None
-    """A Docker Hub account, whose token is in Secret Manager. None reads Docker Hub anonymously."""
+    """A Docker Hub account with its token in Secret Manager. None: anonymous pulls."""
     project_number: pulumi.Input[str] | None = None
-    """Number of the project, of which Artifact Registry's service agent is named. Raises ValueError where `account` comes without."""
+    """Project number, part of the service agent's name. Raises ValueError if `account` is set without it."""
 
     def __post_init__(self) -> None:
         if self.account is not None and self.project_number is None:
             raise ValueError(
-                "ImageRegistryArgs.account needs project_number: the service agent that reads its token is named after it"
+                "ImageRegistryArgs.account requires project_number: the service agent that reads the token is named after it"
             )
 
 
 class ImageRegistry(pulumi.ComponentResource):
     """An Artifact Registry remote repository in the fleet's region.
 
-    Twelve nodes that start together would ask Docker Hub for the same ten gigabytes twelve times, through NAT and
-    against its pull limits; here the first pull fills the repository, the rest are local and can be streamed.
-    It holds no credentials: Docker Hub is read anonymously, or with a token that stays in Secret Manager.
+    Without it, twelve nodes would pull the same ten gigabytes twelve times, through NAT and
+    against Docker Hub's limits. The first pull fills the repository; later ones are local and can be streamed.
+    It stores no credentials: pulls are anonymous, or use a token in Secret Manager.
     """
 
     repository: artifactregistry.Repository
     image_prefix: pulumi.Output[str]
-    """What goes in front of `vllm/vllm-openai`: `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`."""
+    """Prefix of image names: `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`."""
 
     def __init__(self, name: str, args: ImageRegistryArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:ImageRegistry", name, None, opts)
@@ -62,7 +62,7 @@ class ImageRegistry(pulumi.ComponentResource):
                     public_repository="DOCKER_HUB"
                 ),
                 upstream_credentials=credentials,
-                # The grant was made a second ago and takes minutes to be in force; the first pull is later than that.
+                # The grant takes minutes to apply; the first pull is later than that.
                 disable_upstream_validation=None if credentials is None else True,
             ),
             cleanup_policy_dry_run=False,
@@ -74,7 +74,7 @@ class ImageRegistry(pulumi.ComponentResource):
                         tag_state="ANY", older_than=f"{UNUSED_AFTER_SECONDS}s"
                     ),
                 ),
-                # A rule that keeps wins over one that deletes.
+                # Keep rules take precedence over delete rules.
                 artifactregistry.RepositoryCleanupPolicyArgs(
                     id="keep-newest",
                     action="KEEP",
@@ -95,11 +95,11 @@ class ImageRegistry(pulumi.ComponentResource):
 def _credentials(
     name: str, args: ImageRegistryArgs, parent: pulumi.Resource
 ) -> tuple[artifactregistry.RepositoryRemoteRepositoryConfigUpstreamCredentialsArgs | None, list[pulumi.Resource]]:
-    """The account as the repository takes it, and the grant without which its token cannot be read; none without an account."""
+    """The account's credentials argument and the grant that lets the agent read the token; both empty without an account."""
     if args.account is None:
         return None, []
     project, secret = args.place.project, args.account.docker_hub_token_secret
-    # A project has the agent only once it is asked for: a grant to one that is not there is refused.
+    # The agent must exist before the grant, or IAM refuses it.
     agent = projects.ServiceIdentity(
         f"{name}-service-agent",
         project=project,
@@ -111,7 +111,7 @@ def _credentials(
         project=project,
         secret_id=secret,
         role="roles/secretmanager.secretAccessor",
-        # Assembled, because the API may keep the agent's address to itself. Source: Artifact Registry docs, "Authenticate to Docker
+        # Assembled, because the API may not return the agent's address. Source: Artifact Registry docs, "Authenticate to Docker
         # Hub upstream sources"; terraform-provider-google-beta, resource_project_service_identity.go.
         member=pulumi.Output.format(
             "serviceAccount:service-{0}@gcp-sa-artifactregistry.iam.gserviceaccount.com", args.project_number
@@ -119,7 +119,7 @@ def _credentials(
         opts=pulumi.ResourceOptions(
             parent=parent,
             depends_on=[agent],
-            # The agent is the project's, so another stack's repository with the same secret lives on the same grant.
+            # The agent is project-wide: another stack's repository with the same secret depends on the same grant.
             retain_on_delete=True,
         ),
     )

@@ -1,4 +1,4 @@
-"""Where Google Cloud resources are and what they are called: names that are readable, unique per prefix, and within each limit."""
+"""Location, labels and names of Google Cloud resources: readable, unique per prefix, within each length limit."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ MAX_ACCOUNT_TITLE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """What every Google Cloud resource of a fleet is told alike."""
+    """Project, region, name prefix and labels shared by a fleet's Google Cloud resources."""
 
     project: str
     """Id of the Google Cloud project."""
     region: str
-    """Region of everything that has one, e.g. "europe-west4"."""
+    """Region of regional resources, e.g. "europe-west4"."""
     name_prefix: str
-    """First part of every name, e.g. the stack's name: two fleets of one project differ in it."""
+    """First part of every name, e.g. the stack's name; must be unique in the project."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of everything that takes them."""
+    """Labels of every resource that supports them."""
 
 
 def name_of(prefix: str, what: str, *, limit: int = MAX_NAME) -> str:
-    """`<prefix>-<what>`: two prefixes in one project, e.g. two stacks' names, never give the same name."""
+    """`<prefix>-<what>`; different prefixes never give the same name."""
     return fitted(prefix, after=what, limit=limit)
 
 
 def bucket_name_of(project: str, prefix: str, what: str) -> str:
-    """`<project>-<prefix>-<what>`: bucket names are shared by everybody, so the project's id goes first."""
+    """`<project>-<prefix>-<what>`: bucket names are global, so the project id goes first."""
     return fitted(f"{project}-{prefix}", after=what, limit=MAX_NAME)
 
 
 def labels_of(stack: str, labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels for everything that takes them: those given, then `app` and `stack`, which cost reports group by."""
+    """The given labels plus `app` and `stack`, for cost reports."""
     return {**labels, "app": "vllm-fleet", "stack": fitted(stack, limit=MAX_NAME)}
 
 
 def title(text: str, limit: int) -> str:
-    """`text` for a person to read, cut with dots where the API has room for `limit` letters; nothing tells two apart by it."""
+    """A display name: `text`, truncated to `limit` characters with dots. Not used as an identifier."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -1,4 +1,4 @@
-"""A VPC for a GKE cluster: one node subnet, one way out, and what the regional load balancer needs."""
+"""A VPC for a GKE cluster: node subnet, Cloud NAT, and the proxy-only subnet of a regional load balancer."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from settings.sections.network import Network as NetworkSection
 
 POD_RANGE = "pods"
 SERVICE_RANGE = "services"
-"""Names of the secondary ranges; they live inside the subnet, so no prefix is needed."""
+"""Names of the secondary ranges; they are scoped to the subnet and need no prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkArgs:
-    """Arguments of `Network`. Raises ValueError where ranges are none or overlap, or Cloud NAT refuses the ports."""
+    """Arguments of `Network`. Raises ValueError for invalid or overlapping ranges and for ports that Cloud NAT refuses."""
 
     place: Place
-    """Project and region, the cluster's. Names begin with its prefix: `<name_prefix>-vllm` the VPC, `<name_prefix>-vllm-nodes` the
-    subnet, and so on. Nothing here takes labels."""
+    """Project and region of the cluster. Names: VPC `<name_prefix>-vllm`, subnet `<name_prefix>-vllm-nodes`, and so on. None of
+    these resources supports labels."""
     network: NetworkSection = field(default_factory=NetworkSection)
-    """Ranges of nodes, pods, Services and the proxy-only subnet, and the ports of Cloud NAT that a node starts with and may grow to.
-    `proxy_only.enabled` is the caller's to read."""
+    """Ranges of nodes, pods, Services and the proxy-only subnet; minimum and maximum of Cloud NAT ports per node.
+    `proxy_only.enabled` is ignored here."""
     proxy_only: bool = False
-    """Whether there is a proxy-only subnet, which regional load balancers, Gateways among them, take their proxies from."""
+    """Whether to create a proxy-only subnet, required by regional load balancers and Gateways."""
     proxied_ports: Sequence[int] = (HTTP_PORT, EPP_EXT_PROC_PORT)
-    """TCP ports of pods that those proxies reach. Default: vLLM's and the endpoint picker's."""
+    """TCP ports of pods that the proxies may reach. Default: vLLM's and the endpoint picker's."""
 
     def __post_init__(self) -> None:
         refuse(
@@ -42,24 +42,24 @@ class NetworkArgs:
 
 
 class Network(pulumi.ComponentResource):
-    """A VPC without automatic subnets. Nodes have no public address: what they fetch goes through Cloud NAT.
+    """A VPC without automatic subnets. Nodes have no public address; downloads go through Cloud NAT.
 
-    It makes no firewall rule for health checks: in a VPC of the cluster's own project GKE writes and removes those
-    itself (a Shared VPC would need them from the host project, which this component does not cover).
+    It creates no firewall rule for health checks: in a VPC of the cluster's own project, GKE manages those
+    itself. Shared VPC, which would need them in the host project, is not supported.
     """
 
     place: Place
-    """Where it is; the cluster is there, too."""
+    """Project, region and labels, also for the cluster."""
     ranges: NetworkSection
-    """Ranges of nodes, pods, Services and, where there is one, the proxy-only subnet."""
+    """Ranges of nodes, pods, Services and the proxy-only subnet, if any."""
     vpc: compute.Network
     nodes: compute.Subnetwork
     nat: compute.RouterNat
     proxy_only: compute.Subnetwork | None
-    """The proxy-only subnet, where there is a range for one. Whatever makes load balancers must be gone before it goes,
-    so whatever makes load balancers depends on it: the cluster's Kubernetes provider does, in `__main__`."""
+    """The proxy-only subnet, if any. Load balancers must be deleted before it,
+    so the cluster's Kubernetes provider depends on it, in `__main__`."""
     proxy_only_self_link: pulumi.Output[str]
-    """Its self link; empty where there is none."""
+    """Self link of the proxy-only subnet, or empty."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Network", name, None, opts)
@@ -87,7 +87,7 @@ class Network(pulumi.ComponentResource):
                     range_name=SERVICE_RANGE, ip_cidr_range=args.network.service_cidr
                 ),
             ],
-            # Images, logs, metrics and results go to Google's APIs directly: not through NAT, which bills per GiB.
+            # Images, logs, metrics and results reach Google's APIs directly, not through NAT, which bills per GiB.
             private_ip_google_access=True,
             opts=child,
         )
@@ -106,18 +106,18 @@ class Network(pulumi.ComponentResource):
             region=region,
             router=router.name,
             nat_ip_allocate_option="AUTO_ONLY",
-            # This subnet alone: whoever adds another one to the VPC decides whether that reaches the internet.
+            # Only this subnet: other subnets of the VPC get no internet access by accident.
             source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS",
             subnetworks=[
                 compute.RouterNatSubnetworkArgs(name=self.nodes.self_link, source_ip_ranges_to_nats=["ALL_IP_RANGES"])
             ],
-            # A node starts with few ports and takes more while it downloads; a fixed number would be too few for the
-            # weights' writer or waste an address on idle nodes. Endpoint-independent mapping excludes dynamic ports.
+            # Nodes start with few ports and get more while they download. A fixed number would be too few for the
+            # weights writer or waste addresses on idle nodes. Endpoint-independent mapping excludes dynamic ports.
             enable_dynamic_port_allocation=True,
             min_ports_per_vm=args.network.nat.min_ports_per_vm,
             max_ports_per_vm=args.network.nat.max_ports_per_vm,
             enable_endpoint_independent_mapping=False,
-            # Errors only: they are dropped connections, the one sign that ports ran out.
+            # Errors only: dropped connections, the only sign that ports ran out.
             log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
             opts=child,
         )
@@ -134,7 +134,7 @@ class Network(pulumi.ComponentResource):
         )
 
     def _load_balancer_side(self, name: str, args: NetworkArgs, child: pulumi.ResourceOptions) -> compute.Subnetwork:
-        """The proxies' own range, and their way to the pods."""
+        """The proxies' subnet and their firewall rule."""
         proxy_only = compute.Subnetwork(
             f"{name}-proxy-only",
             name=name_of(args.place.name_prefix, "vllm-proxy-only"),
@@ -146,7 +146,7 @@ class Network(pulumi.ComponentResource):
             role="ACTIVE",
             opts=pulumi.ResourceOptions(
                 parent=self,
-                # The load balancer lets go of the range some minutes after its Gateway is deleted.
+                # The load balancer releases the range some minutes after its Gateway is deleted.
                 custom_timeouts=pulumi.CustomTimeouts(delete="30m"),
             ),
         )
@@ -158,7 +158,7 @@ class Network(pulumi.ComponentResource):
             description="Regional load balancer's proxies to vLLM and to the endpoint picker",
             direction="INGRESS",
             source_ranges=[args.network.proxy_only.cidr],
-            # Pods have addresses of their own here, so the rule opens them and leaves the nodes shut.
+            # Pods have their own addresses, so the rule admits pods and not nodes.
             destination_ranges=[args.network.pod_cidr],
             allows=[compute.FirewallAllowArgs(protocol="tcp", ports=[str(port) for port in args.proxied_ports])],
             opts=child,

@@ -1,61 +1,106 @@
-"""Where the cluster comes from: everything made here, another stack's joined, or one that somebody else made."""
+"""The source of the cluster: this stack, another stack, or an existing cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.cluster import Cluster
-from infra.image_registry import ImageRegistry
+from infra.budget import Budget, BudgetArgs
+from infra.cluster import Cluster, ClusterArgs
+from infra.identity import NodeIdentity, NodeIdentityArgs
+from infra.image_registry import ImageRegistry, ImageRegistryArgs
 from infra.naming import Place
-from infra.network import Network
+from infra.network import Network, NetworkArgs
 from infra.platform_outputs import KEDA, KEYS, PlatformOutputs
-from infra.results_bucket import ResultsBucket
+from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
 from settings.kubeconfig import read_kubeconfig
 from settings.problems import Problem, SettingsError
+from settings.sections.budget import Budget as BudgetSection
+from settings.sections.cluster import Cluster as ClusterSection
+from settings.sections.network import Network as NetworkSection
+from settings.sections.registry import Registry
+from settings.sections.results import Results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPlatformArgs:
     """Arguments of `OwnPlatform`."""
 
+    place: Place
+    """Project, region, name prefix and labels of every resource."""
     namespace: str
-    """Kubernetes namespace that this stack uses on the cluster; a stack that joins must not share it."""
+    """Kubernetes namespace of this stack; guest stacks must use another."""
+    apis: Sequence[str]
+    """Required APIs, see `ServicesArgs.apis`, including `cloudresourcemanager.googleapis.com`, which returns the project number."""
+    network: NetworkSection = field(default_factory=NetworkSection)
+    """Ranges and NAT settings of the VPC."""
+    proxy_only_subnet: bool = False
+    """Whether to create the proxy-only subnet, required by a Gateway."""
+    cluster: ClusterSection = field(default_factory=ClusterSection)
+    """Settings of the Autopilot cluster."""
+    quick_autoscaling: bool = False
+    """Whether to enable the performance HPA profile, see `ClusterArgs`."""
+    results: Results = field(default_factory=Results)
+    """Settings of the results bucket."""
+    registry: Registry | None = None
+    """Docker Hub account for image pulls. None: anonymous."""
+    budget: BudgetSection | None = None
+    """Billing budget. None: no budget."""
+    keda: str | None = None
+    """KEDA version installed on the cluster. None: not installed."""
 
 
 class OwnPlatform(pulumi.ComponentResource):
-    """The group that network, image repository, node account, cluster and budget of a stack stand in.
+    """A stack's own platform: APIs, results bucket, network, image repository, node account, cluster, budget, Kubernetes provider."""
 
-    It makes nothing itself: `__main__` makes its parts, with this as their parent, and then says `made_of`.
-    """
+    outputs: PlatformOutputs
+    kubernetes: k8s.Provider
+    """Kubernetes provider for every object on the cluster."""
+    services: Services
+    """The enabled APIs."""
 
     def __init__(self, name: str, args: OwnPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:OwnPlatform", name, None, opts)
-        self._namespace = args.namespace
-
-    def made_of(
-        self,
-        *,
-        results: ResultsBucket,
-        network: Network,
-        images: ImageRegistry,
-        cluster: Cluster,
-        project_number: pulumi.Output[str],
-        keda: str | None = None,
-    ) -> PlatformOutputs:
-        """What these parts are to whoever runs on the cluster; they are the group's outputs, too."""
-        outputs = PlatformOutputs(
+        place = args.place
+        apis = ServicesArgs(project=place.project, apis=args.apis)
+        self.services = Services(f"{name}-services", apis, pulumi.ResourceOptions(parent=self))
+        enabled = pulumi.ResourceOptions(parent=self, depends_on=[self.services])
+        results = ResultsBucket(f"{name}-results", ResultsBucketArgs(place=place, results=args.results), enabled)
+        # Everything depends on the bucket, so destroy deletes it last: if results remain in it, destroy stops there,
+        # after everything that costs money is gone.
+        prepared = pulumi.ResourceOptions(parent=self, depends_on=[self.services, results])
+        ranges = NetworkArgs(place=place, network=args.network, proxy_only=args.proxy_only_subnet)
+        network = Network(f"{name}-network", ranges, prepared)
+        number = self.services.project_number()
+        pulls = ImageRegistryArgs(place=place, account=args.registry, project_number=number)
+        images = ImageRegistry(f"{name}-images", pulls, prepared)
+        nodes = NodeIdentity(f"{name}-nodes", NodeIdentityArgs(place=place, images=images), prepared)
+        autopilot = ClusterArgs(
+            network=network, nodes=nodes, cluster=args.cluster, quick_autoscaling=args.quick_autoscaling
+        )
+        cluster = Cluster(f"{name}-cluster", autopilot, prepared)
+        if args.budget is not None:
+            Budget(f"{name}-budget", BudgetArgs(place=place, project_number=number, budget=args.budget), prepared)
+        self.kubernetes = k8s.Provider(
+            f"{name}-kubernetes",
+            kubeconfig=cluster.kubeconfig,
+            cluster_identifier=cluster.identity,
+            # Every object on the cluster depends on its provider. On destroy the network, including the proxy-only
+            # subnet, therefore goes after the last Gateway; a load balancer in that subnet would block its deletion.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster, network]),
+        )
+        self.outputs = PlatformOutputs(
             cluster_name=cluster.cluster.name,
             cluster_identity=cluster.identity,
-            project=pulumi.Output.from_input(network.place.project),
-            project_number=project_number,
-            region=pulumi.Output.from_input(network.place.region),
-            namespace=pulumi.Output.from_input(self._namespace),
+            project=pulumi.Output.from_input(place.project),
+            project_number=number,
+            region=pulumi.Output.from_input(place.region),
+            namespace=pulumi.Output.from_input(args.namespace),
             workload_pool=cluster.workload_pool,
             image_prefix=images.image_prefix,
             results_bucket=results.bucket.name,
@@ -67,39 +112,38 @@ class OwnPlatform(pulumi.ComponentResource):
             proxy_only_range=pulumi.Output.from_input(
                 "" if network.proxy_only is None else network.ranges.proxy_only.cidr
             ),
-            keda=None if keda is None else pulumi.Output.from_input(keda),
+            keda=None if args.keda is None else pulumi.Output.from_input(args.keda),
             kubeconfig=cluster.kubeconfig,
         )
-        self.register_outputs(outputs.export())
-        return outputs
+        self.register_outputs(self.outputs.export())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPlatformArgs:
-    """Arguments of `SharedPlatform`: the stack to join, and what the one that joins needs of it."""
+    """Arguments of `SharedPlatform`: the stack to join, and what this stack needs from it."""
 
     stack: str
-    """Name of the stack that has the cluster, in this program's own project and organization, or `organization/project/stack`."""
+    """Name of the stack that owns the cluster, in the same project and organization, or `organization/project/stack`."""
     place: Place
-    """Project and region, which must be the cluster's. Nothing is named or labelled here."""
+    """Project and region; must match the cluster's. Prefix and labels are not used."""
     namespace: str
-    """Kubernetes namespace of the stack that joins; must not be the other stack's own."""
+    """Kubernetes namespace of this stack; must differ from the other stack's."""
     proxy_only_subnet: bool = False
-    """Whether a proxy-only subnet is needed, as a Gateway does."""
+    """Whether a proxy-only subnet is required, as for a Gateway."""
     keda: bool = False
-    """Whether KEDA is needed, as a ScaledObject does."""
+    """Whether KEDA is required, as for a ScaledObject."""
     apis: Sequence[str] = ()
-    """APIs that are needed beyond the other stack's; they are switched on here, see `ServicesArgs.apis`."""
+    """APIs to enable in addition to the other stack's, see `ServicesArgs.apis`."""
 
 
 class SharedPlatform(pulumi.ComponentResource):
-    """Another stack's cluster. Nothing of it is changed or owned here; the APIs that only this stack needs are made."""
+    """Another stack's cluster. This component changes nothing of it; it only enables further APIs."""
 
     outputs: PlatformOutputs
     kubernetes: k8s.Provider
-    """The one provider of everything this stack adds to the cluster."""
+    """Kubernetes provider for this stack's objects."""
     services: Services
-    """The APIs that this stack needs beyond the other one's."""
+    """The additional APIs."""
 
     def __init__(self, name: str, args: SharedPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:SharedPlatform", name, None, opts)
@@ -119,31 +163,31 @@ class SharedPlatform(pulumi.ComponentResource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenPlatformArgs:
-    """Arguments of `GivenPlatform`. Raises pulumi.RunError for a kubeconfig of another place, or one with credentials in it."""
+    """Arguments of `GivenPlatform`. Raises pulumi.RunError for a kubeconfig with credentials, or of another project or region."""
 
     kubeconfig: Path
-    """The file, as `gcloud container clusters get-credentials` writes it: it names one cluster and carries no credentials."""
+    """Kubeconfig as written by `gcloud container clusters get-credentials`: one cluster, no credentials."""
     place: Place
-    """Project and region, which must be the cluster's. Nothing is named or labelled here."""
+    """Project and region; must match the cluster's. Prefix and labels are not used."""
     namespace: str
     """Kubernetes namespace of the stack."""
     image_prefix: str | None = None
-    """What stands before a Docker Hub image's name, e.g. "europe-west4-docker.pkg.dev/PROJECT/docker-hub". None: Docker Hub itself."""
+    """Prefix of Docker Hub image names, e.g. "europe-west4-docker.pkg.dev/PROJECT/docker-hub". None: Docker Hub itself."""
     results_bucket: str | None = None
-    """Bucket for benchmark results; None where no benchmark writes any."""
+    """Bucket for benchmark results; None without a benchmark."""
     apis: Sequence[str] = ()
-    """APIs that are needed, with `cloudresourcemanager.googleapis.com`, which knows the project's number."""
+    """Required APIs, including `cloudresourcemanager.googleapis.com`, which returns the project number."""
 
 
 class GivenPlatform(pulumi.ComponentResource):
-    """A GKE Autopilot cluster that somebody else made. Nothing of it is changed or owned here; the APIs needed are switched on.
+    """An existing GKE Autopilot cluster. This component changes nothing of it; it only enables APIs.
 
-    Its ranges are not known: network policies then let in what they would else let in from the VPC's alone.
+    Its ranges are unknown, so network policies admit all private ranges instead of the VPC's.
     """
 
     outputs: PlatformOutputs
     kubernetes: k8s.Provider
-    """The one provider of everything this stack adds to the cluster."""
+    """Kubernetes provider for this stack's objects."""
     services: Services
 
     def __init__(self, name: str, args: GivenPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -177,7 +221,7 @@ class GivenPlatform(pulumi.ComponentResource):
 
 
 def of_kubeconfig(args: GivenPlatformArgs) -> tuple[str, str, str]:
-    """Text of the kubeconfig; name and address of the cluster that it names. Raises pulumi.RunError."""
+    """The kubeconfig's text, cluster name and server address. Raises pulumi.RunError."""
     place = args.place
     try:
         return read_kubeconfig(args.kubeconfig, stack="", project=place.project, region=place.region)
@@ -186,14 +230,14 @@ def of_kubeconfig(args: GivenPlatformArgs) -> tuple[str, str, str]:
 
 
 def _full_name(stack: str) -> str:
-    """The stack's name as every backend takes it: Pulumi Cloud refuses a reference that is not `organization/project/stack`."""
+    """The full stack name, `organization/project/stack`, which Pulumi Cloud requires in references."""
     return stack if "/" in stack else f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
 
 
 def _joined(reference: pulumi.StackReference, args: SharedPlatformArgs) -> PlatformOutputs:
-    """The outputs of the stack to join, refused where they are missing or where `args` cannot live on them."""
+    """Outputs of the stack to join. Raises pulumi.RunError if they are missing or incompatible with `args`."""
     accepted = reference.get_output("platform").apply(lambda given: accept(given, args))
-    # After `accepted`, so that a stack that is not up yet is refused with one message, always the same.
+    # After `accepted`, so that a stack that is not up gives one message.
     both = pulumi.Output.all(accepted, reference.get_output("kubeconfig"))
     kubeconfig = both.apply(lambda given: _kubeconfig(args.stack, given[1]))
 
@@ -206,58 +250,58 @@ def _joined(reference: pulumi.StackReference, args: SharedPlatformArgs) -> Platf
 
 
 def accept(given: object, args: SharedPlatformArgs) -> Mapping[str, str]:
-    """The other stack's `platform` output, if this stack can join it. Raises pulumi.RunError with what to do."""
+    """The other stack's `platform` output. Raises pulumi.RunError if this stack cannot join it."""
     stack = args.stack
     if not isinstance(given, Mapping):
         raise _refusal(
             stack,
             allowed="a stack of this project that is up and has a cluster",
-            why=f"stack {stack} has no output `platform`: it has not been brought up yet, or it is another program's",
-            write=f"pulumi up --stack {stack}, then this stack again",
+            why=f"stack {stack} has no output `platform`: it is not up yet, or it belongs to another program",
+            write=f"pulumi up --stack {stack}, then update this stack",
         )
     missing = sorted(key for key in KEYS if not isinstance(given.get(key), str))
     if missing:
         raise _refusal(
             stack,
             allowed=f"a stack whose output `platform` has {', '.join(KEYS)}",
-            why=f"stack {stack} lacks {', '.join(missing)}: an older version of this program brought it up",
-            write=f"pulumi up --stack {stack}, then this stack again",
+            why=f"stack {stack} has no {', '.join(missing)}: it was created by an older version of this program",
+            write=f"pulumi up --stack {stack}, then update this stack",
         )
     if given["project"] != args.place.project:
         raise _refusal(
             stack,
             allowed=f"gcp:project {given['project']}, where the cluster of {stack} is",
-            why=f"this stack says {args.place.project}; secrets and reservations of one project do not serve the other's pods",
+            why=f"this stack has {args.place.project}; pods cannot use another project's secrets and reservations",
             write=f"gcp:project: {given['project']}",
         )
     if given["region"] != args.place.region:
         raise _refusal(
             stack,
             allowed=f"gcp:region {given['region']}, where the cluster of {stack} is",
-            why=f"this stack says {args.place.region}; its pods would ask for zones that the cluster has no nodes in",
+            why=f"this stack has {args.place.region}; its pods would request zones outside the cluster's region",
             write=f"gcp:region: {given['region']}, and zones of that region",
         )
     if given["namespace"] == args.namespace:
         raise _refusal(
             stack,
-            allowed="a namespace of its own for each stack on a cluster",
-            why=f"{stack} uses {args.namespace} itself; destroying this stack would delete that namespace "
-            "with everything in it",
-            write=f"vllm-fleet:namespace: {args.namespace}-2, or a name that says what this stack serves",
+            allowed="a separate namespace for each stack on a cluster",
+            why=f"{stack} uses {args.namespace}; destroying this stack would delete that namespace "
+            "and everything in it",
+            write=f"vllm-fleet:namespace: {args.namespace}-2, or another name",
         )
     if args.proxy_only_subnet and not given["proxyOnlySubnet"]:
         raise _refusal(
             stack,
             allowed="a stack whose network has a proxy-only subnet",
-            why=f"{stack} has none, and the Gateway of this stack would stay unprogrammed without a message",
-            write=f"vllm-fleet:network: {{proxyOnly: {{enabled: true}}}} in {stack}, and pulumi up there first",
+            why=f"{stack} has none; this stack's Gateway would stay at PROGRAMMED False without a reason",
+            write=f"vllm-fleet:network: {{proxyOnly: {{enabled: true}}}} in {stack}, then pulumi up there first",
         )
     if args.keda and not given.get(KEDA):
         raise _refusal(
             stack,
             allowed="a stack that installs KEDA on its cluster",
-            why=f"{stack} installs none, and nobody would act on the ScaledObject of this stack",
-            write=f"vllm-fleet:cluster: {{keda: true}} in {stack}, and pulumi up there first",
+            why=f"{stack} does not install it; this stack's ScaledObject would have no controller",
+            write=f"vllm-fleet:cluster: {{keda: true}} in {stack}, then pulumi up there first",
         )
     return {key: str(given[key]) for key in KEYS}
 

@@ -1,4 +1,4 @@
-"""What a stack that has a cluster tells the others."""
+"""Outputs of a stack that owns a cluster, as guest stacks read them."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ KEYS = {
     "serviceRange": "service_range",
     "proxyOnlyRange": "proxy_only_range",
 }
-"""Keys of the stack output `platform`, and the fields they fill. Renaming one breaks every stack that joined."""
+"""Keys of the stack output `platform` and their fields. Renaming a key breaks every guest stack."""
 
 KEDA = "keda"
-"""Key of the same output, where the stack installs KEDA."""
+"""Key of the same output if the stack installs KEDA."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformOutputs:
-    """A cluster and what stands around it, made by this stack or by another."""
+    """A cluster and its platform, of this stack or another."""
 
     cluster_name: pulumi.Output[str]
     cluster_identity: pulumi.Output[str]
-    """Changes with the cluster and with nothing else: `Cluster.identity`."""
+    """Identity of the cluster: `Cluster.identity`."""
     project: pulumi.Output[str]
     """Project id of the cluster."""
     project_number: pulumi.Output[str]
     region: pulumi.Output[str]
     namespace: pulumi.Output[str]
-    """Namespace that the stack with the cluster uses itself; a guest must not share it."""
+    """Namespace of the stack that owns the cluster; guests must use another."""
     workload_pool: pulumi.Output[str]
     image_prefix: pulumi.Output[str]
-    """`LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`, in front of a Docker Hub image's name."""
+    """`LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`, the prefix of Docker Hub image names."""
     results_bucket: pulumi.Output[str]
     """Name of the bucket for benchmark results."""
     network: pulumi.Output[str]
     """Self link of the VPC."""
     proxy_only_subnet: pulumi.Output[str]
-    """Self link of the proxy-only subnet; empty where there is none."""
+    """Self link of the proxy-only subnet, or empty."""
     node_range: pulumi.Output[str]
-    """CIDR range of the nodes; empty, as the others, where nobody told."""
+    """CIDR range of the nodes; empty if unknown."""
     pod_range: pulumi.Output[str]
     service_range: pulumi.Output[str]
     proxy_only_range: pulumi.Output[str]
-    """CIDR range of the proxy-only subnet; empty where there is none."""
+    """CIDR range of the proxy-only subnet, or empty."""
     keda: pulumi.Output[str] | None = None
-    """Version of KEDA that the stack with the cluster installs; None where it installs none, or is not this one."""
+    """KEDA version installed on the cluster; None if not installed or unknown."""
     kubeconfig: pulumi.Output[str]
-    """Secret: it opens nothing by itself, but it says where the control plane is."""
+    """Secret: it holds no credential but reveals the control plane's address."""
 
     @property
     def ranges(self) -> pulumi.Output[VpcRanges]:
@@ -75,6 +75,6 @@ class PlatformOutputs:
         )
 
     def export(self) -> dict[str, pulumi.Output[str]]:
-        """The stack output `platform`: everything but the kubeconfig, which is a secret output of its own."""
+        """The stack output `platform`, without the kubeconfig, which is a separate secret output."""
         told: dict[str, pulumi.Output[str]] = {key: getattr(self, field) for key, field in KEYS.items()}
         return told if self.keda is None else told | {KEDA: self.keda}

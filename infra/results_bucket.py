@@ -1,4 +1,4 @@
-"""The bucket that keeps benchmark results."""
+"""Bucket for benchmark results."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class ResultsBucketArgs:
     """Arguments of `ResultsBucket`."""
 
     place: Place
-    """Project, region, labels, and the part of the name after the project's id: `<project>-<name_prefix>-vllm-results`."""
+    """Project, region, labels and name prefix: the bucket is `<project>-<name_prefix>-vllm-results`."""
     results: Results = field(default_factory=Results)
     """Days after which a result is deleted."""
 
 
 class ResultsBucket(pulumi.ComponentResource):
-    """A private bucket in the fleet's region whose objects end by themselves.
+    """A private bucket in the fleet's region with a retention period.
 
-    `pulumi destroy` removes it when it is empty and stops at it when it is not: an hour of the fleet that produced
-    a result costs more than the result's storage ever will. `docs/google-cloud.md` has the command that empties it.
+    `pulumi destroy` deletes it only when it is empty: an hour of the fleet that produced
+    a result costs more than storing it. `docs/google-cloud.md` has the command that empties it.
     """
 
     bucket: storage.Bucket
@@ -36,7 +36,7 @@ class ResultsBucket(pulumi.ComponentResource):
             f"{name}-bucket",
             name=bucket_name_of(args.place.project, args.place.name_prefix, "vllm-results"),
             project=args.place.project,
-            # Cloud Storage answers in capitals; asked in small letters, every run would show a change.
+            # Cloud Storage returns upper case; lower case would be a permanent diff.
             location=args.place.region.upper(),
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",

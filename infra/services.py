@@ -18,9 +18,9 @@ class ServicesArgs:
     project: str
     """Id of the Google Cloud project."""
     apis: Sequence[str]
-    """The APIs' full names, e.g. "container.googleapis.com", each once. Raises ValueError for a short name.
+    """Full API names, e.g. "container.googleapis.com", without duplicates. Raises ValueError for a short name.
 
-    `serviceusage.googleapis.com` need not be among them: it is what enables the others, and new projects have it."""
+    `serviceusage.googleapis.com`, which enables the others, is on by default in new projects."""
 
     def __post_init__(self) -> None:
         if short := [api for api in self.apis if not api.endswith(_SUFFIX)]:
@@ -28,7 +28,7 @@ class ServicesArgs:
 
 
 class Services(pulumi.ComponentResource):
-    """The APIs, switched on. Nothing here ever switches one off."""
+    """Enables APIs and never disables one."""
 
     enabled: list[projects.Service]
     project: str
@@ -41,11 +41,11 @@ class Services(pulumi.ComponentResource):
                 f"{name}-{api.removesuffix(_SUFFIX)}",
                 service=api,
                 project=args.project,
-                # Others in the project may use the API by the time this stack goes; two stacks may list the same one.
+                # Other stacks or teams of the project may use the API when this stack is destroyed.
                 disable_on_destroy=False,
                 opts=pulumi.ResourceOptions(
                     parent=self,
-                    # A first activation of compute or container in a new project has been slower than ten minutes.
+                    # The first activation of compute or container in a new project can take more than ten minutes.
                     custom_timeouts=pulumi.CustomTimeouts(create="20m"),
                 ),
             )
@@ -54,9 +54,9 @@ class Services(pulumi.ComponentResource):
         self.register_outputs({})
 
     def project_number(self) -> pulumi.Output[str]:
-        """The project's number, asked only once the APIs are on: a first `pulumi up` would fail otherwise.
+        """The project number, read after the APIs are enabled; earlier, a first `pulumi up` would fail.
 
-        `cloudresourcemanager.googleapis.com`, which knows it, has to be among them.
+        Requires `cloudresourcemanager.googleapis.com` among the APIs.
         """
         project = organizations.get_project_output(
             project_id=self.project, opts=pulumi.InvokeOutputOptions(parent=self, depends_on=list(self.enabled))

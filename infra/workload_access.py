@@ -1,4 +1,4 @@
-"""What pods may do in Google Cloud: Workload Identity principals and the few roles they get."""
+"""Google Cloud permissions of pods: Workload Identity principals and their roles."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from settings.names import BENCHMARK_ACCOUNT, KEDA_ACCOUNT, KEDA_NAMESPACE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileCacheGrant:
-    """The right to read and to create, not to change or delete, what lies under one key."""
+    """Permission to read and create, but not change or delete, objects below one key."""
 
     bucket: pulumi.Input[str]
     """The bucket: `CompileCacheBucket.name`."""
     key: str
-    """First part of the names of the objects, e.g. 64 hexadecimal digits."""
+    """Prefix of the objects' names, e.g. 64 hexadecimal digits."""
     account: str
     """Kubernetes service account that only pods of this key have, e.g. "vllm-server-0123456789ab"."""
 
@@ -32,21 +32,21 @@ class WorkloadAccessArgs:
     project: str
     """Id of the project that holds the secrets."""
     project_number: pulumi.Input[str]
-    """Number of the cluster's project; principals begin with it."""
+    """Number of the cluster's project, part of every principal."""
     workload_pool: pulumi.Input[str]
-    """The cluster's pool of identities, `PROJECT.svc.id.goog`: `Cluster.workload_pool`, which waits for the cluster."""
+    """Workload identity pool, `PROJECT.svc.id.goog`: `Cluster.workload_pool`, which waits for the cluster."""
     namespace: str
     """Kubernetes namespace of the service accounts."""
     secret_readers: Sequence[tuple[str, str]] = ()
-    """Pairs of a Kubernetes service account and the Secret Manager secret that its pods read."""
+    """Pairs of Kubernetes service account and Secret Manager secret that its pods read."""
     results_bucket: pulumi.Input[str] | None = None
-    """Bucket that the benchmark's pods write their results to. None grants none."""
+    """Bucket for the benchmark pods' results. None: no grant."""
     compile_caches: Sequence[CompileCacheGrant] = ()
-    """Who reads and stores which compile caches, each account once."""
+    """Grants for compile caches, one per account."""
     keda: bool = False
-    """Whether KEDA's operator, in a namespace of its own, reads Cloud Monitoring."""
+    """Whether to grant KEDA's operator, in its own namespace, read access to Cloud Monitoring."""
     dataset_object: tuple[str, str] | None = None
-    """Bucket and object that the benchmark's pods read their requests from. None grants none."""
+    """Bucket and object of the benchmark's dataset. None: no grant."""
 
 
 # Source: IAM docs, "Attribute reference for IAM Conditions", resource.name and extract().
@@ -54,17 +54,17 @@ _PROGRESS: Final = "resource.name.extract('/objects/runs/{run}/.progress/') != '
 
 
 class WorkloadAccess(pulumi.ComponentResource):
-    """Roles for pods, granted to Kubernetes service accounts directly: no Google service account, no key.
+    """Roles granted directly to Kubernetes service accounts: no Google service account, no key.
 
-    Each grant names one bucket, one object or one secret; KEDA's names the project's metrics. Without any it is empty.
+    Each grant covers one bucket, one object or one secret; KEDA's covers the project's metrics.
     """
 
     def __init__(self, name: str, args: WorkloadAccessArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:WorkloadAccess", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         if args.results_bucket is not None:
-            # A result that is there stays: pods neither delete an object nor write over one, but for their own progress.
-            # Source: Cloud Storage JSON API, objects.insert: writing over an object takes storage.objects.delete.
+            # Pods may not delete or overwrite objects, except their own progress reports.
+            # Source: Cloud Storage JSON API, objects.insert: overwriting requires storage.objects.delete.
             for grant, role in (("results", "objectCreator"), ("listing", "objectViewer"), ("progress", "objectUser")):
                 storage.BucketIAMMember(
                     f"{name}-{BENCHMARK_ACCOUNT}-{grant}",
@@ -79,7 +79,7 @@ class WorkloadAccess(pulumi.ComponentResource):
         for cache in args.compile_caches:
             for grant, role in (("caches", "objectViewer"), ("new-caches", "objectCreator")):
                 storage.BucketIAMMember(
-                    # Another key is another grant: made before its pods come, and taken back after the last of the former's.
+                    # One grant per key: created before the key's pods, deleted after the last of them.
                     f"{name}-{cache.account}-{grant}",
                     bucket=cache.bucket,
                     role=f"roles/storage.{role}",
@@ -99,7 +99,7 @@ class WorkloadAccess(pulumi.ComponentResource):
                 bucket=bucket,
                 role="roles/storage.objectViewer",
                 member=principal(args, BENCHMARK_ACCOUNT),
-                # That one object: what else is in somebody's bucket of requests is nobody's business here.
+                # Only that object, not the rest of the user's bucket.
                 condition={
                     "title": "the benchmark's dataset",
                     "expression": f"resource.name == {json.dumps(f'projects/_/buckets/{bucket}/objects/{object_name}')}",
@@ -127,7 +127,7 @@ class WorkloadAccess(pulumi.ComponentResource):
 
 
 def principal(args: WorkloadAccessArgs, account: str) -> pulumi.Output[str]:
-    """The IAM principal of one Kubernetes service account: the project's number first, its id inside the pool."""
+    """The IAM principal of a Kubernetes service account."""
     return pulumi.Output.format(
         "principal://iam.googleapis.com/projects/{0}/locations/global/workloadIdentityPools/{1}/subject/ns/{2}/sa/{3}",
         args.project_number,

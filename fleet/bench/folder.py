@@ -18,6 +18,7 @@ models are what they must be read back with.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -37,6 +38,16 @@ MOST_REPEATS: Final = 1_000
 """Of a load. Assumed: fifty times what the settings allow; a number beyond it is damage."""
 RUN_FOLDER: Final = re.compile(r"point-(?P<point>\d{2,})-repeat-(?P<repeat>\d+)")
 CLIENT_FILE: Final = re.compile(r"client-(?P<client>\d{3,})\.json")
+_NOT_INPUTS: Final = (".html", ".png", ".sig")
+
+
+def is_input(path: Path, folder: Path) -> bool:
+    """Whether a file below a measurement's folder was measured, and not made from the measurement afterwards."""
+    return (
+        path.name not in (MERGED_FILE, "SHA256SUMS")
+        and path.suffix not in _NOT_INPUTS
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
 
 
 class _File(BaseModel):

@@ -296,8 +296,13 @@ class Run(_Part):
     """Highest CPU that all clients of a pod used together in a second of the window that is looked at, in cores."""
 
     @property
+    def title(self) -> str:
+        """The run for a reader: loads and repeats count from 1."""
+        return f"load {self.point + 1}, repeat {self.repeat + 1} ({self.connections:,} in flight)"
+
+    @property
     def looked_at(self) -> Rates:
-        """The narrowest window that there is: over it the clients' CPU, the servers and the GPUs are read."""
+        """The narrowest window: the one over which the clients' CPU, the servers and the GPUs are read."""
         return self.steady or self.common or self.whole
 
 
@@ -374,7 +379,9 @@ class Certificate(_Part):
 
     verdict: Literal["certified", "not certified"]
     headline: str
-    """One sentence."""
+    """One line: the certified rate, or how many checks failed."""
+    reason: str = ""
+    """Not certified: the check that decided, with what it found."""
     checks: tuple[Check, ...]
     run: str | None = None
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
+from fleet import program_folder
 from fleet.preview import children
 from fleet.preview.record.recording import ORGANIZATION, STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
@@ -65,8 +66,8 @@ class Violation:
 
 
 def find_pack(root: Path) -> Path | None:
-    """The project's own pack, if it has one."""
-    pack = root / "policy"
+    """The pack beside the project's program, if there is one."""
+    pack = program_folder(root) / "policy"
     return pack if (pack / PACK_FILE).is_file() else None
 
 

@@ -1,4 +1,4 @@
-"""One stack's rehearsal from beginning to end: what must be there, the drills, the report."""
+"""One stack's rehearsal: preparation, drills, report."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def rehearse(
     """
     began = time.monotonic()
     opened = open_stack(root, stack)
-    shown.starts("the program")
+    shown.starts("record the program")
     recording = record_stack(opened, "known")
-    shown.starts("the control plane's programs")
+    shown.starts("build the control plane")
     programs, modules = binaries(shown.step), module_folders(shown.step)
     if any(is_release(one) for one in recording.resources):
-        helm(shown.step)  # built now: once a drill begins, its clock runs
+        helm(shown.step)  # Built now: a drill's clock would run meanwhile.
     if opened.settings.monitoring.enabled and any(one.alerts is not None for one in drills):
         promrules(shown.step)
     around = Surroundings(
@@ -73,7 +73,6 @@ def rehearse(
         speed=speed,
         wall_seconds=time.monotonic() - began,
         drills=results,
-        scales=tuple(runner.scales),
         retained=tuple(runner.retained),
         not_played=() if runner.stopped is None else tuple(one.name for one in drills if one.name not in played),
         stop_code=_exit_code(runner.stopped),
@@ -82,7 +81,7 @@ def rehearse(
 
 
 def _exit_code(stop: KeyboardInterrupt | SystemExit | None) -> int:
-    """As shells count signals; 0 where none came."""
+    """As shells encode signals; 0 without one."""
     if stop is None:
         return 0
     return stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else 128 + signal.SIGINT

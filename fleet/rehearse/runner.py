@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from fleet.preview.offline import OfflineStack
     from fleet.rehearse.apply.inventory import Retained
     from fleet.rehearse.clock import Clock
-    from fleet.rehearse.report.model import Scale
 
 LOG = logging.getLogger(__name__)
 
@@ -45,7 +44,6 @@ class Runner:
         self._on_start, self._on_clock, self._on_result = on_start, on_clock, on_result
         self.results: list[DrillResult] = []
         self.retained: list[Retained] = []
-        self.scales: list[Scale] = []
         self.stopped: KeyboardInterrupt | SystemExit | None = None
         """Ctrl-C, or SIGTERM or SIGHUP, which came before the last drill had ended."""
         self.kubernetes_version = ""
@@ -163,7 +161,6 @@ class Runner:
             if drill.start == "empty":
                 proof.findings.extend(one for one in stage.first_report.findings if one not in proof.findings)
         self.retained.extend(proof.retained)
-        self.scales.extend(proof.scales)
         return result_of(
             drill,
             proof,

@@ -295,7 +295,7 @@ class Stage:
 
     def rest(self, now: datetime = A_MONDAY) -> None:
         """It is this moment, nobody calls, and the servers are those of the autoscaler's floor, without the hours of going down."""
-        self.keda.begin_anew(now)
+        self.keda.restart_at(now)
         self.scale(self.servers)
 
     # Two stacks, and an apply that somebody interrupts

@@ -79,7 +79,7 @@ def test_a_stack_that_is_not_up_yet_is_refused_with_the_command_that_brings_it_u
 
 def test_a_stack_of_an_older_program_is_refused_by_the_name_of_what_it_lacks(base: dict[str, Any]) -> None:
     old = {key: value for key, value in base["platform"].items() if key != "imagePrefix"}
-    with pytest.raises(ProgramError, match=r"lacks imagePrefix: an older version"):
+    with pytest.raises(ProgramError, match=r"has no imagePrefix"):
         _guest({**base, "platform": old})
 
 
@@ -89,22 +89,22 @@ def test_a_stack_without_a_kubeconfig_is_refused(base: dict[str, Any]) -> None:
 
 
 def test_another_project_than_the_clusters_is_refused(base: dict[str, Any]) -> None:
-    with pytest.raises(ProgramError, match=r"(?s)gcp:project fleet-tests.*this stack says another-project"):
+    with pytest.raises(ProgramError, match=r"(?s)gcp:project fleet-tests.*another-project"):
         _guest(base, project="another-project")
 
 
 def test_another_region_than_the_clusters_is_refused(base: dict[str, Any]) -> None:
-    with pytest.raises(ProgramError, match=r"(?s)gcp:region europe-west4.*this stack says us-central1"):
+    with pytest.raises(ProgramError, match=r"(?s)gcp:region europe-west4.*us-central1"):
         _guest(base, region="us-central1", zones=["us-central1-b"])
 
 
 def test_sharing_the_other_stacks_namespace_is_refused_because_destroy_would_take_both(base: dict[str, Any]) -> None:
-    with pytest.raises(ProgramError, match=r"(?s)namespace of its own.*would delete that namespace.*vllm-base-2"):
+    with pytest.raises(ProgramError, match=r"(?s)would delete that namespace.*vllm-base-2"):
         _guest(base, namespace="vllm-base")
 
 
 def test_a_gateway_on_a_network_without_proxies_is_refused_instead_of_never_programmed(base: dict[str, Any]) -> None:
     bare = {**base, "platform": {**base["platform"], "proxyOnlySubnet": ""}}
-    with pytest.raises(ProgramError, match=r"(?s)proxy-only subnet.*unprogrammed without a message.*enabled: true"):
+    with pytest.raises(ProgramError, match=r"(?s)proxy-only subnet.*PROGRAMMED False.*enabled: true"):
         _guest(bare, gateway=GATEWAY)
     assert _guest(bare).outputs["platform"]["proxyOnlySubnet"] == ""

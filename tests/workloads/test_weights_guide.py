@@ -30,7 +30,7 @@ def test_the_guide_names_the_objects_of_the_stack_it_shows(spot: Settings) -> No
 
 
 def test_the_guide_explains_messages_that_the_script_has() -> None:
-    table = GUIDE.split("| the log says |", 1)[1].split("\n## ", 1)[0]
+    table = GUIDE.split("| log message |", 1)[1].split("\n## ", 1)[0]
     messages = re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
     assert len(messages) == 5
     assert all(message in SCRIPT for message in messages)

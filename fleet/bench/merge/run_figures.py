@@ -122,7 +122,7 @@ def run_figures(
         remarks += said
     elif around.samples:
         remarks.append(
-            "the servers' metrics are left out: no client's wall clock is known, so they cannot be laid over the run"
+            "the servers' metrics are excluded: without a client's wall clock they cannot be aligned with the run"
         )
     gpus = None
     if clocks.known_wall:
@@ -136,11 +136,11 @@ def run_figures(
         )
     elif around.gpus:
         remarks.append(
-            "the GPUs' readings are left out: no client's wall clock is known, so they cannot be laid over the run"
+            "the GPUs' readings are excluded: without a client's wall clock they cannot be aligned with the run"
         )
     if (server is not None or gpus is not None) and steady.window is None:
         remarks.append(
-            "without a steady window, servers and GPUs are read over the " + ("common one" if common else "whole run")
+            "no steady window: servers and GPUs are measured over the " + ("common one" if common else "whole run")
         )
     pool = Pool()
     for client in clients:

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fleet import program_folder
 from fleet.clients.stopping import Stopped
 from fleet.preview.record.recording import (
     ORGANIZATION,
@@ -259,9 +260,7 @@ def _no_configuration_from_outside() -> Iterator[None]:
 
 
 def _main_program(root: Path) -> Callable[[], None]:
-    main = root / "__main__.py"
-    if not main.is_file():
-        raise ProgramError(f"{root} has no __main__.py, so there is no program to record")
+    main = program_folder(root) / "__main__.py"
 
     def body() -> None:
         runpy.run_path(str(main), run_name="__main__")

@@ -1,4 +1,4 @@
-"""`pulumi up` and `pulumi destroy` of a recorded stack on a cluster: by the program's own graph, in parallel, waiting."""
+"""`pulumi up` and `pulumi destroy` of a recorded stack on a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet.rehearse.apply.deletion import Deletion
 from fleet.rehearse.apply.destroy import DestroyReport, Destruction, account, findings_of
 from fleet.rehearse.apply.diagnosis import Diagnosis, diagnose
 from fleet.rehearse.apply.findings_static import static_findings
-from fleet.rehearse.apply.graph import needs_by_urn, turned_round, walk
+from fleet.rehearse.apply.graph import needs_by_urn, reversed_graph, walk
 from fleet.rehearse.apply.operations import Operations
 from fleet.rehearse.apply.plan import Plan, is_work, plan
 from fleet.rehearse.apply.readiness import is_ready_now
@@ -27,11 +27,11 @@ from fleet.rehearse.timeline import Timeline
 __all__ = ["Applier", "ApplyEvent", "ApplyReport", "DestroyReport"]
 
 PARALLEL: Final = 16
-"""Operations at once. Assumed: the engine takes four per processor, which is this on a small laptop."""
+"""Parallel operations. Assumed: the engine runs four per processor; this is a small laptop."""
 
 
 def _silent(_: ApplyEvent) -> None:
-    """Nobody looks."""
+    """Ignore progress."""
 
 
 class Applier:
@@ -47,32 +47,30 @@ class Applier:
         on_progress: Callable[[ApplyEvent], None] = _silent,
         slack_seconds: float = SLACK_SECONDS,
     ) -> None:
-        """`slack_seconds`: wall time that any wait lasts at least; see waiter.SLACK_SECONDS."""
+        """`slack_seconds`: minimum wall time of a wait; see waiter.SLACK_SECONDS."""
         self._api, self._clock, self._timeline = api, clock, timeline
         self._chart_objects = chart_objects
         self._slack_seconds = slack_seconds
         self._stop, self._killed = threading.Event(), threading.Event()
         self.on_progress = on_progress
-        """Called from many threads, with every event."""
+        """Called from many threads."""
 
     def cancel(self) -> None:
-        """Break off what runs, as Ctrl-C does: nothing new starts, waiting ends, the state so far is kept."""
+        """Cancel, as Ctrl-C does: nothing new starts, waits end, the state is kept."""
         self._stop.set()
 
     def kill(self) -> None:
-        """End what runs as `kill -9` or the time limit of a CI job does: what is in the air happens in the cluster, and the
-        state never hears of it.
-        """
+        """Kill, as `kill -9` or a CI job's time limit does: the state misses operations in progress."""
         self._killed.set()
         self._stop.set()
 
     def up(
         self, recording: Recording, previous: AppliedState | None = None, *, upsert_existing: bool = False
     ) -> ApplyReport:
-        """`pulumi up`: bring the cluster from `previous` to what the program says.
+        """`pulumi up`: update the cluster from `previous` to the recorded program.
 
-        `upsert_existing`: with the provider's environment variable `UPSERT` set to true. Raises RehearsalError for what the
-        engine refuses as a whole; a failed resource is in the report.
+        `upsert_existing`: with the provider's `UPSERT` variable set. Raises RehearsalError for what the engine refuses as a
+        whole; failed resources are in the report.
         """
         self._stop.clear()
         self._killed.clear()
@@ -101,7 +99,7 @@ class Applier:
         )
 
     def destroy(self, state: AppliedState) -> DestroyReport:
-        """`pulumi destroy`: take everything down that the state has, and account for what is left."""
+        """`pulumi destroy`: delete everything in the state, and list what remains."""
         self._stop.clear()
         self._killed.clear()
         with Waiter(self._api, self._clock, self._stop, self._slack_seconds) as waiter:
@@ -129,8 +127,6 @@ class Applier:
             finished_seconds=destruction.finished_seconds,
         )
 
-    # Parts of it
-
     def _run(
         self,
         todo: Plan,
@@ -156,9 +152,7 @@ class Applier:
         )
 
     def _remove(self, run: Run, deletes: Mapping[str, AppliedResource]) -> None:
-        """Old objects of replacements and what the program no longer has: dependents first. Refused as a whole if one is
-        protected, as the engine does.
-        """
+        """Delete replaced and removed resources, dependents first. Fails if one is protected, as in the engine."""
         protected = [urn for urn, one in deletes.items() if one.resource.protect]
         if protected:
             run.failed.update({urn: protected_text("delete", urn) for urn in protected})
@@ -166,7 +160,7 @@ class Applier:
         doomed: dict[str, list[tuple[AppliedResource, bool]]] = {urn: [(one, False)] for urn, one in deletes.items()}
         for one in run.condemned:
             doomed.setdefault(one.resource.urn, []).append((one, True))
-        order = turned_round(needs_by_urn([several[0][0].resource for several in doomed.values()]))
+        order = reversed_graph(needs_by_urn([several[0][0].resource for several in doomed.values()]))
 
         def remove(urn: str) -> bool:
             return all(run.delete(urn, one, replaced=replaced) for one, replaced in doomed[urn])
@@ -174,19 +168,19 @@ class Applier:
         walk(order, remove, PARALLEL, self.cancel)
 
     def _explain(self, run: Run) -> None:
-        """Look in the cluster for why resources failed, once all is quiet."""
+        """Diagnose failed resources in the cluster."""
         for urn, text in list(run.failed.items()):
             outcome, waited_for = run.outcomes.get(urn, (None, None))
             if urn in run.unreachable or isinstance(outcome, Cancelled):
-                continue  # that says nothing about the stack
-            refused = Diagnosis(text="", fix=run.fixes.get(urn, "correct what the message names"))
+                continue  # Not the stack's fault.
+            refused = Diagnosis(text="", fix=run.fixes.get(urn, "correct what the message reports"))
             found = refused if waited_for is None else diagnose(self._api, waited_for)
             message = f"{text}: {found.text}" if found.text else text
             run.failed[urn] = message
             run.findings.append(Finding(severity="error", subject=urn, message=message, fix=found.fix))
 
     def _live_is_ready(self, applied: AppliedResource) -> bool:
-        """Whether the object in the cluster is ready now; what cannot be read counts as ready, as it does to the provider."""
+        """Whether the live object is ready; unreadable ones count as ready, as in the provider."""
         try:
             ref = applied.objects[0]
             live = self._api.get(ref.kind, ref.name, ref.namespace)
@@ -197,4 +191,4 @@ class Applier:
     def _note_google_cloud(self, recording: Recording) -> None:
         count = sum(1 for one in recording.resources if one.type.startswith("gcp:"))
         if count:
-            self._timeline.note("apply", "Google Cloud", f"{count} resources are supposed to be there: none is made")
+            self._timeline.note("apply", "Google Cloud", f"{count} resources expected, none exists")

@@ -1,4 +1,4 @@
-"""Readiness that a program asks for itself: `pulumi.com/waitFor` with `jsonpath=` and `condition=` expressions.
+"""Readiness by `pulumi.com/waitFor`: `jsonpath=` and `condition=` expressions.
 
 Source: pulumi-kubernetes 4, provider/pkg/await/condition (jsonpath.go, custom.go) and provider/pkg/jsonpath.
 """
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.rehearse.apply.json_path import JsonPath, JsonPathError, parse
-from fleet.rehearse.apply.verdict import Failed, Manifest, Ready, Verdict, Waiting, condition, said
+from fleet.rehearse.apply.verdict import Failed, Manifest, Ready, Verdict, Waiting, condition, format_condition
 
 
 def custom(one: Manifest, expressions: Sequence[str]) -> Verdict:
-    """Ready once every expression holds. Failed for one that cannot be evaluated, as the provider fails."""
+    """Ready when every expression holds; Failed for an invalid one, as in the provider."""
     for expression in expressions:
         verdict = _expression(one, expression)
         if not isinstance(verdict, Ready):
@@ -23,7 +23,7 @@ def custom(one: Manifest, expressions: Sequence[str]) -> Verdict:
 
 
 def condition_of(expression: str) -> tuple[str, str] | None:
-    """Type and status that a `condition=` expression asks for; None for a JSONPath."""
+    """Type and status of a `condition=` expression; None for a JSONPath."""
     if not expression.startswith("condition="):
         return None
     type_, _, status = expression.removeprefix("condition=").partition("=")
@@ -31,13 +31,13 @@ def condition_of(expression: str) -> tuple[str, str] | None:
 
 
 def path_of(expression: str) -> tuple[JsonPath, str | None]:
-    """Path and wanted text of a `jsonpath=` expression; None when it only has to exist. Raises JsonPathError."""
+    """Path and value of a `jsonpath=` expression; None if the path only has to exist. Raises JsonPathError."""
     text = expression.removeprefix("jsonpath=")
     path, brace, wanted = text.rpartition("}")
     if not brace:
         raise JsonPathError(f"`{text}` has no braces; write {{.status.field}}=value")
     if wanted and not wanted.startswith("="):
-        raise JsonPathError(f"`{wanted}` after the path is no `=value`")
+        raise JsonPathError(f"`{wanted}` after the path must be `=value`")
     return parse(path + brace), wanted[1:] if wanted else None
 
 
@@ -70,7 +70,7 @@ def _expression(one: Manifest, expression: str) -> Verdict:
 def _seen(found: Any) -> str:
     if not found:
         return "nothing has set it"
-    words = said(found)
+    words = format_condition(found)
     return f"it is {found.get('status')}" + (f": {words}" if words else "")
 
 

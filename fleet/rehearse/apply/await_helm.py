@@ -1,4 +1,4 @@
-"""When a Helm release counts as deployed: Helm 3's own `--wait`, object by object, which is not Pulumi's rule.
+"""When Helm considers a release's objects ready: the rules of `helm --wait`, which differ from Pulumi's.
 
 Source: helm v3, pkg/kube/ready.go.
 """
@@ -12,20 +12,20 @@ from fleet.rehearse.apply.verdict import Context, Manifest, Ready, Verdict, Wait
 
 
 def deployment(one: Manifest, context: Context) -> Verdict:
-    """As many pods of the newest replica set are ready as the rollout may not do without."""
+    """The newest ReplicaSet has the minimum number of ready pods."""
     if not observed(one):
-        return Waiting("the deployment controller to look at it")
+        return Waiting("the deployment controller")
     wanted = one["spec"].get("replicas", 1)
     newest = max(context.replica_sets, key=lambda found: _revision(found), default=None)
     if newest is None:
-        return Waiting("its replica set")
+        return Waiting("its ReplicaSet")
     ready = (newest.get("status") or {}).get("readyReplicas", 0)
     least = wanted - _may_miss(one, wanted)
     return Ready() if ready >= least else Waiting(f"{ready} of at least {least} pods ready")
 
 
 def service(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
-    """It has an address; pods behind it do not matter."""
+    """It has an address; endpoints are not required."""
     spec = one["spec"]
     if spec.get("type") == "ExternalName" or spec.get("clusterIP"):
         balanced = spec.get("type") == "LoadBalancer" and not spec.get("externalIPs")
@@ -41,14 +41,14 @@ def _revision(one: Manifest) -> int:
 
 
 def _may_miss(one: Manifest, wanted: int) -> int:
-    """Replicas that may be unavailable in a rolling update; none for a Recreate. Kubernetes fills in 25%."""
+    """Replicas that may be unavailable in a rolling update; none for Recreate. Kubernetes' default is 25%."""
     strategy = one["spec"].get("strategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate" or wanted == 0:
         return 0
     rolling = strategy.get("rollingUpdate") or {}
     missing, surge = rolling.get("maxUnavailable", "25%"), rolling.get("maxSurge", "25%")
     allowed = _share(missing, wanted, up=False)
-    # Kubernetes does not accept that neither is allowed: it takes one away then.
+    # Kubernetes allows one unavailable pod if both round to zero.
     return 1 if allowed == 0 and _share(surge, wanted, up=True) == 0 else min(allowed, wanted)
 
 

@@ -1,6 +1,6 @@
-"""When Pulumi takes a Service for ready.
+"""When Pulumi considers a Service ready.
 
-Source: pulumi-kubernetes 4, provider/pkg/await/service.go, and what the 4.34.2 SDK says of the class.
+Source: pulumi-kubernetes 4, provider/pkg/await/service.go, and the class's docstring in SDK 4.34.2.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from fleet.rehearse.apply.verdict import Context, Manifest, Ready, Verdict, Wait
 
 
 def service(one: Manifest, context: Context) -> Verdict:
-    """Some pod stands behind it and its endpoints have settled; a load balancer also has its address.
+    """It has an endpoint, and its endpoints have settled; a load balancer also has its address.
 
-    Headless services and external names are not asked for pods. One without a selector is: it is ready only once
-    somebody writes its endpoints.
+    Headless and ExternalName Services need no endpoints. A Service without a selector does: something else must write them.
     """
     spec = one["spec"]
     balanced = spec.get("type") == "LoadBalancer"
@@ -21,7 +20,7 @@ def service(one: Manifest, context: Context) -> Verdict:
     if spec.get("type") == "ExternalName" or spec.get("clusterIP") == "None":
         return Ready()
     if not _has_endpoints(context):
-        words = "pods behind it" if spec.get("selector") else "endpoints; it has no selector, so nobody writes them"
+        words = "pods behind it" if spec.get("selector") else "endpoints; without a selector, Kubernetes writes none"
         return Waiting(words)
     return Ready() if context.settled else Waiting("its endpoints to settle")
 
@@ -31,6 +30,6 @@ def _has_endpoints(context: Context) -> bool:
 
 
 def _has_targets(slice_: Manifest) -> bool:
-    # An endpoint without the condition counts as ready: the API says so.
+    # By the API, an endpoint without the condition is ready.
     endpoints = slice_.get("endpoints") or ()
     return any((one.get("conditions") or {}).get("ready", True) for one in endpoints)

@@ -1,4 +1,4 @@
-"""When Pulumi takes claims and quotas for ready.
+"""When Pulumi considers claims and quotas ready.
 
 Source: pulumi-kubernetes 4, provider/pkg/await/awaiters.go, and pull requests 3130 and 4181 for claims.
 """
@@ -9,10 +9,9 @@ from fleet.rehearse.apply.verdict import Context, Manifest, Ready, Verdict, Wait
 
 
 def claim(one: Manifest, context: Context) -> Verdict:
-    """Bound; on creation of a WaitForFirstConsumer claim whose class exists: Pending, and nothing else.
+    """Bound; on creation of a WaitForFirstConsumer claim whose class exists: Pending.
 
-    The provider asks for exactly that phase: such a claim which is already Bound when it is created once more (an apply
-    that broke off before it was noted) is waited for until the timeout.
+    The provider requires exactly that phase: a claim that is already Bound, after an interrupted apply, runs into the timeout.
     """
     phase = (one.get("status") or {}).get("phase")
     mode = (context.storage_class or {}).get("volumeBindingMode")
@@ -20,7 +19,7 @@ def claim(one: Manifest, context: Context) -> Verdict:
         return (
             Ready("Pending until its first consumer")
             if phase == "Pending"
-            else Waiting(f"phase Pending, as on a first creation; it is {phase or 'without a phase'}")
+            else Waiting(f"phase Pending, as on creation; it is {phase or 'without a phase'}")
         )
     if phase == "Bound":
         return Ready()
@@ -31,6 +30,6 @@ def claim(one: Manifest, context: Context) -> Verdict:
 
 
 def resource_quota(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
-    """The quota controller has taken over the limits."""
+    """The quota controller has adopted the limits."""
     wanted, seen = one["spec"].get("hard") or {}, (one.get("status") or {}).get("hard")
-    return Ready() if seen == wanted else Waiting("the quota controller to take over its limits")
+    return Ready() if seen == wanted else Waiting("the quota controller to adopt its limits")

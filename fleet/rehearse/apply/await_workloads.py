@@ -1,7 +1,6 @@
-"""When Pulumi takes a workload for ready: Deployment and Job.
+"""When Pulumi considers a Deployment or a Job ready.
 
-Source: pulumi-kubernetes 4, provider/pkg/await (deployment.go, job.go), and what the 4.34.2 SDK says of
-each class. A ReplicaSet and a CronJob are not waited for.
+Source: pulumi-kubernetes 4, provider/pkg/await (deployment.go, job.go), and the classes' docstrings in SDK 4.34.2.
 """
 
 from __future__ import annotations
@@ -16,25 +15,27 @@ from fleet.rehearse.apply.verdict import (
     Verdict,
     Waiting,
     condition,
+    format_condition,
     holds,
     observed,
-    said,
 )
 
 REVISION: Final = "deployment.kubernetes.io/revision"
 
 
 def deployment(one: Manifest, context: Context) -> Verdict:
-    """The replica set of the current revision has all its pods ready, the Deployment is available, claims are bound."""
+    """All pods of the current ReplicaSet are ready, the Deployment is available, and claims are bound."""
     if not observed(one):
-        return Waiting("the deployment controller to look at it")
+        return Waiting("the deployment controller")
     revision = _revision(one)
     if not revision:
-        return Waiting("its first replica set")
-    trouble = [said(condition(one, type_)) for type_ in ("Progressing", "Available") if _is_false(one, type_)]
+        return Waiting("its first ReplicaSet")
+    trouble = [
+        format_condition(condition(one, type_)) for type_ in ("Progressing", "Available") if _is_false(one, type_)
+    ]
     current = next((found for found in context.replica_sets if _revision(found) == revision), None)
     if current is None:
-        return Waiting(f"the replica set of revision {revision}")
+        return Waiting(f"the ReplicaSet of revision {revision}")
     wanted = current["spec"].get("replicas", 1)
     ready = (current.get("status") or {}).get("readyReplicas", 0)
     if ready < wanted:
@@ -44,20 +45,20 @@ def deployment(one: Manifest, context: Context) -> Verdict:
     rolled_out = condition(one, "Progressing").get("reason") == "NewReplicaSetAvailable" and not _is_false(
         one, "Progressing"
     )
-    # A first revision is created, not rolled out: the provider does not ask for the condition then.
+    # A first revision is created, not rolled out: the provider does not require the condition.
     if revision != "1" and not rolled_out:
         return Waiting("; ".join(["the rollout to finish", *trouble]))
     unbound = [claim["metadata"]["name"] for claim in context.claims if _phase(claim) != "Bound"]
     if unbound:
         return Waiting(f"claim {', '.join(sorted(unbound))} to be bound")
-    return Ready("scaled to zero: no pod has to be ready" if wanted == 0 else "")
+    return Ready("scaled to zero: no pod is required" if wanted == 0 else "")
 
 
 def job(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
-    """It has started and is Complete. A Failed one is given up at once."""
+    """Complete is ready; a Failed Job fails immediately."""
     status = one.get("status") or {}
     if holds(one, "Failed"):
-        return Failed(said(condition(one, "Failed")) or "the Job failed")
+        return Failed(format_condition(condition(one, "Failed")) or "the Job failed")
     if not status.get("startTime"):
         return Waiting("the Job to start")
     if holds(one, "Complete"):

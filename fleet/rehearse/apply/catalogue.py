@@ -1,4 +1,4 @@
-"""The objects of a program by what they are called in the cluster, and who comes before whom."""
+"""The objects of a program by name, and their order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fleet.preview.record.recording import RecordedResource, Recording
 from fleet.rehearse.api import Manifest
-from fleet.rehearse.apply.graph import everything_below, needs_by_urn
+from fleet.rehearse.apply.graph import needs_by_urn, transitive
 from fleet.rehearse.apply.manifests import Manifests, is_object, is_release, kind_and_name
 from fleet.rehearse.apply.options import Options, options_of
 from fleet.rehearse.results import RehearsalError
@@ -25,7 +25,7 @@ class Entry:
     manifest: Manifest
     options: Options
     of_chart: bool = False
-    """Whether it comes out of a Helm release; then `resource` is the release."""
+    """Whether it belongs to a Helm release; then `resource` is the release."""
 
     @property
     def kind(self) -> str:
@@ -34,27 +34,27 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Its name in the cluster."""
+        """Name in the cluster."""
         return str(self.manifest["metadata"]["name"])
 
     @property
     def namespace(self) -> str:
-        """Its namespace; empty for what has none."""
+        """Namespace; empty for cluster-wide objects."""
         return str(self.manifest["metadata"].get("namespace", ""))
 
     @property
     def title(self) -> str:
-        """`Kind/name` for a person."""
+        """`Kind/name`."""
         return f"{self.kind}/{self.name}"
 
     @property
     def group(self) -> str:
-        """Its API group; empty for the core one."""
+        """API group; empty for the core group."""
         return str(self.manifest["apiVersion"]).rpartition("/")[0]
 
     @property
     def pod(self) -> Mapping[str, Any] | None:
-        """Its pod template; None for a kind without pods."""
+        """Pod template; None for kinds without pods."""
         found: Any = (self.manifest.get("spec") or {}).get("template") if self.kind in WORKLOADS else None
         return found if isinstance(found, Mapping) else None
 
@@ -65,31 +65,31 @@ class Catalogue:
     def __init__(
         self, recording: Recording, chart_objects: Callable[[RecordedResource], Sequence[Manifest]] | None = None
     ) -> None:
-        """`chart_objects` says what a Helm release creates; without it a release is one unknown thing."""
+        """`chart_objects` returns a Helm release's objects; without it, releases have none."""
         manifests = Manifests(recording)
         self.unreadable: list[tuple[RecordedResource, str]] = []
-        """Resources whose object cannot be made, or whose annotations the provider refuses, and why."""
+        """Resources without a valid object or annotations, and why."""
         self.entries: list[Entry] = []
         for resource in recording.resources:
             try:
                 self.entries.extend(_entries(resource, manifests, chart_objects))
             except (RehearsalError, ValueError) as error:
                 self.unreadable.append((resource, f"{kind_and_name(resource)}: {error}"))
-        self._below = everything_below(needs_by_urn(recording.resources))
+        self._below = transitive(needs_by_urn(recording.resources))
         self._by_name: dict[tuple[str, str, str], list[Entry]] = {}
         for entry in self.entries:
             self._by_name.setdefault((entry.kind, entry.namespace, entry.name), []).append(entry)
 
     def find(self, kind: str, name: str, namespace: str = "") -> Entry | None:
-        """The object of that kind and name, if the program has one."""
+        """The object of that kind and name, if any."""
         return next(iter(self._by_name.get((kind, namespace, name), ())), None)
 
     def of_kind(self, *kinds: str) -> Iterator[Entry]:
-        """Every object of these kinds."""
+        """Objects of these kinds."""
         return (entry for entry in self.entries if entry.kind in kinds)
 
     def comes_after(self, later: Entry, earlier: Entry) -> bool:
-        """Whether the graph makes one wait for the other. Objects of one release count as ordered: Helm sorts them."""
+        """Whether `later` depends on `earlier`. Objects of one release count as ordered: Helm sorts them."""
         if later.resource.urn == earlier.resource.urn:
             return True
         return earlier.resource.urn in self._below[later.resource.urn]

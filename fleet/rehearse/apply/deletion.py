@@ -1,4 +1,4 @@
-"""Takes resources out of the cluster as the engine and the provider would, one at a time or a whole graph of them."""
+"""Deletion of single resources as the engine and the provider do it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Deletion:
     def __init__(self, operations: Operations, releases: Releases) -> None:
         self._operations, self._releases = operations, releases
         self.going: Collection[str] = ()
-        """URNs that are deleted as a whole: what is `deletedWith` one of them goes along without a call of its own."""
+        """URNs being deleted: resources with `deletedWith` one of them need no call."""
 
     def delete(self, applied: AppliedResource) -> None:
-        """Remove it from the cluster, or only forget it where the program says so. Raises OperationError."""
+        """Delete it, unless the program retains it. Raises OperationError."""
         resource = applied.resource
         if resource.retain_on_delete or not applied.objects or resource.deleted_with in self.going:
             return

@@ -1,4 +1,4 @@
-"""`pulumi destroy`: everything goes in reverse order of its dependencies, and what is left is accounted for."""
+"""`pulumi destroy`: delete in reverse dependency order, and list what remains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet.preview.record.redact import Redactor
 from fleet.preview.record.values import reveal
 from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind
 from fleet.rehearse.apply.deletion import Deletion
-from fleet.rehearse.apply.graph import needs_by_urn, turned_round, walk
+from fleet.rehearse.apply.graph import needs_by_urn, reversed_graph, walk
 from fleet.rehearse.apply.inventory import Leftovers, Retained, declared, is_kept
 from fleet.rehearse.apply.manifests import kind_and_name
 from fleet.rehearse.apply.operations import OperationError
@@ -25,30 +25,30 @@ from fleet.rehearse.results import Finding
 from fleet.rehearse.timeline import Timeline
 
 RECLAIM_SECONDS: Final = 600.0
-"""How long a disk may take to go after its claim. Assumed: Google deletes one within a minute; then the rest is trouble."""
+"""Time for a disk to be deleted after its claim. Assumed: Google takes less than a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestroyReport:
-    """What one `pulumi destroy` did."""
+    """Result of one `pulumi destroy`."""
 
     state: AppliedState
-    """What it still has; empty when all went well."""
+    """Remaining state; empty on success."""
     deleted: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Why, by URN. A protected resource is one of them, and then nothing was touched."""
+    """Reasons by URN. If a resource is protected, nothing is deleted."""
     skipped: tuple[str, ...] = ()
     retained: tuple[Retained, ...] = ()
-    """What outlives the stack because the program says so."""
+    """What remains because the program retains it."""
     unexpected: tuple[str, ...] = ()
-    """What is left and should not be: `Kind/name`."""
+    """What remains unexpectedly: `Kind/name`."""
     findings: tuple[Finding, ...] = ()
     started_seconds: Mapping[str, float] = field(default_factory=dict)
     finished_seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 class Destruction:
-    """One destroy on its way."""
+    """A destroy in progress."""
 
     def __init__(
         self,
@@ -74,18 +74,18 @@ class Destruction:
         self.finished_seconds: dict[str, float] = {}
 
     def run(self, parallel: int) -> None:
-        """Delete everything, unless something is protected: then refuse, as the engine does, before anything goes."""
+        """Delete everything; if a resource is protected, fail first, as the engine does."""
         protected = [urn for urn, one in self._left.items() if one.resource.protect]
         if protected:
             self.failed.update({urn: protected_text("delete", urn) for urn in protected})
             return
         self._deletion.going = frozenset(self._left)
-        order = turned_round(needs_by_urn([one.resource for one in self._left.values()]))
+        order = reversed_graph(needs_by_urn([one.resource for one in self._left.values()]))
         walked = walk(order, lambda urn: not self._stop.is_set() and self._delete(urn), parallel, self._stop.set)
         self.skipped = walked.skipped
 
     def state(self) -> AppliedState:
-        """What is still applied."""
+        """The remaining state."""
         return AppliedState(
             project=self._state.project,
             stack=self._state.stack,
@@ -142,7 +142,7 @@ class Destruction:
 
 
 def refuse_at_google(resource: RecordedResource) -> None:
-    """What Google's provider refuses to delete by a field of the resource itself. Raises OperationError."""
+    """Raise OperationError for resources that Google's provider refuses to delete, by a field of the resource."""
     inputs = reveal(dict(resource.inputs))
     if resource.type == "gcp:container/cluster:Cluster" and inputs.get("deletionProtection") is True:
         raise OperationError(
@@ -156,7 +156,7 @@ def refuse_at_google(resource: RecordedResource) -> None:
 def account(
     api: ClusterApi, waiter: Waiter, before: AppliedState, after: AppliedState
 ) -> tuple[tuple[Retained, ...], tuple[str, ...]]:
-    """What is left: on purpose, and not. Waits for disks that are on their way out."""
+    """What remains, retained and unexpected. Waits for disks that are being deleted."""
     leftovers = Leftovers(api, before)
     claims_left = any(ref.kind.kind == "PersistentVolumeClaim" for ref in after.objects)
     try:
@@ -168,18 +168,18 @@ def account(
         unexpected = [] if claims_left else list(leftovers.unexpected())
         unexpected += map(str, leftovers.objects(after.resources.values()))
     except (ApiRefusedError, ApiUnreachableError) as error:
-        return (), (f"the cluster could not be asked what is left: {error}",)
+        return (), (f"the API server did not answer: {error}",)
     return tuple(sorted(retained, key=lambda one: (one.kind, one.name))), tuple(sorted(unexpected))
 
 
 def findings_of(unexpected: tuple[str, ...]) -> tuple[Finding, ...]:
-    """One finding for each thing that should not be left."""
+    """One finding per unexpected remainder."""
     return tuple(
         Finding(
             severity="error",
             subject=name,
-            message=f"{name} is left after pulumi destroy, and nothing in the program says that it stays",
-            fix="let the program delete it, or declare that it is retained",
+            message=f"{name} remains after pulumi destroy, and the program does not retain it",
+            fix="let the program delete it, or set retain_on_delete",
         )
         for name in unexpected
     )

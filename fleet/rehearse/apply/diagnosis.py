@@ -1,7 +1,4 @@
-"""Why an object never became ready, read from the cluster and said in a person's words, with the way out.
-
-Looks once, after a wait has failed: only then are pods and events listed.
-"""
+"""Why an object did not become ready, and a fix, read from the cluster after a failed wait."""
 
 from __future__ import annotations
 
@@ -23,43 +20,43 @@ from fleet.rehearse.api import (
 )
 from fleet.rehearse.apply.pod_trouble import Trouble, trouble_of
 from fleet.rehearse.apply.state import ObjectRef
-from fleet.rehearse.apply.verdict import condition, said
+from fleet.rehearse.apply.verdict import condition, format_condition
 from fleet.rehearse.autopilot.verdicts import verdict
 
-LOOKED_AT_PODS: Final = 50
-"""Pods whose state is read; of a thousand that wait, they wait for the same few things."""
+MOST_PODS: Final = 50
+"""Pods whose state is read: a thousand waiting pods share a few reasons."""
 _QUOTA: Final = "exceeded quota"
 _BEFORE_A_NODE: Final = frozenset({"FailedScheduling", "FailedScaleUp", "NotTriggerScaleUp"})
-"""Reasons of events that are past once a pod has its machine."""
+"""Event reasons that no longer apply once a pod is scheduled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What was found."""
+    """A reason and its fix."""
 
     text: str
     fix: str
 
 
 NOTHING_FOUND: Final = Diagnosis(
-    text="the cluster says nothing about why", fix="look at the object's events and at the logs of its controller"
+    text="the cluster reports no reason", fix="check the object's events and its controller's logs"
 )
 
 
 def diagnose(api: ClusterApi, ref: ObjectRef) -> Diagnosis:
-    """The likeliest reason why this object is not ready; NOTHING_FOUND where nothing shows."""
+    """The most likely reason why this object is not ready; NOTHING_FOUND if there is none."""
     try:
         one = api.get(ref.kind, ref.name, ref.namespace)
         if one is None:
-            return Diagnosis(text=f"{ref} is gone: somebody deleted it", fix="apply once more after `pulumi refresh`")
-        look = _LOOKS.get(ref.kind.kind, _custom)
-        return next(iter(look(api, one)), NOTHING_FOUND)
+            return Diagnosis(text=f"{ref} was deleted", fix="run `pulumi refresh`, then `pulumi up`")
+        diagnosed = _BY_KIND.get(ref.kind.kind, _custom)
+        return next(iter(diagnosed(api, one)), NOTHING_FOUND)
     except (ApiRefusedError, ApiUnreachableError) as error:
-        return Diagnosis(text=f"the cluster could not be asked why: {error}", fix="ask it again when it answers")
+        return Diagnosis(text=f"the API server did not answer: {error}", fix="check again when it answers")
 
 
 def _workload(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
-    # First: while an evicted pod is replaced, the quota may refuse the next for a moment.
+    # First: while an evicted pod is replaced, the quota may briefly refuse the next one.
     yield from _evicted_pods(api, one)
     yield from _refused_pods(api, one)
     yield from _unbound_claims(api, one)
@@ -72,13 +69,13 @@ def _evicted_pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
         if status.get("phase") == "Failed" and status.get("reason") == "Evicted":
             yield Diagnosis(
                 text=f"its pods are evicted: {status.get('message', '')}",
-                fix="ask for more ephemeral-storage, or write less to the node's disk: weights belong on a volume",
+                fix="request more ephemeral-storage, or write less to the node's disk: store weights on a volume",
             )
             return
 
 
 def _refused_pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
-    """What the API server said to whoever creates the pods."""
+    """Refusals that the controller of the pods received from the API server."""
     creators = [one]
     if one["kind"] == "Deployment":
         creators = [found for found in _selected(api, REPLICA_SET, one) if _owner(found) == one["metadata"]["uid"]]
@@ -89,15 +86,13 @@ def _refused_pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
                 continue
             if _QUOTA in message:
                 yield Diagnosis(
-                    text=f"the namespace's quota refuses further pods: {message}",
-                    fix="raise the quota to what the replicas need, or run fewer replicas",
+                    text=f"the namespace's quota refuses more pods: {message}",
+                    fix="raise the quota to fit the replicas, or run fewer replicas",
                 )
             elif (broken := verdict(message)) is not None:
                 yield Diagnosis(text=f"its pods are refused: {broken.problem} (rule {broken.policy})", fix=broken.fix)
             else:
-                yield Diagnosis(
-                    text=f"its pods are refused: {message}", fix="correct the pod template as the refusal says"
-                )
+                yield Diagnosis(text=f"its pods are refused: {message}", fix="correct the pod template")
 
 
 def _unbound_claims(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
@@ -108,31 +103,31 @@ def _unbound_claims(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
             continue
         claim = api.get(PERSISTENT_VOLUME_CLAIM, name, one["metadata"].get("namespace"))
         if claim is None:
-            yield Diagnosis(text=f"claim {name}, which its pods mount, is not there", fix=f"create claim {name} first")
+            yield Diagnosis(text=f"claim {name}, which its pods mount, is missing", fix=f"create claim {name} first")
         elif (claim.get("status") or {}).get("phase") != "Bound":
-            # A claim that waits for its pod follows the pod's own trouble.
+            # A claim that waits for its pod has the pod's problem.
             yield from (found for found in _claim(api, claim) if found is not WAITS_FOR_POD)
 
 
 def _pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
     pods = [one] if one["kind"] == "Pod" else _selected(api, POD, one)
     troubles: Counter[Trouble] = Counter()
-    for pod in pods[:LOOKED_AT_PODS]:
+    for pod in pods[:MOST_PODS]:
         placed = bool(pod["spec"].get("nodeName"))
-        told = [event for event in warnings(api, pod) if not (placed and event.get("reason") in _BEFORE_A_NODE)]
-        found = trouble_of(pod, [str(event.get("message", "")) for event in told])
+        events = [event for event in warnings(api, pod) if not (placed and event.get("reason") in _BEFORE_A_NODE)]
+        found = trouble_of(pod, [str(event.get("message", "")) for event in events])
         if found is not None:
             troubles[found] += 1
     for trouble, count in sorted(troubles.items(), key=lambda item: (item[0].rank, -item[1])):
         many = f"{count} of {len(pods)} pods" if len(pods) > 1 else "its pod"
         yield Diagnosis(text=f"{many}: {trouble.text}", fix=trouble.fix)
     if not pods and one["spec"].get("replicas") != 0:
-        yield Diagnosis(text="it has no pods at all", fix="look at the events of its replica set or Job")
+        yield Diagnosis(text="it has no pods", fix="check the events of its ReplicaSet or Job")
 
 
 WAITS_FOR_POD: Final = Diagnosis(
-    text="the claim waits for its first pod, and was Bound or absent when the provider looked for Pending",
-    fix="apply once more; an update of a claim is content with Bound",
+    text="the claim waits for its first pod, and was Bound or missing when the provider expected Pending",
+    fix="run `pulumi up` again; an update accepts a Bound claim",
 )
 
 
@@ -141,58 +136,56 @@ def _claim(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
     found = api.get(STORAGE_CLASS, class_name) if class_name else None
     if class_name and found is None:
         yield Diagnosis(
-            text=f"claim {name} is of StorageClass {class_name}, which does not exist",
-            fix=f"create {class_name} before the claim, and name it in depends_on",
+            text=f"claim {name} has the StorageClass {class_name}, which does not exist",
+            fix=f"create {class_name} before the claim, and add it to depends_on",
         )
     for event in warnings(api, one):
         yield Diagnosis(
             text=f"claim {name} is not bound: {event.get('message', '')}",
-            fix="correct the claim or its class as the event says",
+            fix="correct the claim or its class",
         )
     if (found or {}).get("volumeBindingMode") == "WaitForFirstConsumer":
         yield WAITS_FOR_POD
     phase = (one.get("status") or {}).get("phase", "")
     if phase != "Bound":
         yield Diagnosis(
-            text=f"claim {name} is {phase or 'without a phase'} and nothing has said why",
-            fix="see whether the driver of its class is there, and how long it takes to fill the volume",
+            text=f"claim {name} is {phase or 'without a phase'}, and no event tells why",
+            fix="check whether the class's driver is installed, and how long it takes to fill the volume",
         )
 
 
 def _service(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
     selector = one["spec"].get("selector") or {}
     if not selector:
-        yield Diagnosis(
-            text="it has no selector and nobody wrote endpoints for it", fix="annotate it with pulumi.com/skipAwait"
-        )
+        yield Diagnosis(text="it has neither a selector nor endpoints", fix="annotate it with pulumi.com/skipAwait")
         return
     text = ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
     pods = api.list_all(POD, one["metadata"].get("namespace"), label_selector=text)
     ready = sum(condition(pod, "Ready").get("status") == "True" for pod in pods)
     yield Diagnosis(
         text=f"it selects {len(pods)} pods, of which {ready} are Ready",
-        fix="annotate it with pulumi.com/skipAwait, or let it depend on what runs its pods",
+        fix="annotate it with pulumi.com/skipAwait, or add the workload that runs its pods to depends_on",
     )
 
 
 def _custom(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
-    """Whatever the object's own status and events say."""
+    """Errors in the object's status and events."""
     status = one.get("status") or {}
     error = status.get("error")
     if isinstance(error, Mapping) and error.get("message"):
-        yield Diagnosis(text=str(error["message"]), fix="correct what the message names")
+        yield Diagnosis(text=str(error["message"]), fix="correct what the message reports")
     for found in _conditions(status):
-        if found.get("status") == "False" and said(found):
-            yield Diagnosis(text=f"{found.get('type')} is False: {said(found)}", fix="correct what the condition names")
+        if found.get("status") == "False" and (text := format_condition(found)):
+            yield Diagnosis(text=f"{found.get('type')} is False: {text}", fix="correct what the condition reports")
     for event in warnings(api, one):
-        yield Diagnosis(text=str(event.get("message", "")), fix="correct what the event names")
+        yield Diagnosis(text=str(event.get("message", "")), fix="correct what the event reports")
     if not status:
         yield Diagnosis(
-            text="nothing has written its status", fix="see whether the controller of this kind is there and works"
+            text="its status is empty", fix="check whether the controller of this kind is installed and runs"
         )
 
 
-_LOOKS: Final[Mapping[str, Callable[[ClusterApi, Manifest], Iterator[Diagnosis]]]] = {
+_BY_KIND: Final[Mapping[str, Callable[[ClusterApi, Manifest], Iterator[Diagnosis]]]] = {
     **dict.fromkeys(("Deployment", "Job"), _workload),
     "PersistentVolumeClaim": _claim,
     "Service": _service,

@@ -1,4 +1,4 @@
-"""Findings about order: what one object needs of another that the graph does not put before it."""
+"""Findings about order: missing dependencies between objects."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fleet.rehearse.results import Finding
 
 ALWAYS_THERE: Final = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 """Namespaces of every cluster."""
-_RETRY: Final = "the provider tries five times within about half a minute, and a destroy takes both down at once"
+_RETRY: Final = "the provider retries five times within about 30 seconds, and destroy deletes both at the same time"
 
 
 def findings(catalogue: Catalogue) -> Iterator[Finding]:
-    """One object declared twice, namespaces that may come too late, what pods mount."""
+    """Duplicate objects, and missing dependencies on namespaces and on objects that pods use."""
     yield from _twice(catalogue)
     for entry in catalogue.entries:
         yield from _namespace(entry, catalogue)
@@ -35,9 +35,9 @@ def _twice(catalogue: Catalogue) -> Iterator[Finding]:
             yield Finding(
                 severity="error",
                 subject=urns[0],
-                message=f"{first.title}{where} is declared by {names}: whichever comes second takes the object over or "
-                "conflicts with it, and deleting one deletes it for both",
-                fix="give one of them another metadata.name, or drop it",
+                message=f"{first.title}{where} is declared by {names}: the second one overwrites or conflicts with the first, "
+                "and deleting one deletes the object of both",
+                fix="change metadata.name of one of them, or remove it",
             )
 
 
@@ -50,20 +50,20 @@ def _namespace(entry: Entry, catalogue: Catalogue) -> Iterator[Finding]:
             yield Finding(
                 severity="warning",
                 subject=entry.resource.urn,
-                message=f"{entry.title} goes into the namespace {entry.namespace}, which the program does not create",
-                fix=f"create the namespace in the program, or see that {entry.namespace} is there before",
+                message=f"{entry.title} uses the namespace {entry.namespace}, which the program does not create",
+                fix=f"create the namespace in the program, or make sure that {entry.namespace} exists before",
             )
     elif not catalogue.comes_after(entry, namespace):
         yield Finding(
             severity="error",
             subject=entry.resource.urn,
-            message=f"{entry.title} goes into the namespace {entry.namespace} but does not depend on it: {_RETRY}",
-            fix="take metadata.namespace from the Namespace's output, or name it in depends_on",
+            message=f"{entry.title} uses the namespace {entry.namespace} but does not depend on it: {_RETRY}",
+            fix="take metadata.namespace from the Namespace's output, or add the Namespace to depends_on",
         )
 
 
 def _mounted(entry: Entry, catalogue: Catalogue) -> Iterator[Finding]:
-    """Claims, config maps, secrets and accounts of the program that the pods use."""
+    """Claims, ConfigMaps, Secrets and ServiceAccounts that the pods use."""
     for kind, name, optional in references(entry):
         needed = catalogue.find(kind, name, entry.namespace)
         if needed is None or optional or catalogue.comes_after(entry, needed):
@@ -73,26 +73,26 @@ def _mounted(entry: Entry, catalogue: Catalogue) -> Iterator[Finding]:
                 severity="error",
                 subject=entry.resource.urn,
                 message=f"the pods of {entry.title} cannot start without {needed.title}, which is created only after "
-                f"{entry.title} is ready: both wait for ever",
-                fix=f"drop the dependency of {needed.title} on {entry.title}",
+                f"{entry.title} is ready: both wait forever",
+                fix=f"remove the dependency of {needed.title} on {entry.title}",
             )
             continue
         yield Finding(
             severity="warning",
             subject=entry.resource.urn,
-            message=f"the pods of {entry.title} use {needed.title}, on which it does not depend: whether they start at once "
-            "or fail first depends on chance",
-            fix=f"name {needed.title} in depends_on",
+            message=f"the pods of {entry.title} use {needed.title}, but {entry.title} does not depend on it: the pods may fail "
+            "before they start",
+            fix=f"add {needed.title} to depends_on",
         )
 
 
 def waits_for_pods(entry: Entry) -> bool:
-    """Whether Pulumi waits until this object's pods are ready."""
+    """Whether Pulumi waits for this object's pods to be Ready."""
     return entry.pod is not None and not entry.options.skip_await and not entry.of_chart
 
 
 def references(entry: Entry) -> Iterator[tuple[str, str, bool]]:
-    """What the pods of an object use: kind, name, and whether they start without it."""
+    """Objects that an object's pods use: kind, name, and whether it is optional."""
     pod = entry.pod
     if pod is None:
         return

@@ -1,4 +1,4 @@
-"""What can be told of an apply before it begins: where Pulumi would wait for ever, fail, or depend on luck."""
+"""Findings before the apply: waits that never end, failures, and missing dependencies."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fleet.rehearse.results import Finding
 def static_findings(
     recording: Recording, chart_objects: Callable[[RecordedResource], Sequence[Manifest]] | None = None
 ) -> tuple[Finding, ...]:
-    """Findings from the program's graph alone, errors first. `chart_objects` says what a Helm release creates."""
+    """Findings from the program's graph, errors first. `chart_objects` returns the objects of a Helm release."""
     catalogue = Catalogue(recording, chart_objects)
     found = [
-        Finding(severity="error", subject=resource.urn, message=why, fix="correct the value that is named")
+        Finding(severity="error", subject=resource.urn, message=why, fix="correct this value")
         for resource, why in catalogue.unreadable
     ]
     for module in (findings_order, findings_storage, findings_waiting):

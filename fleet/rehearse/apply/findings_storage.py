@@ -1,4 +1,4 @@
-"""Findings about claims: those that Pulumi would wait for in vain."""
+"""Findings about PersistentVolumeClaims that are not bound within Pulumi's fixed timeout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CLAIM_MINUTES: Final = 5
 
 
 def findings(catalogue: Catalogue) -> Iterator[Finding]:
-    """Every claim whose class or source is missing or comes too late, or whose timeout does nothing."""
+    """Claims with a missing or late class or source, or an ineffective timeout."""
     for claim in catalogue.of_kind("PersistentVolumeClaim"):
         if claim.options.skip_await or claim.of_chart:
             continue
@@ -31,28 +31,28 @@ def _class(claim: Entry, storage_class: Entry | None, catalogue: Catalogue) -> I
             yield Finding(
                 severity="warning",
                 subject=claim.resource.urn,
-                message=f"{claim.title} is of class {name}, which the program does not create",
-                fix=f"create StorageClass {name}, or see that it is there before",
+                message=f"{claim.title} has the class {name}, which the program does not create",
+                fix=f"create StorageClass {name}, or make sure that it exists before",
             )
         return
     if catalogue.comes_after(claim, storage_class):
         return
     waiting = _mode(storage_class) == "WaitForFirstConsumer"
     why = (
-        "if the class is not there when the provider looks, it waits for the claim to be Bound, and no pod comes to bind it"
+        "if the class does not exist when the provider checks, it waits for the claim to be Bound, and no pod binds it"
         if waiting
-        else "the claim stays Pending until the class is there"
+        else "the claim stays Pending until the class exists"
     )
     yield Finding(
         severity="error" if waiting else "warning",
         subject=claim.resource.urn,
-        message=f"{claim.title} is of class {storage_class.name} but does not depend on it: {why}",
-        fix=f"name {storage_class.title} in depends_on",
+        message=f"{claim.title} has the class {storage_class.name} but does not depend on it: {why}",
+        fix=f"add {storage_class.title} to depends_on",
     )
 
 
 def _source(claim: Entry, catalogue: Catalogue) -> Iterator[Finding]:
-    """The snapshot or claim that the volume is filled from."""
+    """Findings about the snapshot or claim from which the volume is filled."""
     given = _spec(claim).get("dataSource") or _spec(claim).get("dataSourceRef")
     if not given:
         return
@@ -64,22 +64,22 @@ def _source(claim: Entry, catalogue: Catalogue) -> Iterator[Finding]:
             subject=claim.resource.urn,
             message=f"{claim.title} is filled from {title}, which the program does not create: without it the claim is "
             f"never bound, and Pulumi gives up after {CLAIM_MINUTES} minutes",
-            fix=f"create {title} in the program, or see that it is there before",
+            fix=f"create {title} in the program, or make sure that it exists before",
         )
     elif not catalogue.comes_after(claim, source):
         yield Finding(
             severity="error",
             subject=claim.resource.urn,
             message=f"{claim.title} is filled from {title} but does not depend on it: Pulumi waits {CLAIM_MINUTES} minutes "
-            "for it to be Bound, the making of its source included",
-            fix=f"name {title} in depends_on",
+            "for it to be Bound, including the creation of its source",
+            fix=f"add {title} to depends_on",
         )
     elif source.kind == "VolumeSnapshot" and not source.options.wait_for:
         yield Finding(
             severity="error",
             subject=claim.resource.urn,
-            message=f"{claim.title} is filled from {title}, which counts as done when it is accepted: the claim's own "
-            f"{CLAIM_MINUTES} minutes then have to hold the making of the snapshot as well",
+            message=f"{claim.title} is filled from {title}, which Pulumi considers created once it is accepted: the claim's "
+            f"{CLAIM_MINUTES} minutes then include the creation of the snapshot",
             fix=f'annotate {title} with pulumi.com/waitFor: "jsonpath={{.status.readyToUse}}=true"',
         )
 
@@ -90,10 +90,9 @@ def _timeout(claim: Entry) -> Iterator[Finding]:
         yield Finding(
             severity="warning",
             subject=claim.resource.urn,
-            message=f"{claim.title} has a custom timeout of {given}, but the provider waits {CLAIM_MINUTES} minutes for any "
-            "claim, whatever it is told: a volume that takes longer to fill fails the update, and only the next one goes on",
-            fix='annotate it with pulumi.com/skipAwait: "true" (its pods wait for the volume anyway), or keep the volume small '
-            "enough",
+            message=f"{claim.title} has a custom timeout of {given}, but the provider always waits {CLAIM_MINUTES} minutes for a "
+            "claim: a volume that takes longer to fill fails the update",
+            fix='annotate it with pulumi.com/skipAwait: "true" (its pods wait for the volume anyway), or use a smaller volume',
         )
 
 

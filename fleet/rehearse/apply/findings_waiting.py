@@ -1,4 +1,4 @@
-"""Findings about waiting: readiness that never comes, or comes later than Pulumi waits."""
+"""Findings about waits: objects that never become ready, or not within Pulumi's timeout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fleet.rehearse.results import Finding
 
 GPU: Final = "requests.nvidia.com/gpu"
 
-# Conditions that the controllers set on `status.conditions`; a kind that is not listed may have any.
+# Conditions that controllers set on `status.conditions`; a kind that is not listed may have any.
 # Source: Kubernetes 1.36 API; Gateway API 1.4; external-snapshotter 8; GKE's definitions in the facts of this project.
 _CONDITIONS: Final[Mapping[str, frozenset[str]]] = {
     "Deployment": frozenset({"Available", "Progressing", "ReplicaFailure"}),
@@ -36,7 +36,7 @@ _LEADER_FLAGS: Final = ("leader-election", "leader-elect")
 
 
 def findings(catalogue: Catalogue) -> Iterator[Finding]:
-    """Conditions nobody sets, standbys, services before their pods, quotas, timeouts below the start."""
+    """Conditions that are never set, standby replicas, Services before their pods, quotas, timeouts shorter than the start."""
     for entry in catalogue.entries:
         yield from _wait_for(entry)
         yield from _standby(entry)
@@ -56,34 +56,36 @@ def _wait_for(entry: Entry) -> Iterator[Finding]:
             try:
                 path_of(expression)
             except JsonPathError as error:
-                yield _waiting_in_vain(
-                    entry, f"{expression} cannot be evaluated: {error}", "write it as kubectl wait does"
-                )
+                yield _never_true(entry, f"{expression} cannot be evaluated: {error}", "use the syntax of kubectl wait")
             continue
         known = _CONDITIONS.get(entry.kind)
         if known is None or asked[0] in known:
             continue
         where = (
-            f"a {entry.kind} has its conditions under status.parents"
+            "its conditions are under status.parents"
             if entry.kind in _PER_PARENT
-            else f"a {entry.kind} has {', '.join(sorted(known)) or 'no conditions'}"
+            else f"{entry.kind} conditions: {', '.join(sorted(known)) or 'none'}"
         )
         path = f'jsonpath={{.status.parents[0].conditions[?(@.type=="{asked[0]}")].status}}={asked[1]}'
-        fix = f"wait for {path}" if entry.kind in _PER_PARENT else "wait for a condition or a status field that is set"
-        yield _waiting_in_vain(entry, f"nothing sets the condition {asked[0]}: {where}", fix)
+        fix = (
+            f"wait for {path}"
+            if entry.kind in _PER_PARENT
+            else "wait for a condition or a status field that a controller sets"
+        )
+        yield _never_true(entry, f"no controller sets the condition {asked[0]}; {where}", fix)
 
 
-def _waiting_in_vain(entry: Entry, why: str, fix: str) -> Finding:
+def _never_true(entry: Entry, why: str, fix: str) -> Finding:
     return Finding(
         severity="error",
         subject=entry.resource.urn,
-        message=f"pulumi.com/waitFor of {entry.title} never comes true: {why}",
+        message=f"pulumi.com/waitFor of {entry.title} never becomes true: {why}",
         fix=fix,
     )
 
 
 def _standby(entry: Entry) -> Iterator[Finding]:
-    """Replicas that elect a leader: all but one are not Ready, by design, and waiting for them never ends."""
+    """Replicas that elect a leader: all but one are never Ready, so waiting for them does not end."""
     replicas = (entry.manifest.get("spec") or {}).get("replicas", 1)
     if entry.kind != "Deployment" or not isinstance(replicas, int) or replicas < 2 or not _elects_leader(entry):
         return
@@ -93,8 +95,8 @@ def _standby(entry: Entry) -> Iterator[Finding]:
         yield Finding(
             severity="error",
             subject=entry.resource.urn,
-            message=f"{entry.title} runs {replicas} replicas that elect a leader; the others are standbys and not Ready until "
-            f"it is gone, so {who} is waited for until its timeout",
+            message=f"{entry.title} runs {replicas} replicas that elect a leader; the standbys are not Ready while the leader "
+            f"runs, so Pulumi waits for {who} until its timeout",
             fix="set skip_await on the release (pulumi.com/skipAwait on a Deployment), or run one replica",
         )
 
@@ -112,7 +114,7 @@ def _elects_leader(entry: Entry) -> bool:
 
 
 def _timeout(entry: Entry) -> Iterator[Finding]:
-    """Pulumi's patience against the time that the object's own probes and deadlines allow."""
+    """Compare Pulumi's timeout with the time that the object's probes and deadlines allow."""
     rule = rule_for(entry.manifest, entry.options)
     if rule is None:
         return
@@ -125,9 +127,9 @@ def _timeout(entry: Entry) -> Iterator[Finding]:
             yield Finding(
                 severity="error" if operation == "create" else "warning",
                 subject=entry.resource.urn,
-                message=f"the {source} of {operation} of {entry.title} is {_minutes(limit)}, but {why}: Pulumi reports a "
+                message=f"the {operation} of {entry.title} has a {source} of {_minutes(limit)}, but {why}: Pulumi reports a "
                 "failure while it is still starting",
-                fix=f"custom_timeouts {operation}: {math.ceil(needed / 60)}m or more",
+                fix=f"set custom_timeouts {operation} to {math.ceil(needed / 60)}m or more",
             )
 
 
@@ -144,7 +146,7 @@ def _needed_seconds(entry: Entry, operation: str) -> tuple[float, str]:
 
 
 def startup_seconds(pod: Mapping[str, Any]) -> float:
-    """How long the startup probes let a pod start: its containers start together, so the longest counts."""
+    """Time that the startup probes allow: containers start together, so the longest counts."""
     longest = 0.0
     for container in (pod.get("spec") or {}).get("containers") or ():
         probe = container.get("startupProbe")
@@ -175,7 +177,7 @@ def _batches(spec: Mapping[str, Any]) -> int:
 
 
 def _service(service: Entry, catalogue: Catalogue) -> Iterator[Finding]:
-    """A Service is awaited until some pod stands behind it."""
+    """Services without a pod to wait for."""
     spec = service.manifest.get("spec") or {}
     if spec.get("clusterIP") == "None":
         return
@@ -183,14 +185,14 @@ def _service(service: Entry, catalogue: Catalogue) -> Iterator[Finding]:
     fix = 'annotate the Service with pulumi.com/skipAwait: "true"'
     behind = [one for one in catalogue.entries if _selected(one, selector, service.namespace)]
     if not behind:
-        yield _vain_service(service, "no pod of the program carries the labels that it selects", fix, "warning")
+        yield _service_without_pod(service, "no pod of the program has the labels that it selects", fix, "warning")
     elif all((one.manifest.get("spec") or {}).get("replicas") == 0 for one in behind):
-        yield _vain_service(service, f"{behind[0].title}, which it selects, has zero replicas", fix)
+        yield _service_without_pod(service, f"{behind[0].title}, which it selects, has zero replicas", fix)
     elif all(one.resource.urn != service.resource.urn and catalogue.comes_after(one, service) for one in behind):
-        yield _vain_service(service, f"{behind[0].title}, which it selects, is created only after it", fix)
+        yield _service_without_pod(service, f"{behind[0].title}, which it selects, is created only after it", fix)
 
 
-def _vain_service(service: Entry, why: str, fix: str, severity: str = "error") -> Finding:
+def _service_without_pod(service: Entry, why: str, fix: str, severity: str = "error") -> Finding:
     return Finding(
         severity="warning" if severity == "warning" else "error",
         subject=service.resource.urn,
@@ -207,7 +209,7 @@ def _selected(entry: Entry, selector: Mapping[str, Any], namespace: str) -> bool
 
 
 def _quota(quota: Entry, catalogue: Catalogue) -> Iterator[Finding]:
-    """More GPUs asked for than the namespace may have: the last pods are refused, and Pulumi waits for them."""
+    """Workloads that request more GPUs than the namespace's quota: the last pods are refused, and Pulumi waits for them."""
     hard = ((quota.manifest.get("spec") or {}).get("hard") or {}).get(GPU)
     if hard is None or not str(hard).isdigit():
         return
@@ -222,14 +224,14 @@ def _quota(quota: Entry, catalogue: Catalogue) -> Iterator[Finding]:
         yield Finding(
             severity="error",
             subject=quota.resource.urn,
-            message=f"{names} ask for {total} GPUs, and {quota.title} allows {hard}: the pods beyond are refused and Pulumi "
-            "waits for them until its timeout",
+            message=f"{names}: {total} GPUs requested, but {quota.title} allows {hard}: the remaining pods are refused, and "
+            "Pulumi waits for them until its timeout",
             fix=f"raise {GPU} to {total}, or run fewer replicas",
         )
 
 
 def gpus(entry: Entry) -> int:
-    """GPUs that all replicas of a workload ask for."""
+    """GPUs requested by all replicas of a workload."""
     replicas = (entry.manifest.get("spec") or {}).get("replicas", 1)
     total = 0
     for container in ((entry.pod or {}).get("spec") or {}).get("containers") or ():

@@ -1,4 +1,4 @@
-"""Walks a dependency graph in parallel as Pulumi's engine does: what depends on something starts only after it is done."""
+"""Parallel walk of a dependency graph, as in Pulumi's engine."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from fleet.preview.record.recording import RecordedResource, needs_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """How a walk ended."""
+    """Result of a walk."""
 
     done: tuple[str, ...]
     failed: tuple[str, ...]
     skipped: tuple[str, ...]
-    """Never started: after the first failure the engine finishes what runs and starts nothing new."""
+    """Not started: after the first failure the engine only finishes what runs."""
 
 
 def needs_by_urn(resources: Collection[RecordedResource]) -> dict[str, set[str]]:
-    """Who has to be there before whom, within these resources. A parent's needs are not its children's."""
+    """Dependencies within these resources. A parent's dependencies are not its children's."""
     urns = {one.urn for one in resources}
     return {one.urn: (needs_of(one) & urns) - {one.urn} for one in resources}
 
 
-def turned_round(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Who has to be gone before whom: the same edges, backwards."""
+def reversed_graph(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """The same edges reversed: the order of deletion."""
     reverse: dict[str, set[str]] = {urn: set() for urn in needs}
     for urn, needed in needs.items():
         for one in needed:
@@ -34,8 +34,8 @@ def turned_round(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
     return reverse
 
 
-def everything_below(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """All that each one needs, directly or not, itself left out. The graph has no circle: the recorder refuses one."""
+def transitive(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Direct and indirect dependencies. The recorder has refused cycles."""
     found: dict[str, set[str]] = {}
     for start in needs:
         stack = [start]
@@ -59,13 +59,12 @@ def walk(
     parallel: int,
     interrupt: Callable[[], None] = lambda: None,
 ) -> Walk:
-    """Call `work` for every key, `parallel` at a time; it returns whether that one went well.
+    """Call `work` for every key, `parallel` at a time; it returns whether it succeeded.
 
-    An exception, of `work` or Ctrl-C, ends the walk: `interrupt` is called so that what runs may end early, and once it has,
-    the exception is raised.
+    After an exception of `work` or Ctrl-C, `interrupt` is called, and the exception is raised when running work has ended.
     """
     waiting = {urn: set(needed) for urn, needed in needs.items()}
-    needed_by = turned_round(needs)
+    needed_by = reversed_graph(needs)
     ready = sorted(urn for urn, needed in waiting.items() if not needed)
     done: list[str] = []
     failed: list[str] = []

@@ -1,4 +1,4 @@
-"""What a destroyed stack leaves behind: what its program says it leaves, with its price, and what nobody meant to leave."""
+"""What remains after a destroy: retained resources with their prices, and unexpected remainders."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from fleet.rehearse.simulation.pod_needs import GIB, quantity
 
 _ZONE: Final = re.compile(r"/zones/([a-z]+-[a-z]+\d+)-[a-z]/")
 _KEEPING_POLICIES: Final = frozenset({"ABANDON", "RETAIN"})
-"""Values of a Google resource's `deletion_policy` that leave it where it is."""
+"""Values of a Google resource's `deletion_policy` that keep it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retained:
-    """One thing that outlives its stack because the program says so."""
+    """A resource that the program retains after a destroy."""
 
     kind: str
     name: str
     why: str
     usd_per_month: float | None
-    """None where no dated price is known; `note` says so."""
+    """None if no dated price is known."""
     note: str = ""
 
 
 def declared(destroyed: Iterable[AppliedResource]) -> Iterator[Retained]:
-    """What these leave by their options and by Google's own fields, whatever the cluster says."""
+    """Resources retained by their options or by Google's fields."""
     for applied in destroyed:
         resource = applied.resource
         inputs: Mapping[str, Any] = reveal(dict(resource.inputs))
@@ -40,7 +40,7 @@ def declared(destroyed: Iterable[AppliedResource]) -> Iterator[Retained]:
         if resource.retain_on_delete:
             kind, _, name = kind_and_name(resource).partition("/")
             yield Retained(
-                kind=kind, name=name, why="retain_on_delete", usd_per_month=None, note="what it costs is not known here"
+                kind=kind, name=name, why="retain_on_delete", usd_per_month=None, note="price not known offline"
             )
         elif str(inputs.get("deletionPolicy", "")) in _KEEPING_POLICIES and resource.type.startswith("gcp:"):
             yield Retained(
@@ -48,13 +48,13 @@ def declared(destroyed: Iterable[AppliedResource]) -> Iterator[Retained]:
                 name=str(inputs.get("name", resource.name)),
                 why=f"deletion_policy {inputs['deletionPolicy']}",
                 usd_per_month=None,
-                note="paid as ordered: every preview headlines it",
+                note="billed as ordered; shown in every preview",
             )
         elif resource.type == "gcp:projects/service:Service" and inputs.get("disableOnDestroy") is False:
             yield Retained(
                 kind="API",
                 name=str(inputs.get("service", resource.name)),
-                why="disable_on_destroy is off: others in the project may use it",
+                why="disable_on_destroy is false: the project may use it elsewhere",
                 usd_per_month=0.0,
             )
         elif resource.type == "gcp:storage/bucket:Bucket" and inputs.get("forceDestroy") is False:
@@ -62,15 +62,14 @@ def declared(destroyed: Iterable[AppliedResource]) -> Iterator[Retained]:
             yield Retained(
                 kind="Bucket",
                 name=str(inputs.get("name", resource.name)),
-                why="force_destroy is off: while it holds objects, destroy stops at it",
+                why="force_destroy is false: destroy fails while it holds objects",
                 usd_per_month=None,
-                note="nothing when it is empty"
-                + (f", else ${price.usd:.2f} per GiB a month" if price is not None else ""),
+                note="free when empty" + (f", else ${price.usd:.2f} per GiB a month" if price is not None else ""),
             )
 
 
 class Leftovers:
-    """Looks in the cluster for what is left of a stack."""
+    """A stack's remainders in the cluster."""
 
     def __init__(self, api: ClusterApi, state: AppliedState) -> None:
         self._api, self._state = api, state
@@ -78,16 +77,16 @@ class Leftovers:
         self._snapshots = {(ref.namespace, ref.name) for ref in state.objects if ref.kind.kind == "VolumeSnapshot"}
 
     def volumes(self) -> list[Manifest]:
-        """Volumes that were made for the stack's claims."""
+        """Volumes of the stack's claims."""
         return [one for one in self._list(PERSISTENT_VOLUME) if _named(one["spec"].get("claimRef")) in self._claims]
 
     def contents(self) -> list[Manifest]:
-        """Images and snapshots that were taken of the stack's volumes."""
+        """Images and snapshots of the stack's volumes."""
         found = self._list(VOLUME_SNAPSHOT_CONTENT)
         return [one for one in found if _named(one["spec"].get("volumeSnapshotRef")) in self._snapshots]
 
     def objects(self, still_applied: Iterable[AppliedResource]) -> Iterator[ObjectRef]:
-        """Objects of the stack that are still there although nothing keeps them."""
+        """Objects of the stack that still exist and are not retained."""
         kept = {ref for one in still_applied for ref in one.objects}
         for applied in self._state.resources.values():
             if applied.resource.retain_on_delete:
@@ -97,7 +96,7 @@ class Leftovers:
                     yield ref
 
     def retained(self) -> Iterator[Retained]:
-        """Disks and images whose class says Retain."""
+        """Disks and images whose class has the policy Retain."""
         for volume in self.volumes():
             if is_kept(volume, "persistentVolumeReclaimPolicy"):
                 size = quantity((volume["spec"].get("capacity") or {}).get("storage")) / GIB
@@ -105,11 +104,11 @@ class Leftovers:
         for content in self.contents():
             if is_kept(content, "deletionPolicy"):
                 size = float((content.get("status") or {}).get("restoreSize", 0)) / 2**30
-                why = "deletionPolicy Retain of its VolumeSnapshotClass: it is the release of the weights"
+                why = "deletionPolicy Retain of its VolumeSnapshotClass: it holds the weights"
                 yield _priced("Disk image", content, "disk-image", size, why)
 
     def unexpected(self) -> Iterator[str]:
-        """Volumes and snapshots that nothing keeps and that are there all the same."""
+        """Volumes and snapshots that still exist and are not retained."""
         for one, policy in (
             *((volume, "persistentVolumeReclaimPolicy") for volume in self.volumes()),
             *((content, "deletionPolicy") for content in self.contents()),
@@ -121,7 +120,7 @@ class Leftovers:
         try:
             return self._api.list_all(kind)
         except ApiRefusedError as refusal:
-            if refusal.status == 404:  # the cluster has no such kind
+            if refusal.status == 404:  # The kind does not exist.
                 return []
             raise
 
@@ -135,7 +134,7 @@ class Leftovers:
 
 
 def is_kept(one: Manifest, policy: str) -> bool:
-    """Whether a volume or snapshot content outlives its object."""
+    """Whether a volume or snapshot content is retained."""
     return bool(one["spec"].get(policy) == "Retain")
 
 
@@ -146,7 +145,7 @@ def _named(reference: Mapping[str, Any] | None) -> tuple[str | None, str]:
 def _priced(kind: str, one: Manifest, item: str, size_gib: float, why: str) -> Retained:
     spec, status = one["spec"], one.get("status") or {}
     handle = status.get("snapshotHandle") or (spec.get("csi") or {}).get("volumeHandle") or one["metadata"]["name"]
-    # A disk's handle names its zone. An image's names no place, and its price is that of its place.
+    # A disk's handle contains its zone. An image's does not, and its price depends on its location.
     zone = _ZONE.search(str(handle))
     price = None if zone is None else prices.find(item, zone[1])
     return Retained(
@@ -154,6 +153,6 @@ def _priced(kind: str, one: Manifest, item: str, size_gib: float, why: str) -> R
         name=str(handle).rpartition("/")[2],
         why=why,
         usd_per_month=None if price is None else price.usd * size_gib,
-        # An image is billed by what it holds, and only Google knows how much of the volume that is.
-        note=f"made of {size_gib:.0f} GiB" + ("; no dated price was found" if price is None else ""),
+        # An image is billed by its content, which only Google measures.
+        note=f"of {size_gib:.0f} GiB" + ("; no dated price" if price is None else ""),
     )

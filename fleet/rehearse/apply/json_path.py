@@ -1,4 +1,4 @@
-"""The part of kubectl's JSONPath that readiness conditions use: fields, indexes, wildcards and filters."""
+"""The subset of kubectl's JSONPath used by readiness conditions: fields, indexes, wildcards, filters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STEP: Final = re.compile(
 
 
 class JsonPathError(ValueError):
-    """The expression cannot be read."""
+    """The expression is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class JsonPath:
     steps: tuple[re.Match[str], ...]
 
     def find(self, value: Any) -> list[Any]:
-        """Every value at the path; a missing field yields none."""
+        """Values at the path; none for a missing field."""
         found = [value]
         for step in self.steps:
             found = [inner for outer in found for inner in _descend(outer, step)]
@@ -39,7 +39,7 @@ class JsonPath:
 
 
 def parse(text: str) -> JsonPath:
-    """Read `{.status.phase}`; the braces and the first dot may be missing, as kubectl allows. Raises JsonPathError."""
+    """Parse `{.status.phase}`; braces and the first dot are optional, as in kubectl. Raises JsonPathError."""
     inner = text.strip()
     if inner.startswith("{") and inner.endswith("}"):
         inner = inner[1:-1].strip()
@@ -51,11 +51,11 @@ def parse(text: str) -> JsonPath:
     while position < len(inner):
         step = _STEP.match(inner, position)
         if step is None:
-            raise JsonPathError(f"`{text}` cannot be read as a JSONPath from `{inner[position:]}` on")
+            raise JsonPathError(f"`{text}` is not a valid JSONPath at `{inner[position:]}`")
         steps.append(step)
         position = step.end()
     if not steps:
-        raise JsonPathError(f"`{text}` names no field")
+        raise JsonPathError(f"`{text}` has no field")
     return JsonPath(text, tuple(steps))
 
 

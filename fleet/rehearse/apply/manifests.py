@@ -1,4 +1,4 @@
-"""The object that a recorded Kubernetes resource is: its kind, its name, its namespace, and no secret in it."""
+"""Kubernetes manifests of recorded resources, without secrets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fleet.rehearse.results import RehearsalError
 _KUBERNETES: Final = "kubernetes:"
 _DEFAULT_NAMESPACE: Final = "default"
 HELM_MANAGER: Final = "helm"
-"""Who owns the fields of a chart's objects."""
+"""Field manager of a chart's objects."""
 
 
 def is_object(resource: RecordedResource) -> bool:
-    """Whether the resource is one object of the Kubernetes API."""
+    """Whether the resource is a Kubernetes object."""
     return resource.custom and resource.type.startswith(_KUBERNETES) and resource.type != RELEASE_TYPE
 
 
@@ -30,7 +30,7 @@ def is_release(resource: RecordedResource) -> bool:
 
 
 def kind_and_name(resource: RecordedResource) -> str:
-    """`Kind/name` for a person."""
+    """`Kind/name`."""
     metadata = resource.inputs.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else resource.inputs.get("name")
     kind = resource.type.rpartition(":")[2]
@@ -41,18 +41,18 @@ class Manifests:
     """Turns the resources of one recording into objects."""
 
     def __init__(self, recording: Recording) -> None:
-        """Raises RehearsalError when the recording is not whole."""
+        """Raises RehearsalError unless the recording is in known mode."""
         if recording.mode != "known":
-            raise RehearsalError("only a known-mode recording can be applied: the other has unknown values in it")
+            raise RehearsalError("only a known-mode recording can be applied: a preview recording has unknown values")
         self._recording = recording
         self._redactor = Redactor(recording.plaintexts)
 
     def of(self, resource: RecordedResource) -> Manifest:
-        """The object to apply. Raises RehearsalError when it holds what only a cloud can tell."""
+        """The object to apply. Raises RehearsalError for values that are unknown without a cloud."""
         unknowns = paths_of_unknowns(dict(resource.inputs))
         if unknowns:
             raise RehearsalError(
-                f"{kind_and_name(resource)} cannot be applied: only a cloud can tell {', '.join(unknowns[:3])}"
+                f"{kind_and_name(resource)} cannot be applied: unknown without a cloud: {', '.join(unknowns[:3])}"
             )
         manifest: Manifest = self._redactor.manifest(resource.type, resource.inputs)
         metadata = dict(manifest.get("metadata") or {})
@@ -63,7 +63,7 @@ class Manifests:
         return manifest
 
     def namespace(self, resource: RecordedResource) -> str:
-        """Where an object goes that names no namespace: the provider's own, else "default"."""
+        """Default namespace: the provider's, else "default"."""
         provider = self._recording.by_urn.get(resource.provider.rpartition("::")[0])
         given: Any = reveal(provider.inputs.get("namespace")) if provider else None
         return given if isinstance(given, str) and given else _DEFAULT_NAMESPACE
@@ -74,9 +74,9 @@ class Manifests:
 
 
 def field_manager(resource: RecordedResource) -> str:
-    """Who owns the fields that a resource sets: `pulumi-kubernetes-` and eight digits of its own, as the provider has it.
+    """Field manager of a resource: `pulumi-kubernetes-` and eight digits, as in the provider.
 
-    Two resources, or two stacks, that set one field to different values then get the conflict they would get.
+    It makes two resources, or two stacks, conflict when they set a field to different values.
     """
-    # The provider draws the digits once and keeps them in the state; a digest needs no keeping.
+    # The provider draws random digits and stores them in the state; a digest needs no storage.
     return f"pulumi-kubernetes-{hashlib.sha256(resource.urn.encode()).hexdigest()[:8]}"

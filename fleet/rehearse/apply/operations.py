@@ -1,4 +1,4 @@
-"""One object of the cluster made, changed or removed as pulumi-kubernetes does it, and waited for."""
+"""Create, update, delete and await single objects as pulumi-kubernetes does."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ Propagation = Literal["Foreground", "Background"]
 
 CREATE_RETRIES: Final = 5
 CREATE_BACKOFF: Final = 2.0
-"""A create that answers "not found" (no namespace, no such kind yet) is tried again so often, each pause twice the last.
+"""Retries of a create that returns "not found" (namespace or kind missing), with doubled pauses.
 Source: pulumi-kubernetes, provider/pkg/await/await.go, Creation."""
 FIRST_PAUSE_SECONDS: Final = 1.0
-"""Source: pulumi-kubernetes, provider/pkg/retry/retry.go. Nothing but "not found" and "no matches for kind" is tried again: a
-webhook that does not answer fails the resource at once."""
+"""Source: pulumi-kubernetes, provider/pkg/retry/retry.go. Only "not found" and "no matches for kind" are retried: a webhook that
+does not answer fails the resource."""
 LEAST_PAUSE_SECONDS: Final = 0.2
-"""Wall time of such a pause at least: the server establishes new kinds on its own clock."""
+"""Minimum wall time of a pause: the API server establishes new kinds in wall time."""
 BUSY: Final = frozenset({429, 503})
-"""Of a server that is just starting: what was asked is asked again, as client-go does."""
+"""Status codes of a starting server; retried, as client-go does."""
 CREATOR: Final = "pulumi-kubernetes"
-"""Field manager of what the provider creates; the first update hands its fields to the resource's own manager.
+"""Field manager of created objects; the first update moves its fields to the resource's manager.
 Source: pulumi-kubernetes 4.29, provider/pkg/await/await.go, Creation and fixCSAFieldManagers."""
 UPSERT: Final = "PULUMI_K8S_UPSERT_EXISTING_OBJECTS"
-"""Environment variable of the provider: an object that is there already is updated where it would be created.
+"""Environment variable of the provider: a create updates an existing object.
 Source: pulumi-kubernetes, provider/pkg/provider/provider.go, Configure, and the changelog of 4.29.0."""
-# Whose fields an update takes over: name (a prefix) and operation. Source: fixCSAFieldManagers and fluxcd/pkg, ssa/patch.go.
+# Field managers whose fields an update takes over: name prefix and operation. Source: fixCSAFieldManagers and fluxcd/pkg, ssa/patch.go.
 _FORMER_MANAGERS: Final = (
     ("kubectl", "Apply"),
     ("kubectl", "Update"),
@@ -53,19 +53,18 @@ _FORMER_MANAGERS: Final = (
     (CREATOR, "Update"),
 )
 DELETE_SECONDS: Final = 600.0
-"""Source: pulumi-kubernetes, provider/pkg/await/await.go, Deletion: ten minutes for whatever has no timeout of its own."""
+"""Default timeout of a deletion. Source: pulumi-kubernetes, provider/pkg/await/await.go, Deletion."""
 
-# Kinds whose deletion is not waited for either when the annotation says skipAwait.
+# Kinds for which skipAwait also skips the wait for deletion.
 # Source: pulumi-kubernetes, provider/pkg/metadata/overrides.go, allowsSkipAwaitWithDelete.
 _SKIP_AWAIT_ON_DELETE: Final = frozenset({"Namespace", "Deployment", "Job"})
 
 
 class OperationError(Exception):
-    """The provider reports an error.
+    """An error of the provider.
 
-    `objects` are there all the same, and belong into the state; `outcome` says how the wait for `waited_for` ended;
-    `unreachable`: the API server did not answer, which says nothing about the object; `fix`: the way out, where the cluster
-    has no better one.
+    `objects` exist nevertheless and belong in the state; `outcome` is how the wait for `waited_for` ended; `unreachable`: the
+    API server did not answer; `fix`: used where the cluster reports no better one.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class OperationError(Exception):
         waited_for: ObjectRef | None = None,
         outcome: Outcome | None = None,
         unreachable: bool = False,
-        fix: str = "correct what the message names",
+        fix: str = "correct what the message reports",
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -89,15 +88,15 @@ class OperationError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """An object that was accepted and is ready."""
+    """An accepted and ready object."""
 
     object: Manifest
     late_seconds: float = 0.0
-    """Simulated seconds that it took, if those were more than Pulumi waits."""
+    """Simulated seconds that it took, if longer than Pulumi waits."""
 
 
 class Operations:
-    """Creates, updates, deletes and waits. Used from many threads."""
+    """Creates, updates, deletes and waits. Thread-safe."""
 
     def __init__(
         self,
@@ -109,17 +108,12 @@ class Operations:
         *,
         upsert: bool = False,
     ) -> None:
-        """Set `stop` and waiting ends; set `killed` and nothing is asked of the server any more. `upsert`: objects that are
-        there already are updated, as with the provider's environment variable `UPSERT`.
-        """
+        """`stop` ends waits; `killed` ends all requests. `upsert`: creates update existing objects, as with `UPSERT`."""
         self._api, self._clock, self._waiter = api, clock, waiter
         self._stop, self._killed, self._upsert = stop, killed, upsert
 
     def create(self, manifest: Manifest, manager: str, warnings: list[str] | None = None) -> Manifest:
-        """Create an object that the state does not have. Raises OperationError, also where the API server has it already.
-
-        What the API server warns of is added to `warnings`.
-        """
+        """Create an object; warnings of the API server are added to `warnings`. Raises OperationError, also if it exists."""
         if self._upsert:
             return self.put(manifest, manager, warnings)
         return self._made(
@@ -127,7 +121,7 @@ class Operations:
         )
 
     def put(self, manifest: Manifest, manager: str, warnings: list[str] | None = None) -> Manifest:
-        """Apply an object whether or not it is there. Raises OperationError; warnings as in `create`."""
+        """Create or update an object. Raises OperationError; warnings as in `create`."""
         return self._made(
             manifest, manager, lambda: self._api.apply(manifest, field_manager=manager, warnings=warnings)
         )
@@ -141,20 +135,20 @@ class Operations:
                 if refusal.status != 404 or attempt == CREATE_RETRIES or self._stop.is_set():
                     raise _refused(manifest, refusal, manager, "created") from refusal
             except ApiUnreachableError as error:
-                # client-go repeats a read after a reset connection, never a write: the operation fails.
+                # client-go retries a read after a reset connection, never a write: the operation fails.
                 raise OperationError(_unreachable(manifest, error), unreachable=True) from error
             self._stop.wait(max(self._clock.wall_seconds(pause), LEAST_PAUSE_SECONDS))
             pause *= CREATE_BACKOFF
         raise AssertionError("the last attempt returns or raises")
 
     def read(self, ref: ObjectRef) -> Manifest | None:
-        """The live object. Raises OperationError when the API does not answer."""
+        """The live object. Raises OperationError if the API does not answer."""
         try:
             return self._patiently(lambda: self._api.get(ref.kind, ref.name, ref.namespace))
         except ApiUnreachableError as error:
             raise OperationError(f"reading {ref}: {error}", unreachable=True) from error
         except ApiRefusedError as refusal:
-            if refusal.status == 404:  # the kind itself is gone
+            if refusal.status == 404:  # The kind does not exist.
                 return None
             raise OperationError(f"reading {ref}: {refusal.message}") from refusal
 
@@ -166,7 +160,7 @@ class Operations:
         ignored: tuple[str, ...],
         warnings: list[str] | None = None,
     ) -> Manifest:
-        """Apply a changed object over the live one. Raises OperationError. What the API server warns of is added to `warnings`."""
+        """Update the live object. Raises OperationError; warnings as in `create`."""
         try:
             before = self._owned(before, manager)
             wanted = without_ignored(manifest, before, manager, ignored)
@@ -184,7 +178,7 @@ class Operations:
         before: Manifest | None,
         on_missing: Callable[[str], None],
     ) -> Applied:
-        """Wait as the rule says. Raises OperationError, the object kept, when it fails or takes too long."""
+        """Wait by the rule. Raises OperationError, with the object, on failure or timeout."""
         if rule is None:
             return Applied(object=applied)
         limit = rule.seconds if rule.fixed or timeout_seconds is None else timeout_seconds
@@ -210,7 +204,7 @@ class Operations:
                 lambda: self._api.delete(ref.kind, ref.name, ref.namespace, propagation=propagation)
             )
         except ApiRefusedError as refusal:
-            if refusal.status == 404:  # its kind is gone, and so is it
+            if refusal.status == 404:  # The kind does not exist, so neither does the object.
                 return
             raise OperationError(f"deleting {ref}: {refusal.message}") from refusal
         except ApiUnreachableError as error:
@@ -221,11 +215,11 @@ class Operations:
         left = self._waiter.until_gone(ref.kind, ref.name, ref.namespace, limit)
         if left is not None:
             finalizers = ", ".join(left["metadata"].get("finalizers") or ())
-            because = f"; its finalizers hold it: {finalizers}" if finalizers else ""
-            raise OperationError(f"{ref} is still there {limit:.0f} s after it was deleted{because}")
+            because = f"; its finalizers: {finalizers}" if finalizers else ""
+            raise OperationError(f"{ref} still exists {limit:.0f} s after its deletion{because}")
 
     def _owned(self, live: Manifest, manager: str) -> Manifest:
-        """The live object after its creator's fields were handed to `manager`."""
+        """The live object after moving its creator's fields to `manager`."""
         fields = live["metadata"].get("managedFields") or []
         owned = handed_over(fields, manager)
         if owned == fields:
@@ -235,7 +229,7 @@ class Operations:
         return self._patiently(lambda: self._api.patch(ref.kind, ref.name, ref.namespace, body, patch_type="json"))
 
     def _patiently(self, request: Callable[[], T]) -> T:
-        """The answer of a server that may still be starting. Raises OperationError where nobody is alive to ask."""
+        """The answer, with retries while the server starts. Raises OperationError after a kill."""
         if self._killed.is_set():
             raise OperationError("the process was killed")
         for _ in range(BUSY_RETRIES):
@@ -257,7 +251,7 @@ class Operations:
 
 
 class _Quiet:
-    """Whether something has stayed the same for the provider's ten seconds."""
+    """Whether endpoints have been unchanged for the provider's ten seconds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -272,9 +266,9 @@ class _Quiet:
 
 
 def without_ignored(manifest: Manifest, live: Manifest, manager: str, ignored: tuple[str, ...]) -> Manifest:
-    """The object with its ignored fields as they are live, or left out where somebody else owns them.
+    """The object with live values of its ignored fields, without those that another manager owns.
 
-    Source: pulumi-kubernetes, provider/pkg/await/await.go, handleSSAIgnoreFields. It knows plain paths only: no lists.
+    Source: pulumi-kubernetes, provider/pkg/await/await.go, handleSSAIgnoreFields, which supports plain paths only, no lists.
     """
     wanted = manifest
     for pattern in ignored:
@@ -290,7 +284,7 @@ def without_ignored(manifest: Manifest, live: Manifest, manager: str, ignored: t
 
 
 def handed_over(fields: list[Manifest], manager: str) -> list[Manifest]:
-    """`managedFields` in which `manager` owns, by server-side apply, what the provider or kubectl wrote before it."""
+    """`managedFields` in which `manager` owns what the provider or kubectl wrote before."""
     own = next((one for one in fields if one["manager"] == manager and one.get("operation") == "Apply"), None)
     others = [one for one in fields if one is not own]
     former = [one for one in others if _is_former(one)]
@@ -314,7 +308,7 @@ def _union(one: Manifest, other: Manifest) -> Manifest:
 
 
 def _owners(live: Manifest, path: list[str], manager: str) -> tuple[bool, bool]:
-    """Whether we own the field, and whether anybody else does."""
+    """Whether `manager` owns the field, and whether another manager does."""
     ours = theirs = False
     for entry in live.get("metadata", {}).get("managedFields") or ():
         fields: Any = entry.get("fieldsV1") or {}
@@ -349,29 +343,29 @@ def _refused(manifest: Manifest, refusal: ApiRefusedError, manager: str, verb: s
     where = f"{manifest['kind']} {_path(manifest)}"
     if refusal.reason == "Conflict":
         return OperationError(
-            f"{where}: Server-Side Apply field conflict detected: the fields that {manager} sets belong to somebody else: "
+            f"{where}: Server-Side Apply field conflict detected: another field manager owns fields that {manager} sets: "
             f"{refusal.message}",
-            fix="bring the live value to what the program says first (equal values do not conflict), leave the field to its "
-            'owner with ignore_changes, or take it with pulumi.com/patchForce: "true" for one update',
+            fix="set the live value to the program's first (equal values do not conflict), leave the field to its owner with "
+            'ignore_changes, or take it over with pulumi.com/patchForce: "true" for one update',
         )
-    said = f"{where} was not successfully {verb} by the Kubernetes API server: {refusal.message}"
+    text = f"{where} was not successfully {verb} by the Kubernetes API server: {refusal.message}"
     if refusal.reason == "AlreadyExists":
         return OperationError(
-            f"{said}. The resource already exists in the cluster",
-            fix=f"after a `pulumi up` that was broken off: `{UPSERT}=true pulumi up`, once; otherwise the object is somebody "
-            "else's: give this one another name",
+            f"{text}. The resource already exists in the cluster",
+            fix=f"after an interrupted `pulumi up`, run `{UPSERT}=true pulumi up` once; otherwise the object is not this "
+            "stack's: choose another name",
         )
     if UNANSWERED in refusal.message:
         return OperationError(
-            said,
-            fix="let it depend on something that is ready only after a pod has had a node (GKE's own webhooks run in pods, and "
-            "a cluster without pods of yours has no node), or run pulumi up again once one of your pods has a node",
+            text,
+            fix="add a dependency on a resource whose pod has a node (GKE's webhooks run in pods, and a cluster without your "
+            "pods has no node), or run pulumi up again once one of your pods has a node",
         )
     if NO_SUCH_KIND in refusal.message:
         return OperationError(
             f"{where}: the Kubernetes API server reported that the apiVersion for this resource does not exist. Verify that any "
             f"required CRDs have been created: {refusal.message}",
-            fix="GKE brings its own kinds some time after the cluster: wait until `kubectl get crd` lists this one, then run "
+            fix="GKE installs its kinds some time after the cluster: wait until `kubectl get crd` lists this one, then run "
             "pulumi up again",
         )
     broken = verdict(refusal.message)
@@ -380,7 +374,7 @@ def _refused(manifest: Manifest, refusal: ApiRefusedError, manager: str, verb: s
             f"{where}: GKE Autopilot refuses it: {broken.problem} (rule {broken.policy}; {broken.source})",
             fix=broken.fix,
         )
-    return OperationError(said)
+    return OperationError(text)
 
 
 def _unreachable(manifest: Manifest, error: ApiUnreachableError) -> str:
@@ -388,7 +382,7 @@ def _unreachable(manifest: Manifest, error: ApiUnreachableError) -> str:
 
 
 def not_ready(applied: Manifest, outcome: Outcome, limit_seconds: float) -> str:
-    """What the provider says of an object that is there and not ready."""
+    """The provider's error for an object that exists but is not ready."""
     head = f'the Kubernetes API server reported that "{_path(applied)}" failed to fully initialize or become live: '
     if isinstance(outcome, Failed):
         return head + outcome.reason
@@ -404,6 +398,6 @@ def _path(manifest: Manifest) -> str:
 
 
 def ref_of(manifest: Manifest) -> ObjectRef:
-    """Which object a manifest is."""
+    """Reference to a manifest's object."""
     metadata = manifest["metadata"]
     return ObjectRef(kind=Kind.of(manifest), name=metadata["name"], namespace=metadata.get("namespace"))

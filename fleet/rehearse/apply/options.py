@@ -1,4 +1,4 @@
-"""What a program tells the provider about one object besides the object: annotations under pulumi.com, and timeouts."""
+"""The provider's options for an object: pulumi.com annotations and custom timeouts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SKIP_AWAIT: Final = "pulumi.com/skipAwait"
 _WAIT_FOR: Final = "pulumi.com/waitFor"
 _REPLACE_UNREADY: Final = "pulumi.com/replaceUnready"
 
-# Go's time.ParseDuration, which the engine reads these texts with.
+# Go's time.ParseDuration, used by the engine.
 _DURATION: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -34,7 +34,7 @@ class Options:
 
 
 def options_of(manifest: Mapping[str, Any]) -> Options:
-    """What the annotations of an object ask for. Raises ValueError for a waitFor that the provider refuses."""
+    """Options from an object's annotations. Raises ValueError for a waitFor that the provider refuses."""
     annotations = (manifest.get("metadata") or {}).get("annotations") or {}
     return Options(
         skip_await=annotations.get(_SKIP_AWAIT) == "true",
@@ -55,7 +55,7 @@ def _expressions(text: str) -> tuple[str, ...]:
         listed = None
     values = listed if isinstance(listed, list) and all(isinstance(one, str) for one in listed) else [text]
     if not values:
-        raise ValueError(f"{_WAIT_FOR} is an empty list; name at least one condition")
+        raise ValueError(f"{_WAIT_FOR} is an empty list; write at least one condition")
     for one in values:
         if not one.startswith(("jsonpath=", "condition=")):
             raise ValueError(f'{_WAIT_FOR}: expected a "jsonpath=" or "condition=" prefix, got "{one}"')
@@ -66,11 +66,11 @@ def duration_seconds(text: str) -> float:
     """Seconds of a Go duration such as "1h30m". Raises ValueError for anything else."""
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f'"{text}" is no duration; write it as "90s", "45m" or "1h30m"')
+        raise ValueError(f'"{text}" is not a duration; write for example "90s", "45m" or "1h30m"')
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
 def custom_timeout_seconds(resource: RecordedResource, operation: Operation) -> float | None:
-    """The program's own timeout of an operation; None when it has none (zero means the same to the provider)."""
+    """The program's timeout of an operation; None if unset or zero."""
     text = resource.custom_timeouts.get(operation)
     return (duration_seconds(text) or None) if text else None

@@ -1,4 +1,4 @@
-"""What one apply has to do: each resource's operation, decided as the offline comparison decides it."""
+"""The operations of an apply, decided by the offline comparison."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from fleet.rehearse.results import RehearsalError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What becomes of one resource."""
+    """One resource's operation."""
 
     resource: RecordedResource
     operation: Operation
     old: AppliedResource | None = None
     delete_first: bool = False
-    """A replace that removes the old object before it makes the new one."""
+    """A replace that deletes the old object first."""
     protected: bool = False
     """A replace or delete that the engine refuses."""
     why: str = ""
@@ -37,19 +37,18 @@ class Plan:
     steps: Mapping[str, Step]
     """By URN, dependencies first."""
     deletes: Mapping[str, AppliedResource]
-    """What the program no longer has, by URN."""
+    """Resources that the program no longer has, by URN."""
 
 
 def is_work(resource: RecordedResource) -> bool:
-    """Whether the provider has something to do for it: not for components, the stack, and references to stacks."""
+    """Whether a provider handles it: not components, the stack and stack references."""
     return resource.custom and resource.type not in (STACK_TYPE, STACK_REFERENCE_TYPE)
 
 
 def plan(recording: Recording, previous: AppliedState | None, live_is_ready: Callable[[AppliedResource], bool]) -> Plan:
-    """Compare the program with what is applied.
+    """Compare the program with the applied state.
 
-    `live_is_ready` is asked for jobs that are to be replaced when they are not. Raises RehearsalError for what the engine
-    refuses as a whole.
+    `live_is_ready` is called for Jobs with replaceUnready. Raises RehearsalError for what the engine refuses.
     """
     if previous is None:
         return Plan(steps={one.urn: Step(resource=one, operation="create") for one in recording.resources}, deletes={})
@@ -78,17 +77,15 @@ def plan(recording: Recording, previous: AppliedState | None, live_is_ready: Cal
         steps[resource.urn] = _unready_replaced(step, live_is_ready)
     redrawn = dict(_redrawn(steps))
     for urn, step in steps.items():
-        told = {text for need in property_needs(step.resource) for text in redrawn.get(need, ())}
-        if step.operation == "same" and any(mentions(step.resource.inputs, text) for text in told):
-            steps[urn] = Step(
-                resource=step.resource, operation="update", old=step.old, why="a name or uid it refers to"
-            )
+        texts = {text for need in property_needs(step.resource) for text in redrawn.get(need, ())}
+        if step.operation == "same" and any(mentions(step.resource.inputs, text) for text in texts):
+            steps[urn] = Step(resource=step.resource, operation="update", old=step.old, why="a referenced name or uid")
     gone = {one.old_urn for one in changes.resources if one.operation == "delete"}
     return Plan(steps=steps, deletes={urn: one for urn, one in previous.resources.items() if urn in gone})
 
 
 def _unready_replaced(step: Step, live_is_ready: Callable[[AppliedResource], bool]) -> Step:
-    """`pulumi.com/replaceUnready`, which the provider honours for Jobs alone, by the state of the live Job."""
+    """Apply `pulumi.com/replaceUnready`, which the provider supports only for Jobs."""
     if (
         step.operation not in ("same", "update")
         or step.old is None
@@ -109,27 +106,27 @@ def _unready_replaced(step: Step, live_is_ready: Callable[[AppliedResource], boo
 
 
 def gets_new_name(step: Step) -> bool:
-    """Whether a replace makes an object of another name: the program names none, and the old one still stands."""
+    """Whether a replace creates an object with another name: auto-named, and the old one still exists."""
     metadata = step.resource.inputs.get("metadata")
     named = isinstance(metadata, Mapping) and isinstance(metadata.get("name"), str)
     return step.operation == "replace" and not step.delete_first and is_object(step.resource) and not named
 
 
 def recorded_uid(resource: RecordedResource) -> str:
-    """The uid that the recording stands in for an object's own, which its API server draws; empty for what is no object."""
+    """The recording's placeholder for an object's uid; empty for other resources."""
     metadata = resource.outputs.get("metadata") if is_object(resource) else None
     return str(metadata.get("uid") or "") if isinstance(metadata, Mapping) else ""
 
 
 def mentions(value: Value, text: str) -> bool:
-    """Whether a text stands anywhere in a value."""
+    """Whether a value contains the text."""
     found: list[bool] = []
     transform(value, lambda leaf: found.append(isinstance(leaf, str) and text in leaf))
     return any(found)
 
 
 def _redrawn(steps: Mapping[str, Step]) -> Iterator[tuple[str, list[str]]]:
-    """What a replaced object has anew, as the recording has it: always its uid, and a name that the program does not give."""
+    """Recorded texts that change with a replacement: the uid, and an automatic name."""
     for urn, step in steps.items():
         if step.operation == "replace" and is_object(step.resource):
             name = step.resource.outputs["metadata"]["name"] if gets_new_name(step) else ""
@@ -137,5 +134,5 @@ def _redrawn(steps: Mapping[str, Step]) -> Iterator[tuple[str, list[str]]]:
 
 
 def property_needs(resource: RecordedResource) -> set[str]:
-    """URNs of the resources that a resource's properties are made from."""
+    """URNs on which a resource's properties depend."""
     return {urn for urns in resource.property_dependencies.values() for urn in urns}

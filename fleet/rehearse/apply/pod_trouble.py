@@ -1,4 +1,4 @@
-"""What keeps a pod from being Ready, in a person's words. Pure: an object and its warnings in, words out."""
+"""Why a pod is not Ready, from its status and events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONFIG: Final = frozenset({"CreateContainerConfigError", "CreateContainerError"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """One reason. `rank` orders them: what stops a pod for good comes first."""
+    """One reason. `rank` orders them: permanent failures come first."""
 
     rank: int
     text: str
@@ -22,14 +22,14 @@ class Trouble:
 
 
 def trouble_of(pod: Manifest, warnings: Sequence[str]) -> Trouble | None:
-    """The reason why a pod is not Ready; None when it is, or has ended well. `warnings`: its events, latest first."""
+    """Why a pod is not Ready; None if it is, or has succeeded. `warnings`: its events, latest first."""
     status = pod.get("status") or {}
     phase = status.get("phase", "Pending")
     if phase == "Succeeded" or holds(pod, "Ready"):
         return None
     if phase == "Failed":
         why = status.get("message") or status.get("reason") or next(_exits(status), "without a reason")
-        return Trouble(rank=0, text=f"failed: {why}", fix="read the log of its container and correct what it says")
+        return Trouble(rank=0, text=f"failed: {why}", fix="read its container's log")
     if not pod["spec"].get("nodeName"):
         return _unscheduled(pod, warnings)
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
@@ -37,27 +37,27 @@ def trouble_of(pod: Manifest, warnings: Sequence[str]) -> Trouble | None:
         if found is not None:
             return found
     if warnings and phase == "Pending":
-        return Trouble(rank=2, text=warnings[0], fix="correct what the event names")
+        return Trouble(rank=2, text=warnings[0], fix="correct what the event reports")
     return Trouble(
         rank=4,
         text=f"{'still loading' if phase == 'Running' else 'scheduled, not started yet'}",
-        fix="give Pulumi a longer custom timeout if it only needs time, or look at its readiness probe",
+        fix="set a longer custom timeout if it only needs time, or check its readiness probe",
     )
 
 
 def _unscheduled(pod: Manifest, warnings: Sequence[str]) -> Trouble:
     scheduler = str(condition(pod, "PodScheduled").get("message", ""))
-    # The autoscaler's word says more than the scheduler's: there is no node because none can be made.
-    told = next((text for text in warnings if "scale" in text.lower()), "") or scheduler
+    # The autoscaler's event is more specific than the scheduler's: it tells why no node can be created.
+    reason = next((text for text in warnings if "scale" in text.lower()), "") or scheduler
     if "persistentvolumeclaim" in scheduler and "not found" in scheduler:
         return Trouble(rank=0, text=scheduler, fix="create the claim before the pods")
     if "unbound immediate PersistentVolumeClaims" in scheduler:
-        return Trouble(rank=1, text=scheduler, fix="see why the claim is not bound")
+        return Trouble(rank=1, text=scheduler, fix="check why the claim is not bound")
     return Trouble(
         rank=1,
-        text=f"without a machine: {told}" if told else "not scheduled yet",
-        fix="see whether machines of this kind are to be had (stock, quota, reservation), and whether the pod's selectors and "
-        "tolerations fit them",
+        text=f"no node: {reason}" if reason else "not scheduled yet",
+        fix="check whether capacity is available (stock, quota, reservation), and whether the pod's selectors and "
+        "tolerations match",
     )
 
 
@@ -69,17 +69,19 @@ def _container(container: dict[str, Any]) -> Trouble | None:
         return Trouble(
             rank=0,
             text=f"the image of {name} cannot be pulled: {message or reason}",
-            fix="correct the image's name, or give the nodes the right to pull it",
+            fix="correct the image's name, or grant the nodes permission to pull it",
         )
     if reason in _CONFIG:
-        return Trouble(rank=0, text=f"{name} cannot be started: {message or reason}", fix="create what it refers to")
+        return Trouble(
+            rank=0, text=f"{name} cannot be started: {message or reason}", fix="create the object that it refers to"
+        )
     if reason == "CrashLoopBackOff" or container.get("restartCount", 0) > 0:
         ended = (container.get("lastState") or {}).get("terminated") or {}
         code = ended.get("exitCode", "unknown")
         return Trouble(
             rank=1,
-            text=f"{name} ended {container.get('restartCount', 0)} times, last with exit code {code}",
-            fix="read the container's log of before the restart",
+            text=f"{name} restarted {container.get('restartCount', 0)} times, last exit code {code}",
+            fix="read the previous container's log (kubectl logs --previous)",
         )
     return None
 

@@ -1,4 +1,4 @@
-"""Which rule says that an object is ready, how long Pulumi waits for it, and what has to be looked up for the rule."""
+"""Readiness rules by kind, with their timeouts and lookups."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from fleet.rehearse.apply.verdict import Context, Manifest, Ready, Verdict
 
 ENDPOINT_SLICE: Final = Kind("discovery.k8s.io/v1", "EndpointSlice")
 SETTLE_SECONDS: Final = 10.0
-"""Quiet time after a change of a Service's endpoints. Source: pulumi-kubernetes, provider/pkg/await/service.go."""
+"""Time without a change of a Service's endpoints. Source: pulumi-kubernetes, provider/pkg/await/service.go."""
 CUSTOM_SECONDS: Final = 600.0
-"""Longest wait for a waitFor condition. Source: pulumi-kubernetes, provider/pkg/await/await.go, Creation: ten minutes for
-whatever has no timeout of its own."""
+"""Default timeout of a waitFor condition. Source: pulumi-kubernetes, provider/pkg/await/await.go, Creation."""
 
 Judge = Callable[[Manifest, Context], Verdict]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """How one object is waited for."""
+    """How to wait for an object."""
 
     judge: Judge
     seconds: float
     """Default timeout, simulated."""
     fixed: bool = False
-    """The provider waits exactly that long, whatever custom timeout or annotation says."""
+    """The provider ignores custom timeouts and annotations."""
 
 
-# Source: pulumi-kubernetes 4, provider/pkg/await, for the kinds that the program makes. Kinds that are not listed are ready once
-# they are accepted: so are Namespaces, Secrets without a service account and, from Kubernetes 1.24 on, ServiceAccounts.
+# Source: pulumi-kubernetes 4, provider/pkg/await, for the kinds that the program uses. Other kinds are ready once accepted,
+# including Namespaces, Secrets and, from Kubernetes 1.24 on, ServiceAccounts.
 _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("apps/v1", "Deployment"): Rule(judge=await_workloads.deployment, seconds=600),
     ("batch/v1", "Job"): Rule(judge=await_workloads.job, seconds=600),
@@ -50,7 +49,7 @@ _HELM_JUDGES: Final[Mapping[str, Judge]] = {
 
 
 def rule_for(manifest: Manifest, options: Options) -> Rule | None:
-    """How Pulumi waits for an object it has just applied; None when it does not. A waitFor takes the place of the kind's rule."""
+    """Pulumi's rule for an applied object; None if it does not wait. A waitFor replaces the kind's rule."""
     if options.skip_await:
         return None
     if options.wait_for:
@@ -60,12 +59,12 @@ def rule_for(manifest: Manifest, options: Options) -> Rule | None:
 
 
 def helm_judge(kind: str) -> Judge | None:
-    """How Helm waits for an object of a release; None when it does not."""
+    """Helm's rule for a release's object; None if it does not wait."""
     return _HELM_JUDGES.get(kind)
 
 
 def look_up(api: ClusterApi, one: Manifest, *, before: Manifest | None) -> Context:
-    """Read what the rule of this object's kind needs. Raises ApiUnreachableError."""
+    """Read what the kind's rule needs. Raises ApiUnreachableError."""
     kind, namespace = one["kind"], one["metadata"].get("namespace")
     if kind == "Deployment":
         return Context(
@@ -80,7 +79,7 @@ def look_up(api: ClusterApi, one: Manifest, *, before: Manifest | None) -> Conte
 
 
 def is_ready_now(api: ClusterApi, one: Manifest) -> bool:
-    """Whether a live object passes its kind's rule at this moment; a kind without a rule does."""
+    """Whether a live object passes its kind's rule now; kinds without a rule pass."""
     rule = _RULES.get((one["apiVersion"], one["kind"]))
     return rule is None or isinstance(rule.judge(one, look_up(api, one, before=one)), Ready)
 

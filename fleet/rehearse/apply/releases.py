@@ -1,7 +1,7 @@
-"""A Helm release as the provider installs, waits for and removes it.
+"""Helm releases as the provider installs, awaits and uninstalls them.
 
-Helm keeps a Secret that says where a release stands. An installation that was killed leaves it at `pending-install`, and
-neither Helm nor Pulumi gets past it by itself. Helm writes a further Secret for each revision; here one stands for them all.
+Helm stores a release's status in a Secret. A killed installation leaves `pending-install`, from which neither Helm nor Pulumi
+recovers by itself. Helm writes a Secret per revision; here one is used for all.
 Source: helm v3, pkg/storage/driver/secrets.go and pkg/action/install.go, upgrade.go; pulumi-kubernetes 4,
 provider/pkg/provider/helm_release.go, Create and helmCreate.
 """
@@ -21,12 +21,11 @@ from fleet.rehearse.apply.readiness import Rule, helm_judge
 from fleet.rehearse.apply.state import ObjectRef
 
 TIMEOUT_SECONDS: Final = 300.0
-"""Source: pulumi-kubernetes, provider/pkg/provider/helm_release.go, defaultTimeoutSeconds. The release's own `timeout`
-goes before it."""
+"""Default of the release's `timeout`. Source: pulumi-kubernetes, provider/pkg/provider/helm_release.go, defaultTimeoutSeconds."""
 
 
 def _record(resource: RecordedResource, status: str) -> Manifest:
-    """The Secret that Helm keeps of a release."""
+    """Helm's Secret for a release."""
     outputs: dict[str, Any] = reveal(dict(resource.outputs))
     name, namespace = outputs["name"], outputs["namespace"]
     labels = {"owner": "helm", "name": name, "status": status}
@@ -38,7 +37,7 @@ class Releases:
     """Installs, upgrades and uninstalls."""
 
     def __init__(self, operations: Operations, chart_objects: Callable[[RecordedResource], list[Manifest]]) -> None:
-        """`chart_objects` renders a release, in Helm's order of installing."""
+        """`chart_objects` renders a release, in Helm's installation order."""
         self._operations, self._chart_objects = operations, chart_objects
 
     def apply(
@@ -48,9 +47,9 @@ class Releases:
         on_missing: Callable[[str], None],
         warnings: list[str] | None = None,
     ) -> tuple[ObjectRef, ...]:
-        """Install or upgrade, then wait as `helm --wait` does. Raises OperationError; what is there stays there.
+        """Install or upgrade, then wait as `helm --wait` does. Raises OperationError; objects created so far stay.
 
-        What the API server warns of is added to `warnings`.
+        Warnings of the API server are added to `warnings`.
         """
         inputs: dict[str, Any] = reveal(dict(resource.inputs))
         wanted = self._chart_objects(resource)
@@ -83,7 +82,7 @@ class Releases:
         return refs
 
     def _claim(self, record: Manifest, *, installed: bool) -> None:
-        """Write down that the release is being worked on. Raises OperationError where Helm would not begin."""
+        """Mark the release as in progress. Raises OperationError where Helm would refuse."""
         found = self._operations.read(ref_of(record))
         status = found["metadata"]["labels"]["status"] if found else ""
         labels = f"owner=helm,name={record['metadata']['labels']['name']}"
@@ -91,17 +90,17 @@ class Releases:
         if found and not installed:
             raise OperationError(
                 "cannot re-use a name that is still in use",
-                fix=f"after a `pulumi up` that was broken off: `{secrets} {labels}`, and `pulumi up`, which finds the rest",
+                fix=f"after an interrupted `pulumi up`, run `{secrets} {labels}`, then `pulumi up`",
             )
         if status.startswith("pending-"):
             raise OperationError(
                 "another operation (install/upgrade/rollback) is in progress",
-                fix=f"if nobody works on it: `{secrets} {labels},status={status}`, and `pulumi up`",
+                fix=f"if no other operation runs: `{secrets} {labels},status={status}`, then `pulumi up`",
             )
         self._operations.put(record, HELM_MANAGER)
 
     def _end(self, resource: RecordedResource, status: str) -> None:
-        with contextlib.suppress(OperationError):  # Helm only logs it; the release stays pending
+        with contextlib.suppress(OperationError):  # Helm only logs it; the release stays pending.
             self._operations.put(_record(resource, status), HELM_MANAGER)
 
     def _wait(self, applied: Sequence[Manifest], inputs: Mapping[str, Any], on_missing: Callable[[str], None]) -> None:
@@ -112,6 +111,6 @@ class Releases:
             self._operations.await_ready(one, rule, None, None, on_missing)
 
     def uninstall(self, refs: Sequence[ObjectRef]) -> None:
-        """Remove every object of the release, last installed first. Raises OperationError."""
+        """Delete the release's objects, last installed first. Raises OperationError."""
         for ref in reversed(refs):
             self._operations.delete(ref, propagation="Background", timeout_seconds=TIMEOUT_SECONDS)

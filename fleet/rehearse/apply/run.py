@@ -1,4 +1,4 @@
-"""One `pulumi up` on its way: every step of the plan done, noted and kept in the state as it goes."""
+"""One `pulumi up`: executes the plan's steps and updates the state."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DONE: Final = {
 
 
 class Run:
-    """The steps of one apply, callable from many threads. `state` grows with every operation that ends."""
+    """The steps of one apply. Thread-safe."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Run:
         killed: threading.Event,
         on_progress: Callable[[ApplyEvent], None],
     ) -> None:
-        """From the moment `killed` is set nothing reaches the state any more."""
+        """Once `killed` is set, the state no longer changes."""
         self._plan, self._operations, self._releases, self._deletion = plan, operations, releases, deletion
         self._manifests = Manifests(recording)
         self._clock, self._timeline, self._killed, self._on_progress = clock, timeline, killed, on_progress
@@ -61,16 +61,16 @@ class Run:
         self._condemned = list(previous.condemned) if previous else []
         self._pending = previous.pending if previous else frozenset()
         self._creating: set[str] = set()
-        """Creations that have begun and that the state does not have."""
+        """Creates in progress."""
         self._new_names: dict[str, tuple[str, str]] = {}
         self.done: dict[str, list[str]] = {"create": [], "update": [], "replace": [], "delete": [], "same": []}
         self.failed: dict[str, str] = {}
         self.outcomes: dict[str, tuple[Outcome, ObjectRef]] = {}
-        """How waiting ended and for which object, for what was accepted and never became ready."""
+        """Result of the wait and its object, for accepted objects that did not become ready."""
         self.fixes: dict[str, str] = {}
-        """The way out of a failure, by URN."""
+        """Fixes of failures, by URN."""
         self.unreachable: set[str] = set()
-        """Those of the failed that failed because the API server did not answer."""
+        """URNs that failed because the API server did not answer."""
         self.started_seconds: dict[str, float] = {}
         self.finished_seconds: dict[str, float] = {}
         self.findings: list[Finding] = []
@@ -78,14 +78,14 @@ class Run:
         self._count = 0
 
     def state(self, recording: Recording) -> AppliedState:
-        """The stack as it is by now."""
+        """The current state."""
         with self._lock:
             return AppliedState(
                 project=recording.project,
                 stack=recording.stack,
                 resources=dict(self._resources),
                 condemned=tuple(self._condemned),
-                # A further run keeps what an earlier one left pending: only a refresh clears it.
+                # Pending creates of an earlier run stay until a refresh clears them.
                 pending=self._pending | self._creating,
                 outputs=recording.outputs,
                 secrets=recording.plaintexts,
@@ -93,12 +93,12 @@ class Run:
 
     @property
     def condemned(self) -> tuple[AppliedResource, ...]:
-        """Replaced objects that still stand."""
+        """Replaced objects that still exist."""
         with self._lock:
             return tuple(self._condemned)
 
     def step(self, urn: str) -> bool:
-        """Do what the plan says of one resource. Whether it went well."""
+        """Execute one resource's step; returns whether it succeeded."""
         step = self._plan.steps[urn]
         began = self._clock.now_seconds()
         self.started_seconds[urn] = began
@@ -129,7 +129,7 @@ class Run:
         return True
 
     def delete(self, urn: str, applied: AppliedResource, *, replaced: bool) -> bool:
-        """Remove what the program no longer has, or the old object of a replacement. Whether it went well."""
+        """Delete a removed resource, or the old object of a replacement; returns whether it succeeded."""
         began = self._clock.now_seconds()
         name = kind_and_name(applied.resource)
         try:
@@ -170,7 +170,7 @@ class Run:
         if is_release(resource):
             return self._release(step)
         if not is_object(resource):
-            # Google Cloud resources and components: their inputs are checked elsewhere, here they count as there.
+            # Google Cloud resources and components count as created.
             return AppliedResource(resource=resource)
         return self._object(step)
 
@@ -188,14 +188,12 @@ class Run:
         warnings: list[str] = []
         if made:
             if step.operation == "replace" and step.old is not None:
-                self._make_way(step, step.old)
+                self._remove_old(step, step.old)
             accepted = self._operations.create(manifest, manager, warnings)
         else:
             before = self._operations.read(ref_of(manifest))
             if before is None:
-                raise OperationError(
-                    f"{kind_and_name(resource)} was not found: somebody deleted it; `pulumi refresh` makes the state say so"
-                )
+                raise OperationError(f"{kind_and_name(resource)} was not found: it was deleted; run `pulumi refresh`")
             accepted = before
             if step.operation == "update":
                 ignored = resource.ignore_changes
@@ -208,7 +206,7 @@ class Run:
             self._late(step, ready.late_seconds)
         return applied
 
-    def _make_way(self, step: Step, old: AppliedResource) -> None:
+    def _remove_old(self, step: Step, old: AppliedResource) -> None:
         if step.delete_first:
             self._deletion.delete(old)
             with self._lock:
@@ -221,7 +219,7 @@ class Run:
     def _release(self, step: Step) -> AppliedResource:
         old = step.old.objects if step.old else ()
         if step.operation == "replace" and step.old is not None:
-            self._make_way(replace(step, delete_first=True), step.old)
+            self._remove_old(replace(step, delete_first=True), step.old)
             old = ()
         warnings: list[str] = []
         try:
@@ -250,22 +248,22 @@ class Run:
         return manifest
 
     def _uid(self, applied: AppliedResource) -> str:
-        """The uid that the API server drew."""
+        """The uid assigned by the API server."""
         found = self._operations.read(applied.objects[0])
         if found is None:
             raise OperationError(f"{kind_and_name(applied.resource)}, which this refers to, was not found")
         return str(found["metadata"]["uid"])
 
-    # Telling
+    # Reporting
 
     def _keep(self, step: Step, applied: AppliedResource) -> bool:
-        """Write it to the state. False where nobody is there any more to do so."""
+        """Add it to the state; False after a kill."""
         with self._lock:
             if self._killed.is_set():
                 return False
             self._creating.discard(step.resource.urn)
             if step.old is not None and step.old.resource.urn != step.resource.urn:
-                self._resources.pop(step.old.resource.urn, None)  # found by an alias
+                self._resources.pop(step.old.resource.urn, None)  # Found by an alias.
             self._resources[step.resource.urn] = applied
             return True
 
@@ -292,9 +290,9 @@ class Run:
         finding = Finding(
             severity="warning",
             subject=step.resource.urn,
-            message=f"{name} became ready after {seconds / 60:.0f} simulated minutes, when Pulumi would have given up; it "
-            "counts as ready here because Kubernetes' own controllers do not run on the simulated clock",
-            fix="give it a longer custom timeout, or pulumi.com/skipAwait where the provider's timeout is fixed",
+            message=f"{name} became ready after {seconds / 60:.0f} simulated minutes, later than Pulumi's timeout; it counts "
+            "as ready here because Kubernetes' controllers run in wall time",
+            fix="set a longer custom timeout, or pulumi.com/skipAwait where the provider's timeout is fixed",
         )
         with self._lock:
             self.findings.append(finding)
@@ -331,7 +329,7 @@ class Run:
 
 
 def protected_text(verb: str, urn: str) -> str:
-    """What the engine says when it is to remove what is protected."""
+    """The engine's error for deleting a protected resource."""
     return (
         f'unable to {verb} resource "{urn}"\nas it is currently marked for protection. To unprotect the resource, either '
         "remove the `protect` flag from the resource in your Pulumi program and run `pulumi up`, or use the command:\n"
@@ -344,7 +342,7 @@ def _renamed(recorded: str, live: str, leaf: Value) -> Value:
 
 
 def _next_name(recorded: str, standing: str) -> str:
-    """Another automatic name than the one that stands; the provider draws eight new characters."""
+    """An automatic name that differs from the existing one; the provider draws eight random characters."""
     if recorded != standing:
         return recorded
     stem, _, suffix = recorded.rpartition("-")

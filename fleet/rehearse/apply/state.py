@@ -1,4 +1,4 @@
-"""What is applied, as an engine's state has it, and what one apply did."""
+"""Applied state, as in the engine's state, and the report of an apply."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Operation = Literal["create", "update", "replace", "delete", "same"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectRef:
-    """One object in the cluster."""
+    """Reference to an object in the cluster."""
 
     kind: Kind
     name: str
@@ -27,31 +27,31 @@ class ObjectRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedResource:
-    """One resource as the state has it."""
+    """One resource in the state."""
 
     resource: RecordedResource
     objects: tuple[ObjectRef, ...] = ()
-    """What it is in the cluster: one object, those of a chart, or none for Google Cloud and components."""
+    """Its objects in the cluster: one, those of a chart, or none for Google Cloud resources and components."""
     trouble: str = ""
-    """Why it was accepted but never became ready; the next `pulumi up` waits for it again. Empty when it did."""
+    """Why it was accepted but did not become ready; the next `pulumi up` waits for it again. Empty if it did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedState:
-    """A stack as it is applied, whole or in part. It holds what the program recorded: never print it."""
+    """A stack's state, complete or partial. It contains secrets: never print it."""
 
     project: str
     stack: str
     resources: Mapping[str, AppliedResource] = field(default_factory=dict)
     condemned: tuple[AppliedResource, ...] = ()
-    """Replaced already and still to be deleted: an apply broke off in between."""
+    """Replaced and still to be deleted, after an interrupted apply."""
     pending: frozenset[str] = frozenset()
-    """URNs of what a killed apply was creating. The engine keeps them, warns of them, and does nothing about them."""
+    """URNs that a killed apply was creating. The engine keeps them and only warns."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
     def as_recording(self) -> Recording:
-        """The state as the old side of a comparison."""
+        """The state as a recording, for comparison."""
         return Recording(
             project=self.project,
             stack=self.stack,
@@ -63,18 +63,18 @@ class AppliedState:
         )
 
     def without_pending_creates(self) -> AppliedState:
-        """After `pulumi refresh --clear-pending-creates`, which changes nothing in the cluster."""
+        """The state after `pulumi refresh --clear-pending-creates`, which does not change the cluster."""
         return replace(self, pending=frozenset())
 
     @property
     def objects(self) -> tuple[ObjectRef, ...]:
-        """Every object that the stack has in the cluster."""
+        """The stack's objects in the cluster."""
         return tuple(ref for one in self.resources.values() for ref in one.objects)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyEvent:
-    """Something to show a person while an apply goes on."""
+    """Progress of an apply."""
 
     urn: str
     name: str
@@ -89,28 +89,28 @@ class ApplyEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyReport:
-    """What one `pulumi up` did."""
+    """Result of one `pulumi up`."""
 
     state: AppliedState
-    """The stack as it is now; partial when something failed. The next `up` goes on from it."""
+    """The new state; partial after a failure."""
     created: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
-    """Changed in place, or waited for again because the last apply never saw them ready."""
+    """Changed in place, or waited for again because they were not ready after the last apply."""
     replaced: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Why, in Pulumi's words and with what the cluster says, by URN."""
+    """Pulumi's error and the cluster's reason, by URN."""
     skipped: tuple[str, ...] = ()
-    """Not begun: the engine starts nothing new after a failure."""
+    """Not started: the engine starts nothing after a failure."""
     started_seconds: Mapping[str, float] = field(default_factory=dict)
-    """Simulated time at which work on a resource began, by URN."""
+    """Simulated start by URN."""
     finished_seconds: Mapping[str, float] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
     @property
     def duration_seconds(self) -> Mapping[str, float]:
-        """Simulated seconds that each resource took, waiting included."""
+        """Simulated seconds per resource, waiting included."""
         return {urn: end - self.started_seconds[urn] for urn, end in self.finished_seconds.items()}
 
     @property

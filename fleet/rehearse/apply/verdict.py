@@ -1,4 +1,4 @@
-"""What waiting for an object comes down to: it is ready, it cannot become so, or there is something still missing."""
+"""Verdicts of a wait: ready, failed, or still waiting."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Pulumi goes on with what depends on it."""
+    """Pulumi continues with dependent resources."""
 
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Not yet. `missing` says what for, in a few words."""
+    """Not ready yet. `missing`: what it waits for."""
 
     missing: str
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Pulumi gives up at once, without waiting for the timeout."""
+    """Pulumi fails immediately, before the timeout."""
 
     reason: str
 
@@ -35,23 +35,23 @@ Verdict: TypeAlias = Ready | Waiting | Failed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a verdict needs besides the object itself. Only what its kind looks at is filled in."""
+    """Other objects that a verdict needs; only those that its kind uses are set."""
 
     before: Manifest | None = None
-    """The object as it was before an update; None when it is created."""
+    """The object before an update; None on create."""
     replica_sets: Sequence[Manifest] = ()
-    """Those that the object owns."""
+    """Owned by the object."""
     claims: Sequence[Manifest] = ()
-    """Claims that the pod template mounts, as far as they exist."""
+    """Existing claims that the pod template mounts."""
     storage_class: Manifest | None = None
-    """The class that a claim names, if it exists."""
+    """The claim's class, if it exists."""
     endpoint_slices: Sequence[Manifest] = ()
     settled: bool = True
-    """Whether the endpoints have not changed for the provider's ten seconds."""
+    """Whether the endpoints have been unchanged for the provider's ten seconds."""
 
 
 def condition(one: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
-    """A condition of the status; empty when the object does not have it."""
+    """A condition of the status; empty if missing."""
     for item in (one.get("status") or {}).get("conditions") or ():
         if item.get("type") == type_:
             found: Mapping[str, Any] = item
@@ -64,13 +64,13 @@ def holds(one: Mapping[str, Any], type_: str) -> bool:
     return condition(one, type_).get("status") == "True"
 
 
-def said(found: Mapping[str, Any]) -> str:
-    """What a condition says of itself: `[reason] message`."""
+def format_condition(found: Mapping[str, Any]) -> str:
+    """`[reason] message` of a condition."""
     reason, message = found.get("reason", ""), found.get("message", "")
     return f"[{reason}] {message}".strip() if reason or message else ""
 
 
 def observed(one: Mapping[str, Any]) -> bool:
-    """Whether the object's controller has seen its latest generation."""
+    """Whether the controller has observed the latest generation."""
     seen = (one.get("status") or {}).get("observedGeneration")
     return seen is not None and seen == one["metadata"].get("generation")

@@ -1,4 +1,4 @@
-"""Waits for single objects on watches that are shared per kind: pods are never listed, however many there are."""
+"""Waits for single objects, on one watch per kind."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from fleet.rehearse.clock import Clock
 from fleet.rehearse.mirror import Mirror
 
 LOOK_AGAIN_SECONDS: Final = 0.25
-"""Wall time after which a verdict is made anew although the object itself did not change: others may have."""
+"""Wall time after which a verdict is repeated for an unchanged object: objects it depends on may have changed."""
 SLACK_SECONDS: Final = 15.0
-"""Wall time that any wait lasts at least. Kubernetes' own controllers and the scheduler do not run on the simulated clock:
-ten minutes are ten seconds there at the usual speed, and a busy machine needs some of them.
-Assumed: twice what the slowest controller took on two cores."""
+"""Minimum wall time of a wait, for Kubernetes' controllers, which run in wall time: ten simulated minutes are ten seconds at
+speed 60. Assumed: twice the slowest controller seen on two cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +30,12 @@ class TimedOut:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """Somebody broke the apply off."""
+    """The apply was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """It became ready, but only after Pulumi would have given up; the slack of the real controllers covers it."""
+    """It became ready after Pulumi's timeout, within the slack for the controllers."""
 
     seconds: float
 
@@ -45,7 +44,7 @@ Outcome = Ready | Failed | TimedOut | Cancelled | Late
 
 
 class Waiter:
-    """The watches of one apply. A context manager: leaving it ends them."""
+    """The watches of one apply. A context manager: exit ends them."""
 
     def __init__(
         self, api: ClusterApi, clock: Clock, stop: threading.Event, slack_seconds: float = SLACK_SECONDS
@@ -68,7 +67,7 @@ class Waiter:
         timeout_seconds: float,
         on_missing: Callable[[str], None] = lambda _: None,
     ) -> Outcome:
-        """Wait until `judge` says Ready or Failed of the object as it is after `applied`, or the simulated timeout is over."""
+        """Wait until `judge` returns Ready or Failed for `applied` or a later version, or until the simulated timeout."""
         metadata = applied["metadata"]
         name, namespace = metadata["name"], metadata.get("namespace", "")
         mirror = self._mirror(Kind.of(applied))
@@ -81,11 +80,11 @@ class Waiter:
             if one is not None and _at_least(one, applied):
                 try:
                     verdict = judge(one)
-                except ApiUnreachableError:  # a watch of the provider's outlives this too
+                except ApiUnreachableError:  # The provider's watch survives this too.
                     verdict = Waiting("the API server to answer")
             if isinstance(verdict, Ready):
                 took = self._clock.now_seconds() - began
-                # Who gives more slack runs a clock so fast that being late says nothing about the stack.
+                # With more slack the clock is so fast that lateness means nothing.
                 meaningful = self._slack <= SLACK_SECONDS
                 return Late(took) if took > timeout_seconds and meaningful else verdict
             if isinstance(verdict, Failed):
@@ -101,7 +100,7 @@ class Waiter:
             _until_changed(mirror, name, namespace, min(left, LOOK_AGAIN_SECONDS), one)
 
     def until_gone(self, kind: Kind, name: str, namespace: str | None, timeout_seconds: float) -> Manifest | None:
-        """Wait until the object is gone. None when it is, else the object as it last was."""
+        """Wait until the object is gone; returns None, or the last version of an object that still exists."""
         deadline = time.monotonic() + max(self._clock.wall_seconds(timeout_seconds), self._slack)
         mirror = self._mirror(kind)
         while True:
@@ -111,11 +110,11 @@ class Waiter:
                 return None
             if time.monotonic() >= deadline or self._stop.is_set():
                 return left or {"metadata": {"name": name}}
-            if left is None:  # the watch does not have it yet, or the server did not answer
+            if left is None:  # The watch does not have it yet, or the server did not answer.
                 self._stop.wait(LOOK_AGAIN_SECONDS)
 
     def _is_gone(self, kind: Kind, name: str, namespace: str | None) -> bool:
-        """Asked of the server itself: a watch that broke off may have forgotten what is still there."""
+        """Check with the server: a restarted watch may not list the object yet."""
         try:
             return self._api.get(kind, name, namespace) is None
         except ApiUnreachableError:
@@ -126,13 +125,13 @@ class Waiter:
             if kind not in self._mirrors:
                 mirror = self._mirrors[kind] = Mirror(self._api, kind)
                 self._stack.callback(mirror.stop)
-                # Entering waits for the first list, for as long as the API server is away; whoever waits here must not.
+                # In a thread: entering blocks until the API server answers the first list.
                 threading.Thread(target=mirror.__enter__, name=f"watch-{kind}", daemon=True).start()
             return self._mirrors[kind]
 
 
 def _at_least(one: Manifest, applied: Manifest) -> bool:
-    """Whether the watch has caught up with what was applied. Versions of one kind are numbers that grow (KEP-5504)."""
+    """Whether the watch has caught up with the applied version. Resource versions are increasing numbers (KEP-5504)."""
     seen, written = one["metadata"], applied["metadata"]
     return seen.get("uid") == written.get("uid") and int(seen["resourceVersion"]) >= int(written["resourceVersion"])
 

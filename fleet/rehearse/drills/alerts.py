@@ -1,4 +1,4 @@
-"""What the stack's own alerts say of a drill: those that must fire do, and nobody is paged for nothing."""
+"""Check the stack's alerts during a drill: expected alerts fire, and no other alert pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def alerts_during(stage: Stage, drill: Drill, proof: Proof, every_seconds: float = INTERVAL_SECONDS) -> Iterator[None]:
-    """Watch while the block runs, where the drill asserts alerts and the stack is monitored; what fired goes to the proof."""
+    """Watch alerts while the block runs and check them, if the drill expects any and the stack is monitored."""
     if drill.alerts is None or not stage.settings.monitoring.enabled:
         yield
         return
@@ -31,13 +31,13 @@ def alerts_during(stage: Stage, drill: Drill, proof: Proof, every_seconds: float
     first: dict[str, Fired] = {}
     for one in sorted(fired, key=lambda one: one.firing_at):
         first.setdefault(one.alert, one)
-    told = {
+    seen = {
         name: f"{name} ({one.labels['severity']}) after {one.firing_at / 60:.0f} min" for name, one in first.items()
     }
     known = {one.name for one in watch.catalogue.alerts}
     for name in drill.alerts:
         if name in known:
-            proof.check(f"the alert {name} fires", name in first, told.get(name, "it did not"))
+            proof.check(f"the alert {name} fires", name in first, seen.get(name, "it did not fire"))
     pages = [name for name, one in first.items() if one.labels["severity"] == "page"]
-    wrong = [told[name] for name in pages if name not in (*drill.alerts, *drill.may_page)]
-    proof.check("nobody is paged for nothing", not wrong, ", ".join(wrong or told.values()) or "no alert")
+    wrong = [seen[name] for name in pages if name not in (*drill.alerts, *drill.may_page)]
+    proof.check("no other alert pages", not wrong, ", ".join(wrong or seen.values()) or "no alert")

@@ -1,4 +1,4 @@
-"""Load and clock move the number of servers: the real HPA controller, below a stand-in for KEDA that follows KEDA's source."""
+"""Autoscaling by load and schedule: the real HPA controller, with a simulated KEDA that follows KEDA's source."""
 
 from __future__ import annotations
 
@@ -22,50 +22,50 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 STEP_SECONDS = 60.0
-"""Load grows in steps of so long."""
+"""Interval between steps of growing load."""
 SEEN_SECONDS = 4 * LAG_SECONDS
-"""After so long the autoscaler acts on what is so now. Assumed: twice the lag, and as much for a busy machine."""
+"""Time until the autoscaler acts on the current load. Assumed: twice the lag, doubled for a busy machine."""
 
 
 def by_keda(settings: Settings) -> str:
-    """Only where KEDA says how many servers there are."""
-    return "" if settings.scales_by_keda else "no KEDA scales this stack's servers"
+    """Only where KEDA scales the replicas."""
+    return "" if settings.scales_by_keda else "the stack does not scale with KEDA"
 
 
 def by_load(settings: Settings) -> str:
-    """Only where there is room between the bounds for load to move the number."""
+    """Only where load scales the replicas between different bounds."""
     policy = scaling_policy(settings)
     if policy is None or policy.target_in_flight is None or policy.paused:
-        return "load does not say how many servers this stack runs"
-    return "" if policy.max > policy.min else "the least and the most servers are the same"
+        return "the stack does not scale by load"
+    return "" if policy.max > policy.min else "server.scaling.min and max are equal"
 
 
 def has_windows(settings: Settings) -> str:
-    """Only where a clock has a say."""
+    """Only where a schedule scales the replicas."""
     policy = scaling_policy(settings)
     return "" if policy and policy.windows and not policy.paused else "server.scaling has no windows"
 
 
 def policy_of(stage: Stage) -> tuple[ScalingPolicy, int]:
-    """The stack's policy and its target in flight per server."""
+    """The stack's scaling policy and its target of requests in flight per replica."""
     policy = scaling_policy(stage.settings)
     assert policy is not None, "the drill is skipped without one"
     return policy, policy.target_in_flight or 0
 
 
-def _asked(stage: Stage) -> int:
+def _desired(stage: Stage) -> int:
     found = stage.api.get(DEPLOYMENT, stage.server, stage.namespace)
     return int(found["spec"].get("replicas", 1)) if found else 0
 
 
 def moment_of(policy: ScalingPolicy, week_minute: int) -> datetime:
-    """A moment of the week, from now on, in the policy's time zone."""
+    """The next occurrence of a minute of the week, in the policy's time zone."""
     here = A_MONDAY.astimezone(ZoneInfo(policy.timezone)).replace(hour=0, minute=0)
     return here + timedelta(minutes=(week_minute - here.weekday() * DAY_MINUTES) % WEEK_MINUTES)
 
 
 def _quiet(policy: ScalingPolicy, hours: int = 8) -> datetime:
-    """When the floor is lowest for some hours, so that load alone holds servers."""
+    """When the schedule's minimum is lowest for some hours, so that only load keeps replicas."""
     floors = [
         max(policy.floor(minute + 60 * hour) for hour in range(hours + 1)) for minute in range(0, WEEK_MINUTES, 60)
     ]
@@ -76,7 +76,7 @@ def _scale_up_in_time(stage: Stage, proof: Proof) -> None:
     policy, target = policy_of(stage)
     servers, keda = stage.servers, stage.keda
     keda.in_flight.offer(servers * target)
-    before, began = _asked(stage), stage.clock.now_seconds()
+    before, began = _desired(stage), stage.clock.now_seconds()
     wanted = min(policy.max, ceil(servers * GROWTH_DURING_LEAD))
     steps = int(policy.lead_seconds / STEP_SECONDS)
     kept = True
@@ -84,30 +84,30 @@ def _scale_up_in_time(stage: Stage, proof: Proof) -> None:
         keda.in_flight.offer(servers * target * (1 + (GROWTH_DURING_LEAD - 1) * step / steps))
         stage.clock.sleep(STEP_SECONDS)
         if step == steps // 2:
-            asked = _asked(stage)
+            desired = _desired(stage)
             report = stage.up()
-            kept = not (report.failed or report.updated) and _asked(stage) >= asked
+            kept = not (report.failed or report.updated) and _desired(stage) >= desired
     ready = stage.until_ready(wanted)
     late = keda.in_flight.delayed_share(began)
-    proof.check(f"{plural(servers, 'server')} at rest", before == servers, f"{before} asked for")
-    proof.check("pulumi up in the middle changes nothing", kept, f"{_asked(stage)} asked for afterwards")
+    proof.check(f"{plural(servers, 'replica')} before the load grows", before == servers, f"{before} desired")
+    proof.check("pulumi up meanwhile changes nothing", kept, f"{_desired(stage)} desired afterwards")
     proof.check(
-        f"no request waits while load grows {GROWTH_DURING_LEAD}-fold within {policy.lead_seconds // 60} minutes",
+        f"no request waits while load grows by {GROWTH_DURING_LEAD} times in {policy.lead_seconds // 60} minutes",
         late == 0,
-        f"{late:.1%} of the requests waited for a server",
+        f"{late:.1%} of requests waited for a replica",
     )
     asked_at = stage.meter.servers.first_at(servers + 1, began) or began
-    proof.figure("first server asked for after", round((asked_at - began) / 60, 1), "min", "of growing load")
+    proof.figure("scale-up starts after", round((asked_at - began) / 60, 1), "min", "of growing load")
     proof.figure(f"all {wanted} Ready after", round((ready - began) / 60, 1), "min")
     keda.in_flight.offer(2 * policy.max * target)
-    stage.until(f"{policy.max} servers", lambda: stage.meter.servers.now >= policy.max, SEEN_SECONDS + 600)
+    stage.until(f"{policy.max} replicas", lambda: stage.meter.servers.now >= policy.max, SEEN_SECONDS + 600)
     stage.scale(policy.max + 1)
-    stage.until("the maximum", lambda: _asked(stage) == policy.max, SEEN_SECONDS)
+    stage.until("the maximum", lambda: _desired(stage) == policy.max, SEEN_SECONDS)
     most, gpus = stage.meter.servers.highest(began), stage.settings.gpu_ceiling
     proof.check(
-        f"never more than {policy.max} servers, whatever is asked for",
+        f"never more than {policy.max} replicas, at any load",
         most == policy.max,
-        f"{most} at most; the GPU quota allows {gpus}",
+        f"at most {most}; the quota allows {gpus} GPUs",
     )
 
 
@@ -121,33 +121,33 @@ def _stock_out(stage: Stage, proof: Proof) -> None:
         stock.reserve(name, nodes=machines, zone=one.zone, project=one.project)
     stage.keda.in_flight.offer((machines * stage.servers_a_machine + 0.5) * target)
     pending = stage.until(
-        "a server without a machine",
+        "a replica without a node",
         lambda: next((pod for pod in stage.pods() if stage.provisioner.why_pending(pod)), None),
         SEEN_SECONDS + 900,
     )
     trouble = stage.provisioner.why_pending(pending)
     report = stage.up()
-    proof.check("the server waits and says why", trouble is not None, trouble.message if trouble else "")
+    proof.check("the replica waits and reports why", trouble is not None, trouble.message if trouble else "")
     proof.check(
         "pulumi up does not wait for it",
         not (report.failed or report.updated),
         "; ".join(report.failed.values()) or "unchanged",
     )
     lowest = stage.meter.ready_servers.lowest(began)
-    proof.check("the others go on", lowest >= servers, f"at worst {lowest} Ready")
+    proof.check("the others stay Ready", lowest >= servers, f"at least {lowest} Ready")
     for name, one in held.items():
         stock.reserve(name, nodes=one.nodes, zone=one.zone, project=one.project)
     stock.spot_nodes = stock.flex_start_nodes = stock.on_demand_nodes = None
-    done = stage.until_ready(_asked(stage))
-    proof.figure("Ready after the load", round((done - began) / 60, 1), "min", "machines were there again in between")
+    done = stage.until_ready(_desired(stage))
+    proof.figure("Ready after the load", round((done - began) / 60, 1), "min", "capacity returned in between")
 
 
 def _at_night(stage: Stage) -> tuple[ScalingPolicy, int, int]:
-    """Some servers more than the minimum, and load alone holds them: policy, target, servers."""
+    """Start with more replicas than the minimum, kept by load alone; returns policy, target and replicas."""
     policy, target = policy_of(stage)
-    stage.keda.begin_anew(_quiet(policy))
+    stage.keda.restart_at(_quiet(policy))
     busy = min(policy.max, stage.servers + 2)
-    # Servers first: load that finds too few of them queues while more start, and the queue asks for the maximum.
+    # Replicas first: load above their capacity would queue while more start, and the queue would scale to the maximum.
     stage.scale(busy)
     stage.until_ready(busy)
     stage.keda.in_flight.offer(busy * target)
@@ -161,20 +161,20 @@ def _metrics_outage(stage: Stage, proof: Proof) -> None:
     stage.keda.in_flight.outage = "no samples"
     stage.until("the fallback", lambda: stage.keda.falls_back(), SEEN_SECONDS)
     after = stage.clock.now_seconds() - began
-    # Longer than the window in which the HPA still remembers the load: a zero would show by now.
+    # Longer than the HPA's scale-down window: a metric of zero would show by now.
     stage.clock.sleep(policy.down_window_seconds + SEEN_SECONDS)
     stage.keda.in_flight.outage = "no answer"
     stage.clock.sleep(SEEN_SECONDS)
     lowest = stage.meter.servers.lowest(began)
     proof.check(
-        f"without metrics for {round((stage.clock.now_seconds() - began) / 60)} minutes no server goes",
+        f"no replica is removed in {round((stage.clock.now_seconds() - began) / 60)} minutes without metrics",
         lowest == busy,
-        f"{lowest} of {busy} at least",
+        f"at least {lowest} of {busy}",
     )
     stage.keda.in_flight.outage = ""
     stage.until("metrics again", lambda: not stage.keda.falls_back(), SEEN_SECONDS)
-    proof.check("afterwards load decides again", _asked(stage) == busy, f"{_asked(stage)} asked for")
-    proof.figure("the number is held after", round(after / 60, 1), "min", "ScaledObject's condition Fallback")
+    proof.check("afterwards load scales again", _desired(stage) == busy, f"{_desired(stage)} desired")
+    proof.figure("fallback active after", round(after / 60, 1), "min", "the ScaledObject's condition Fallback")
 
 
 def _scale_in_slow(stage: Stage, proof: Proof) -> None:
@@ -184,27 +184,27 @@ def _scale_in_slow(stage: Stage, proof: Proof) -> None:
         began = stage.clock.now_seconds()
         stage.keda.in_flight.offer(least * target / 2)
         allowance = policy.down_window_seconds + (busy - least + 1) * policy.down_period_seconds
-        stage.until(f"{least} servers", lambda: stage.meter.servers.now <= least, allowance)
+        stage.until(f"{least} replicas", lambda: stage.meter.servers.now <= least, allowance)
     steps = [(at, number) for at, number in stage.meter.servers.steps if at >= began]
     numbers = [busy, *(number for _, number in steps)]
     gaps = [later - at for (at, _), (later, _) in pairwise(steps)]
     proof.check(
-        f"no server goes before {policy.down_window_seconds // 60} quiet minutes are over",
+        f"no replica is removed in the first {policy.down_window_seconds // 60} quiet minutes",
         steps[0][0] - began >= policy.down_window_seconds,
-        f"the first after {(steps[0][0] - began) / 60:.0f} min",
+        f"first after {(steps[0][0] - began) / 60:.0f} min",
     )
     proof.check(
         f"then {policy.down_pods_per_period} at a time, {policy.down_period_seconds // 60} minutes apart",
         all(a - b <= policy.down_pods_per_period for a, b in pairwise(numbers))
         and all(gap >= policy.down_period_seconds * 0.9 for gap in gaps),
         ", ".join(str(number) for number in numbers)
-        + "; apart "
-        + (", ".join(f"{gap / 60:.0f} min" for gap in gaps) or "once"),
+        + "; intervals "
+        + (", ".join(f"{gap / 60:.0f} min" for gap in gaps) or "none"),
     )
     report = requests.report
     assert report is not None
     proof.check(
-        "repeated once, no request is lost",
+        "no request is lost after one retry",
         report.lost_after_retry == 0,
         f"{report.lost_after_retry} of {report.sent} lost",
     )
@@ -217,37 +217,37 @@ def _schedule(stage: Stage, proof: Proof) -> None:
     opens = begins - timedelta(minutes=policy.early_minutes)
     stage.rest(opens - timedelta(minutes=8))
     before = stage.servers
-    stage.until(f"{before} servers", lambda: stage.meter.servers.now == before, 300)
+    stage.until(f"{before} replicas", lambda: stage.meter.servers.now == before, 300)
     floor = policy.floor(window.days[0] * DAY_MINUTES + window.start_minute)
     stage.until("the window", lambda: stage.keda.now >= opens, 900)
     early = stage.meter.servers.now
-    stage.until(f"{floor} Ready servers", lambda: stage.meter.ready_servers.now >= floor, 60.0 * policy.early_minutes)
+    stage.until(f"{floor} Ready replicas", lambda: stage.meter.ready_servers.now >= floor, 60.0 * policy.early_minutes)
     spare = (begins - stage.keda.now).total_seconds() / 60
-    proof.check("nothing is asked for before", early <= before, f"{early} servers, {before} before the window")
-    proof.check(f"{floor} servers are Ready when callers come", spare >= 0, f"{spare:.0f} min before")
-    proof.figure("Ready ahead of callers", round(spare), "min", f"asked for {policy.early_minutes} min ahead")
+    proof.check("no earlier scale-up", early <= before, f"{early} replicas, {before} before the window")
+    proof.check(f"{floor} replicas are Ready when the window begins", spare >= 0, f"{spare:.0f} min before")
+    proof.figure("Ready before the window", round(spare), "min", f"scale-up starts {policy.early_minutes} min before")
 
 
 DRILLS = (
     Drill(
         name="scale-up-in-time",
-        title="Load grows faster than a server starts",
-        proves="servers are Ready before requests wait, a pulumi up meanwhile resets nothing, and the maximum holds",
+        title="Load grows while replicas start",
+        proves="replicas are Ready before requests wait, pulumi up does not reset the number, and the maximum holds",
         play=_scale_up_in_time,
         skip=all_of(by_keda, by_load),
     ),
     Drill(
         name="scale-up-stock-out",
-        title="Load grows and there are no more machines",
-        proves="a server without a machine waits without harm, and starts when there is one",
+        title="Load grows and capacity runs out",
+        proves="a replica without a node does not affect the others, and starts when there is capacity",
         play=_stock_out,
         fast=False,
         skip=all_of(by_keda, by_load),
     ),
     Drill(
         name="metrics-outage",
-        title="The autoscaler's metrics are gone for an hour",
-        proves="the fallback never drops a fleet",
+        title="No autoscaler metrics for an hour",
+        proves="the fallback keeps every replica",
         play=_metrics_outage,
         fast=False,
         alerts=("ScalingBlind",),
@@ -255,16 +255,16 @@ DRILLS = (
     ),
     Drill(
         name="scale-in-slow",
-        title="The load is over",
-        proves="servers go one at a time, long after the load; repeated once, no request is lost",
+        title="Load ends",
+        proves="replicas are removed one at a time, after the scale-down window; no request is lost after one retry",
         play=_scale_in_slow,
         fast=False,
         skip=all_of(by_keda, by_load),
     ),
     Drill(
         name="schedule",
-        title="A window of the day begins",
-        proves="its servers are asked for early enough to be Ready when callers come",
+        title="A scheduled window begins",
+        proves="scale-up starts early enough for replicas to be Ready when the window begins",
         play=_schedule,
         fast=False,
         skip=all_of(by_keda, has_windows),

@@ -1,4 +1,4 @@
-"""The stack comes up, and what a second `pulumi up`, a broken-off one and `pulumi destroy` do."""
+"""First, second and interrupted `pulumi up`, and `pulumi destroy`."""
 
 from __future__ import annotations
 
@@ -18,54 +18,54 @@ if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
 
 QUIET_SECONDS = 600.0
-"""How long nobody may be paged for a fleet that has come up."""
+"""No alert may page for this long after the stack is up."""
 
 
 def _bring_up(stage: Stage, proof: Proof) -> None:
-    """The stage is up already when this is played, or it would have said why not: here is what that looked like."""
+    """Check the bring-up of the running stage, which has ended when this is played."""
     report = stage.first_report
     proof.findings.extend(report.findings)
     servers, machine = stage.servers, stage.settings.machine
     machines = stage.machines_for(servers)
     early = _out_of_order(stage, report)
-    proof.check("every resource starts after all it needs", not early, early or f"{len(report.created)} resources")
+    proof.check("every resource starts after its dependencies", not early, early or f"{len(report.created)} resources")
     ready = (stage.meter.ready_servers.first_at(servers, stage.began_seconds) or 0.0) - stage.began_seconds
     nodes = Counter(pod["spec"]["nodeName"] for pod in stage.ready_pods())
     gpu_nodes = [node for node in stage.world.nodes.all() if GPU_LABEL in node["metadata"]["labels"]]
     proof.check(
-        f"{plural(servers, 'server')} on {plural(machines, 'machine')}",
+        f"{plural(servers, 'replica')} on {plural(machines, 'node')}",
         len(nodes) == machines == len(gpu_nodes),
-        f"{plural(len(stage.ready_pods()), 'server')}, {plural(len(nodes), 'machine')} in use, {len(gpu_nodes)} made",
+        f"{plural(len(stage.ready_pods()), 'replica')}, {plural(len(nodes), 'node')} in use, {len(gpu_nodes)} created",
     )
     types = sorted({node["metadata"]["labels"]["node.kubernetes.io/instance-type"] for node in gpu_nodes})
     proof.check(
-        f"every machine is of the type that the stack names, {machine.type}",
+        f"every GPU node has the stack's machine type, {machine.type}",
         set(types) <= {machine.type},
-        ", ".join(types) or "none made",
-        empty="" if types else "no GPU machine was made",
+        ", ".join(types) or "none created",
+        empty="" if types else "no GPU node was created",
     )
     zones = sorted({node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in gpu_nodes})
     proof.check(
-        "every machine is in the zones of the stack",
+        "every GPU node is in one of the stack's zones",
         set(zones) <= set(stage.settings.zones),
-        ", ".join(zones) or "none made",
-        empty="" if zones else "no GPU machine was made",
+        ", ".join(zones) or "none created",
+        empty="" if zones else "no GPU node was created",
     )
     slow = sorted(
         {volume["spec"]["claimRef"]["name"] for volume in stage.world.volumes.all() if loses_mount_options(volume)}
     )
     proof.check(
-        "every volume is mounted with the options of its class",
+        "every volume is mounted with its StorageClass's options",
         not slow,
-        "; ".join(f"{claim}: {WITHOUT_OPTIONS}; add noload to its class" for claim in slow) or "every one",
+        "; ".join(f"{claim}: {WITHOUT_OPTIONS}; add noload to its class" for claim in slow) or "all of them",
     )
     most = stage.meter.gpus.highest()
     paid = machines * machine.gpus
-    proof.check(f"never more than {paid} GPUs at once", most <= paid, f"at most {most}")
+    proof.check(f"never more than {paid} GPUs at the same time", most <= paid, f"at most {most}")
     if proof.watch is not None:
         stage.clock.sleep(QUIET_SECONDS)
     finished = max(report.finished_seconds.values(), default=stage.began_seconds) - stage.began_seconds
-    proof.figure("every server Ready after", round(ready / 60, 1), "min", "simulated, from the first Kubernetes object")
+    proof.figure("all replicas Ready after", round(ready / 60, 1), "min", "simulated, from the first Kubernetes object")
     proof.figure("pulumi up ends after", round(finished / 60, 1), "min")
     for urn, seconds in sorted(report.duration_seconds.items(), key=lambda item: -item[1])[:4]:
         proof.figure(f"wait for {urn.rpartition('::')[2]}", round(seconds / 60, 1), "min")
@@ -79,7 +79,7 @@ def _out_of_order(stage: Stage, report: ApplyReport) -> str:
         for need in needs_of(resource):
             ended = report.finished_seconds.get(need)
             if started is not None and ended is not None and started < ended:
-                return f"{resource.name} began before {need.rpartition('::')[2]} was ready"
+                return f"{resource.name} started before {need.rpartition('::')[2]} was ready"
     return ""
 
 
@@ -98,43 +98,45 @@ def _second_up(stage: Stage, proof: Proof) -> None:
 def _restarted_api_server(stage: Stage, proof: Proof) -> None:
     with stage.up_in_background() as running:
         stage.until("a third of the resources", lambda: stage.applied_share() >= 1 / 3, 3600)
-        stage.timeline.note("operator", "kube-apiserver", "stopped in the middle of pulumi up", mood="bad")
+        stage.timeline.note("operator", "kube-apiserver", "stopped during pulumi up", mood="bad")
         stage.control_plane.restart_api_server(down_seconds=3.0)
         stage.timeline.note("operator", "kube-apiserver", "back", mood="good")
         first = running.result()
     stage.state = first.state
-    _mend(stage, proof)
-    proof.figure("resources that had failed", len(first.failed), "", "and were done by the second pulumi up")
+    _recover(stage, proof)
+    proof.figure("resources that failed first", len(first.failed), "", "applied by the second pulumi up")
 
 
 def _killed_up(stage: Stage, proof: Proof) -> None:
     with stage.up_in_background() as running:
-        stage.until("a Job or a server that pulumi up waits for", lambda: _under_way(stage), 3600)
-        stage.timeline.note("operator", "pulumi up", "killed while it waits", mood="bad")
+        stage.until("a Job or a Deployment that pulumi up waits for", lambda: _under_way(stage), 3600)
+        stage.timeline.note("operator", "pulumi up", "killed while waiting", mood="bad")
         stage.applier.kill()
         stage.state = running.result().state
     pending = sorted(urn.rpartition("::")[2] for urn in stage.state.pending)
-    proof.figure("creations that the state has as pending", len(pending), "", ", ".join(pending))
+    proof.figure("pending creates in the state", len(pending), "", ", ".join(pending))
     again = stage.up()
     proof.check(
-        "pulumi up alone stops at what the killed one made",
+        "a plain pulumi up fails: the killed one's objects already exist",
         any("already exists" in text for text in again.failed.values()),
         "; ".join(again.failed.values()) or "no failure",
     )
     before = _under_way(stage)
-    _mend(stage, proof)
+    _recover(stage, proof)
     after = _under_way(stage)
-    proof.check("what was under way is taken over, not made anew", before <= after, f"{len(before)} of them")
+    proof.check(
+        "Jobs and Deployments in progress are adopted, not recreated", before <= after, f"{len(before)} adopted"
+    )
 
 
 def _under_way(stage: Stage) -> set[str]:
-    """Uids of what takes long; a stack without a writer has no Job before its servers."""
+    """UIDs of Jobs and Deployments; a stack without a weights writer has no Job before its Deployment."""
     found = (*stage.api.list_all(JOB, stage.namespace), *stage.api.list_all(DEPLOYMENT, stage.namespace))
     return {one["metadata"]["uid"] for one in found}
 
 
-def _mend(stage: Stage, proof: Proof) -> None:
-    """What docs/first-up.md says to do after a `pulumi up` that was broken off."""
+def _recover(stage: Stage, proof: Proof) -> None:
+    """The steps of docs/first-up.md after an interrupted `pulumi up`."""
     assert stage.state is not None
     stage.timeline.note("operator", "pulumi refresh", "--clear-pending-creates")
     stage.state = stage.state.without_pending_creates()
@@ -143,19 +145,19 @@ def _mend(stage: Stage, proof: Proof) -> None:
             stage.timeline.note("operator", secret["metadata"]["name"], "kubectl delete secret")
             stage.api.delete(SECRET, secret["metadata"]["name"], stage.namespace)
     stage.timeline.note("operator", "pulumi up", f"{UPSERT}=true")
-    mended = stage.up(upsert_existing=True)
+    recovered = stage.up(upsert_existing=True)
     proof.check(
-        f"{UPSERT}=true pulumi up ends well", not mended.failed, "; ".join(mended.failed.values()) or "no failure"
+        f"{UPSERT}=true pulumi up succeeds", not recovered.failed, "; ".join(recovered.failed.values()) or "no failure"
     )
     stage.until_ready(stage.settings.replicas)
     further = stage.up()
     proof.check(
-        "the end state is the one that was asked for: a further pulumi up changes nothing",
+        "the end state matches the program: another pulumi up changes nothing",
         not (further.created or further.updated or further.replaced or further.deleted or further.failed),
         f"{len(further.unchanged)} resources unchanged",
     )
     twice = [name for name, count in Counter(_object_names(stage)).items() if count > 1]
-    proof.check("nothing is there twice", not twice, ", ".join(twice) or "every object once")
+    proof.check("no object exists twice", not twice, ", ".join(twice) or "every object once")
 
 
 def _object_names(stage: Stage) -> list[str]:
@@ -167,7 +169,7 @@ def _destroy(stage: Stage, proof: Proof) -> None:
     if stage.settings.cluster.deletion_protection and stage.settings.owns_platform:
         refused = stage.applier.destroy(stage.state)
         proof.check(
-            "pulumi destroy refuses while cluster.deletionProtection is true, and touches nothing",
+            "pulumi destroy fails while cluster.deletionProtection is true, and deletes nothing",
             bool(refused.failed) and not refused.deleted,
             next(iter(refused.failed.values()), f"{len(refused.deleted)} resources deleted"),
         )
@@ -177,25 +179,25 @@ def _destroy(stage: Stage, proof: Proof) -> None:
     stage.state = report.state
     proof.findings.extend(report.findings)
     proof.retained.extend(report.retained)
-    proof.check("pulumi destroy ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.check("pulumi destroy succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure")
     proof.check(
-        "what it leaves is what the program says it leaves",
+        "it leaves only what the program retains",
         not report.unexpected,
         ", ".join(report.unexpected) or f"{len(report.retained)} retained",
     )
     pods = [pod["metadata"]["name"] for pod in stage.pods()]
-    proof.check("no server is left", not pods, ", ".join(pods) or "none")
+    proof.check("no replica remains", not pods, ", ".join(pods) or "none")
     disks = [volume["metadata"]["name"] for volume in stage.api.list_all(PERSISTENT_VOLUME)]
-    proof.check("no disk is left that costs money by the hour", not disks, ", ".join(disks) or "none")
-    stage.until("every GPU machine to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
+    proof.check("no billed disk remains", not disks, ", ".join(disks) or "none")
+    stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
     empty = (at for at, machines in stage.meter.gpu_nodes.steps if at >= began and machines == 0)
     gone = next(empty, began)
-    proof.check("no GPU machine is left", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} machines")
+    proof.check("no GPU node remains", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} nodes")
     proof.figure(
-        "GPUs paid for after pulumi destroy begins",
+        "GPUs billed after pulumi destroy starts",
         round((gone - began) / 60, 1),
         "min",
-        "Autopilot gives empty machines back by itself",
+        "Autopilot removes empty nodes by itself",
     )
 
 
@@ -203,28 +205,28 @@ DRILLS = (
     Drill(
         name="bring-up",
         title="First pulumi up",
-        proves="the stack comes up by its own dependency graph, its servers on the machines that the stack names",
+        proves="the stack comes up in dependency order, its replicas on nodes of its machine type and zones",
         play=_bring_up,
         alerts=(),
     ),
     Drill(
         name="second-up",
-        title="pulumi up once more",
+        title="A second pulumi up",
         proves="a second pulumi up changes nothing",
         play=_second_up,
     ),
     Drill(
         name="restarted-api-server",
-        title="The API server restarts in the middle of pulumi up",
-        proves="applied again, the stack ends in the same state",
+        title="The API server restarts during pulumi up",
+        proves="a second pulumi up completes what the interrupted one left",
         play=_restarted_api_server,
         start="empty",
         skip=needs_servers(),
     ),
     Drill(
         name="killed-up",
-        title="pulumi up is killed while it waits",
-        proves="the next pulumi up stops at what the killed one made, and an upsert mends it",
+        title="pulumi up is killed while waiting",
+        proves="the next pulumi up fails on objects that already exist, and an upsert adopts them",
         play=_killed_up,
         start="empty",
         skip=needs_servers(),
@@ -232,7 +234,7 @@ DRILLS = (
     Drill(
         name="destroy",
         title="pulumi destroy",
-        proves="destroy leaves exactly what the program retains, with its cost",
+        proves="pulumi destroy leaves only what the program retains, and its monthly cost is known",
         play=_destroy,
         spends_stage=True,
     ),

@@ -1,4 +1,4 @@
-"""A canary: it comes, is taken back, comes with a revision of its own and becomes the servers; and one that crashes."""
+"""Canaries: started, aborted, started with a new revision and promoted; and one that crashes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fleet.rehearse.drills.conditions import all_of, needs_servers, no_others, r
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.drills.requests import requests_during
 from fleet.rehearse.simulation.spot import kill_containers
+from fleet.report.words import plural
 from settings.sections.rollout import CANARY_ENDING
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
 
 OTHER_REVISION: Final = "89abcdef0123456789abcdef0123456789abcdef"
-"""A revision that no repository has: the rehearsal downloads nothing."""
+"""Placeholder: the rehearsal downloads nothing."""
 _ENGINE: Final = {"engine": {"extraEnv": {"VLLM_LOGGING_LEVEL": "INFO"}}}
 _QUOTA: Final = "ResourceQuota/gpu"
 _CRASHES_AFTER: Final = 600.0
@@ -28,40 +29,40 @@ def _whole_rollout(stage: Stage, proof: Proof) -> None:
     former, downloads = _claims(stage, stage.server), stage.writer.attempts_since(0)
     with requests_during(stage, proof) as requests:
         _starts_beside(stage, proof, _ENGINE, "a canary")
-        _ends_well(proof, "aborting it", stage.up())
+        _succeeds(proof, "aborting it", stage.up())
         stage.until("the canary to go", lambda: not _canaries(stage), _GONE_SECONDS)
-        proof.check("no server was touched by either", _lowest(stage, began) == servers, f"{servers} stayed Ready")
+        proof.check("start and abort affect no replica", _lowest(stage, began) == servers, f"{servers} stayed Ready")
 
         revision = {**_ENGINE, "model": {"revision": OTHER_REVISION}}
-        _starts_beside(stage, proof, revision, "one with a revision of its own")
+        _starts_beside(stage, proof, revision, "a canary of another revision")
         own = _claims(stage, stage.server + CANARY_ENDING)
         there = {one["metadata"]["name"] for one in stage.applied_objects() if one["kind"] == "PersistentVolumeClaim"}
-        proof.check("the weights of both revisions are there", former | own <= there, ", ".join(sorted(former | own)))
+        proof.check("the weights of both revisions exist", former | own <= there, ", ".join(sorted(former | own)))
 
         served = stage.settings.serving.model
         model = {"id": served.id, "revision": OTHER_REVISION, "sizeGb": served.size_gb}
         new: dict[str, Any] = {"server": _ENGINE, "model": model, "weights": {"nameEnding": OTHER_REVISION[:7]}}
         rolled = stage.clock.now_seconds()
         report = stage.up(stage.record({**new, "rollout": {"canary": revision, "promoted": "a drill"}}))
-        _ends_well(proof, "promoting it", report)
+        _succeeds(proof, "promoting it", report)
         done = stage.until_ready(servers)
-        proof.check("the canary is there until the last server is new", len(_canaries(stage)) == 1, "1 canary")
+        proof.check("the canary stays until the last replica is new", len(_canaries(stage)) == 1, "1 canary")
         proof.check(
-            "never more than one server missing",
+            "never more than one replica down",
             _lowest(stage, began) >= servers - 1,
-            f"at worst {_lowest(stage, began)} of {servers} Ready",
+            f"at least {_lowest(stage, began)} of {servers} Ready",
             empty=no_others(servers),
         )
         mounted = _claims(stage, stage.server)
-        proof.check("the servers mount what the canary mounted", mounted == own, ", ".join(sorted(mounted)))
+        proof.check("the replicas mount the canary's volume", mounted == own, ", ".join(sorted(mounted)))
         more = stage.writer.attempts_since(0) - downloads
-        proof.check("which was downloaded once", more == 1, f"{more} download(s)")
-        stage.until("the former claim to go", lambda: not _claims_there(stage) & former, _GONE_SECONDS)
-        _ends_well(proof, "and its end", stage.up(stage.record(new)))
+        proof.check("the new revision is downloaded once", more == 1, plural(more, "download"))
+        stage.until("the old claim to go", lambda: not _claims_there(stage) & former, _GONE_SECONDS)
+        _succeeds(proof, "removing it", stage.up(stage.record(new)))
         stage.until("the canary to go", lambda: not _canaries(stage), _GONE_SECONDS)
     lost = f"{requests.unserved} refused"
-    proof.check("the Service is never without a server", requests.unserved == 0, lost, empty=no_others(servers))
-    proof.figure("from promotion to the last server", round((done - rolled) / 60, 1), "min")
+    proof.check("the Service always has an endpoint", requests.unserved == 0, lost, empty=no_others(servers))
+    proof.figure("from promotion to the last replica", round((done - rolled) / 60, 1), "min")
 
 
 def _crash(stage: Stage, proof: Proof) -> None:
@@ -74,25 +75,27 @@ def _crash(stage: Stage, proof: Proof) -> None:
         stage.until("the canary to be unready", lambda: not stage.ready_pods(stage.server + CANARY_ENDING), 60)
     (after,) = _canaries(stage)
     restarts = after["status"]["containerStatuses"][0]["restartCount"]
-    proof.check("its restart is there for the verdict to see", restarts == 1, f"{restarts} restart")
-    proof.check("no server is touched", _lowest(stage, began) == servers, f"{_lowest(stage, began)} of {servers} Ready")
-    proof.check("no request is lost", requests.report is not None and not requests.report.lost, "by the servers")
-    _ends_well(proof, "aborting it", stage.up())
+    proof.check("its restart count is visible to the verdict", restarts == 1, plural(restarts, "restart"))
+    proof.check(
+        "no replica is affected", _lowest(stage, began) == servers, f"{_lowest(stage, began)} of {servers} Ready"
+    )
+    proof.check("the replicas lose no request", requests.report is not None and not requests.report.lost, "none lost")
+    _succeeds(proof, "aborting it", stage.up())
     stage.until("the canary to go", lambda: not _canaries(stage), _GONE_SECONDS)
 
 
 def _starts_beside(stage: Stage, proof: Proof, canary: dict[str, Any], what: str) -> None:
     """`fleet rollout start`, `pulumi up`."""
     before = stage.fingerprints()
-    _ends_well(proof, f"pulumi up with {what}", stage.up(stage.record({"rollout": {"canary": canary}})))
+    _succeeds(proof, f"pulumi up with {what}", stage.up(stage.record({"rollout": {"canary": canary}})))
     after = stage.fingerprints()
     changed = {name for name, known in before.items() if after.get(name) != known}
     seen = ", ".join(sorted(changed)) or "nothing"
-    proof.check("of what was there, only the ceiling on GPUs changes", changed <= {_QUOTA}, seen)
+    proof.check("of the existing objects only the GPU quota changes", changed <= {_QUOTA}, seen)
 
 
-def _ends_well(proof: Proof, what: str, report: ApplyReport) -> None:
-    proof.check(f"{what} ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
+def _succeeds(proof: Proof, what: str, report: ApplyReport) -> None:
+    proof.check(f"{what} succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure")
 
 
 def _canaries(stage: Stage) -> list[Any]:
@@ -104,7 +107,7 @@ def _lowest(stage: Stage, began: float) -> int:
 
 
 def _claims(stage: Stage, app: str) -> set[str]:
-    """Claims that the ready pods of this label mount."""
+    """Claims mounted by the Ready pods with this `app` label."""
     return {
         volume["persistentVolumeClaim"]["claimName"]
         for pod in stage.ready_pods(app)
@@ -121,14 +124,14 @@ DRILLS = (
     Drill(
         name="canary-crashes",
         title="A canary that crashes after ten minutes",
-        proves="the servers and their requests notice nothing, and the restart can be seen",
+        proves="replicas and their requests are not affected, and the restart is visible",
         play=_crash,
         skip=all_of(needs_servers(), room_for_one_more),
     ),
     Drill(
         name="canary-start-promote-abort",
-        title="An upgrade by a canary: taken back, then promoted, under load",
-        proves="nothing of the servers changes until they are promoted, one at a time, onto weights that are there",
+        title="An upgrade by canary, aborted, then promoted, under load",
+        proves="no replica changes before promotion; then they change one at a time, without another download",
         play=_whole_rollout,
         skip=all_of(needs_servers(), writes_weights, room_for_one_more),
         fast=False,

@@ -1,4 +1,4 @@
-"""Every drill there is, in the order they are played."""
+"""All drills, in the order in which they are played."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ DRILLS: tuple[Drill, ...] = (
 
 
 def chosen(names: Sequence[str], *, fast_only: bool = False) -> tuple[Drill, ...]:
-    """The drills of these names, or all, or all fast ones; in the catalogue's order. Raises RehearsalError for a name there is not."""
+    """The named drills, or all, or all fast ones, in the catalogue's order. Raises RehearsalError for an unknown name."""
     known = {drill.name: drill for drill in DRILLS}
     for name in names:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else "."
-            raise RehearsalError(f"--drill {name}: there is no such drill{hint} `fleet rehearse --list` names them all")
+            raise RehearsalError(f"--drill {name}: unknown drill{hint} `fleet rehearse --list` lists all drills")
     return tuple(drill for drill in DRILLS if (drill.name in names if names else drill.fast or not fast_only))

@@ -1,4 +1,4 @@
-"""Machines and servers that go: a dead rank, Spot notices, a drain, a rolling update."""
+"""Lost replicas and nodes: a dead or hung rank, Spot notices, a drain, a rolling update."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from fleet.rehearse.drills.conditions import needs_servers, no_others, on_spot
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.drills.requests import requests_during
 from fleet.rehearse.simulation.spot import kill_containers, preempt
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
 
 NOTICE_SECONDS = 30.0
-"""From Google's notice to the end of the machine. Source: GKE docs, Spot VMs."""
+"""From the Spot notice to the end of the VM. Source: GKE docs, Spot VMs."""
 ALONE = ("NothingServes",)
 HANG_SECONDS = 480.0
-"""How long a hung rank is left alone: the alert looks at three minutes and waits for two more."""
+"""How long the hung rank is left in place: the alert evaluates three minutes and waits for two more."""
 
 
 def _node_of(pod: Manifest) -> str:
@@ -30,48 +31,46 @@ def _dead_rank(stage: Stage, proof: Proof) -> None:
     victim = stage.ready_pods()[0]
     name = victim["metadata"]["name"]
     with requests_during(stage, proof):
-        stage.timeline.note("pod", name, "one rank dies; vLLM exits", mood="bad")
+        stage.timeline.note("pod", name, "a rank dies; vLLM exits", mood="bad")
         kill_containers(stage.world, victim, exit_code=1, reason="Error")
-        stage.until("the server to be out of the Service", lambda: stage.meter.ready_servers.now < servers, 60)
+        stage.until("the replica to leave the Service", lambda: stage.meter.ready_servers.now < servers, 60)
         ready_again = stage.until_ready(servers)
     after = stage.world.pods.get(name, stage.namespace)
     restarts = after["status"]["containerStatuses"][0]["restartCount"] if after else 0
     same_node = after is not None and _node_of(after) == _node_of(victim)
     proof.check(
-        "the whole server restarts, on the machine it has",
+        "the whole replica restarts, on the same node",
         same_node and restarts == 1,
-        f"{restarts} restart(s), {'same' if same_node else 'another'} node",
+        f"{plural(restarts, 'restart')}, {'same' if same_node else 'another'} node",
     )
     lowest = stage.meter.ready_servers.lowest(began)
     proof.check(
-        "no other server is touched",
+        "no other replica is affected",
         lowest == servers - 1,
         f"{lowest} of {servers} stayed Ready",
         empty=no_others(servers),
     )
     _never_more_gpus(stage, proof, began)
-    proof.figure(
-        "time without that server", round(ready_again - began), "s", "one dead engine stops every engine of its server"
-    )
-    proof.figure("capacity lost meanwhile", round(100 / servers, 1), "%")
+    proof.figure("replica down for", round(ready_again - began), "s", "one dead engine stops all engines of its pod")
+    proof.figure("capacity lost", round(100 / servers, 1), "%")
 
 
 def _hung_rank(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     name = stage.ready_pods()[0]["metadata"]["name"]
     with requests_during(stage, proof):
-        stage.timeline.note("pod", name, "one rank hangs: no tokens, no error", mood="bad")
+        stage.timeline.note("pod", name, "a rank hangs: no tokens, no error", mood="bad")
         stage.traffic.hang(name, 0)
         stage.clock.sleep(HANG_SECONDS)
         ready = stage.meter.ready_servers.lowest(began)
         stage.timeline.note("operator", name, "kubectl delete pod", mood="good")
         stage.api.delete(POD, name, stage.namespace)
-        stage.until("the hung server to go", lambda: stage.world.pods.get(name, stage.namespace) is None, 900)
+        stage.until("the hung replica to go", lambda: stage.world.pods.get(name, stage.namespace) is None, 900)
         again = stage.until_ready(servers)
     proof.check(
-        "Kubernetes notices nothing: every server stays Ready", ready == servers, f"at worst {ready} of {servers}"
+        "Kubernetes does not detect it: all replicas stay Ready", ready == servers, f"at least {ready} of {servers}"
     )
-    proof.figure("whole again after the runbook's command", round((again - began - HANG_SECONDS) / 60, 1), "min")
+    proof.figure("all Ready again after the runbook's command", round((again - began - HANG_SECONDS) / 60, 1), "min")
 
 
 def _preempt(count: int, stage: Stage, proof: Proof) -> None:
@@ -81,7 +80,7 @@ def _preempt(count: int, stage: Stage, proof: Proof) -> None:
     with requests_during(stage, proof):
         preempt(stage.world, victims, notice_seconds=NOTICE_SECONDS)
         stage.until(
-            "the machines to be gone",
+            "the nodes to be gone",
             lambda: not any(stage.world.nodes.get(node) for node in victims),
             4 * NOTICE_SECONDS,
         )
@@ -89,29 +88,27 @@ def _preempt(count: int, stage: Stage, proof: Proof) -> None:
         full_again = stage.until_ready(servers)
     names = {pod["metadata"]["name"] for pod in stage.ready_pods()}
     proof.check(
-        "each lost server is replaced, on a new machine",
+        "each lost replica is replaced, on a new node",
         not names & lost and len(names) == servers,
         f"{len(names)} Ready",
     )
     lowest = stage.meter.ready_servers.lowest(began)
     proof.check(
-        f"{servers - len(lost)} of {servers} servers stay",
+        f"{servers - len(lost)} of {servers} replicas stay Ready",
         lowest == servers - len(lost),
-        f"at worst {lowest} were Ready",
+        f"at least {lowest} Ready",
         empty=no_others(servers, gone=len(lost)),
     )
     _never_more_gpus(stage, proof, began)
-    proof.figure("servers lost", len(lost))
-    proof.figure("machine gone after the notice", round(gone_at - began), "s")
-    proof.figure(
-        "whole again after", round((full_again - began) / 60, 1), "min", "a new machine, the weights, the engines"
-    )
+    proof.figure("replicas lost", len(lost))
+    proof.figure("node gone after the notice", round(gone_at - began), "s")
+    proof.figure("all Ready again after", round((full_again - began) / 60, 1), "min", "new node, weights, engine start")
     short = servers * (full_again - began) - stage.meter.ready_servers.integral(began, full_again)
-    proof.figure("server-minutes lost", round(short / 60, 1), "min")
+    proof.figure("replica-minutes lost", round(short / 60, 1), "min")
 
 
 def _disruptions_allowed(stage: Stage) -> int:
-    """Servers that the disruption budget lets go now, once its controller has seen the budget as it stands."""
+    """Evictions that the disruption budget allows now, once its controller has observed the current budget."""
 
     def is_seen() -> bool:
         budget = stage.api.get(POD_DISRUPTION_BUDGET, stage.server, stage.namespace)
@@ -123,9 +120,9 @@ def _disruptions_allowed(stage: Stage) -> int:
 
 
 def _evict(stage: Stage, name: str) -> None:
-    """Ask a server to go, and wait until it has gone."""
+    """Evict a replica and wait until its pod is gone."""
     stage.api.evict(stage.namespace, name)
-    stage.until("the evicted server to go", lambda: stage.world.pods.get(name, stage.namespace) is None, 900)
+    stage.until("the evicted replica to go", lambda: stage.world.pods.get(name, stage.namespace) is None, 900)
 
 
 def _drain(stage: Stage, proof: Proof) -> None:
@@ -143,16 +140,16 @@ def _drain(stage: Stage, proof: Proof) -> None:
         except ApiRefusedError as refusal:
             refused = refusal.message
         full_again = stage.until_ready(servers)
-        # Whoever shares the machine follows, one at a time, as kubectl drain goes on asking.
+        # Other replicas on the node follow one at a time: kubectl drain retries evictions.
         for pod in stage.pods():
             if _node_of(pod) == _node_of(first):
                 _evict(stage, pod["metadata"]["name"])
                 full_again = stage.until_ready(servers)
-    proof.check("the disruption budget lets one server go", allowed == 1, f"disruptionsAllowed was {allowed}")
-    proof.check("a second drain waits while a server is missing", bool(refused), refused or "it was evicted as well")
+    proof.check("the disruption budget allows one eviction", allowed == 1, f"disruptionsAllowed was {allowed}")
+    proof.check("a second eviction is refused meanwhile", bool(refused), refused or "it was evicted as well")
     lowest = stage.meter.ready_servers.lowest(began)
-    proof.check("never more than one server missing", lowest >= servers - 1, f"at worst {lowest} of {servers} Ready")
-    proof.figure("one drained machine costs", round((full_again - began) / 60, 1), "min", "of one server at a time")
+    proof.check("never more than one replica down", lowest >= servers - 1, f"at least {lowest} of {servers} Ready")
+    proof.figure("one drained node takes", round((full_again - began) / 60, 1), "min", "one replica down at a time")
 
 
 def _rolling_update(stage: Stage, proof: Proof) -> None:
@@ -164,37 +161,37 @@ def _rolling_update(stage: Stage, proof: Proof) -> None:
         report = stage.up(changed)
         done = stage.until_ready(servers)
     after = {pod["metadata"]["name"] for pod in stage.ready_pods()}
-    proof.check("pulumi up ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
-    proof.check("every server is a new one", not before & after and len(after) == servers, f"{len(after - before)} new")
+    proof.check("pulumi up succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.check("every replica is new", not before & after and len(after) == servers, f"{len(after - before)} new")
     _never_more_gpus(stage, proof, began)
     lowest = stage.meter.ready_servers.lowest(began)
     proof.check(
-        "never more than one server missing",
+        "never more than one replica down",
         lowest >= servers - 1,
-        f"at worst {lowest} of {servers} Ready",
+        f"at least {lowest} of {servers} Ready",
         empty=no_others(servers),
     )
-    proof.figure("the update takes", round((done - began) / 60, 1), "min", f"{servers} servers, one after the other")
-    proof.figure("per server", round((done - began) / 60 / servers, 1), "min")
+    proof.figure("the update takes", round((done - began) / 60, 1), "min", f"{servers} replicas, one at a time")
+    proof.figure("per replica", round((done - began) / 60 / servers, 1), "min")
     nodes = stage.meter.gpu_nodes.lowest(began)
     proof.check(
-        "no machine is given back on the way",
+        "no node is removed during the update",
         nodes >= stage.machines_for(servers),
-        f"at least {nodes} machines throughout",
+        f"at least {nodes} nodes throughout",
     )
 
 
 def _never_more_gpus(stage: Stage, proof: Proof, since_seconds: float) -> None:
     paid = stage.machines_for(stage.settings.replicas) * stage.settings.machine.gpus
     most = stage.meter.gpus.highest(since_seconds)
-    proof.check(f"never more than {paid} GPUs at once", most <= paid, f"at most {most}")
+    proof.check(f"never more than {paid} GPUs at the same time", most <= paid, f"at most {most}")
 
 
 DRILLS = (
     Drill(
         name="dead-rank",
-        title="One data-parallel rank dies",
-        proves="one dead engine costs its whole server a restart, and nothing else",
+        title="A data-parallel rank dies",
+        proves="a dead rank restarts its whole replica and no other",
         play=_dead_rank,
         alerts=("Restarted",),
         may_page=ALONE,
@@ -202,8 +199,8 @@ DRILLS = (
     ),
     Drill(
         name="hung-rank",
-        title="One data-parallel rank hangs",
-        proves="Kubernetes does not notice, the alert does, and the runbook's command mends it",
+        title="A data-parallel rank hangs",
+        proves="Kubernetes does not detect it, the alert does, and the runbook's command fixes it",
         play=_hung_rank,
         alerts=("EngineStalled",),
         may_page=ALONE,
@@ -211,8 +208,8 @@ DRILLS = (
     ),
     Drill(
         name="preempt-one",
-        title="Google takes one Spot machine back",
-        proves="what ran on it is replaced on a new machine; the others go on",
+        title="One Spot node is preempted",
+        proves="its replicas are replaced on a new node, and the others stay Ready",
         play=lambda stage, proof: _preempt(1, stage, proof),
         alerts=("SpotTaken",),
         may_page=ALONE,
@@ -220,16 +217,16 @@ DRILLS = (
     ),
     Drill(
         name="preempt-four",
-        title="Google takes four Spot machines back at once",
-        proves="four servers are replaced; the budget cannot stop a Spot notice",
+        title="Four Spot nodes are preempted at the same time",
+        proves="four replicas are replaced; a disruption budget does not stop a preemption",
         play=lambda stage, proof: _preempt(4, stage, proof),
         alerts=("SpotTaken",),
         skip=on_spot(4),
     ),
     Drill(
         name="drain",
-        title="Machines are drained for maintenance",
-        proves="the disruption budget lets servers go one at a time",
+        title="A node is drained for maintenance",
+        proves="the disruption budget allows one eviction at a time",
         play=_drain,
         alerts=(),
         skip=needs_servers(2),
@@ -237,7 +234,7 @@ DRILLS = (
     Drill(
         name="rolling-update",
         title="A rolling update on scarce GPUs",
-        proves="servers change one by one without a spare machine",
+        proves="replicas are updated one at a time, without a spare node",
         play=_rolling_update,
         alerts=(),
         may_page=ALONE,

@@ -1,4 +1,4 @@
-"""Requests while a drill breaks something: what clients would have lost, with and without repeating."""
+"""Client requests during a drill: how many are lost, with and without a retry."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class Requests:
-    """What became of them; `report` is there once the drill's block has ended."""
+    """Outcome of the requests; `report` is set when the block ends."""
 
     report: TrafficReport | None = None
 
     @property
     def unserved(self) -> int:
-        """Requests that found no server at all, after one retry."""
+        """Requests that found no endpoint, after one retry."""
         return self.report.losses_after_retry.get("no endpoint", 0) if self.report is not None else 0
 
 
 @contextmanager
 def requests_during(stage: Stage, proof: Proof, *, rate_per_second: float | None = None) -> Iterator[Requests]:
-    """Steady requests to every Ready server while the block runs; figures and the advice to clients go to the proof."""
+    """Send steady requests to every Ready replica while the block runs; add figures and the advice to clients to the proof."""
     requests = Requests()
     traffic = stage.traffic
     traffic.wait_for_endpoints(len(stage.ready_pods()))

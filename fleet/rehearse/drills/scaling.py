@@ -1,4 +1,4 @@
-"""More and fewer servers: paused and resumed, to zero and back by an autoscaler, 1000 of them."""
+"""More and fewer replicas: pause and resume, external scaling to zero and back, up to 1000 replicas."""
 
 from __future__ import annotations
 
@@ -7,44 +7,45 @@ from typing import TYPE_CHECKING
 from facts.disks import MAX_MIBPS_PER_GIB, throughput_for_readers_mibps
 from fleet.rehearse.drills.conditions import all_of, needs_servers, one_server_only, owns_platform
 from fleet.rehearse.drills.drill import Drill, Proof
-from fleet.rehearse.report.model import Phase, Scale
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
 
-GOAL_SECONDS = {128: 30.0, 1000: 120.0}
-"""Wall seconds on two cores, control plane included. Measured: scheduler and kwok alone take 12 s and 54 s of it."""
 SCALE_SPEED = 1200.0
-"""A clock for measuring Kubernetes and not Google: at this speed the simulated waits of a bring-up are a second or two."""
+"""At this speed the simulated waits of a bring-up take a second or two, and wall time is Kubernetes' own."""
 
 
 def _pause(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     volumes = _disks_and_images(stage)
     report = stage.up(stage.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
-    proof.check("pulumi up to zero ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
-    stage.until("every server to go", lambda: stage.meter.servers.now == 0, 1800)
+    proof.check(
+        "pulumi up with zero replicas succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure"
+    )
+    stage.until("every replica to go", lambda: stage.meter.servers.now == 0, 1800)
     empty = stage.until(
-        "every GPU machine to go",
+        "every GPU node to go",
         lambda: stage.clock.now_seconds() if stage.meter.gpu_nodes.now == 0 else None,
         4 * stage.timings.scale_down_seconds,
     )
     kept = _disks_and_images(stage)
-    proof.check("the weights stay", volumes <= kept, f"{len(kept)} disks and images")
+    proof.check("the weights are kept", volumes <= kept, f"{len(kept)} disks and images")
     resumed_at = stage.clock.now_seconds()
     report = stage.up()
     stage.until_ready(servers)
     back = stage.meter.ready_servers.first_at(servers, resumed_at) or stage.clock.now_seconds()
-    proof.check("pulumi up resumes", not report.failed, "; ".join(report.failed.values()) or "no failure")
     proof.check(
-        "no weights are downloaded again",
+        "pulumi up with the former number succeeds",
+        not report.failed,
+        "; ".join(report.failed.values()) or "no failure",
+    )
+    proof.check(
+        "the weights are not downloaded again",
         stage.writer.attempts_since(began) == 0,
         f"{stage.writer.attempts_since(began)} downloads",
     )
-    proof.figure(
-        "GPUs paid for after the pause", round((empty - began) / 60, 1), "min", "until the last machine is gone"
-    )
+    proof.figure("GPUs billed after the pause", round((empty - began) / 60, 1), "min", "until the last node is gone")
     proof.figure("Ready again after", round((back - resumed_at) / 60, 1), "min")
 
 
@@ -56,26 +57,25 @@ def _to_zero_and_back(stage: Stage, proof: Proof) -> None:
     servers = stage.settings.replicas
     external = stage.record({"server": {"replicas": "external"}, "benchmark": {"enabled": False}})
     report = stage.up(external)
-    proof.check("the number is handed over", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.check(
+        "pulumi up to external replicas succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure"
+    )
     stage.scale(0)
-    stage.until("every GPU machine to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
+    stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
     stage.up(external)
-    proof.check("pulumi up leaves zero at zero", stage.meter.servers.now == 0, f"{stage.meter.servers.now} servers")
+    proof.check("pulumi up keeps zero replicas", stage.meter.servers.now == 0, f"{stage.meter.servers.now} replicas")
     began = stage.clock.now_seconds()
     stage.scale(1)
     first = stage.until_ready(1)
-    proof.figure(
-        "first server from zero", round((first - began) / 60, 1), "min", "what a request waits that finds nobody"
-    )
+    proof.figure("first replica from zero", round((first - began) / 60, 1), "min", "no request is served until then")
     stage.up(external)
-    proof.check("pulumi up leaves one at one", stage.meter.servers.now == 1, f"{stage.meter.servers.now} servers")
-    # First the number, then Pulumi: a field that two managers want at different values is a conflict, equal values are not.
+    proof.check("pulumi up keeps one replica", stage.meter.servers.now == 1, f"{stage.meter.servers.now} replicas")
+    # Scale first, then pulumi up: two field managers with different values conflict, with equal values they do not.
     stage.scale(servers)
     report = stage.up()
     stage.until_ready(servers)
     failed = "; ".join(report.failed.values())
-    proof.check("scaled first, the number can be handed back", not failed, failed or "no conflict")
-    proof.check(f"handed back, there are {servers} again", True, f"{stage.meter.ready_servers.now} Ready")
+    proof.check("scaled to the same number first, Pulumi manages replicas again", not failed, failed or "no conflict")
 
 
 def _scale(servers: int, stage: Stage, proof: Proof) -> None:
@@ -91,18 +91,16 @@ def _scale(servers: int, stage: Stage, proof: Proof) -> None:
     stage.bring_up(stage.record(sections), servers)
     nodes = stage.meter.gpu_nodes.highest()
     machines = stage.machines_for(servers)
-    proof.check(f"{servers} servers on {plural(machines, 'machine')}", nodes == machines, f"{nodes} machines at most")
-    phases = tuple(Phase(name=name, wall_seconds=seconds) for name, seconds in stage.phase_seconds.items())
-    scale = Scale(nodes=servers, phases=phases, goal_seconds=GOAL_SECONDS.get(servers))
-    proof.scales.append(scale)
-    proof.figure("from nothing to the last Ready server", round(scale.wall_seconds, 1), "s of wall time")
+    proof.check(f"{servers} replicas on {plural(machines, 'node')}", nodes == machines, f"at most {nodes} nodes")
+    for phase, seconds in stage.phase_seconds.items():
+        proof.figure(phase, round(seconds, 1), "s of wall time")
 
 
 def _scale_drill(servers: int, *, fast: bool) -> Drill:
     return Drill(
         name=f"scale-{servers}",
-        title=f"{servers} machines",
-        proves=f"{servers} servers become Ready, and how long Kubernetes itself takes for that",
+        title=f"{servers} replicas",
+        proves=f"{servers} replicas become Ready, in a measured wall time",
         play=lambda stage, proof: _scale(servers, stage, proof),
         start="empty",
         speed=SCALE_SPEED,
@@ -114,16 +112,16 @@ def _scale_drill(servers: int, *, fast: bool) -> Drill:
 DRILLS = (
     Drill(
         name="pause",
-        title="Paused to zero and resumed",
-        proves="zero servers cost no GPU, the weights stay, and the fleet comes back",
+        title="Pause and resume",
+        proves="zero replicas use no GPU, the weights are kept, and pulumi up resumes",
         play=_pause,
         alerts=(),
         skip=needs_servers(),
     ),
     Drill(
         name="to-zero",
-        title="An autoscaler goes to zero and back",
-        proves="with external replicas pulumi up does not fight whoever scales",
+        title="External scaling to zero and back",
+        proves="with external replicas, pulumi up does not change the number",
         play=_to_zero_and_back,
         skip=all_of(needs_servers(), one_server_only),
         fast=False,

@@ -1,4 +1,4 @@
-"""Not enough of something, or not yet: quota, Spot machines, a kind that GKE has to bring, a reservation that has not begun."""
+"""Shortages: GPU quotas, no capacity, a missing ComputeClass kind, a reservation that is not active yet."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 COMPUTE_CLASSES = "computeclasses.cloud.google.com"
 HOLD_SECONDS = 120.0
-"""How long a drill looks on to be sure that nothing happens, simulated."""
-
+"""Simulated time in which nothing must happen."""
 
 Scarcity = Literal["spot_nodes", "flex_start_nodes", "on_demand_nodes", "quota_nodes"]
 _OF_MODE: Mapping[str, Scarcity] = {
@@ -35,11 +34,11 @@ _OF_MODE: Mapping[str, Scarcity] = {
     "flex-start": "flex_start_nodes",
     "on-demand": "on_demand_nodes",
 }
-"""What Google may have too little of, by the capacity mode that asks for it."""
+"""The stock that limits each capacity mode."""
 
 
 def _from_stock(settings: Settings) -> str:
-    return "" if settings.capacity.mode in _OF_MODE else "machines of this capacity do not come from what is in stock"
+    return "" if settings.capacity.mode in _OF_MODE else "reserved capacity does not run out"
 
 
 def _over_quota(stage: Stage, proof: Proof) -> None:
@@ -48,22 +47,22 @@ def _over_quota(stage: Stage, proof: Proof) -> None:
     said = stage.until(
         "the refusal",
         lambda: _refused(stage),
-        5 * HOLD_SECONDS,  # Kubernetes' controllers run on the wall, and on a busy machine they are late
-        lambda: f"there are {stage.meter.servers.now} servers, and each that is not refused asks for a machine",
+        5 * HOLD_SECONDS,  # Kubernetes' controllers run in wall time, and are late on a busy machine.
+        lambda: f"there are {stage.meter.servers.now} replicas, and none was refused",
     )
     stage.clock.sleep(HOLD_SECONDS)
     nodes, ready = stage.meter.gpu_nodes.highest(began), stage.meter.ready_servers.lowest(began)
     pods = stage.meter.servers.highest(began)
-    proof.check(f"server {servers + 1} is refused by the GPU quota", pods <= servers, said)
-    proof.check("no machine is asked for it", nodes <= stage.machines_for(servers), f"{nodes} machines")
-    proof.check(f"the other {servers} go on", ready == servers, f"at worst {ready} Ready")
+    proof.check(f"the GPU quota refuses replica {servers + 1}", pods <= servers, said)
+    proof.check("no node is requested for it", nodes <= stage.machines_for(servers), f"{nodes} nodes")
+    proof.check(f"the other {servers} stay Ready", ready == servers, f"at least {ready} Ready")
     stage.scale(servers)
     stage.until_ready(servers)
 
 
 def _stock_out(stage: Stage, proof: Proof) -> None:
     mode = stage.settings.capacity.mode
-    _one_too_many(stage, proof, _OF_MODE[mode], f"no more {mode} machines to be had")
+    _one_too_many(stage, proof, _OF_MODE[mode], f"no {mode} capacity left")
 
 
 def _project_quota(stage: Stage, proof: Proof) -> None:
@@ -71,15 +70,15 @@ def _project_quota(stage: Stage, proof: Proof) -> None:
 
 
 def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> None:
-    """One server more than the machines that are there can hold, none more to be had, and then one.
+    """Scale to one replica more than the existing nodes hold, without capacity for another node; then add a node's capacity.
 
-    A stack that may have one server only is paused first: that server is the one too many.
+    A stack that allows only one replica is paused first, and that replica is the one without a node.
     """
     before = 0 if one_server_only(stage.settings) else stage.settings.replicas
     if not before:
         stage.up(stage.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
         stage.until(
-            "every GPU machine to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds
+            "every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds
         )
     began = stage.clock.now_seconds()
     machines = stage.machines_for(before)
@@ -89,40 +88,40 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
     more = stage.record({"server": {"replicas": servers + 1}, "benchmark": {"enabled": False}})
     with stage.up_in_background(more) as running:
         pending = stage.until(
-            "a pending server",
+            "a pending replica",
             lambda: next((pod for pod in stage.pods() if stage.provisioner.why_pending(pod)), None),
             1500,
         )
         name = pending["metadata"]["name"]
         code = "scale.up.error.quota.exceeded" if scarce == "quota_nodes" else "scale.up.error.out.of.resources"
-        trouble = stage.until("the reason it is pending", lambda: _told(stage, pending, code), 900)
+        trouble = stage.until("the reason it is pending", lambda: _trouble(stage, pending, code), 900)
         waited = stage.clock.now_seconds() - began
         nodes, ready = stage.meter.gpu_nodes.highest(began), stage.meter.ready_servers.lowest(began)
-        statement = f"server {servers + 1} has the namespace's quota, stays pending and says why"
+        statement = f"replica {servers + 1} is within the namespace's quota, stays Pending and reports why"
         proof.check(statement, True, f"{trouble.message} {trouble.fix}")
-        proof.check("no machine appears from nowhere", nodes <= machines, plural(nodes, "machine"))
+        proof.check("no node is created", nodes <= machines, plural(nodes, "node"))
         proof.check(
-            f"the other {before} go on",
+            f"the other {before} stay Ready",
             ready == before,
-            f"at worst {ready} Ready",
-            empty="" if before else "no other server is there to go on",
+            f"at least {ready} Ready",
+            empty="" if before else "there is no other replica",
         )
-        proof.figure("the reason is there after", round(waited), "s")
+        proof.figure("reason reported after", round(waited), "s")
         if proof.watch is not None and scarce != "quota_nodes":
             proof.watch.let_pass("PodLate")
         freed = stage.clock.now_seconds()
         setattr(stage.stock, scarce, machines + 1)
-        stage.timeline.note("capacity", scarce.removesuffix("_nodes"), "one more machine", mood="good")
+        stage.timeline.note("capacity", scarce.removesuffix("_nodes"), "capacity for one more node", mood="good")
         done = stage.until_ready(servers + 1)
         report = running.result()
     after = round((done - freed) / 60)
-    proof.check("it starts by itself once there is a machine", True, f"{name} Ready {after} min after")
+    proof.check("it starts by itself once there is capacity", True, f"{name} Ready {after} min later")
     failed = "; ".join(report.failed.values())
-    proof.check("pulumi up, which waited, ends well", not failed, failed or "no failure")
+    proof.check("the waiting pulumi up succeeds", not failed, failed or "no failure")
 
 
-def _told(stage: Stage, pod: Manifest, code: str) -> Trouble | None:
-    """Why the pod waits, once it is this."""
+def _trouble(stage: Stage, pod: Manifest, code: str) -> Trouble | None:
+    """Why the pod waits, if it has this code."""
     trouble = stage.provisioner.why_pending(pod)
     return trouble if trouble is not None and trouble.code == code else None
 
@@ -138,9 +137,9 @@ def _next_rung(stage: Stage, proof: Proof) -> None:
     kinds = sorted(_rung(stage.world.nodes.get(pod["spec"]["nodeName"])) for pod in stage.ready_pods())
     expected = sorted(["reservation"] * (servers - 1) + ["spot"])
     proof.check(
-        "the reservation is used up first, then what is to be had: no flex-start, so Spot",
+        "the reservation is used first, then Spot, since flex-start has no capacity",
         kinds == expected,
-        f"{servers} servers on {', '.join(kinds)}",
+        f"{servers} replicas on {', '.join(kinds)}",
     )
     proof.figure("all Ready after", round(ready / 60, 1), "min")
 
@@ -156,27 +155,27 @@ def _late_compute_class(stage: Stage, proof: Proof) -> None:
     definition = next(one for one in stage.around.definitions if one["metadata"]["name"] == COMPUTE_CLASSES)
     stage.api.delete(CUSTOM_RESOURCE_DEFINITION, COMPUTE_CLASSES)
     stage.until("ComputeClass to be unknown", lambda: not _serves_compute_classes(stage), 60)
-    stage.timeline.note("operator", COMPUTE_CLASSES, "GKE has not brought it yet", mood="bad")
+    stage.timeline.note("operator", COMPUTE_CLASSES, "GKE has not installed it yet", mood="bad")
     sections = {"capacity": {"mode": "ladder"}, "server": {"replicas": 1}, "benchmark": {"enabled": False}}
     recording, began = stage.record(sections), stage.clock.now_seconds()
     first = stage.up(recording)
     said = "; ".join(first.failed.values())
     proof.check(
-        "the first pulumi up fails at the ComputeClass alone, and says that its kind is missing",
+        "the first pulumi up fails only at the ComputeClass and reports the missing kind",
         len(first.failed) == 1 and NO_SUCH_KIND in said,
         said or "no failure",
     )
     done = {urn.rpartition("::")[2] for urn in first.created}
-    proof.check("by then the weights are written", "weights-image" in done, f"{len(done)} resources are made")
+    proof.check("the weights are written by then", "weights-image" in done, f"{len(done)} resources created")
     proof.figure("pulumi up gives up on the kind after", round((stage.clock.now_seconds() - began) / 60, 1), "min")
     install(stage.api, [definition])
-    stage.timeline.note("operator", COMPUTE_CLASSES, "there", mood="good")
+    stage.timeline.note("operator", COMPUTE_CLASSES, "installed", mood="good")
     second = stage.up(recording)
-    proof.check("a second pulumi up ends well", not second.failed, "; ".join(second.failed.values()) or "no failure")
+    proof.check("a second pulumi up succeeds", not second.failed, "; ".join(second.failed.values()) or "no failure")
     if second.failed:
         return
     again = [urn for urn in (*second.created, *second.replaced) if "Weights$" in urn]
-    proof.check("nothing of the weights is made twice", not again, ", ".join(again) or "unchanged")
+    proof.check("no weights resource is created again", not again, ", ".join(again) or "unchanged")
     stage.until_ready(1)
 
 
@@ -196,31 +195,27 @@ def _inactive_reservation(stage: Stage, proof: Proof) -> None:
     }
     recording = stage.record(sections)
     stage.stock.reserve("week", nodes=servers, zone=stage.settings.zones[0], active=False)
-    stage.timeline.note("capacity", "week", "the window has not begun", mood="waiting")
+    stage.timeline.note("capacity", "week", "the reservation's window has not begun", mood="waiting")
     with stage.up_in_background(recording) as running:
         said = stage.until(
-            "a server that waits for the reservation",
+            "a replica that waits for the reservation",
             lambda: _waits_for(stage, "week"),
             3 * stage.timings.whole_start_seconds,
-            lambda: f"the servers are {', '.join(pod['status']['phase'] for pod in stage.pods()) or 'not there'}",
+            lambda: f"pods: {', '.join(pod['status']['phase'] for pod in stage.pods()) or 'none'}",
         )
-        proof.check("servers wait, and the reason is named", True, said)
-        proof.check(
-            "no machine is made meanwhile", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} machines"
-        )
+        proof.check("replicas wait and report the reason", True, said)
+        proof.check("no node is created before", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} nodes")
         began = stage.clock.now_seconds()
         stage.stock.activate("week")
         stage.timeline.note("capacity", "week", "the window begins", mood="good")
         ready = stage.until_ready(servers)
-        proof.figure("Ready after the window begins", round((ready - began) / 60, 1), "min", "paid and not yet serving")
+        proof.figure("Ready after the window begins", round((ready - began) / 60, 1), "min", "billed but not serving")
         report = running.result()
-    proof.check(
-        "pulumi up, which waited, ends well", not report.failed, "; ".join(report.failed.values()) or "no failure"
-    )
+    proof.check("the waiting pulumi up succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure")
 
 
 def _waits_for(stage: Stage, reservation: str) -> str:
-    """Why a server waits, if that reservation is the reason; else nothing."""
+    """Why a replica waits for that reservation; empty if none does."""
     for pod in stage.pods():
         trouble = stage.provisioner.why_pending(pod)
         if trouble is not None and reservation in f"{trouble.message} {trouble.fix}":
@@ -229,8 +224,9 @@ def _waits_for(stage: Stage, reservation: str) -> str:
 
 
 def _refused(stage: Stage) -> str:
-    """Why a ReplicaSet gets no pod, if a quota is the reason; else nothing. Its condition, for of many events of one object
-    Kubernetes drops some (client-go, tools/record, EventSourceObjectSpamFilter: 25, then one each five minutes).
+    """Message of a ReplicaSet that exceeds a quota; empty if none does.
+
+    Read from its condition: Kubernetes drops events of one object after 25 (client-go, tools/record, EventSourceObjectSpamFilter).
     """
     for one in stage.api.list_all(REPLICA_SET, stage.namespace):
         for condition in one.get("status", {}).get("conditions", ()):
@@ -242,16 +238,16 @@ def _refused(stage: Stage) -> str:
 DRILLS = (
     Drill(
         name="over-quota",
-        title="One server more than the quota",
-        proves="the GPU quota keeps a slip of the finger from a bill",
+        title="One replica above the GPU quota",
+        proves="the namespace's GPU quota refuses a replica too many before it costs anything",
         play=_over_quota,
         alerts=(),
         skip=needs_servers(),
     ),
     Drill(
         name="stock-out",
-        title="No more machines to be had",
-        proves="a server without a machine waits, says why, and starts when there is one",
+        title="Capacity runs out",
+        proves="a replica without a node waits, reports why, and starts when there is capacity",
         play=_stock_out,
         alerts=("StockOut", "PodLate"),
         may_page=("ReplicasMissing",),
@@ -259,8 +255,8 @@ DRILLS = (
     ),
     Drill(
         name="project-quota",
-        title="The project's own GPU quota is used up",
-        proves="a server beyond the project's quota waits and says that it is the quota, not the stock",
+        title="The project's GPU quota is used up",
+        proves="a replica above the project's quota waits and reports the quota, not the stock, as the reason",
         play=_project_quota,
         alerts=("StockOut",),
         skip=all_of(needs_servers(), _from_stock),
@@ -268,15 +264,15 @@ DRILLS = (
     Drill(
         name="next-rung",
         title="The ladder's next rung",
-        proves="the reservation is drained before Spot is paid for",
+        proves="the reservation is used up before Spot",
         play=_next_rung,
         start="empty",
         skip=all_of(needs_servers(2), whole_machines, needs_ways("reservation", "flex-start", "spot", "ladder")),
     ),
     Drill(
         name="late-compute-class",
-        title="GKE brings the kind ComputeClass long after the cluster",
-        proves="pulumi up does what it can without the kind, and the next one does the rest",
+        title="GKE installs the ComputeClass kind late",
+        proves="pulumi up applies everything else, and the next one completes the stack",
         play=_late_compute_class,
         start="empty",
         skip=all_of(needs_servers(), writes_weights, needs_ways("flex-start", "ladder")),
@@ -284,8 +280,8 @@ DRILLS = (
     ),
     Drill(
         name="inactive-reservation",
-        title="The calendar window has not begun",
-        proves="servers wait for the window with a reason, and start with it",
+        title="The calendar reservation's window has not begun",
+        proves="replicas wait and report the reason, and start with the window",
         play=_inactive_reservation,
         start="empty",
         skip=all_of(needs_servers(), needs_ways("calendar")),

@@ -1,4 +1,4 @@
-"""The spending guard: a limit that is reached under load and renewed, and what must not make its sum wrong."""
+"""The spending guard: its limit is reached and raised, and failures do not falsify its sum."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 USD: Final = 40.0
-"""Of a node-hour, stated for the drills so that every stack has a price; Spot's in Europe is near it."""
+"""Price of a node-hour in the drills, so that every stack has one; close to Spot in Europe."""
 LAG_WALL_SECONDS: Final = 1.0
-"""What Kubernetes' own controllers take between a pause and the pods' end. Measured: a third of it."""
+"""Kubernetes' controllers, from a pause to the end of the pods. Measured: a third of it."""
 NOTICED_SECONDS: Final = 300.0
-"""Ten of the guard's looks."""
+"""Ten intervals of the guard."""
 JUMP_SECONDS: Final = 30 * 86_400.0
 
 
@@ -36,8 +36,8 @@ def _sections(limit: float, **more: Any) -> dict[str, Any]:
 
 
 def _guarded(stage: Stage, proof: Proof, limit: float) -> tuple[Manifest, Rates]:
-    """The running stack with a guard that has counted: its state, and the prices it was given."""
-    _up(stage, proof, "the guard is added to a running stack", limit)
+    """Add a guard to the running stack; returns its first state and the prices it was given."""
+    _up(stage, proof, "pulumi up adds the guard to a running stack", limit)
     state = stage.until("the guard's first count", lambda: state_of(stage), 600)
     return state, rates(varied(stage.opened, _sections(limit)).settings)
 
@@ -52,42 +52,43 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     day = 24.0 * machines * USD
     lines, (_, prices) = len(stage.guards.lines), _guarded(stage, proof, day)
     left = _restart(stage)
-    # As a guard had left it that counted for most of a day.
+    # The state of a guard that has counted for most of a day.
     earlier = json.dumps({**left, "usd": day - machines * USD * 0.3, "warned": 0.8})
     stage.api.patch(CONFIG_MAP, STATE, stage.namespace, {"data": {"state": earlier}})
-    started = stage.until("the next guard", lambda: stage.guards.said("started", lines)[1:], 900)
+    started = stage.until("the next guard", lambda: stage.guards.logged("started", lines)[1:], 900)
     began, spent = stage.clock.now_seconds(), float(started[0]["usd"])
     with requests_during(stage, proof) as requests:
-        stage.until("the pause", lambda: stage.guards.said("paused", lines), 3600)
-        stage.until("every server to go", lambda: not stage.pods(), 1800)
+        stage.until("the pause", lambda: stage.guards.logged("paused", lines), 3600)
+        stage.until("every replica to go", lambda: not stage.pods(), 1800)
         emptied = stage.clock.now_seconds()
-        _up(stage, proof, "pulumi up fights no pause", day)
-    warned = [line["share"] for line in stage.guards.said("warned", lines)]
-    proof.check("it had warned", warned == [0.95], f"of {warned}")
-    proof.check("callers find no server", requests.unserved > 0, f"{requests.unserved} requests")
+        _up(stage, proof, "pulumi up succeeds during the pause", day)
+    warned = [line["share"] for line in stage.guards.logged("warned", lines)]
+    proof.check("the guard warned at 95 % before", warned == [0.95], f"at {warned}")
+    proof.check("requests find no endpoint", requests.unserved > 0, f"{requests.unserved} requests")
     running = stage.meter.gpu_nodes.integral(began, emptied) * USD + (emptied - began) * prices.fixed
-    stage.until("every GPU machine to go", lambda: stage.meter.gpu_nodes.now == 0, 3 * stage.timings.scale_down_seconds)
+    stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 3 * stage.timings.scale_down_seconds)
     gone = stage.clock.now_seconds()
     paid = (running + machines * IDLE_SECONDS * USD) / SECONDS_PER_HOUR
-    # Two looks of the guard, and what controllers take that know nothing of the fast clock.
+    # Two intervals of the guard, and the delay of controllers in wall time.
     slack = machines * USD * (60 + LAG_WALL_SECONDS * stage.clock.speed) / SECONDS_PER_HOUR
     counted = (state_of(stage) or {})["usd"] - spent
-    proof.check("its sum is what the machines cost", abs(counted - paid) <= slack, f"${counted:,.2f} of ${paid:,.2f}")
-    # Two looks and the controllers' moment.
-    total = f"${spent + paid:,.2f}, and at most ${slack:,.2f} above ${day:,.2f} is within it"
-    proof.check("with the last machine gone the limit holds", spent + paid <= day + slack, total)
-    proof.check("nothing is replaced", stage.meter.servers.now == 0, f"{stage.meter.servers.now} servers")
-    proof.figure("from no server to no machine", round((gone - emptied) / 60, 1), "min", "counted in advance")
+    proof.check(
+        "its sum matches the cost of the nodes", abs(counted - paid) <= slack, f"${counted:,.2f} of ${paid:,.2f}"
+    )
+    total = f"${spent + paid:,.2f}; limit ${day:,.2f}, tolerance ${slack:,.2f}"
+    proof.check("the total is within the limit when the last node is gone", spent + paid <= day + slack, total)
+    proof.check("no replica is replaced", stage.meter.servers.now == 0, f"{stage.meter.servers.now} replicas")
+    proof.figure("from the last replica to the last node", round((gone - emptied) / 60, 1), "min", "counted in advance")
     sets = stage.api.list_all(REPLICA_SET, stage.namespace)
     refused = sum(any(map(is_refusal, one["status"].get("conditions", ()))) for one in sets)
     renewed = stage.clock.now_seconds()
-    _up(stage, proof, "a higher limit is a stack file and pulumi up", 2 * day)
+    _up(stage, proof, "pulumi up with a higher limit succeeds", 2 * day)
     quota = Kind("v1", "ResourceQuota")
     stage.until("the quota to go", lambda: stage.api.get(quota, QUOTA, stage.namespace) is None, NOTICED_SECONDS)
-    stage.until("new servers", lambda: stage.meter.servers.now == servers, NOTICED_SECONDS)
-    proof.check("ReplicaSets that were refused are woken", refused > 0, f"{refused} were refused")
+    stage.until("new replicas", lambda: stage.meter.servers.now == servers, NOTICED_SECONDS)
+    proof.check("ReplicaSets refused by the pause retry", refused > 0, f"{refused} were refused")
     back = stage.until_ready(servers)
-    proof.figure("Ready again after a renewal", round((back - renewed) / 60, 1), "min", "a machine and a start")
+    proof.figure("Ready again after raising the limit", round((back - renewed) / 60, 1), "min", "new node and start")
 
 
 def _what_may_go_wrong(stage: Stage, proof: Proof) -> None:
@@ -95,50 +96,52 @@ def _what_may_go_wrong(stage: Stage, proof: Proof) -> None:
     _, prices = _guarded(stage, proof, limit)
 
     def blind() -> str:
-        return " ".join(str(line["message"]) for line in stage.guards.said("blind", lines))
+        return " ".join(str(line["message"]) for line in stage.guards.logged("blind", lines))
 
-    named = stage.guards.said("started", lines)[-1]["unpriced"]
-    empty = "" if prices.unknown else "none is unknown"
-    statement = "it names the prices that nobody knows"
+    named = stage.guards.logged("started", lines)[-1]["unpriced"]
+    empty = "" if prices.unknown else "all prices are known"
+    statement = "the guard names the unknown prices"
     proof.check(statement, set(named) == set(prices.unknown), ", ".join(named), empty=empty)
     try:
         varied(stage.opened, _sections(limit, onUnknown="pause"))
-        told = "accepted"
+        verdict = "accepted"
     except SettingsError as error:
-        told = error.problems[0].id
-    statement = "a limit that would pause for a missing price is refused before"
-    proof.check(statement, told == "spending-unknown-prices" or not prices.unknown, told)
+        verdict = error.problems[0].id
+    statement = "onUnknown: pause is refused while prices are unknown"
+    proof.check(statement, verdict == "spending-unknown-prices" or not prices.unknown, verdict)
 
     left = _restart(stage)
     state = _next(stage, left)
     _compare(proof, "a restarted guard counts the gap", left, state)
-    stage.timeline.note("operator", "kube-apiserver", "gone", mood="bad")
+    stage.timeline.note("operator", "kube-apiserver", "down", mood="bad")
     stage.control_plane.restart_api_server(max(2.0, 2 * LASTS_SECONDS / stage.clock.speed))
-    stage.until("the guard to say that it is blind", lambda: "cannot be asked" in blind(), 1200)
+    stage.until("the guard to report that it is blind", lambda: "cannot be asked" in blind(), 1200)
     after = _next(stage, state)
-    _compare(proof, "what an absent API server hid is counted", state, after)
+    _compare(proof, "time without the API server is counted", state, after)
     for jump in (JUMP_SECONDS, -JUMP_SECONDS):
         after = _jump(stage, proof, jump, after)
-    proof.check("nothing was paused", not stage.guards.said("paused", lines), f"{stage.meter.ready_servers.now} Ready")
+    proof.check(
+        "nothing was paused", not stage.guards.logged("paused", lines), f"{stage.meter.ready_servers.now} Ready"
+    )
 
 
 def _jump(stage: Stage, proof: Proof, seconds: float, state: Manifest) -> Manifest:
-    """The API server's clock jumps; the first count after it."""
+    """Shift the API server's clock; returns the first count after it."""
     before, began, seen = _next(stage, state), stage.clock.now_seconds(), len(stage.guards.lines)
     stage.guards.clock_off_seconds += seconds
-    stage.until("the guard to see the jump", lambda: stage.guards.said("blind", seen), NOTICED_SECONDS)
+    stage.until("the guard to see the jump", lambda: stage.guards.logged("blind", seen), NOTICED_SECONDS)
     after = _next(stage, before)
     added, passed = after["usd"] - before["usd"], stage.clock.now_seconds() - began + 2 * 60
     held = 0 <= added <= _due(before, passed)
-    proof.check(f"a clock that jumps by {seconds:+.0f} s adds nothing", held, f"${added:,.2f} in {passed / 60:.0f} min")
+    proof.check(f"a clock jump of {seconds:+.0f} s adds nothing", held, f"${added:,.2f} in {passed / 60:.0f} min")
     return after
 
 
 def _compare(proof: Proof, statement: str, before: Manifest, after: Manifest) -> None:
-    """The sum between two counts is what the time between them cost, by the API server's clock."""
+    """Check the cost counted between two states against the time between them, by the API server's clock."""
     passed, added = after["at"] - before["at"], after["usd"] - before["usd"]
     due = _due(before, passed)
-    # The clocks are read a moment apart, and the header has whole seconds: at 120 times the wall's speed that is a minute.
+    # The Date header has whole seconds, and the clocks are read a moment apart: about a minute at speed 120.
     proof.check(statement, abs(added - due) <= 0.05 * due + _due(before, 60), f"${added:,.2f} in {passed:.0f} s")
 
 
@@ -147,14 +150,14 @@ def _due(state: Manifest, seconds: float) -> float:
 
 
 def state_of(stage: Stage) -> Manifest | None:
-    """What the guard has kept, once it has counted."""
+    """The guard's stored state; None before its first count."""
     found = stage.api.get(CONFIG_MAP, STATE, stage.namespace)
     text = ((found or {}).get("data") or {}).get("state")
     return None if text is None else dict(json.loads(text))
 
 
 def _next(stage: Stage, than: Manifest) -> Manifest:
-    """The first count after another."""
+    """The guard's next state."""
 
     def newer() -> Manifest | None:
         state = state_of(stage)
@@ -164,7 +167,7 @@ def _next(stage: Stage, than: Manifest) -> Manifest:
 
 
 def _restart(stage: Stage) -> Manifest:
-    """The guard's pod is deleted; what it left, once it runs no more."""
+    """Delete the guard's pod; returns the state it left."""
     (pod,) = stage.pods(SPENDING_APP)
     name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
     stage.timeline.note("operator", name, "kubectl delete pod")
@@ -174,28 +177,28 @@ def _restart(stage: Stage) -> Manifest:
 
 
 def _countable(settings: Settings) -> str:
-    """Only where a pause saves anything."""
-    return "nodes are paid whether they run or not" if rates(settings).paid_anyway else ""
+    """Only where a pause reduces cost."""
+    return "reserved nodes are billed whether they run or not" if rates(settings).paid_anyway else ""
 
 
 def _limited(settings: Settings) -> str:
-    """On stacks that limit spending, and on small ones with a limit added."""
+    """Only stacks with a spending limit, and small ones, which get one for the drill."""
     has = settings.spending is not None or settings.replicas <= 2
-    return "" if has else "the stack has no spending section; stacks of one or two servers are played with one added"
+    return "" if has else "the stack has no spending section and more than two replicas"
 
 
 DRILLS = (
     Drill(
         name="spending-limit",
-        title="The limit of spending is reached under load, and renewed",
-        proves="the fleet is paused within the limit, nothing fights the pause, and a higher limit ends it",
+        title="The spending limit is reached under load, then raised",
+        proves="the fleet is paused within the limit, pulumi up does not undo the pause, and a higher limit ends it",
         play=_limit_reached,
         skip=all_of(needs_servers(), _countable, _limited),
     ),
     Drill(
         name="spending-blind",
-        title="The spending guard is restarted, cut off, and told a wrong time",
-        proves="gaps are counted, a clock that jumps adds nothing, and a missing price is named",
+        title="The spending guard restarts, loses the API server and gets a wrong time",
+        proves="gaps are counted, clock jumps add nothing, and unknown prices are named",
         play=_what_may_go_wrong,
         skip=all_of(needs_servers(), _countable),
         fast=False,

@@ -1,4 +1,4 @@
-"""Two stacks of one program in one project: what Google Cloud has of each, and both on one cluster."""
+"""Two stacks in one Google Cloud project, and on one cluster."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
 
 GUEST_SERVER: Final = "guest-server"
-"""Another name than the host's: the instruments tell servers apart by it."""
+"""Differs from the host's: the meters tell replicas apart by this name."""
 _SERVICE: Final = "gcp:projects/service:Service"
-"""An API is the project's, and both stacks leave it on: the one thing that they have in common."""
+"""Enabled APIs are the project's, shared by both stacks and never disabled."""
 
 
 def _two_stacks(stage: Stage, proof: Proof) -> None:
     secrets = _secrets_of_the_project(stage)
     _apart_in_google_cloud(proof, stage.record(secrets), stage.another(secrets))
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
-    # Paused: its volume, its claims and whatever belongs to the cluster are made; a machine for it would show nothing more.
+    # Paused: volumes, claims and cluster-wide objects are created; a node would show nothing more.
     guest = stage.guest({"server": {"name": GUEST_SERVER, "replicas": 0}})
     both = sorted(_cluster_wide(stage.base) & _cluster_wide(guest))
     proof.check(
-        "a guest takes no name of its host's that belongs to the whole cluster",
+        "a guest shares no cluster-wide name with its host",
         not both,
-        ", ".join(both) or f"{len(_cluster_wide(guest))} names of its own, its namespace among them",
+        ", ".join(both) or f"{len(_cluster_wide(guest))} names, its namespace included",
     )
     before = stage.fingerprints()
     report = stage.applier.up(guest)
@@ -42,20 +42,22 @@ def _two_stacks(stage: Stage, proof: Proof) -> None:
         "; ".join(report.failed.values()) or plural(len(report.state.objects), "object"),
     )
     gone = stage.applier.destroy(report.state)
-    proof.check("the guest goes", not gone.failed, "; ".join(gone.failed.values()) or f"{len(gone.deleted)} deleted")
+    proof.check(
+        "the guest is destroyed", not gone.failed, "; ".join(gone.failed.values()) or f"{len(gone.deleted)} deleted"
+    )
     after = stage.fingerprints()
     touched = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     proof.check(
-        "the host's objects, claims and classes are as they were",
+        "the host's objects, claims and classes are unchanged",
         not touched,
-        ", ".join(touched) or f"{len(after)} objects untouched",
+        ", ".join(touched) or f"{len(after)} objects unchanged",
     )
     lowest = stage.meter.ready_servers.lowest(began)
-    proof.check("the host serves all the while", lowest == servers, f"at worst {lowest} of {servers} Ready")
+    proof.check("the host stays Ready", lowest == servers, f"at least {lowest} of {servers} Ready")
 
 
 def _secrets_of_the_project(stage: Stage) -> dict[str, Any]:
-    """Both stacks read the same secrets of the project: grants on what belongs to neither are where two stacks meet."""
+    """Sections that let both stacks read the same secrets: grants on shared resources could collide."""
     settings = stage.settings
     wanted = {
         "weights": {} if settings.hf_token_store else {"tokenSecret": "hf-token"},
@@ -68,16 +70,16 @@ def _apart_in_google_cloud(proof: Proof, mine: Recording, theirs: Recording) -> 
     names, others = (dict(_in_google_cloud(one)) for one in (mine, theirs))
     both = sorted(names.keys() & others.keys())
     for grants, statement in (
-        (False, "a second owning stack in the project asks for no name that the first has"),
-        (True, "it holds no grant that the first holds: destroying it takes none away"),
+        (False, "a second platform stack in the project uses no name of the first"),
+        (True, "it shares no grant with the first: destroying it removes none"),
     ):
         shared = [one for one in both if ("member" in names[one]) == grants]
         count = sum(("member" in inputs) == grants for inputs in others.values())
-        proof.check(statement, not shared, ", ".join(shared) or f"{count} of its own")
+        proof.check(statement, not shared, ", ".join(shared) or f"{count}, none shared")
 
 
 def _in_google_cloud(recording: Recording) -> Iterator[tuple[str, Any]]:
-    """What a stack has in Google Cloud, by the path that the provider knows it by; a budget's is drawn by Google."""
+    """A stack's Google Cloud resources by provider id; budgets have none, as Google generates theirs."""
     cloud = Cloud.of(recording.project, recording.stack, {})
     for one in recording.resources:
         if one.type.startswith("gcp:") and one.type != _SERVICE:
@@ -97,8 +99,8 @@ def _cluster_wide(recording: Recording) -> set[str]:
 DRILLS = (
     Drill(
         name="two-stacks",
-        title="A second stack in the project, and on the cluster",
-        proves="two stacks share no name, grant, object or claim: one comes and goes, and the other does not notice",
+        title="Two stacks in one project and on one cluster",
+        proves="they share no name, grant, object or claim: creating and destroying one does not affect the other",
         play=_two_stacks,
         skip=all_of(needs_servers(), owns_platform),
     ),

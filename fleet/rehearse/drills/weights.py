@@ -1,4 +1,4 @@
-"""The weights: a writer that fails half way, a writer that goes, and a new revision under load."""
+"""Weights: a failed download, a volume restored from the image, a new revision under load."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
 
 JOB_SPEED = 60.0
-"""The Job controller waits ten seconds of wall time before it tries again: on a faster clock Pulumi's patience ends before that."""
+"""The Job controller retries after ten seconds of wall time: on a faster clock, Pulumi's timeout ends first."""
 FAILS_AFTER = 0.6
-"""Share of the download at which the first attempt dies."""
+"""Share of the download after which the first attempt fails."""
 OTHER_REVISION = "0123456789abcdef0123456789abcdef01234567"
-"""A revision that no repository has: the rehearsal downloads nothing."""
+"""Placeholder: the rehearsal downloads nothing."""
 
 
 def _writer_fails(stage: Stage, proof: Proof) -> None:
@@ -27,14 +27,14 @@ def _writer_fails(stage: Stage, proof: Proof) -> None:
     report = stage.bring_up(recording, servers=1)
     ready = stage.clock.now_seconds() - stage.began_seconds
     attempts = stage.writer.attempts()
-    proof.check("the Job tries again by itself", len(attempts) == 2, f"{len(attempts)} attempts")
+    proof.check("the Job retries by itself", len(attempts) == 2, f"{len(attempts)} attempts")
     proof.check(
-        "pulumi up waits for it and ends well", not report.failed, "; ".join(report.failed.values()) or "no failure"
+        "pulumi up waits for it and succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure"
     )
     first, second = attempts[0], attempts[-1]
     rest = 1 - FAILS_AFTER
     proof.check(
-        "the second attempt takes only the rest",
+        "the second attempt downloads only the rest",
         abs(second.share_written - rest) < 0.02,
         f"{second.share_written:.0%} of the download, after {first.share_written:.0%}",
     )
@@ -49,23 +49,23 @@ def _from_image(stage: Stage, proof: Proof) -> None:
     image = _image(stage, snapshot)
     before = _volumes(stage)
     report = stage.up(stage.record({"weights": {"source": "image", "image": image}}))
-    proof.check("pulumi up ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.check("pulumi up succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure")
     done = stage.until_ready(servers)
     downloads = stage.writer.attempts_since(began)
     proof.check("nothing is downloaded", downloads == 0, f"{downloads} downloads")
     lowest = stage.meter.ready_servers.lowest(began)
     proof.check(
-        "never more than one server missing",
+        "never more than one replica down",
         lowest >= servers - 1,
-        f"at worst {lowest} of {servers} Ready",
+        f"at least {lowest} of {servers} Ready",
         empty=no_others(servers),
     )
-    stage.until("the writer's volume and the servers' old one to go", lambda: not _volumes(stage) & before, 3600)
+    stage.until("the writer's and the replicas' old volume to go", lambda: not _volumes(stage) & before, 3600)
     left = _volumes(stage)
-    proof.check("one volume is left, made of the image", len(left) == 1, ", ".join(sorted(left)))
+    proof.check("one volume remains, restored from the image", len(left) == 1, ", ".join(sorted(left)))
     (snapshot,) = stage.world.snapshots.all()
     proof.check("the image is the same", _image(stage, snapshot) == image, _image(stage, snapshot))
-    proof.figure("from pulumi up to the last server", round((done - began) / 60, 1), "min")
+    proof.figure("from pulumi up to the last replica", round((done - began) / 60, 1), "min")
 
 
 def _image(stage: Stage, snapshot: Manifest) -> str:
@@ -86,16 +86,16 @@ def _new_revision(stage: Stage, proof: Proof) -> None:
     with requests_during(stage, proof) as requests:
         report = stage.up(changed)
         done = stage.until_ready(servers)
-    proof.check("pulumi up ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.check("pulumi up succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure")
     lowest = stage.meter.ready_servers.lowest(began)
     proof.check(
-        "never more than one server missing",
+        "never more than one replica down",
         lowest >= servers - 1,
-        f"at worst {lowest} of {servers} Ready",
+        f"at least {lowest} of {servers} Ready",
         empty=no_others(servers),
     )
     proof.check(
-        "the Service is never without a server",
+        "the Service always has an endpoint",
         requests.unserved == 0,
         f"{requests.unserved} refused",
         empty=no_others(servers),
@@ -107,17 +107,17 @@ def _new_revision(stage: Stage, proof: Proof) -> None:
         if "persistentVolumeClaim" in volume
     }
     new = [name for name in mounted if OTHER_REVISION[:7] in name]
-    proof.check("every server reads the new revision", len(mounted) == len(new), ", ".join(sorted(mounted)))
+    proof.check("every replica mounts the new revision", len(mounted) == len(new), ", ".join(sorted(mounted)))
     after = {volume["metadata"]["name"] for volume in stage.world.volumes.all()}
-    proof.check("the new volume was beside the old one", bool(after - before), f"{len(after - before)} new disk(s)")
-    proof.figure("from pulumi up to the last server", round((done - began) / 60, 1), "min")
+    proof.check("the new volume is created beside the old one", bool(after - before), f"{len(after - before)} new")
+    proof.figure("from pulumi up to the last replica", round((done - began) / 60, 1), "min")
 
 
 DRILLS = (
     Drill(
         name="writer-fails",
-        title="The weights' download fails half way",
-        proves="the writer resumes, and pulumi up waits for it",
+        title="The weights download fails halfway",
+        proves="the writer resumes its download, and pulumi up waits for it",
         play=_writer_fails,
         start="empty",
         speed=JOB_SPEED,
@@ -125,8 +125,8 @@ DRILLS = (
     ),
     Drill(
         name="weights-from-image",
-        title="The writer and its volume go: weights.source: image",
-        proves="a volume of the image in place of the old one, servers one by one, nothing downloaded again",
+        title="Change to weights.source: image",
+        proves="replicas move to a volume restored from the image, one at a time, without a download",
         play=_from_image,
         skip=all_of(needs_servers(), writes_weights),
         fast=False,
@@ -134,7 +134,7 @@ DRILLS = (
     Drill(
         name="new-revision",
         title="A new revision of the weights under load",
-        proves="a new volume beside the old one, servers one by one",
+        proves="a new volume is created beside the old one, and replicas move one at a time",
         play=_new_revision,
         skip=all_of(needs_servers(), writes_weights),
         fast=False,

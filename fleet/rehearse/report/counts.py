@@ -1,4 +1,4 @@
-"""How many machines or pods were in which state over time: what a picture shows where rows would be too many."""
+"""Number of nodes or pods in each state over time, for timelines with too many rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleet.rehearse.timeline import Moment, Mood
 from fleet.report.svg import Point
 
 STACKED: Final[tuple[Mood, ...]] = ("good", "waiting", "bad", "plain")
-"""From the bottom up; the words are those of the legend."""
+"""From the bottom up."""
 MEANINGS: Final[Mapping[Mood, str]] = {
     "good": "Ready or done",
     "waiting": "waiting or starting",
@@ -19,32 +19,32 @@ MEANINGS: Final[Mapping[Mood, str]] = {
     "plain": "ending",
 }
 COLUMNS: Final = 240
-"""Steps over the width. Assumed: three pixels each on a wide screen."""
+"""Samples over the width. Assumed: three pixels each on a wide screen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Area:
-    """One state's share of the stack."""
+    """One state's area in the stack."""
 
     mood: Mood
     meaning: str
     outline: tuple[Point, ...]
-    """Corners: minutes since the beginning, and a share of the highest count."""
+    """Corners: minutes since the start, and a share of the highest count."""
     most: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """A stacked area over time."""
+    """Stacked areas over time."""
 
     areas: tuple[Area, ...]
     most_ready: int
     least_ready: int
-    """After most were Ready; a dip is seen by it."""
+    """After the first moment with `most_ready`."""
 
 
 def counts_of(moments: Sequence[Moment], since: float, until: float) -> Counts:
-    """The stack over the time given, from stretches; single moments count for nothing."""
+    """Counts over the given time, from moments with a duration."""
     columns = _columns(moments, since, until)
     totals = [sum(column.values()) for column in columns]
     highest = max(1, max(totals))
@@ -69,18 +69,18 @@ def counts_of(moments: Sequence[Moment], since: float, until: float) -> Counts:
 
 
 def _columns(moments: Sequence[Moment], since: float, until: float) -> list[dict[Mood, int]]:
-    """The state of every column: of the states within it the one with the fewest Ready, so that no dip is lost."""
+    """Counts per column: the ones with the fewest Ready in it, so that no dip is lost."""
     changes: list[tuple[float, Mood, int]] = []
     for one in moments:
         if one.until_seconds is not None and one.until_seconds > one.at_seconds:
             changes += [(one.at_seconds, one.mood, 1), (one.until_seconds, one.mood, -1)]
-    # An end before a beginning of the same instant: a state that follows another is not counted twice.
+    # Ends sort before starts of the same instant, so that consecutive states are not counted twice.
     changes.sort(key=lambda change: (change[0], change[2]))
     now: dict[Mood, int] = dict.fromkeys(STACKED, 0)
     columns: list[dict[Mood, int]] = []
     index, width = 0, (until - since) / COLUMNS
     for number in range(COLUMNS):
-        # What ends with the picture is still there in its last column.
+        # The last column includes what ends with the picture.
         end = until if number == COLUMNS - 1 else since + (number + 1) * width
         lowest: dict[Mood, int] | None = None
         while index < len(changes) and changes[index][0] < end:
@@ -96,7 +96,7 @@ def _columns(moments: Sequence[Moment], since: float, until: float) -> list[dict
 
 
 def _outline(below: Sequence[int], above: Sequence[int], highest: int, span: float) -> tuple[Point, ...]:
-    """Steps along the top from left to right, and back along the bottom."""
+    """Along the top from left to right, and back along the bottom."""
     corners = (*_steps(above), *reversed(list(_steps(below))))
     return tuple((column / len(above) * span, count / highest) for column, count in corners)
 

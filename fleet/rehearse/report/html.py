@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page with a timeline of every drill: for a CI artifact, a phone, paper, by day and by night."""
+"""The report as one self-contained HTML page with a timeline of every drill."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.rehearse.report import model, wording
-from fleet.rehearse.report.picture import day_of, timeline_of, told_lines
+from fleet.rehearse.report.picture import day_of, table_lines, timeline_of
 from fleet.rehearse.report.text import format_subject
 from fleet.report.page import Number, picture, render
 from fleet.report.rows import rows_drawing
@@ -34,19 +34,18 @@ def html_text(report: RehearsalReport) -> str:
             "format_elapsed": format_elapsed,
             "plural": plural,
             "sentence": sentence,
-            "simulated": wording.simulated,
+            "format_simulated": wording.format_simulated,
             "is_advice": model.is_advice,
             "numbers_of": _numbers,
             "timeline": _timeline,
             "day": _day,
-            "told_lines": told_lines,
-            "words_table": _words,
+            "table_lines": table_lines,
+            "moments_table": _moments,
             "format_subject": format_subject,
         },
         title=f"Rehearsal of {report.stack}",
         report=report,
         drills=_drills(report) if report.drills else None,
-        scales=_scales(report) if report.scales else None,
         left=_left(report) if report.retained else None,
         closing=tuple(wording.closing(report)),
     )
@@ -65,26 +64,9 @@ def _drills(report: RehearsalReport) -> Table:
         )
     return Table(
         id="drills",
-        caption="Every drill with its outcome",
-        columns=(*texts("drill", "what it showed"), *numbers("wall time")),
+        caption="Drills and their results",
+        columns=(*texts("drill", "result"), *numbers("wall time")),
         rows=tuple(rows),
-    )
-
-
-def _scales(report: RehearsalReport) -> Table:
-    return Table(
-        id="scales",
-        caption="Wall time to bring up so many machines",
-        columns=(*texts("machines", "phases, wall time"), *numbers("whole", "goal")),
-        rows=tuple(
-            (
-                Cell(f"{one.nodes:,}"),
-                Cell(", ".join(f"{phase.name} {format_elapsed(phase.wall_seconds)}" for phase in one.phases)),
-                Cell(format_elapsed(one.wall_seconds), style="" if one.within_goal else "lost"),
-                Cell("none" if one.goal_seconds is None else format_elapsed(one.goal_seconds)),
-            )
-            for one in report.scales
-        ),
     )
 
 
@@ -97,15 +79,15 @@ def _left(report: RehearsalReport) -> Table:
         rows.append((Cell(what), Cell(why), Cell(wording.usd_per_month(one.usd_per_month))))
     return Table(
         id="left",
-        caption="What outlives the stack, and what it costs",
-        columns=(*texts("what", "why"), *numbers("price")),
+        caption="Resources that remain after pulumi destroy, and their cost",
+        columns=(*texts("resource", "why"), *numbers("price")),
         rows=tuple(rows),
-        foot=(Cell("together"), Cell(""), Cell(wording.format_left(report))),
+        foot=(Cell("total"), Cell(""), Cell(wording.format_left(report))),
     )
 
 
 def _numbers(drill: DrillResult) -> list[tuple[str, list[Number]]]:
-    """Tiles by their heading; most have none."""
+    """Tiles by heading; the empty heading holds most."""
     found: dict[str, list[Number]] = {}
     for one in drill.figures:
         if not model.is_advice(one):
@@ -123,33 +105,33 @@ def _timeline(drill: DrillResult) -> Markup | None:
     return None if chart is None else picture(partial(rows_drawing, chart))
 
 
-def _words(drill: DrillResult) -> Table:
+def _moments(drill: DrillResult) -> Table:
     return Table(
-        id=f"words-{drill.name}",
-        caption="What happened, in words",
-        columns=texts("minute", "where", "what", "how"),
+        id=f"moments-{drill.name}",
+        caption="What happened",
+        columns=texts("time", "lane", "subject", "what happened"),
         rows=tuple(
             (
-                Cell(line.minutes),
+                Cell(line.time),
                 Cell(line.lane),
                 Cell(line.subject, style="mono"),
                 Cell(line.text, style="bad" if line.mood == "bad" else ""),
             )
-            for line in told_lines(drill.moments)[0]
+            for line in table_lines(drill.moments)[0]
         ),
     )
 
 
 def _summary(report: RehearsalReport, drill: DrillResult) -> str:
-    """What a drill showed, for a table: why it was skipped or failed, else its first figures."""
+    """Why a drill was skipped or failed, else its first figures."""
     if drill.skipped:
         return f"skipped: {drill.skipped}"
-    if like := report.broke_off_like(drill):
-        return f"broke off as {like} did"
+    if like := report.same_abort_as(drill):
+        return f"aborted: same as {like}"
     if drill.gave_up:
-        return f"broke off: {drill.gave_up}"
+        return f"aborted: {drill.gave_up}"
     failed = [f"{one.statement}: {one.seen}" for one in drill.checks if not (one.held or one.empty)]
     if failed:
-        return f"not so: {'; '.join(failed)}"
+        return f"failed: {'; '.join(failed)}"
     figures = [wording.format_figure(one) for one in drill.figures if not model.is_advice(one)]
     return " · ".join(figures[:SUMMARY_FIGURES]) or wording.first_held(drill)

@@ -1,24 +1,23 @@
 """The report as one JSON document; its keys are a contract.
 
-    project, stack          whose rehearsal it is
-    passed                  what the exit code says
-    verdict                 one line in words
+    project, stack          names
+    passed                  whether the exit code is 0
+    verdict                 one line of text
     versions                kubernetes, kwok, etcd
-    speed                   simulated seconds in a wall second
-    wallSeconds             the whole run
+    speed                   simulated seconds per wall second
+    wallSeconds             of the whole run
     drills                  in the order played: name, title, proves, state (passed, failed, skipped), skipped and gaveUp (reasons,
-                            or ""), checks (statement, held, seen, empty: why it shows nothing here, or ""), figures (name, value,
+                            or ""), checks (statement, held, seen, empty: why it could not fail, or ""), figures (name, value,
                             unit, note, about: a heading, or ""), findings, moments (lane, subject, text, atSeconds, untilSeconds or
                             null, mood), day (null, or atSeconds, untilSeconds, startsAt: its time of day, curves (name, points:
                             [second, value] from then on), moments), wallSeconds, simulatedSeconds
-    notPlayed               names of the drills without a result, where Ctrl-C or a signal stopped the run
-    findings                every one once, errors first: severity, subject, message, fix, drills (who came upon it)
-    scales                  nodes, phases (name, wallSeconds), wallSeconds, goalSeconds or null, withinGoal
-    retained                what outlives the stack: kind, name, why, usdPerMonth or null, note
-    retainedUsdPerMonth     what is known of their sum
-    remarks, limits         sentences about this run, and about every run
+    notPlayed               names of the drills without a result, when Ctrl-C or a signal stopped the run
+    findings                each once, errors first: severity, subject, message, fix, drills (that reported it)
+    retained                what remains after pulumi destroy: kind, name, why, usdPerMonth or null, note
+    retainedUsdPerMonth     sum of known prices
+    limits                  sentences about what a rehearsal cannot show
 
-Seconds of moments and `simulatedSeconds` are simulated, on the clock of the drill's control plane.
+Seconds of moments and `simulatedSeconds` are simulated, on the drill's clock.
 """
 
 from __future__ import annotations
@@ -48,28 +47,17 @@ def as_document(report: RehearsalReport) -> dict[str, Any]:
         "drills": [_drill(one) for one in report.drills],
         "notPlayed": list(report.not_played),
         "findings": [{**_finding(one.finding), "drills": list(one.drills)} for one in report.found],
-        "scales": [
-            {
-                "nodes": one.nodes,
-                "phases": [{"name": phase.name, "wallSeconds": round(phase.wall_seconds, 3)} for phase in one.phases],
-                "wallSeconds": round(one.wall_seconds, 3),
-                "goalSeconds": one.goal_seconds,
-                "withinGoal": one.within_goal,
-            }
-            for one in report.scales
-        ],
         "retained": [
             {"kind": one.kind, "name": one.name, "why": one.why, "usdPerMonth": one.usd_per_month, "note": one.note}
             for one in report.retained
         ],
         "retainedUsdPerMonth": round(report.retained_usd_per_month, 4),
-        "remarks": list(report.remarks),
         "limits": list(report.limits),
     }
 
 
 def json_text(report: RehearsalReport) -> str:
-    """The document, indented, in a fixed order, with a line break at its end."""
+    """The document, indented, keys in a fixed order, with a final newline."""
     return json.dumps(as_document(report), indent=2) + "\n"
 
 

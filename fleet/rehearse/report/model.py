@@ -1,4 +1,4 @@
-"""A whole rehearsal as plain data: one value that the text, the JSON document and the page are all made from."""
+"""A rehearsal as plain data: the source of the text, the JSON document and the page."""
 
 from __future__ import annotations
 
@@ -14,75 +14,46 @@ if TYPE_CHECKING:
     from fleet.rehearse.apply.inventory import Retained
 
 LIMITS: Final = (
-    "No GPU, no vLLM and no Google Cloud took part. Kubernetes' API server, controllers and scheduler are real; machines, disks, "
-    "Spot notices, stock and the load balancer are played, from what Google documents.",
-    "Times in simulated minutes follow from figures for each step, such as six minutes for a machine; they are no measurement.",
-    "Network policies are applied, but simulated machines carry no packets: nothing enforces them here.",
-    "Requests go to stand-ins on this machine that keep the record's times, or the planner's where the stack names another "
-    "machine, and compute nothing.",
+    "No GPU, vLLM or Google Cloud was used. Kubernetes' API server, controllers and scheduler are real. Nodes, disks, Spot "
+    "notices, capacity and the load balancer are simulated, following Google's documentation.",
+    "Simulated times add up assumed durations of each step, such as six minutes for a node. They are not measurements.",
+    "Network policies are applied but not enforced: simulated nodes carry no traffic.",
+    "Requests go to stub servers on this machine. They answer as slowly as the published record, or as the planner predicts "
+    "for other machine types, and run no model.",
 )
-"""What a rehearsal cannot show, in every report."""
+"""Limits of every rehearsal."""
 
 ADVICE_FROM_CHARACTERS: Final = 60
-"""A figure whose value is text as long as this is a sentence to read, not a number for a table."""
+"""A figure with a text value at least this long is advice, not a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """What the stack ran on."""
+    """Versions of the control plane's programs."""
 
     kubernetes: str
-    """E.g. "v1.36.3", as the API server says it."""
+    """E.g. "v1.36.3", reported by the API server."""
     kwok: str
     etcd: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
-    """One step of a bring-up."""
-
-    name: str
-    wall_seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """How long this machine took to bring up a fleet of that size."""
-
-    nodes: int
-    phases: tuple[Phase, ...]
-    goal_seconds: float | None = None
-    """Wall seconds it shall stay within; None where there is no goal."""
-
-    @property
-    def wall_seconds(self) -> float:
-        """All phases."""
-        return sum(one.wall_seconds for one in self.phases)
-
-    @property
-    def within_goal(self) -> bool:
-        """Whether it stayed within its goal; True where there is none."""
-        return self.goal_seconds is None or self.wall_seconds <= self.goal_seconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A finding and the drills that came upon it."""
+    """A finding and the names of the drills that reported it."""
 
     finding: Finding
     drills: tuple[str, ...]
-    """Names of drills."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What outlives the stack for one reason at one price: a single thing, or several of a kind on one line."""
+    """Resources of one kind that remain after `pulumi destroy` for the same reason at the same price."""
 
     kind: str
     names: tuple[str, ...]
     why: str
     usd_per_month: float | None
-    """Of all together; None where it is not known."""
+    """Sum; None if unknown."""
     note: str
 
 
@@ -94,38 +65,34 @@ class RehearsalReport:
     stack: str
     versions: Versions
     speed: float
-    """Simulated seconds in a second of wall time."""
+    """Simulated seconds per wall second."""
     wall_seconds: float
     drills: tuple[DrillResult, ...]
-    scales: tuple[Scale, ...] = ()
     retained: tuple[Retained, ...] = ()
-    """What outlives `pulumi destroy`, where that was rehearsed."""
-    remarks: tuple[str, ...] = ()
-    """What else the reader should know about this run: drills that were not asked for."""
-
+    """What remains after `pulumi destroy`, where that drill was played."""
     not_played: tuple[str, ...] = ()
-    """Names of the drills that had not ended when the run was stopped."""
+    """Names of the drills without a result when the run was stopped."""
     stop_code: int = 0
-    """Exit code of a run that was stopped by Ctrl-C, SIGTERM or SIGHUP; 0 where it went to its end."""
+    """Exit code of a run stopped by Ctrl-C, SIGTERM or SIGHUP; otherwise 0."""
 
     @property
     def passed(self) -> bool:
-        """Every drill was played and none failed; a finding that is an error fails its drill."""
+        """Whether every drill was played and none failed."""
         return not self.stop_code and all(one.passed for one in self.drills)
 
     @property
     def failed_drills(self) -> tuple[DrillResult, ...]:
-        """Drills in which a check did not hold, that broke off, or that found an error."""
+        """Drills with a failed check or an error finding, and aborted ones."""
         return tuple(one for one in self.drills if not one.passed)
 
     @property
     def skipped_drills(self) -> tuple[DrillResult, ...]:
-        """Drills without a meaning on this stack."""
+        """Drills that do not apply to this stack."""
         return tuple(one for one in self.drills if one.skipped)
 
     @property
     def found(self) -> tuple[Found, ...]:
-        """Every finding once, errors first, with the drills that came upon it."""
+        """Each finding once, errors first, with the drills that reported it."""
         seen: dict[Finding, list[str]] = {}
         for drill in self.drills:
             for one in drill.findings:
@@ -137,23 +104,21 @@ class RehearsalReport:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What this rehearsal cannot show."""
+        """Limits of this rehearsal."""
         controllers = (
-            f"Kubernetes' own controllers know nothing of the simulated clock: a second of theirs reads as {self.speed:g}, "
-            "and more on a busy machine. A lower --speed makes figures truer."
+            f"Kubernetes' controllers run in wall time: a second of theirs counts as {self.speed:g} simulated seconds. "
+            "A lower --speed makes short times more accurate."
         )
         return (*LIMITS[:2], controllers, *LIMITS[2:])
 
-    def broke_off_like(self, drill: DrillResult) -> str:
-        """Name of the first drill that broke off for the very reason this one gives; nothing where this one is the first."""
+    def same_abort_as(self, drill: DrillResult) -> str:
+        """Name of the first drill aborted for the same reason; empty where this drill is the first."""
         first = next((one for one in self.drills if one.gave_up == drill.gave_up), drill)
         return first.name if drill.gave_up and first is not drill else ""
 
     @property
     def left(self) -> tuple[Left, ...]:
-        """What outlives the stack, as lines: what costs money or may cost it first, then what costs nothing; several of a kind
-        that are left for the same reason at the same price share a line.
-        """
+        """What remains after `pulumi destroy`, grouped, with billed resources first."""
         groups: dict[tuple[str, str, str, float | None], list[str]] = {}
         for one in self.retained:
             groups.setdefault((one.kind, one.why, one.note, one.usd_per_month), []).append(one.name)
@@ -171,12 +136,12 @@ class RehearsalReport:
 
     @property
     def retained_usd_per_month(self) -> float:
-        """What is known of the monthly cost of what outlives the stack."""
+        """Monthly cost of what remains after `pulumi destroy`, without unknown prices."""
         return sum(one.usd_per_month or 0.0 for one in self.retained)
 
     @property
     def verdict(self) -> str:
-        """One line: how many drills passed, failed and were left out, and how many findings there are."""
+        """One line: numbers of drills passed, failed and skipped, and of findings."""
         played = len(self.drills) - len(self.skipped_drills)
         failed = len(self.failed_drills)
         if not self.drills:
@@ -186,26 +151,26 @@ class RehearsalReport:
         elif played:
             parts = [f"{plural(played, 'drill')} passed"]
         else:
-            parts = ["no drill has a meaning on this stack"]
+            parts = ["No drill applies to this stack"]
         if self.skipped_drills:
             parts.append(f"{len(self.skipped_drills)} skipped")
         severities = [one.finding.severity for one in self.found]
         parts += [plural(severities.count(one), one) for one in ("error", "warning") if one in severities]
         if self.stop_code:
-            parts.insert(0, f"stopped before {plural(len(self.not_played), 'drill')} had ended")
+            parts.insert(0, f"stopped with {plural(len(self.not_played), 'drill')} not played")
         return ", ".join(parts)
 
 
 def is_advice(figure: Figure) -> bool:
-    """Whether a figure is a sentence for the reader."""
+    """Whether a figure is advice in a sentence."""
     return isinstance(figure.value, str) and len(figure.value) >= ADVICE_FROM_CHARACTERS
 
 
 def advice(drills: Iterable[DrillResult]) -> tuple[Figure, ...]:
-    """Every sentence for the reader once."""
+    """Each piece of advice once."""
     return tuple({(one.name, one.value): one for drill in drills for one in drill.figures if is_advice(one)}.values())
 
 
 def redacted(report: RehearsalReport, secrets: Iterable[str]) -> RehearsalReport:
-    """The report without these plaintexts, wherever in it they might be: messages of the API server quote what they refuse."""
+    """The report without these plaintexts: messages of the API server may quote them."""
     return Redactor(secrets).whole(report)

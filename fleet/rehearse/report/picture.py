@@ -1,4 +1,4 @@
-"""A drill's timeline: a row for every subject, grouped in lanes, or counts where rows would be too many."""
+"""A drill's timeline: one row per subject, grouped in lanes; counts where there would be too many rows."""
 
 from __future__ import annotations
 
@@ -8,47 +8,48 @@ from itertools import groupby
 from typing import Final
 
 from fleet.rehearse.report.counts import Counts, counts_of
+from fleet.rehearse.report.wording import format_simulated
 from fleet.rehearse.results import Curve, Day
 from fleet.rehearse.timeline import Lane, Moment, Mood
-from fleet.report.charts import Axis
+from fleet.report.charts import Axis, round_ticks
 from fleet.report.rows import Area, Bar, Dot, Row, Rows
 from fleet.report.svg import LegendEntry
 
 LANES: Final[Mapping[Lane, str]] = {
-    "clock": "The schedule",
+    "clock": "Schedule",
     "operator": "Operator",
     "apply": "pulumi up",
-    "capacity": "Google's stock of machines",
-    "node": "Machines",
+    "capacity": "Capacity",
+    "node": "Nodes",
     "pod": "Pods",
     "volume": "Disks",
     "gateway": "Gateway",
     "traffic": "Requests",
     "alert": "Alerts",
-    "money": "Money",
+    "money": "Spending",
 }
-"""Titles, in the order in which lanes are drawn: who acts first."""
+"""Titles, in drawing order: cause before effect."""
 
 MAX_ROWS: Final = 18
-"""Rows of a lane; with more subjects it becomes counts, or keeps the rows that tell most."""
+"""Rows of a lane; with more subjects it shows counts, or the most important rows."""
 NOTABLE_ROWS: Final = 8
-"""Rows of single machines and pods that went wrong, below their lane's counts."""
+"""Rows of failed nodes and pods below their lane's counts."""
 ALIKE_FROM: Final = 3
-"""Rows that say the same all along share one from this many on."""
+"""From this many on, subjects with the same single state share a row."""
 BRIEF_SHARE: Final = 0.01
-"""A stretch shorter than this share of the time is a hair."""
-LABEL_CHARACTERS: Final = 40
+"""A period shorter than this share of the drill is drawn as a dot."""
+SHORT_MINUTES: Final = 3
 COUNTS_PX: Final = 96.0
 CURVES_PX: Final = 72.0
 HOUR: Final = 60
 LEGEND: Final = tuple(
     LegendEntry(words=words, style=f"mood-{mood}", mark="band")
-    for mood, words in (("good", "good"), ("waiting", "waiting"), ("bad", "wrong"), ("plain", "other"))
+    for mood, words in (("good", "good"), ("waiting", "waiting"), ("bad", "failed"), ("plain", "other"))
 )
 
 
 def timeline_of(name: str, moments: Sequence[Moment]) -> Rows | None:
-    """The timeline of a drill's moments, in minutes from its beginning; None where nothing happened."""
+    """The timeline of a drill's moments, from its start; None without moments."""
     if not moments:
         return None
     began = began_at(moments)
@@ -58,15 +59,15 @@ def timeline_of(name: str, moments: Sequence[Moment]) -> Rows | None:
     return Rows(
         id=f"timeline-{name}",
         title="What happened",
-        description="The same follows in words.",
-        axis=Axis(low=0, high=(ended - began) / 60, title="simulated minutes"),
+        description="The table below has the same data.",
+        axis=_axis((ended - began) / 60),
         rows=rows,
         legend=LEGEND,
     )
 
 
 def day_of(name: str, day: Day) -> Rows:
-    """A day's curves, with what happened below them, by the clock."""
+    """A day's curves by time of day, with what happened below."""
     minutes = (day.until_seconds - day.at_seconds) / 60
     moments = [_since(one, day.at_seconds) for one in day.moments]
     lanes = {lane: [one for one in moments if one.lane == lane] for lane in LANES}
@@ -77,15 +78,23 @@ def day_of(name: str, day: Day) -> Rows:
     return Rows(
         id=f"day-{name}",
         title="The day",
-        description="The same follows in words.",
+        description="The table below has the same data.",
         axis=Axis(low=0, high=minutes, title="time of day, simulated", ticks=ticks),
         rows=(*(_drawn(group, day, minutes) for group in day.curves), *rows),
         legend=LEGEND,
     )
 
 
+def _axis(minutes: float) -> Axis:
+    """In minutes; a short drill's ticks are seconds."""
+    if minutes >= SHORT_MINUTES:
+        return Axis(low=0, high=minutes, title="simulated minutes")
+    ticks = tuple((at, f"{at * 60:g}") for at in (second / 60 for second in round_ticks(0, minutes * 60, 10)))
+    return Axis(low=0, high=minutes, title="simulated seconds", ticks=ticks)
+
+
 def _drawn(curves: Sequence[Curve], day: Day, minutes: float) -> Row:
-    """Curves over each other, on the scale of the highest."""
+    """Overlaid curves, scaled to the highest value."""
     most = max(value for curve in curves for _, value in curve.points) or 1
     areas = []
     for curve in curves:
@@ -96,13 +105,13 @@ def _drawn(curves: Sequence[Curve], day: Day, minutes: float) -> Row:
             before = value
         shape += [(minutes, before / most), (minutes, 0.0)]
         highest = max(value for _, value in curve.points)
-        areas.append(Area(points=tuple(shape), style=f"mood-{curve.mood}", title=f"{curve.name}: {highest:,g} at most"))
-    label = "; ".join(f"{curve.name}, {max(value for _, value in curve.points):,g} at most" for curve in curves)
+        areas.append(Area(points=tuple(shape), style=f"mood-{curve.mood}", title=f"{curve.name}: at most {highest:,g}"))
+    label = "; ".join(f"{curve.name}, at most {max(value for _, value in curve.points):,g}" for curve in curves)
     return Row(label=label, areas=tuple(areas), height=CURVES_PX)
 
 
 def began_at(moments: Sequence[Moment]) -> float:
-    """The simulated second from which minutes count."""
+    """The simulated second at which the timeline starts."""
     return min(one.at_seconds for one in moments)
 
 
@@ -116,7 +125,7 @@ def _end(moment: Moment) -> float:
 
 
 def _lane(lane: Lane, moments: Sequence[Moment], span: float) -> list[Row]:
-    """The lane's rows; the first has its title."""
+    """The lane's rows; the first has the lane's title."""
     subjects: dict[str, list[Moment]] = {}
     for one in sorted(moments, key=lambda one: (one.at_seconds, one.subject)):
         subjects.setdefault(one.subject, []).append(one)
@@ -134,14 +143,14 @@ def _lane(lane: Lane, moments: Sequence[Moment], span: float) -> list[Row]:
         else:
             rest.append(_row(f"{len({one.subject for one in others})} others", [_ended(one) for one in others]))
     if brief:
-        label = f"{len(brief)} brief ones"
+        label = f"{len(brief)} others, brief"
         rest.append(_row(label, [_ended(one) for found in brief.values() for one in found], with_words=False))
     rows += [*(_row(subject, found) for subject, found in single.items()), *rest]
     return [replace(rows[0], heading=LANES[lane]), *rows[1:]]
 
 
 def _alike(subjects: Mapping[str, list[Moment]], span: float) -> tuple[list[Row], dict[str, list[Moment]]]:
-    """Rows for subjects that stayed the same all along, and the other subjects."""
+    """Shared rows for subjects with one state throughout, and the other subjects."""
     steady: dict[tuple[str, Mood], list[str]] = {}
     for subject, found in subjects.items():
         if len(found) == 1 and found[0].at_seconds <= BRIEF_SHARE * span and _end(found[0]) >= (1 - BRIEF_SHARE) * span:
@@ -150,14 +159,14 @@ def _alike(subjects: Mapping[str, list[Moment]], span: float) -> tuple[list[Row]
     for (text, mood), names in steady.items():
         if len(names) >= ALIKE_FROM:
             gone |= set(names)
-            words = f"{text}, all {len(names)} of them, all along"
+            words = f"{len(names)} {text} throughout"
             bar = Bar(low=0, high=span / 60, style=f"mood-{mood}", words=words, title=", ".join(sorted(names)))
             rows.append(Row(label=f"{len(names)} others" if len(names) < len(subjects) else "all", bars=(bar,)))
     return rows, {subject: found for subject, found in subjects.items() if subject not in gone}
 
 
 def _brief(subjects: Mapping[str, list[Moment]], span: float) -> dict[str, list[Moment]]:
-    """Subjects of one short stretch that ended well: each would be a row with a hair in it."""
+    """Subjects with one short, unproblematic period."""
     found = {
         subject: moments
         for subject, moments in subjects.items()
@@ -170,7 +179,7 @@ def _brief(subjects: Mapping[str, list[Moment]], span: float) -> dict[str, list[
 
 
 def _telling(subjects: Mapping[str, list[Moment]], lane: Lane) -> frozenset[str]:
-    """The subjects that keep a row: first what went wrong, then what took longest. Of machines and pods only the former."""
+    """Subjects that keep a row: failed ones, then the longest; of nodes and pods only failed ones."""
     limit = NOTABLE_ROWS if lane in ("node", "pod") else MAX_ROWS - 1
 
     def weight(subject: str) -> tuple[bool, float]:
@@ -184,7 +193,7 @@ def _telling(subjects: Mapping[str, list[Moment]], lane: Lane) -> frozenset[str]
 
 
 def _ended(moment: Moment) -> Moment:
-    """The end of a stretch as a moment of its own, for a row that many share."""
+    """The end of a period as a moment, for a shared row."""
     return Moment(
         lane=moment.lane,
         subject=moment.subject,
@@ -200,39 +209,31 @@ def _row(label: str, moments: Sequence[Moment], *, with_words: bool = True) -> R
         begins, ends = one.at_seconds / 60, _end(one) / 60
         style, words = f"mood-{one.mood}", one.text if with_words else ""
         if one.until_seconds is None:
-            title = f"{one.text}: minute {begins:.1f}"
+            title = f"{one.text}: {format_simulated(one.at_seconds)}"
             dots.append(Dot(at=begins, mark="dot", style=style, words=words, title=title))
         else:
-            title = f"{one.text}: minute {begins:.1f} to {ends:.1f}"
+            title = f"{one.text}: {format_simulated(one.at_seconds)} to {format_simulated(_end(one))}"
             bars.append(Bar(low=begins, high=ends, style=style, words=words, title=title))
-    return Row(label=short_label(label), bars=tuple(bars), dots=tuple(dots))
+    return Row(label=label.replace("/", " ", 1), bars=tuple(bars), dots=tuple(dots))
 
 
 def _counted(number: int, counts: Counts) -> Row:
-    worst = f", then {counts.least_ready:,} at worst" if counts.least_ready < counts.most_ready else ""
+    worst = f", later at least {counts.least_ready:,}" if counts.least_ready < counts.most_ready else ""
     areas = tuple(
-        Area(points=area.outline, style=f"mood-{area.mood}", title=f"{area.meaning}: {area.most:,} at most")
+        Area(points=area.outline, style=f"mood-{area.mood}", title=f"{area.meaning}: at most {area.most:,}")
         for area in counts.areas
     )
-    return Row(label=f"{number:,} in all, {counts.most_ready:,} Ready at once{worst}", areas=areas, height=COUNTS_PX)
+    return Row(label=f"{number:,} in total, at most {counts.most_ready:,} Ready{worst}", areas=areas, height=COUNTS_PX)
 
 
-def short_label(label: str) -> str:
-    """A name that fits beside its row: its beginning, which says the kind, and its end, which tells it from others."""
-    if len(label) <= LABEL_CHARACTERS:
-        return label
-    end = LABEL_CHARACTERS // 2 - 1
-    return f"{label[: LABEL_CHARACTERS - end - 1]}…{label[-end:]}"
-
-
-# The same in words
+# The same as a table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of what happened, in words."""
+    """One line of the table."""
 
-    minutes: str
+    time: str
     lane: str
     subject: str
     text: str
@@ -242,28 +243,28 @@ class Line:
 MAX_LINES: Final = 250
 
 
-def told_lines(moments: Sequence[Moment]) -> tuple[tuple[Line, ...], int]:
-    """What happened, in order, and how many lines were left out. Things of one lane that happened in the same tenth of a minute
-    with the same words share a line; where lines are too many, what went wrong is kept first.
+def table_lines(moments: Sequence[Moment]) -> tuple[tuple[Line, ...], int]:
+    """Moments in order, and the number of lines left out. Simultaneous moments of a lane with the same text share a line;
+    failures are left out last.
     """
     if not moments:
         return (), 0
     began = began_at(moments)
 
-    def minutes_of(at_seconds: float) -> str:
-        return f"{(at_seconds - began) / 60:.1f}"
+    def slot(one: Moment) -> int:
+        """Six seconds are a tenth of a minute, the finest time shown from two minutes on."""
+        return round((one.at_seconds - began) / 6)
 
-    ordered = sorted(moments, key=lambda one: (minutes_of(one.at_seconds).rjust(9), one.lane, one.text, one.subject))
+    ordered = sorted(moments, key=lambda one: (slot(one), one.lane, one.text, one.subject))
     lines: list[Line] = []
-    for _, group in groupby(ordered, key=lambda one: (minutes_of(one.at_seconds), one.lane, one.text)):
+    for _, group in groupby(ordered, key=lambda one: (slot(one), one.lane, one.text)):
         found = list(group)
         first = found[0]
-        subject = first.subject if len(found) == 1 else f"{len({one.subject for one in found})} of them"
-        until = (
-            "" if first.until_seconds is None else f" to {max(minutes_of(_end(one)).rjust(9) for one in found).strip()}"
-        )
-        minutes = f"{minutes_of(first.at_seconds)}{until}"
-        lines.append(Line(minutes=minutes, lane=LANES[first.lane], subject=subject, text=first.text, mood=first.mood))
+        subject = first.subject if len(found) == 1 else f"{len({one.subject for one in found})} subjects"
+        time = format_simulated(min(one.at_seconds for one in found) - began)
+        if first.until_seconds is not None:
+            time += f" to {format_simulated(max(map(_end, found)) - began)}"
+        lines.append(Line(time=time, lane=LANES[first.lane], subject=subject, text=first.text, mood=first.mood))
     if len(lines) <= MAX_LINES:
         return tuple(lines), 0
     bad = [index for index, line in enumerate(lines) if line.mood == "bad"]

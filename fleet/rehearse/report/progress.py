@@ -1,4 +1,4 @@
-"""What happens now, while it happens: a live line on a terminal, plain lines in a log, nothing where a machine reads."""
+"""Progress of a rehearsal: a live line on a terminal, plain lines in a log, nothing with `--format json`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from fleet.report.terminal import Paper, Part
 
 LEAST_GAP_SECONDS: Final = 1.0
-"""In a log, steps closer than this to the one before are left out: the next one says where things stand."""
+"""In a log, steps that follow the previous line sooner are left out."""
 _STYLES: Final[dict[State, str]] = {"passed": "green", "failed": "bold red", "skipped": "dim"}
 
 
 class Shown:
-    """Takes note of what happens and shows nothing: what the other two are made from. Safe to call from many threads."""
+    """Progress that is tracked but not shown; base class of the others. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -32,34 +32,34 @@ class Shown:
         self._drill_began = self._began
         self._clock: Clock | None = None
         self.drill = ""
-        """Name of the drill being played, or of what comes before the first."""
+        """Name of the current drill or preparation."""
         self.number = self.total = 0
-        """Which of how many drills; 0 before the first."""
+        """Number of the current drill, and of all; 0 before the first."""
         self.text = ""
-        """The step being done."""
+        """The current step."""
 
     def drills(self, total: int) -> None:
-        """How many there will be."""
+        """Set the number of drills."""
         self.total = total
 
     def watch(self, clock: Clock | None) -> None:
-        """Show this clock's simulated time, or no longer any."""
+        """Show this clock's simulated time; None shows none."""
         self._clock = clock
 
     def starts(self, name: str) -> None:
-        """A drill, or something before the first, begins."""
+        """A drill or a preparation starts."""
         with self._lock:
             self.drill, self.text = name, ""
             self._drill_began = time.monotonic()
         self._on_start(name)
 
     def drill_starts(self, name: str) -> None:
-        """The next drill begins."""
+        """The next drill starts."""
         self.number += 1
         self.starts(name)
 
     def step(self, text: str) -> None:
-        """What is being done, in a few words."""
+        """A step starts."""
         with self._lock:
             if text == self.text:
                 return
@@ -67,14 +67,14 @@ class Shown:
         self._on_step(text)
 
     def drill_ended(self, result: DrillResult) -> None:
-        """How the drill went."""
+        """The current drill has ended."""
         with self._lock:
             self.text = ""
         self._on_end(result)
 
     @property
     def simulated(self) -> str:
-        """The simulated time, `1:02:05`; empty where no clock is watched."""
+        """The simulated time, e.g. `1:02:05`; empty without a clock."""
         clock = self._clock
         if clock is None:
             return ""
@@ -83,7 +83,7 @@ class Shown:
 
     @property
     def elapsed_seconds(self) -> float:
-        """Wall time since the beginning."""
+        """Wall time since the start."""
         return time.monotonic() - self._began
 
     def _on_start(self, name: str) -> None:
@@ -97,7 +97,7 @@ class Shown:
 
 
 class PlainLines(Shown):
-    """A line for every beginning and end, and for steps that are not too close together."""
+    """One line per start, end and step."""
 
     def __init__(self, paper: Paper) -> None:
         super().__init__()
@@ -119,7 +119,6 @@ class PlainLines(Shown):
         now = time.monotonic()
         if now - self._last >= LEAST_GAP_SECONDS:
             self._last = now
-            # The time stands first: a long text is cut at its end.
             simulated = f"simulated {self.simulated}  " if self.simulated else ""
             self._write(f"  {simulated}{text}")
 
@@ -128,7 +127,7 @@ class PlainLines(Shown):
 
 
 class Live(Shown):
-    """Drills that have ended, one below the other, and a line that lives below them."""
+    """Ended drills as lines, with a live line below them."""
 
     def __init__(self, paper: Paper) -> None:
         super().__init__()
@@ -139,7 +138,6 @@ class Live(Shown):
         times = [f"simulated {self.simulated}"] if self.simulated else []
         times.append(format_elapsed(time.monotonic() - self._drill_began))
         what: list[Part] = [(_counted(self), "dim"), (self.drill, "bold")]
-        # One line of the terminal holds it with its times.
         room = self._width - len(_counted(self)) - len(self.drill) - len(" · ".join(times)) - 6
         return [*what, f"  {shortened(self.text, max(1, room))}" if self.text else ""], " · ".join(times)
 
@@ -151,7 +149,7 @@ class Live(Shown):
 
 
 def shortened(text: str, width: int) -> str:
-    """The text in one line of that width, with an ellipsis where its end is missing."""
+    """The text in one line of that width, with an ellipsis if cut."""
     line = " ".join(text.splitlines())
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
@@ -169,7 +167,7 @@ def _ended(result: DrillResult) -> str:
 
 @contextmanager
 def shown(paper: Paper, *, quiet: bool = False) -> Iterator[Shown]:
-    """Progress on `paper` for as long as the block runs: live on a terminal, lines elsewhere, nothing when `quiet`."""
+    """Show progress on `paper` while the block runs: live on a terminal, lines elsewhere, nothing if `quiet`."""
     if quiet:
         yield Shown()
     elif paper.styled and paper.knows_unicode and paper.stream.isatty():

@@ -1,4 +1,4 @@
-"""The report for a terminal: the verdict, a table of the drills, what to mend, what is left, what was not shown."""
+"""The report for a terminal: verdict, drills, findings, what remains after destroy, limits."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _STYLES: Final[dict[State, str]] = {"passed": "green", "failed": "bold red", "skipped": "dim"}
 _FIGURE_LINES: Final = 3
-"""Lines of figures below a drill; the rest is in the other formats."""
+"""Lines of figures below a drill; the page and the JSON document have all."""
 
 
 def print_text(paper: Paper, report: RehearsalReport, *, written: Sequence[str] = ()) -> None:
-    """Write the whole report to `paper`, in one piece. `written`: files that hold more of it."""
+    """Print the report to `paper`. `written`: paths of files with more detail."""
     page = Page(paper)
     _headline(page, report)
     _drills(page, report)
@@ -40,7 +40,6 @@ def print_text(paper: Paper, report: RehearsalReport, *, written: Sequence[str] 
         if drill.day is not None:
             _day(page, drill, drill.day)
     _findings(page, report.found)
-    _scales(page, report)
     _advice(page, report)
     _retained(page, report)
     _closing(page, report, written)
@@ -51,7 +50,7 @@ def _headline(page: Page, report: RehearsalReport) -> None:
     page.heading(f"{report.project} / {report.stack}", "rehearsal")
     versions = report.versions
     parts = [f"Kubernetes {versions.kubernetes}", f"kwok {versions.kwok}", f"etcd {versions.etcd}"]
-    parts.append(f"{report.speed:g} simulated seconds a second")
+    parts.append(f"speed {report.speed:g}")
     page.prose(" · ".join(parts), indent=0, style="dim")
     state: State = "passed" if report.passed else "failed"
     page.blank()
@@ -73,7 +72,7 @@ def _drills(page: Page, report: RehearsalReport) -> None:
     page.title("Drills", "wall time")
     column = 4 + min(max(len(one.name) for one in report.drills) + 2, page.width // 3)
     for drill in report.drills:
-        _drill(page, drill, column, like=report.broke_off_like(drill))
+        _drill(page, drill, column, like=report.same_abort_as(drill))
 
 
 def _drill(page: Page, drill: DrillResult, column: int, *, like: str) -> None:
@@ -89,7 +88,7 @@ def _drill(page: Page, drill: DrillResult, column: int, *, like: str) -> None:
     ]
     used = 4 + len(drill.name)
     if used + 2 > column:
-        # A name longer than its column has the first line to itself, with the time.
+        # A name longer than its column gets its own line, with the time.
         page.line(*head, " " * max(2, page.width - used - len(time)), (time, "dim"))
         page.line(" " * column, title[0])
     else:
@@ -101,10 +100,10 @@ def _drill(page: Page, drill: DrillResult, column: int, *, like: str) -> None:
         page.prose(f"skipped: {drill.skipped}", indent=column, style="dim")
         return
     if drill.gave_up:
-        page.prose(f"broke off: {f'as {like} did' if like else drill.gave_up}", indent=column, style="red")
+        page.prose(f"aborted: {f'same as {like}' if like else drill.gave_up}", indent=column, style="red")
     for check in drill.checks:
         if check.empty:
-            page.prose(f"{check.statement}: shows nothing here: {check.empty}", indent=column, mark="– ", style="dim")
+            page.prose(f"{check.statement}: not applicable: {check.empty}", indent=column, mark="– ", style="dim")
         elif not check.held:
             page.prose(f"{check.statement}: {check.seen}", indent=column, mark="✗ ", style="red", mark_style="bold red")
     _figures(page, drill, column)
@@ -126,7 +125,7 @@ def _figures(page: Page, drill: DrillResult, column: int) -> None:
 
 
 def _wrapped(words: Sequence[str], width: int) -> list[str]:
-    """The words with dots between them, broken at the dots where that is possible."""
+    """The words joined by dots, wrapped at the dots where possible."""
     lines: list[str] = []
     for text in words:
         if lines and len(lines[-1]) + 3 + len(text) <= width:
@@ -148,14 +147,14 @@ def _day(page: Page, drill: DrillResult, day: Day) -> None:
             page.item(f"{format_figure(figure)}{f' ({figure.note})' if figure.note else ''}")
 
 
-# What to mend ---------------------------------------------------------------------------------------------------------
+# Findings -------------------------------------------------------------------------------------------------------------
 
 
 def _findings(page: Page, found: Sequence[Found]) -> None:
     if not found:
         return
     errors = any(one.finding.severity == "error" for one in found)
-    page.title(f"To mend ({len(found)})", style="bold red" if errors else "bold yellow")
+    page.title(f"To fix ({len(found)})", style="bold red" if errors else "bold yellow")
     for one in found:
         finding = one.finding
         style = "red" if finding.severity == "error" else "yellow"
@@ -170,38 +169,24 @@ def _findings(page: Page, found: Sequence[Found]) -> None:
 
 
 def format_subject(subject: str) -> str:
-    """`PersistentVolumeClaim weights-reader-b` of a URN; `Kind/name` with a blank."""
+    """`PersistentVolumeClaim weights-reader-b`, from a URN or `Kind/name`."""
     if subject.startswith("urn:"):
         _, _, types, name = subject.split("::", 3)
         return f"{types.rpartition(':')[2]} {name}"
     return subject.replace("/", " ", 1)
 
 
-def _scales(page: Page, report: RehearsalReport) -> None:
-    if not report.scales:
-        return
-    page.title("How fast this machine brings it up", "wall time")
-    for one in report.scales:
-        phases = " · ".join(f"{phase.name} {format_elapsed(phase.wall_seconds)}" for phase in one.phases)
-        goal = "" if one.goal_seconds is None else f" of {format_elapsed(one.goal_seconds)}"
-        page.prose(
-            f"{one.nodes:,} machines: {format_elapsed(one.wall_seconds)}{goal} · {phases}",
-            mark="✓ " if one.within_goal else "! ",
-            mark_style="green" if one.within_goal else "yellow",
-        )
-
-
 def _advice(page: Page, report: RehearsalReport) -> None:
     for index, one in enumerate(advice(report.drills)):
         if not index:
             page.title("Advice")
-        page.item(f"{one.name}: {one.value}")
+        page.item(str(one.value))
 
 
 def _retained(page: Page, report: RehearsalReport) -> None:
     if not report.retained:
         return
-    page.title(f"Left after pulumi destroy ({len(report.retained)})", format_left(report))
+    page.title(f"Remains after pulumi destroy ({len(report.retained)})", format_left(report))
     for one in report.left:
         note = f" ({one.note})" if one.note else ""
         what = f"{one.kind} {one.names[0]}" if len(one.names) == 1 else plural(len(one.names), one.kind)

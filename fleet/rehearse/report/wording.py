@@ -1,4 +1,4 @@
-"""Figures, times and verdicts as every report words them."""
+"""Formatting of figures, times and verdicts, shared by all reports."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MARKS: dict[State, str] = {"passed": "✓", "failed": "✗", "skipped": "–"}
 
 
 def state_of(drill: DrillResult) -> State:
-    """How a drill went."""
+    """The drill's outcome."""
     if drill.skipped:
         return "skipped"
     return "passed" if drill.passed else "failed"
 
 
 def why_failed(drill: DrillResult) -> str:
-    """The first reason why a drill failed; nothing where it did not."""
+    """The first reason why a drill failed; empty if it passed."""
     if drill.passed:
         return ""
     if drill.gave_up:
@@ -35,12 +35,12 @@ def why_failed(drill: DrillResult) -> str:
 
 
 def first_held(drill: DrillResult) -> str:
-    """What a drill without figures showed: the first thing that held; nothing where there is none."""
+    """The first check that held; empty if there is none."""
     return next((one.statement for one in drill.checks if one.held and not one.empty), "")
 
 
 def format_figure(figure: Figure) -> str:
-    """`servers lost 4`, `whole again after 17.4 min`."""
+    """`replicas lost 4`, `all Ready again after 17.4 min`."""
     return f"{figure.name} {format_value(figure)}"
 
 
@@ -59,27 +59,29 @@ def format_number(figure: Figure) -> str:
 
 
 def format_unit(figure: Figure) -> str:
-    """What follows the value: `min`, `a month`; nothing where the sign says it or the value is text with its own."""
+    """What follows the value: `min`, `a month`; empty for signs and text values."""
     if figure.unit.startswith("$/"):
         return "" if isinstance(figure.value, str) else f"a {figure.unit[2:]}"
     return "" if figure.unit in ("%", "$") else figure.unit
 
 
-def simulated(seconds: float) -> str:
-    """Simulated time as minutes: `0.5`, `14`, `135`."""
+def format_simulated(seconds: float) -> str:
+    """Simulated time in seconds below two minutes, else in minutes: `30 s`, `2.5 min`, `135 min`."""
     minutes = seconds / 60
-    return f"{minutes:.1f}" if minutes < 9.95 else f"{minutes:,.0f}"
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes:.1f} min" if minutes < 99.95 else f"{minutes:,.0f} min"
 
 
 def usd_per_month(amount: float | None) -> str:
-    """`$12.40 a month`, `nothing`, or that it is not known."""
+    """`$12.40 a month`, `free` or `price unknown`."""
     if amount is None:
         return "price unknown"
-    return f"{format_usd(amount)} a month" if amount else "nothing"
+    return f"{format_usd(amount)} a month" if amount else "free"
 
 
 def format_left(report: RehearsalReport) -> str:
-    """What all that outlives the stack costs: `$3.20 a month`, `at least $3.20 a month`, or that no price is known."""
+    """Cost of what remains after `pulumi destroy`: `$3.20 a month`, `at least $3.20 a month` or `price unknown`."""
     known = report.retained_usd_per_month
     if all(one.usd_per_month is not None for one in report.retained):
         return usd_per_month(known)
@@ -87,8 +89,7 @@ def format_left(report: RehearsalReport) -> str:
 
 
 def closing(report: RehearsalReport) -> Iterator[str]:
-    """What holds for the whole rehearsal, and what it did not show."""
+    """Sentences about the run and its limits."""
     if report.stop_code:
-        yield f"It was stopped. The drills that had ended are kept; without a result: {', '.join(report.not_played)}."
-    yield from report.remarks
+        yield f"The run was stopped. Drills without a result: {', '.join(report.not_played)}."
     yield from report.limits

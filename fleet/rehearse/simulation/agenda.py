@@ -1,4 +1,4 @@
-"""What a stand-in still has to do: calls for now and for a simulated moment, on a few threads, without polling."""
+"""Scheduler of a simulated controller's calls, now or at a simulated time, on a few threads."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ LOG = logging.getLogger(__name__)
 WORKERS: Final = 16
 """Calls in flight. Measured: 1000 status patches on two cores take no less with 32."""
 SHORTEST_WALL_SECONDS: Final = 0.02
-"""A delay is never shorter than this on the wall, so that a fast clock does not turn a retry into a busy loop."""
+"""Minimum wall time of a delay, so that retries do not become a busy loop on a fast clock."""
 
 BUSY: Final = frozenset({429, 500, 502, 503, 504})
-"""Answers of an API server that starts, stops or waits for its store; asked again."""
+"""Status codes of an API server that starts, stops or waits for etcd; retried."""
 BUSY_WALL_SECONDS: Final = 0.2
 
 
 class Agenda:
-    """Calls in order of their time. A call that nobody answers is made again; it must not mind being made twice."""
+    """Calls in order of their time. Unanswered calls are repeated, so they must be idempotent."""
 
     def __init__(self, clock: Clock, name: str, *, workers: int = WORKERS) -> None:
         self._clock = clock
@@ -40,21 +40,21 @@ class Agenda:
         self._thread.start()
 
     def soon(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Make this call as soon as a thread is free."""
+        """Call as soon as a thread is free."""
         if self._stop.is_set():
             return
         try:
             self._pool.submit(self._make, call, arguments)
-        except RuntimeError:  # closed in between
+        except RuntimeError:  # Closed meanwhile.
             return
 
     def after(self, simulated_seconds: float, call: Callable[..., None], *arguments: Any) -> None:
-        """Make this call when that much simulated time has passed."""
+        """Call after that much simulated time."""
         wall = max(self._clock.wall_seconds(simulated_seconds), SHORTEST_WALL_SECONDS)
         self._at(time.monotonic() + wall, call, arguments)
 
     def close(self) -> None:
-        """Drop what is not yet due and wait for the calls in flight."""
+        """Drop pending calls and wait for those in progress."""
         self._stop.set()
         with self._changed:
             self._changed.notify()
@@ -88,7 +88,7 @@ class Agenda:
             if refusal.status in BUSY:
                 self._at(time.monotonic() + BUSY_WALL_SECONDS, call, arguments)
                 return
-            # Whoever deleted the object meanwhile is right; anything else a reader of the log should see.
+            # 404: the object was deleted meanwhile.
             level = logging.DEBUG if refusal.status == 404 else logging.WARNING
             LOG.log(level, "%s: %s", call.__qualname__, refusal.message)
         except Exception:
@@ -96,7 +96,7 @@ class Agenda:
 
 
 class Backoff:
-    """Growing pauses by key, as Kubernetes' storage sidecars retry: a second, then twice as long, five minutes at most."""
+    """Exponential backoff by key, as in Kubernetes' storage sidecars: from one second to five minutes."""
 
     FIRST_SECONDS: Final = 1.0
     LONGEST_SECONDS: Final = 300.0
@@ -114,6 +114,6 @@ class Backoff:
         return pause
 
     def forget(self, key: Any) -> None:
-        """It went well, or it is gone."""
+        """Reset the key after success or deletion."""
         with self._lock:
             self._next.pop(key, None)

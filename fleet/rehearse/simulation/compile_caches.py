@@ -1,8 +1,7 @@
-"""What server pods find compiled and what they store: the pods' own programs, run against a bucket on loopback.
+"""Compile caches of server pods: the pods' own restore and save programs, run against a bucket on loopback.
 
-A server whose pod keeps compile caches starts when its restoring program has ended, as in the real pod, and its engines then take the
-time of what was found. After a first pod is Ready, its storing program runs. Both are the words of the pod's own manifest, with the
-addresses of this machine for the cloud's; what is compiled is one small file.
+A pod starts when its restore program has ended, with a warm or cold start time. After the pod is Ready, its save program runs. Both
+commands come from the pod's manifest, with loopback addresses; the compiled content is one small file.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ from fleet.simulators.bucket import Answer, LocalBucket, Request
 from workloads.server.compile_cache import NAME
 
 KERNEL: Final = "triton/kernel.cubin"
-"""What a simulated server compiles."""
+"""The simulated compile cache."""
 SAVED_WALL_SECONDS: Final = 60.0
-"""Most that a storing program is waited for. Measured: 0.2 s."""
+"""Timeout of a save program. Measured: 0.2 s."""
 _ELSEWHERE: Final = frozenset({"--cache", "--through", "--health", "--state"})
-"""Options that name places of the pod."""
+"""Options with paths and addresses of the pod."""
 _HEALTH: Final = "/health"
 
 
 class _Bucket(LocalBucket):
-    """A bucket, and beside it the health of a server that is up."""
+    """A bucket that also answers the server's health check."""
 
     def answer(self, request: Request) -> Answer:
         return Answer(200, b"") if request.path == _HEALTH else super().answer(request)
 
 
 class CompileCaches:
-    """Runs the programs of every server pod that keeps its caches. Make it before the world is entered; a context manager, inside."""
+    """Runs the cache programs of server pods. Construct it before the world is entered, then enter it inside."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -50,7 +49,7 @@ class CompileCaches:
         self._agenda = Agenda(world.clock, "compile-caches", workers=4)
         self._lock = threading.Lock()
         self._begun: set[tuple[str, str]] = set()
-        """Uid of a pod, and which of its programs."""
+        """Pod UID and program."""
         self._tried: set[str] = set()
         self._stack = contextlib.ExitStack()
         world.pods.listen(self._on_pod)
@@ -65,12 +64,12 @@ class CompileCaches:
 
     @property
     def archives(self) -> tuple[tuple[LocalBucket, str], ...]:
-        """Every archive: its bucket and its name."""
+        """Archives: bucket and name."""
         with self._lock:
             return tuple((bucket, name) for bucket in self._buckets.values() for name in list(bucket.objects))
 
     def has_tried(self, pod: Manifest) -> bool:
-        """Whether the pod's storing program has come to its end; a real pod is not Ready before."""
+        """Whether the pod's save program has ended; a real pod is not Ready before."""
         with self._lock:
             return pod["metadata"]["uid"] in self._tried
 
@@ -95,8 +94,8 @@ class CompileCaches:
         if not warm:
             (cache / KERNEL).parent.mkdir(parents=True, exist_ok=True)
             (cache / KERNEL).write_text("compiled")
-        said = done.stderr.strip().removeprefix("compile cache: ")
-        self._world.timeline.note("pod", name, f"compile caches: {said}", mood="good" if warm else "plain")
+        result = done.stderr.strip().removeprefix("compile cache: ")
+        self._world.timeline.note("pod", name, f"compile caches: {result}", mood="good" if warm else "plain")
         mark = {"metadata": {"annotations": {COMPILED: "warm" if warm else "cold"}}}
         self._world.api.patch(POD, name, pod["metadata"]["namespace"], mark)
 
@@ -116,7 +115,7 @@ class CompileCaches:
             self._tried.add(pod["metadata"]["uid"])
 
     def _here(self, words: Sequence[str], cache: Path) -> tuple[list[str], LocalBucket]:
-        """The manifest's words with the places of this machine, and the bucket that they name."""
+        """The manifest's command with local paths and addresses, and its bucket."""
         kept = [word for word in words[1:] if word.partition("=")[0] not in _ELSEWHERE]
         name = kept[kept.index("--bucket") + 1]
         with self._lock:
@@ -136,5 +135,5 @@ class CompileCaches:
 
 
 def saver_of(pod: Manifest) -> Manifest | None:
-    """The container that stores the compile caches of a server's pod, where one does."""
+    """The container that saves a server pod's compile caches, if any."""
     return next((one for one in pod["spec"].get("initContainers") or () if one["name"] == NAME), None)

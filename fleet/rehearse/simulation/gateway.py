@@ -72,10 +72,6 @@ class GatewayController:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Look no more, and take the GatewayClasses away."""
         self._stack.close()
         self._agenda.close()
         with contextlib.suppress(ApiUnreachableError):  # the cluster may have gone first
@@ -93,10 +89,6 @@ class GatewayController:
         self._prerequisites = prerequisites
         self._agenda.soon(self._look)
 
-    def address(self, name: str, namespace: str) -> str:
-        """Address of a programmed Gateway; empty before."""
-        return self._programmed.get((namespace, name), "")
-
     def why_not_programmed(self) -> str:
         """Why a Gateway is not programmed, in plain words, a line for each; empty when all are, or are about to be."""
         lines = []
@@ -108,27 +100,6 @@ class GatewayController:
             if lacks:
                 lines.append(f"Gateway {name} is not programmed, and GKE does not say why: {'; and '.join(lacks)}")
         return "\n".join(lines)
-
-    def warnings(self) -> tuple[str, ...]:
-        """What would keep requests from being answered well though everything is programmed, in plain words."""
-        found = []
-        for pool in self._pools.all():
-            name = pool["metadata"]["name"]
-            if not self._attached(HEALTH_CHECK_POLICY, pool):
-                found.append(
-                    f"InferencePool {name} has no HealthCheckPolicy: the load balancer asks for /, vLLM answers 404, and no "
-                    "replica counts as healthy"
-                )
-            if not self._attached(BACKEND_POLICY, pool):
-                found.append(
-                    f"InferencePool {name} has no GCPBackendPolicy: answers that take more than 30 seconds are cut off"
-                )
-        for kind in POLICIES:
-            for policy in self._policies[kind].all():
-                verdict = self._judge_policy(kind, policy)
-                if not verdict.is_good:
-                    found.append(f"{kind} {policy['metadata']['name']} has no effect: {verdict.message}")
-        return tuple(found)
 
     # Looking
 
@@ -232,14 +203,6 @@ class GatewayController:
             other = oldest["metadata"]["name"]
             return Verdict("Conflicted", f"{target['kind']} {target['name']} has a {kind} already: {other}")
         return GOOD
-
-    def _attached(self, kind: Kind, pool: Manifest) -> bool:
-        return any(
-            one["spec"]["targetRef"]["name"] == pool["metadata"]["name"]
-            and one["spec"]["targetRef"]["kind"] == "InferencePool"
-            and one["metadata"]["namespace"] == pool["metadata"]["namespace"]
-            for one in self._policies[kind].all()
-        )
 
     def _is_parent(self, gateway: Manifest, route: Manifest) -> bool:
         """Whether the route names this Gateway and the Gateway takes routes of its namespace."""

@@ -1,4 +1,4 @@
-"""The status that GKE's Gateway controller writes: conditions of Gateways, routes, pools and policies. Pure functions."""
+"""Status of Gateways, routes, pools and policies, as GKE's Gateway controller writes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONTROLLER: Final = "networking.gke.io/gateway"
 GATEWAY_GROUP: Final = "gateway.networking.k8s.io"
 POOL_GROUP: Final = "inference.networking.k8s.io"
 HEALTHY: Final = "networking.gke.io/GatewayHealthy"
-"""GKE's own condition beside the standard's. Source: public `kubectl describe gateway` outputs of GKE 1.30 to 1.34."""
+"""GKE's additional condition. Source: public `kubectl describe gateway` outputs of GKE 1.30 to 1.34."""
 
 Holds = Literal["True", "False", "Unknown"]
 Condition = dict[str, Any]
@@ -20,14 +20,14 @@ Condition = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether something is resolved, and the reason and message if not."""
+    """Whether a reference is resolved; otherwise the reason and message."""
 
     reason: str = ""
     message: str = ""
 
     @property
     def is_good(self) -> bool:
-        """Nothing is wrong."""
+        """Whether it is resolved."""
         return not self.reason
 
 
@@ -35,7 +35,7 @@ GOOD: Final = Verdict()
 
 
 def condition(of: Manifest, type_: str, status: Holds, reason: str, message: str = "", *, now: str) -> Condition:
-    """One condition; `now` is when it took this status."""
+    """A condition; `now` is its last transition."""
     return {
         "type": type_,
         "status": status,
@@ -47,9 +47,9 @@ def condition(of: Manifest, type_: str, status: Holds, reason: str, message: str
 
 
 def gateway_status(gateway: Manifest, *, address: str, routes: int, now: str) -> Manifest:
-    """Of a Gateway: programmed when it has an address; otherwise False without a word, which is how the article met it.
+    """Of a Gateway: Programmed once it has an address; otherwise False without a message, as in the article.
 
-    Newer versions of GKE sometimes put an error into the message. Nobody should count on it.
+    Newer GKE versions sometimes add an error message.
     """
     done = bool(address)
     conditions = [
@@ -87,7 +87,7 @@ def _listener(gateway: Manifest, listener: Manifest, done: bool, routes: int, no
 
 
 def route_status(route: Manifest, parents: Sequence[Manifest], resolved: Verdict, *, now: str) -> Manifest:
-    """Of an HTTPRoute: one entry for each Gateway that took it."""
+    """Of an HTTPRoute: one entry per accepting Gateway."""
     conditions = [
         condition(
             route,
@@ -111,7 +111,7 @@ def route_status(route: Manifest, parents: Sequence[Manifest], resolved: Verdict
 
 
 def pool_status(pool: Manifest, gateways: Iterable[Manifest], resolved: Verdict, *, now: str) -> Manifest:
-    """Of an InferencePool: one entry for each Gateway whose routes lead to it."""
+    """Of an InferencePool: one entry per Gateway with a route to it."""
     conditions = [
         condition(pool, "Accepted", "True", "Accepted", now=now),
         condition(
@@ -149,7 +149,7 @@ def policy_status(policy: Manifest, attached: Verdict, *, now: str) -> Manifest:
 
 
 def with_old_times(old: Any, new: Any) -> Any:
-    """The new status, in which a condition that still holds keeps the time since when it does."""
+    """The new status; unchanged conditions keep their transition time."""
     if isinstance(new, dict):
         if isinstance(old, dict) and "lastTransitionTime" in new and old.get("status") == new.get("status"):
             return {**new, "lastTransitionTime": old.get("lastTransitionTime", new["lastTransitionTime"])}
@@ -161,7 +161,7 @@ def with_old_times(old: Any, new: Any) -> Any:
 
 
 def _counterpart(old: Any, index: int, item: Any) -> Any:
-    """The entry of an old list that an entry of the new one stands for: of the same type or name, else at its place."""
+    """The old list's entry of the same type or name, else at the same index."""
     entries = old if isinstance(old, list) else []
     for key in ("type", "name"):
         if isinstance(item, dict) and key in item:
@@ -170,7 +170,7 @@ def _counterpart(old: Any, index: int, item: Any) -> Any:
 
 
 def same(old: Any, new: Any) -> bool:
-    """Whether two statuses say the same, whenever they began to."""
+    """Whether two statuses are equal, apart from times."""
     return bool(_timeless(old) == _timeless(new))
 
 

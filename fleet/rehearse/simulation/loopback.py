@@ -1,4 +1,4 @@
-"""A server on loopback that the API server calls where a pod would answer: no address of a simulated pod leads anywhere."""
+"""An HTTPS server on loopback that the API server calls in place of a simulated pod."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 from fleet.rehearse.api import Manifest
 
 Answer = Callable[[str, Manifest | None], tuple[int, Manifest]]
-"""From the path and query of a request and its JSON body, where it has one, to status and body of the answer."""
+"""From a request's path with query, and its JSON body if any, to the answer's status and body."""
 
 
 class Loopback:
-    """HTTPS with JSON, as a context manager. `port` and `authority`, a CA bundle in base64, are there once it is entered."""
+    """HTTPS with JSON. A context manager; `port` and `authority` (CA bundle in base64) are set on entry."""
 
     port: int
     authority: str
 
     def __init__(self, title: str, answer: Answer, *names: str) -> None:
-        """`names`: host names besides 127.0.0.1 that it has a certificate for."""
+        """`names`: additional host names in its certificate."""
         self._title, self._answer, self._names = title, answer, names
 
     def __enter__(self) -> Loopback:
@@ -48,15 +48,15 @@ class Loopback:
 
 
 def failure(code: int, reason: str, message: str) -> tuple[int, Manifest]:
-    """An answer that says no."""
+    """A failure Status."""
     status = {"apiVersion": "v1", "kind": "Status", "status": "Failure"}
     return code, {**status, "code": code, "reason": reason, "message": message}
 
 
 def reviewed(review: Manifest, **response: Any) -> tuple[int, Manifest]:
     """An answer to an AdmissionReview."""
-    said = {"uid": review["request"]["uid"], **response}
-    return 200, {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": said}
+    verdict = {"uid": review["request"]["uid"], **response}
+    return 200, {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": verdict}
 
 
 def _handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
@@ -78,6 +78,6 @@ def _handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(text)
 
         def log_message(self, *_: Any) -> None:
-            """Nobody reads standard error."""
+            """Log nothing."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""The machines that Autopilot would make: their sizes, and what of each is left for pods."""
+"""Machine types that Autopilot creates, with their sizes and allocatable resources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PODS_PER_NODE: Final = 32
 """Source: GKE docs, Autopilot: a /26 of addresses and 32 pods a node."""
 SMALLEST_GENERAL_VCPU: Final = 4
 LARGEST_GENERAL_VCPU: Final = 16
-"""Small pods share general-purpose nodes of these sizes where they fit. Assumed: Autopilot does not publish its choice."""
+"""Small pods share general-purpose nodes of these sizes. Assumed: Autopilot does not publish its choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class Machine:
     gpus: int = 0
     ephemeral_gb: int = CLASS_BOOT_DISK_GB
     local_ssd: bool = False
-    """Whether local SSDs are the ephemeral storage, in place of the boot disk."""
+    """Whether ephemeral storage is on local SSDs instead of the boot disk."""
 
     @property
     def accelerator(self) -> str:
-        """`cloud.google.com/gke-accelerator` of its nodes; "" without GPUs."""
+        """`cloud.google.com/gke-accelerator` of its nodes; empty without GPUs."""
         return gpu_machines.find(self.name).accelerator if self.gpus else ""
 
     @property
@@ -49,14 +49,14 @@ class Machine:
 
     @property
     def boot_disk(self) -> str:
-        """Type of the boot disk: the newer families take no Persistent Disk at all."""
+        """Boot disk type: newer families do not support Persistent Disk."""
         if self.gpus:
             return gpu_machines.find(self.name).boot_disk
         return "pd-balanced" if self.family in PERSISTENT_DISK_FAMILIES else "hyperdisk-balanced"
 
     @property
     def capacity(self) -> Amounts:
-        """What the node's status calls capacity."""
+        """The node's `capacity`."""
         return Amounts(
             cpu_milli=self.vcpu * 1000,
             memory_bytes=int(self.memory_gib * GIB),
@@ -67,9 +67,7 @@ class Machine:
 
     @property
     def allocatable(self) -> Amounts:
-        """What is left for pods: less what GKE reserves for kubelet and system, and what its DaemonSets ask for. The
-        rehearsal runs no DaemonSets, so their share is taken off here.
-        """
+        """The node's `allocatable`, less the requests of GKE's DaemonSets, which the rehearsal does not run."""
         whole = self.capacity
         left = node_room.room(
             vcpu=self.vcpu,
@@ -94,14 +92,14 @@ PERSISTENT_DISK_FAMILIES: Final = frozenset({"e2", "n1", "n2", "n2d", "c3", "c3d
 
 
 def with_gpus(machine_type: str, *, local_ssd: bool = False, boot_disk_gb: int = CLASS_BOOT_DISK_GB) -> Machine:
-    """A machine of facts/machines.py. `local_ssd`: asked for where they are optional. Raises KeyError."""
+    """A machine type of facts/machines.py. `local_ssd`: requested where optional. Raises KeyError."""
     found = gpu_machines.find(machine_type)
     has_ssd = local_ssd or found.local_ssd == "always"
     ephemeral_gb = found.local_ssd_gb if has_ssd else boot_disk_gb
     return Machine(found.type, found.vcpu, found.memory_gib, found.gpus, ephemeral_gb, has_ssd)
 
 
-# vCPU sizes and GiB a vCPU by variant. Source: Compute Engine docs, machine families; the sizes that GKE pods meet.
+# vCPU sizes, and GiB per vCPU by variant. Source: Compute Engine docs, machine families; the sizes used by GKE.
 _INTEL: Final = (2, 4, 8, 16, 24, 32, 48, 96, 144, 192, 288)
 _AXION: Final = (1, 2, 4, 8, 16, 32, 48, 64, 72)
 _FAMILIES: Final[dict[str, tuple[tuple[int, ...], dict[str, float]]]] = {
@@ -119,7 +117,7 @@ FAMILIES: Final = frozenset(_FAMILIES)
 
 
 def machines(family: str) -> tuple[Machine, ...]:
-    """Every machine of a family, smallest first: by vCPU, then by memory."""
+    """Machine types of a family, smallest first, by vCPU, then memory."""
     sizes, variants = _FAMILIES.get(family, ((), {}))
     ephemeral = DEFAULT_BOOT_DISK_GB if family == "e2" else CLASS_BOOT_DISK_GB
     every = (
@@ -131,19 +129,17 @@ def machines(family: str) -> tuple[Machine, ...]:
 
 
 def smallest(family: str, needs: Amounts, *, machine_type: str | None = None) -> Machine | None:
-    """The smallest machine of the family that holds these amounts beside the system's own; None when none does."""
+    """The family's smallest machine type that fits these amounts; None if none fits."""
     return first_that_holds(needs, (one for one in machines(family) if machine_type in (None, one.name)))
 
 
 def first_that_holds(needs: Amounts, candidates: Iterable[Machine]) -> Machine | None:
-    """The first machine with room for these amounts beside the system's own; None when none has it."""
+    """The first machine type that fits these amounts; None if none fits."""
     return next((machine for machine in candidates if needs.times_in(machine.allocatable) >= 1), None)
 
 
 def general_purpose(needs: Amounts, pods: int) -> Machine | None:
-    """A general-purpose machine for up to this many equal pods: together on one of a moderate size, or the smallest that
-    holds one of them.
-    """
+    """A general-purpose machine type for up to `pods` equal pods: all on one of moderate size, or the smallest that fits one."""
     best = None
     for machine in machines("e2"):
         held = needs.times_in(machine.allocatable)

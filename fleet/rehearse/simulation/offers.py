@@ -1,4 +1,4 @@
-"""Which machines a pod can be given and in which order: by its selectors, or by the ladder of its ComputeClass."""
+"""Nodes that a pod may get, in order of preference, by its selectors or its ComputeClass."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ BUILT_IN_FAMILIES: Final[dict[str, str | None]] = {
     "autopilot-arm": "n4a",
     "autopilot-arm-spot": "n4a",
 }
-"""Built-in compute classes and the family they bring; None asks the pod for one. `Accelerator` says nothing that the GPU
-does not. Source: GKE docs, compute classes in Autopilot; that `autopilot-arm` is N4A is assumed."""
+"""Built-in compute classes and their machine family; with None the pod must select one. `Accelerator` adds nothing to the GPU
+selector. Source: GKE docs, compute classes in Autopilot. Assumed: `autopilot-arm` is N4A."""
 
 GPU_FAMILIES: Final = frozenset(one.family for one in gpu_machines.MACHINES.values())
 
@@ -62,30 +62,30 @@ ClassReader = Callable[[str], Manifest | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One way to give a pod a machine."""
+    """One way to provision a node for a pod."""
 
     machine: Machine
     mode: Mode
     zone: str
     compute_class: str | None = None
     by_class: bool = False
-    """Whether a rung of a custom ComputeClass brought it, instead of the pod's own selectors."""
+    """Whether it comes from a custom ComputeClass instead of the pod's selectors."""
     reservation: str | None = None
     reservation_project: str | None = None
     reservation_blocks: str | None = None
     max_run_seconds: str | None = None
     driver_version: str = "default"
     wait_seconds: float = 0.0
-    """How long this offer is waited for before the next one is tried."""
+    """Wait before the next offer is tried."""
 
     @property
     def is_sold(self) -> bool:
-        """Whether Google sells the machine this way at all."""
+        """Whether Google sells this machine type in this mode."""
         return not self.machine.gpus or self.mode in gpu_machines.find(self.machine.name).ways
 
     @property
     def pool(self) -> Pool:
-        """What is counted together against the stock."""
+        """Key under which its nodes count against the stock."""
         if self.reservation is not None:
             return ("reservation", self.reservation)
         return (self.mode, "" if self.machine.gpus else self.machine.family)
@@ -94,7 +94,7 @@ class Offer:
 def offers(
     needs: PodNeeds, pods: int, stock: Stock, read_class: ClassReader, *, flex_wait_seconds: float
 ) -> tuple[Offer, ...] | Trouble:
-    """The machines for up to that many pods with these needs, in the order in which they are tried; or why there is none."""
+    """Offers for up to `pods` pods with these needs, in order of preference; or why there is none."""
     name = needs.wanted(COMPUTE_CLASS)
     if name is None or name in BUILT_IN_FAMILIES or name == "Accelerator":
         if needs.amounts.gpus:
@@ -105,13 +105,13 @@ def offers(
         return no_machine(
             "nap.ccc.not.found",
             f"ComputeClass {name} not found",
-            f"The pod names the ComputeClass {name}, and the cluster has none of that name.",
-            "Create the class before the Deployment; with this program, capacity.mode: ladder does.",
+            f"The pod selects the ComputeClass {name}, which does not exist in the cluster.",
+            "Create the class before the Deployment; this program does so with capacity.mode: ladder.",
         )
     return _class_offers(needs, pods, stock, name, found["spec"], flex_wait_seconds)
 
 
-# By the pod's own selectors
+# By the pod's selectors
 
 
 def _gpu_offers(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[Offer, ...] | Trouble:
@@ -122,8 +122,8 @@ def _gpu_offers(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[
         return no_machine(
             "nap.pod.gpu.type.not.supported",
             f"GPU type {accelerator or 'not named'} not supported",
-            f"The pod asks for GPUs of type {accelerator or '(none named)'}; the rehearsal's catalogue has {', '.join(known)}.",
-            f"Select {ACCELERATOR}: one of these.",
+            f"The pod requests GPUs of type {accelerator or '(none selected)'}; the rehearsal supports {', '.join(known)}.",
+            f"Set the selector {ACCELERATOR} to one of these.",
         )
     largest = same[-1]
     if _node_gpus(needs) not in {one.gpus for one in same} or needs.amounts.gpus not in largest.pod_gpus:
@@ -131,9 +131,9 @@ def _gpu_offers(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[
         return no_machine(
             "nap.pod.gpu.request.invalid",
             "incorrect GPU count",
-            f"The pod asks for {needs.amounts.gpus} GPUs on a machine with {_node_gpus(needs)}; a pod on {largest.type} "
-            f"may ask for {counts}.",
-            f"Ask for nvidia.com/gpu: {counts}.",
+            f"The pod requests {needs.amounts.gpus} GPUs on a node with {_node_gpus(needs)}; on {largest.type} a pod may "
+            f"request {counts}.",
+            f"Request nvidia.com/gpu: {counts}.",
         )
     alike = [one for one in same if one.gpus == _node_gpus(needs)]
     machine = _gpu_machine(needs, alike, local_ssd=needs.wanted(LOCAL_SSD) == "true")
@@ -159,9 +159,9 @@ def _gpu_offers(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[
 
 
 def _node_gpus(needs: PodNeeds) -> int:
-    """GPUs of the node: as many as the pod asks for, unless it selects a number.
+    """GPUs of the node: the selected number, else as many as the pod requests.
 
-    Autopilot ties every other GPU pod to a node with its own number of GPUs, so that none is left unused. Source: GKE cluster
+    Without a selector Autopilot adds one for the pod's number of GPUs, so that none is left unused. Source: GKE cluster
     autoscaler, injection.go; GKE docs, "Deploy GPU workloads in Autopilot".
     """
     named = needs.wanted(ACCELERATOR_COUNT) or ""
@@ -175,7 +175,7 @@ def _gpu_machine(
     local_ssd: bool = False,
     boot_disk_gb: int = CLASS_BOOT_DISK_GB,
 ) -> Machine | None:
-    """The first of the candidates that holds the pod."""
+    """The first candidate that fits the pod."""
     wanted = needs.wanted(INSTANCE_TYPE)
     return first_that_holds(
         needs.amounts,
@@ -195,17 +195,15 @@ def _mode(needs: PodNeeds) -> Mode | Trouble:
         return no_machine(
             "flex.start.misconfigured.error",
             "flex-start misconfigured",
-            "The pod asks for flex-start and for "
-            + ("Spot" if spot else "a reservation")
-            + " at once; GKE refuses both.",
+            f"The pod selects both flex-start and {'Spot' if spot else 'a reservation'}, which GKE refuses.",
             "Keep one of the selectors.",
         )
     if (name is None) != (affinity != "specific"):
         return no_machine(
             "nap.pod.unusable.reservation",
             "1 unusable reservation",
-            f"Reservation {name or '(none named)'} with affinity {affinity or '(none)'}: GKE needs the name and "
-            "affinity `specific` together.",
+            f"Reservation {name or '(no name)'} with affinity {affinity or '(none)'}: GKE requires both a name and the "
+            "affinity `specific`.",
             f"Select {RESERVATION} and {RESERVATION_AFFINITY}: specific.",
         )
     if name is not None:
@@ -237,15 +235,15 @@ def _cpu_offers(needs: PodNeeds, pods: int, stock: Stock, class_name: str | None
             return no_machine(
                 "nap.pod.compute.class.without.machine.family",
                 f"compute class {class_name} without machine family",
-                f"The pod asks for compute class {class_name} and no machine family.",
+                f"The pod selects the compute class {class_name}, but no machine family.",
                 f"Select {MACHINE_FAMILY} as well, for example c4.",
             )
     elif class_name is None and family is not None:
         return no_machine(
             "nap.pod.machine.family.not.supported",
             f"machine family {family} without a compute class",
-            f"The pod selects machine family {family} without a compute class, which Autopilot does not serve.",
-            f"Select {COMPUTE_CLASS}: Performance beside it.",
+            f"The pod selects the machine family {family} without a compute class, which Autopilot does not support.",
+            f"Select {COMPUTE_CLASS}: Performance as well.",
         )
     machine_type = needs.wanted(INSTANCE_TYPE)
     if family is None and needs.wanted(ARCH) == "arm64":
@@ -265,8 +263,8 @@ def _cpu_machine(needs: PodNeeds, pods: int, family: str | None, machine_type: s
         return no_machine(
             "nap.pod.machine.family.unknown",
             f"machine family {family} unknown",
-            f"The rehearsal's catalogue has no machine family {family}; it has {', '.join(sorted(FAMILIES))}.",
-            "Name one of these, or leave this pod out of the rehearsal.",
+            f"The rehearsal does not support the machine family {family}, only {', '.join(sorted(FAMILIES))}.",
+            "Select one of these, or leave this pod out of the rehearsal.",
         )
     if family is None or family == "e2":
         machine = general_purpose(needs.amounts, pods)
@@ -281,18 +279,18 @@ def _too_large(needs: PodNeeds, machine: Machine | str) -> Trouble:
         room = f"{have.cpu_milli / 1000:.0f} vCPU and {have.memory_bytes / 2**30:.0f} GiB of a {machine.name}"
         machine = machine.name
     else:
-        room = f"what the largest {machine} has"
+        room = f"the largest {machine}"
     asks = needs.amounts
     return no_machine(
         "nap.pod.zonal.resources.exceeded",
         "Insufficient cpu, memory or ephemeral storage on any new node",
-        f"The pod asks for {asks.cpu_milli / 1000:g} vCPU, {asks.memory_bytes / 2**30:.0f} GiB of memory and "
-        f"{asks.ephemeral_bytes / 2**30:.0f} GiB of disk; the system leaves less than that, {room}.",
-        f"Ask for less than the whole {machine}: GKE keeps several vCPU and some per cent of the memory.",
+        f"The pod requests {asks.cpu_milli / 1000:g} vCPU, {asks.memory_bytes / 2**30:.0f} GiB of memory and "
+        f"{asks.ephemeral_bytes / 2**30:.0f} GiB of disk, more than is allocatable: {room}.",
+        f"Request less than the whole {machine}: GKE reserves several vCPU and a few percent of the memory.",
     )
 
 
-# By the rungs of a ComputeClass
+# By a ComputeClass
 
 
 def _class_offers(
@@ -302,7 +300,7 @@ def _class_offers(
         return no_machine(
             "nap.ccc.autoprovisioning.disabled",
             f"ComputeClass {name} creates no nodes",
-            f"The ComputeClass {name} does not let GKE make nodes.",
+            f"The ComputeClass {name} does not let GKE create nodes.",
             "Set spec.nodePoolAutoCreation.enabled: true.",
         )
     found: list[Offer] = []
@@ -323,7 +321,7 @@ def _class_offers(
     return no_machine(
         "nap.ccc.pod.incompatible",
         f"pod incompatible with ComputeClass {name}",
-        f"No rung of the ComputeClass {name} has a machine for this pod, in a zone where its volume is.",
+        f"No priority of the ComputeClass {name} has a node for this pod in the zone of its volume.",
         "Compare the pod's requests and zones with the class's priorities.",
     )
 
@@ -396,7 +394,7 @@ def _rung_machine(needs: PodNeeds, pods: int, rung: Manifest) -> Machine | None:
 
 
 def _pinned(needs: PodNeeds) -> frozenset[str] | None:
-    """Zones that the pod itself or its volumes insist on."""
+    """Zones required by the pod or its volumes."""
     wanted = needs.wanted(ZONE)
     if wanted is None:
         return needs.volume_zones
@@ -409,7 +407,7 @@ def _zones(needs: PodNeeds, allowed: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _reservation_zone(needs: PodNeeds, stock: Stock, name: str, named: tuple[str, ...]) -> str:
-    """Where the machine would be asked for: where the pod has to be; else what the class names, else the reservation's own."""
+    """Zone of the request: the pod's, else the class's, else the reservation's."""
     pinned = _pinned(needs)
     if pinned:
         return min(pinned)

@@ -1,4 +1,4 @@
-"""Calls that outlast an API server that restarts: Google's part of a rehearsal does not give up because the cluster is away."""
+"""Retries of API calls while the API server restarts."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from fleet.rehearse.api import ApiUnreachableError
 
 T = TypeVar("T")
 RETRY_SECONDS: Final = 0.2
-"""Between two attempts, wall time."""
+"""Wall time between two attempts."""
 
 
 class StoppedError(Exception):
-    """The rehearsal ended while a call was still waiting for an answer."""
+    """The rehearsal ended during a retry."""
 
 
 def until_answered(call: Callable[[], T], stop: threading.Event) -> T:
-    """The call's answer, asked again while nobody answers. Raises StoppedError once `stop` is set, and what the call raises."""
+    """The call's answer, retried while the API server is unreachable. Raises StoppedError once `stop` is set."""
     while True:
         try:
             return call()

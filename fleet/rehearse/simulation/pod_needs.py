@@ -1,4 +1,4 @@
-"""What a pod asks of its node, as one value that equal pods share: amounts, selectors, tolerations, zones."""
+"""A pod's requirements of its node: resources, selectors, tolerations, zones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNITS: Final = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P
 def _parsed(text: str) -> float:
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no quantity that a manifest of this program would carry")
+        raise ValueError(f"{text!r} is not a supported quantity")
     return float(match[1]) * _UNITS[match[2] or ""]
 
 
@@ -34,7 +34,7 @@ def quantity(value: Any) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
-    """Amounts of what a node has and a pod asks for."""
+    """Resources of a node or requests of a pod."""
 
     cpu_milli: int = 0
     memory_bytes: int = 0
@@ -46,7 +46,7 @@ class Amounts:
         return self.cpu_milli, self.memory_bytes, self.ephemeral_bytes, self.gpus, self.pods
 
     def minus(self, other: Amounts, times: int = 1) -> Amounts:
-        """What is left when `times` others are taken off; may fall below zero."""
+        """The difference to `times` others; may be negative."""
         return Amounts(
             cpu_milli=self.cpu_milli - times * other.cpu_milli,
             memory_bytes=self.memory_bytes - times * other.memory_bytes,
@@ -56,11 +56,11 @@ class Amounts:
         )
 
     def times_in(self, room: Amounts) -> int:
-        """How many times these amounts fit into the room."""
+        """How many times these amounts fit."""
         return max(0, min(have // need for have, need in zip(room._each(), self._each(), strict=True) if need > 0))
 
     def as_resources(self) -> dict[str, str]:
-        """As a node's status spells them."""
+        """In the format of a node's status."""
         resources = {
             "cpu": f"{self.cpu_milli}m",
             "memory": f"{self.memory_bytes // 1024}Ki",
@@ -91,18 +91,18 @@ Taint = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodNeeds:
-    """What a pod asks of its node. Two pods of one Deployment have equal needs."""
+    """A pod's requirements of its node; pods of one Deployment have equal ones."""
 
     amounts: Amounts
     selector: tuple[tuple[str, str], ...] = ()
     affinity: tuple[tuple[Expression, ...], ...] = ()
-    """Node affinity terms, of which one must hold; empty when there is none."""
+    """Alternative node affinity terms; empty without node affinity."""
     tolerations: tuple[Toleration, ...] = ()
     volume_zones: frozenset[str] | None = None
-    """Zones in which every volume of the pod is; None when none of them says."""
+    """Zones shared by the pod's volumes; None if unrestricted."""
 
     def wanted(self, key: str) -> str | None:
-        """The one value that a label must have: by selector, or where every affinity term names that one value."""
+        """The only value that a label may have, by selector or by all affinity terms; None if there are several."""
         for name, value in self.selector:
             if name == key:
                 return value
@@ -116,7 +116,7 @@ class PodNeeds:
         return named.pop() if everywhere and len(named) == 1 else None
 
     def unmet(self, labels: Mapping[str, str]) -> str:
-        """The first requirement that these labels do not meet, in words; "" when they meet all."""
+        """Text of the first requirement that these labels do not meet; empty if they meet all."""
         for key, value in self.selector:
             if labels.get(key) != value:
                 return f"nodeSelector {key}: {value}"
@@ -124,9 +124,7 @@ class PodNeeds:
             return f"node affinity on {', '.join(sorted({key for term in self.affinity for key, _, _ in term}))}"
         zone = labels.get("topology.kubernetes.io/zone", "")
         if self.volume_zones is not None and zone not in self.volume_zones:
-            return (
-                f"its volume, which is in {' or '.join(sorted(self.volume_zones)) or 'no zone that all of them share'}"
-            )
+            return f"its volume's zone, {' or '.join(sorted(self.volume_zones)) or 'none that all its volumes share'}"
         return ""
 
     def tolerates(self, taint: Taint) -> bool:
@@ -140,12 +138,12 @@ class PodNeeds:
         )
 
     def untolerated(self, taints: Iterable[Taint]) -> Taint | None:
-        """The first taint that keeps the pod away."""
+        """The first taint that the pod does not tolerate."""
         return next((one for one in taints if one[2] != "PreferNoSchedule" and not self.tolerates(one)), None)
 
 
 def needs_of(pod: Manifest) -> PodNeeds:
-    """What this pod asks of its node, volumes apart."""
+    """The pod's requirements, except those of its volumes."""
     spec = pod["spec"]
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
@@ -166,8 +164,8 @@ def needs_of(pod: Manifest) -> PodNeeds:
 
 
 def _requests(spec: Manifest) -> Amounts:
-    """The containers' sum, or the largest init container where it is more, as the scheduler counts. An init container that starts
-    again runs beside all that come after it. Source: Kubernetes docs, "Sidecar Containers", resource sharing.
+    """The containers' sum, or the largest init container's requests if higher. Sidecars (restartable init containers) add to
+    all that follow. Source: Kubernetes docs, "Sidecar Containers", resource sharing.
     """
 
     def amounts(container: Manifest) -> Amounts:

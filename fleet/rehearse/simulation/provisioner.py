@@ -1,4 +1,4 @@
-"""Google's autoscaler, played: machines for pods that have none, and machines that stand empty given back. No polling."""
+"""Simulated cluster autoscaler: adds nodes for pending pods and removes empty nodes."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from fleet.rehearse.simulation.stock import Stock
 from fleet.rehearse.simulation.timings import Timings
 from fleet.rehearse.simulation.volume_zones import volume_zones
 from fleet.rehearse.simulation.world import World
+from fleet.report.words import plural
 
 LOG = logging.getLogger(__name__)
-EVENTS_A_LOOK: Final = 50
-"""Pods that are told of a scale-up each time the autoscaler looks; with hundreds the events would cost more than the nodes."""
+EVENTS_PER_SCAN: Final = 50
+"""Pods that get a scale-up event per scan; events of hundreds of pods would cost more than the nodes."""
 SCHEDULER_SECONDS: Final = 15.0
-"""How long the scheduler may take to use room that is there before it counts as its refusal; wall time, as it runs on that."""
-LOOK_WALL_SECONDS: Final = 0.15
-"""It looks no more often than this, wall time, however fast the clock: with a thousand nodes one look takes 20 ms."""
+"""Time for the scheduler to place a pod that fits, before it counts as refused; wall time, as the scheduler runs in it."""
+SCAN_WALL_SECONDS: Final = 0.15
+"""Minimum wall time between scans; with a thousand nodes one scan takes 20 ms."""
 WANTED_WALL_SECONDS: Final = 2.0
-"""Until an empty machine that a waiting pod could use is looked at again, wall time: the scheduler runs on that."""
+"""Wall time until an empty node that a pending pod could use is checked again, as the scheduler runs in wall time."""
 ROUNDING_SECONDS: Final = 0.01
-"""What is due within this is due; simulated."""
+"""Tolerance of due times; simulated."""
 DEFAULT_CLUSTER: Final = "vllm-inference-cluster"
 DEFAULT_PROJECT: Final = "offline-preview"
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """A machine on its way."""
+    """A node being created."""
 
     number: int
     name: str
@@ -49,7 +50,7 @@ class _Order:
 
 
 class Provisioner:
-    """Listens to the world's mirrors. Make it before the world is entered, then use it as a context manager inside."""
+    """Scales nodes. Construct it before the world is entered, then enter it inside."""
 
     def __init__(
         self,
@@ -79,19 +80,19 @@ class Provisioner:
         self._agenda.close()
 
     def why_pending(self, pod: Manifest) -> Trouble | None:
-        """Why this pod has no machine, in GKE's words and in plain ones; None while one is on its way or the pod has one."""
+        """Why this pod has no node; None if it has one, or one is being created."""
         metadata = pod["metadata"]
         return self._troubles.get((metadata["namespace"], metadata["name"]))
 
     @property
     def on_their_way(self) -> int:
-        """Machines that have been asked for and are not there yet."""
+        """Number of nodes being created."""
         return len(self._orders)
 
-    # When it looks
+    # Scans
 
     def _look_at(self, seconds: float) -> None:
-        """Look at that simulated moment, or earlier when that is planned already."""
+        """Scan at that simulated moment, unless an earlier scan is planned."""
         with self._planning:
             if self._look_due is not None and self._look_due <= seconds:
                 return
@@ -107,22 +108,22 @@ class Provisioner:
             try:
                 self._look()
             except (ApiUnreachableError, ApiRefusedError) as error:
-                # The API server is away or busy: the same again, a scan later.
+                # The API server is away or busy: retry with the next scan.
                 LOG.info("looking for pods without a node: %s", error)
                 self._someone_waits()
 
     def _someone_waits(self) -> None:
         clock = self._world.clock
-        scan = max(self._timings.autoscaler_scan_seconds, LOOK_WALL_SECONDS * clock.speed)
+        scan = max(self._timings.autoscaler_scan_seconds, SCAN_WALL_SECONDS * clock.speed)
         self._look_at(clock.now_seconds() + scan)
 
     # Up
 
     def _look(self) -> None:
-        """One look at the cluster: decide, ask for machines, tell the pods."""
+        """One scan: decide, request nodes, write events."""
         now = self._world.clock.now_seconds()
         with self._view.lock:
-            # An Autopilot cluster without pods of its user's has no nodes, and Google's own pods bring none.
+            # An Autopilot cluster without user pods has no nodes: Google's own pods add none.
             # Source: cluster autoscaler, pkg/processors/scale_to_zero_processor.go.
             waiting = self._view.waiting() if self._view.has_work() else []
             rooms, in_use = self._view.rooms(), self._view.in_use()
@@ -140,9 +141,9 @@ class Provisioner:
         for wanted in decision.wanted:
             self._order(wanted, now)
         troubles |= decision.troubles
-        troubles |= self._left_standing(decision.placed, waiting)
-        self._tell_scale_up(decision.wanted)
-        self._tell_troubles(troubles)
+        troubles |= self._not_scheduled(decision.placed, waiting)
+        self._report_scale_up(decision.wanted)
+        self._report_troubles(troubles)
         if decision.look_again_at is not None:
             self._look_at(decision.look_again_at)
 
@@ -157,7 +158,7 @@ class Provisioner:
         try:
             return call()
         except ApiRefusedError as refusal:
-            if refusal.status == 404:  # not even the kind is there
+            if refusal.status == 404:  # The kind does not exist.
                 return None
             raise
 
@@ -192,7 +193,7 @@ class Provisioner:
         except ApiRefusedError as refusal:
             if refusal.status in BUSY:
                 raise
-            if refusal.status != 409:  # 409: an earlier attempt arrived, and its answer did not
+            if refusal.status != 409:  # 409: an earlier attempt succeeded without an answer.
                 with self._view.lock:
                     self._orders.pop(order.name, None)
                 LOG.warning("node %s was refused: %s", order.name, refusal.message)
@@ -209,10 +210,10 @@ class Provisioner:
     def _arrived(self, name: str) -> None:
         self._orders.pop(name, None)
 
-    # Words
+    # Reports
 
-    def _left_standing(self, placed: set[PodKey], waiting: list[Waiting]) -> dict[PodKey, Trouble]:
-        """Pods that have had room for a while and are still not placed: the scheduler knows something that is not played here."""
+    def _not_scheduled(self, placed: set[PodKey], waiting: list[Waiting]) -> dict[PodKey, Trouble]:
+        """Pods that fit a node but stay unscheduled, for a reason that the simulation does not model."""
         wall = time.monotonic()
         self._room_since = {key: self._room_since.get(key, wall) for key in placed}
         if placed:
@@ -223,7 +224,7 @@ class Provisioner:
             if one.key in placed and wall - self._room_since[one.key] > SCHEDULER_SECONDS
         }
 
-    def _tell_scale_up(self, wanted: Iterable[Wanted]) -> None:
+    def _report_scale_up(self, wanted: Iterable[Wanted]) -> None:
         machines: dict[Offer, list[PodKey]] = {}
         numbers: dict[Offer, int] = {}
         for one in wanted:
@@ -236,12 +237,15 @@ class Provisioner:
                 f"{offer.zone}/instanceGroups/{group}-grp 0->{numbers[offer]} (max: 1000)}}]"
             )
             self._world.timeline.note(
-                "capacity", f"{offer.machine.name} {offer.mode}", f"{numbers[offer]} asked for", mood="waiting"
+                "capacity",
+                f"{offer.machine.name} {offer.mode}",
+                f"{plural(numbers[offer], 'node')} requested",
+                mood="waiting",
             )
-            for key in pods[:EVENTS_A_LOOK]:
+            for key in pods[:EVENTS_PER_SCAN]:
                 self._event(key, "TriggeredScaleUp", what, warning=False)
 
-    def _tell_troubles(self, troubles: dict[PodKey, Trouble]) -> None:
+    def _report_troubles(self, troubles: dict[PodKey, Trouble]) -> None:
         before, self._troubles = self._troubles, troubles
         fresh: dict[Trouble, list[PodKey]] = {}
         for key, trouble in troubles.items():
@@ -249,7 +253,7 @@ class Provisioner:
                 fresh.setdefault(trouble, []).append(key)
         for trouble, keys in fresh.items():
             self._world.timeline.note(
-                "capacity", trouble.code, f"{len(keys)} pod(s) wait: {trouble.message}", mood="bad"
+                "capacity", trouble.code, f"{plural(len(keys), 'pod')} pending: {trouble.message}", mood="bad"
             )
             for key in keys:
                 if trouble.event:
@@ -268,7 +272,7 @@ class Provisioner:
         try:
             self._world.api.create(manifest)
         except ApiRefusedError as refusal:
-            # The namespace is going, or an earlier attempt arrived.
+            # The namespace is being deleted, or an earlier attempt succeeded.
             LOG.info("event on %s: %s", manifest["involvedObject"]["name"], refusal.message)
 
     # Down
@@ -278,11 +282,11 @@ class Provisioner:
         self._agenda.after(wait, self._consider_removal, name)
 
     def _consider_removal(self, name: str) -> None:
-        """Keep pods off, make sure that none slipped in, and let the machine go."""
+        """Taint the node, check that it is still empty, and remove it."""
         since, node = self._view.empty_since(name), self._world.nodes.get(name)
         due = None if since is None else since + self._timings.scale_down_seconds
         if due is None or node is None or due > self._world.clock.now_seconds() + ROUNDING_SECONDS:
-            return  # in use again; when it empties next, that is planned anew
+            return  # In use again.
         if self._view.is_wanted(name):
             patience = max(self._timings.autoscaler_scan_seconds, WANTED_WALL_SECONDS * self._world.clock.speed)
             self._agenda.after(patience, self._consider_removal, name)
@@ -299,9 +303,9 @@ class Provisioner:
 
     def _remove(self, name: str) -> None:
         self._world.api.delete(NODE, name)
-        self._world.timeline.note("node", name, "given back: empty")
+        self._world.timeline.note("node", name, "removed: empty")
 
 
 def _waits_for_volume(said: str) -> bool:
-    """Whether the scheduler's words are about a claim. Source: kube-scheduler, volume binding."""
+    """Whether the scheduler's message is about a claim. Source: kube-scheduler, volume binding."""
     return "unbound immediate PersistentVolumeClaims" in said or "persistentvolumeclaim " in said

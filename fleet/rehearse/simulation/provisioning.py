@@ -1,4 +1,4 @@
-"""Claims become volumes: the external-provisioner and Google's PD CSI driver, played."""
+"""Simulated volume provisioning: external-provisioner and Google's PD CSI driver."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from fleet.rehearse.simulation.world import OPEN_JOURNAL, World, has_open_journa
 
 DRIVER: Final = "pd.csi.storage.gke.io"
 PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
-"""Annotation with which kube-controller-manager hands a claim to a driver: at once, or once its first pod has a node."""
+"""Annotation with which kube-controller-manager assigns a claim to a driver."""
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 ZONE: Final = "topology.gke.io/zone"
 SIMULATED_PROJECT: Final = "simulated"
-"""Google Cloud project in volume handles; there is none."""
+"""Placeholder project in volume handles."""
 DELETE_SECONDS: Final = 10.0
-"""Until a disk that nobody has attached is deleted. Assumed."""
+"""Deletion of a detached disk. Assumed."""
 
 
 class Provisioning:
-    """Makes disks for claims and deletes them with their volumes."""
+    """Creates disks for claims and deletes them with their volumes."""
 
     def __init__(
         self, world: World, attachments: Attachments, agenda: Agenda, reports: DiskReports, timings: Timings
@@ -71,7 +71,7 @@ class Provisioning:
         waits = storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
         node = self._world.nodes.get((claim["metadata"].get("annotations") or {}).get(SELECTED_NODE, ""))
         if waits and node is None:
-            # The node went before its volume was made: the scheduler chooses another.
+            # The node was removed before its volume was created: the scheduler chooses another.
             self._world.api.patch(
                 PERSISTENT_VOLUME_CLAIM, name, namespace, {"metadata": {"annotations": {SELECTED_NODE: None}}}
             )
@@ -106,11 +106,11 @@ class Provisioning:
                 raise
         source = claim["spec"].get("dataSource")
         filled = f"from {source['name']}" if source else "empty"
-        text = f"{volume['spec']['capacity']['storage']} made, {filled}"
+        text = f"{volume['spec']['capacity']['storage']} created, {filled}"
         self._reports.note(name, text, mood="good", since_seconds=began)
 
     def _source_trouble(self, claim: Manifest) -> str:
-        """Why the claim's VolumeSnapshot cannot fill a disk yet; empty where it can, or where the disk begins empty."""
+        """Why the claim's VolumeSnapshot cannot be restored yet; empty if it can, or if there is none."""
         named = claim["spec"].get("dataSource")
         if not named:
             return ""
@@ -129,7 +129,7 @@ class Provisioning:
         )
 
     def _content(self, claim: Manifest) -> Manifest | None:
-        """The image that the claim's disk is made from; None for a disk that begins empty."""
+        """The image from which the claim's disk is restored; None for an empty disk."""
         named = claim["spec"].get("dataSource")
         snapshot = self._world.snapshots.get(named["name"], claim["metadata"]["namespace"]) if named else None
         bound = ((snapshot or {}).get("status") or {}).get("boundVolumeSnapshotContentName")
@@ -149,7 +149,7 @@ class Provisioning:
     def _delete(self, volume: Manifest) -> None:
         name = volume["metadata"]["name"]
         if self._attachments.holds(name):
-            # As the real one: DeleteVolume is refused while a node has the disk, and tried again.
+            # As in the real driver, DeleteVolume fails while the disk is attached, and is retried.
             self._agenda.after(self._backoff.pause_seconds(name), self._delete, volume)
             return
         self._backoff.forget(name)
@@ -177,19 +177,19 @@ class Provisioning:
 
 
 def size_gib(storage: str) -> int:
-    """A claim's size as the disk's: whole GiB, rounded up."""
+    """A claim's size in whole GiB, rounded up, as the disk's."""
     return ceil(quantity(storage) / 2**30)
 
 
 def zone_of(node: Manifest) -> str:
-    """The node's zone; empty when it has none."""
+    """The node's zone; empty if missing."""
     labels = node["metadata"].get("labels") or {}
     zone: str = labels.get(ZONE) or labels.get("topology.kubernetes.io/zone") or ""
     return zone
 
 
 def _zone_of_class(storage_class: Manifest) -> str:
-    """The first zone that the class allows; empty where it names none."""
+    """The first zone that the class allows; empty if unrestricted."""
     for term in storage_class.get("allowedTopologies") or ():
         for expression in term.get("matchLabelExpressions") or ():
             if expression["key"] == ZONE:
@@ -220,7 +220,7 @@ def _volume_manifest(claim: Manifest, storage_class: Manifest, zone: str) -> Man
         "fsType": "ext4",
     }
     if spec["accessModes"] == ["ReadOnlyMany"]:
-        # external-provisioner --controller-publish-readonly, which GKE's driver runs with.
+        # GKE's driver runs external-provisioner with --controller-publish-readonly.
         csi["readOnly"] = True
     where = [{"key": ZONE, "operator": "In", "values": [zone]}]
     return {

@@ -1,7 +1,7 @@
-"""Spending guards: the program of each guard's pod, run with its own service account against the rehearsal's API server.
+"""Spending guards: each guard pod's own program and service account, run against the rehearsal's API server.
 
-It is the manifest's own program and configuration. Between it and the API server stands a relay that tells the rehearsal's time in the
-header `Date`, and before it a few words that make the process's clock as fast. A drill may move the API server's clock.
+A relay in front of the API server sets the `Date` header to simulated time, and a wrapper speeds up the process's clock. A drill may
+shift the API server's clock.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ time.monotonic, time.sleep = lambda: monotonic() * speed, lambda seconds: sleep(
 sys.argv = ["guard", *sys.argv[3:]]
 exec(compile(code, "guard", "exec"), {"__name__": "__main__"})
 """
-"""The program on a clock that is so many times as fast."""
+"""Runs a program with a faster clock."""
 _MOODS: Final[Mapping[str, Any]] = {"paused": "bad", "blind": "bad", "warned": "waiting", "resumed": "good"}
 
 
 class SpendingGuards:
-    """Runs a guard for each Ready pod of one. Make it before the world is entered; a context manager, inside."""
+    """Runs a guard for each Ready guard pod. Construct it before the world is entered, then enter it inside."""
 
     def __init__(self, world: World, kubeconfig: Path) -> None:
         self._world = world
@@ -49,9 +49,9 @@ class SpendingGuards:
         self._tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
         self._began = time.time()
         self.clock_off_seconds = 0.0
-        """How far the API server's clock is ahead, in simulated seconds."""
+        """Simulated seconds by which the API server's clock is ahead."""
         self.lines: list[dict[str, Any]] = []
-        """What guards have said, in order."""
+        """Log lines of all guards, in order."""
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._lock = threading.Lock()
         self._agenda = Agenda(world.clock, "spending-guards", workers=2)
@@ -74,17 +74,17 @@ class SpendingGuards:
             self._stop(uid)
         self._stack.close()
 
-    def said(self, step: str, since: int = 0) -> list[dict[str, Any]]:
-        """Lines of a step, from the so-manieth line on."""
+    def logged(self, step: str, since: int = 0) -> list[dict[str, Any]]:
+        """Log lines of a step, from index `since` on."""
         return [line for line in self.lines[since:] if line["step"] == step]
 
     def running(self) -> frozenset[str]:
-        """Uids of the pods whose guard runs."""
+        """UIDs of pods whose guard runs."""
         with self._lock:
             return frozenset(self._running)
 
     def relayed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes, str]:
-        """The API server's answer and its time as the rehearsal has it. Raises OSError where there is none."""
+        """The API server's answer, with simulated time. Raises OSError without an answer."""
         with contextlib.closing(http.client.HTTPSConnection(self._host, context=self._tls, timeout=20)) as connection:
             connection.request(method, path, body or None, dict(headers))
             answer = connection.getresponse()
@@ -126,18 +126,18 @@ class SpendingGuards:
             process.wait()
 
     def _read(self, process: subprocess.Popen[str], pod: str) -> None:
-        with process:  # closes the pipe
+        with process:  # Closes the pipe.
             for text in process.stdout or ():
                 line = json.loads(text)
                 self.lines.append(line)
-                told = f"spending {line['step']} at ${line['usd']:,.2f}: {line['message']}"
-                self._world.timeline.note("pod", pod, told, mood=_MOODS.get(line["step"], "plain"))
+                text = f"spending {line['step']} at ${line['usd']:,.2f}: {line['message']}"
+                self._world.timeline.note("pod", pod, text, mood=_MOODS.get(line["step"], "plain"))
 
 
 def _relay(guards: SpendingGuards) -> type[BaseHTTPRequestHandler]:
     class Relay(BaseHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -145,15 +145,15 @@ def _relay(guards: SpendingGuards) -> type[BaseHTTPRequestHandler]:
             try:
                 status, content, now = guards.relayed(self.command, self.path, kept, body)
             except OSError:
-                self.close_connection = True  # no answer: as if nobody were there
+                self.close_connection = True  # No answer, as from a stopped server.
                 return
-            with contextlib.suppress(OSError):  # a guard that was ended meanwhile
+            with contextlib.suppress(OSError):  # The guard may have ended.
                 self.send_response_only(status)
                 self.send_header("Date", now)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
 
-        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - as the base class calls them
+        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - names of the base class
 
     return Relay

@@ -1,4 +1,4 @@
-"""Which of several endpoint pickers leads: one is Ready, the others stay unready by design and take over when it goes."""
+"""Simulated leader election of endpoint pickers: the leader is Ready, standbys are not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Group = tuple[str, str]
 
 
 class Standby:
-    """Elects a leader among the pickers of each pool. Make it before the world is entered; a context manager, inside."""
+    """Elects a leader per pool. Construct it before the world is entered, then enter it inside."""
 
     def __init__(self, world: World, timings: Timings) -> None:
         self._world, self._timings = world, timings
@@ -42,7 +42,7 @@ class Standby:
                 timer.cancel()
 
     def leader(self, namespace: str, pool: str) -> str | None:
-        """Name of the picker that leads, if there is one."""
+        """The leading picker's name, if any."""
         with self._lock:
             return self._leaders.get((namespace, pool))
 
@@ -62,7 +62,7 @@ class Standby:
             leader = self._leaders.get(group)
             if leader in alive or not alive or group in self._waiting or self._stop.is_set():
                 return
-            # The first one leads at once; a successor waits until the lease of the one that went has run out.
+            # The first one leads immediately; a successor waits for the former leader's lease to expire.
             wait = 0.0 if leader is None else self._world.clock.wall_seconds(self._timings.lease_seconds)
             timer = threading.Timer(wait, self._elect, (group,))
             timer.daemon = True
@@ -87,7 +87,7 @@ class Standby:
 
 
 def stands_by(pod: Manifest) -> bool:
-    """Whether this endpoint picker takes part in an election."""
+    """Whether this endpoint picker elects a leader."""
     return any(
         argument.startswith(LEADER_FLAG)
         for container in pod["spec"]["containers"]

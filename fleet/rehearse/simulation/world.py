@@ -1,4 +1,4 @@
-"""What every stand-in looks at: one mirror per kind, shared, so that a thousand pods are read once."""
+"""Shared state of all simulated controllers: the API, the clock and one mirror per kind."""
 
 from __future__ import annotations
 
@@ -18,22 +18,20 @@ from fleet.rehearse.mirror import Mirror
 from fleet.rehearse.timeline import Timeline
 
 SIMULATED_NODE = "kwok.x-k8s.io/node"
-"""Annotation (value "fake") of every node that kwok keeps alive."""
+"""Annotation (value "fake") of nodes that kwok keeps alive."""
 VOLUMES_ATTACHED = "rehearsal.vllm-fleet.dev/volumes"
-"""Annotation that the disk stand-in writes ("attached") on a scheduled pod once each of its volumes is attached. A pod with
-persistent volumes starts its containers only then."""
+"""Annotation ("attached") on a scheduled pod whose volumes are attached. Pods with persistent volumes start only then."""
 
 COMPILED = "rehearsal.vllm-fleet.dev/compiled"
-"""Annotation that the stand-in for compile caches writes on a server's pod that keeps them: "warm" where it found them, else "cold". Such
-a pod starts its containers only then."""
+"""Annotation ("warm" or "cold") on a server pod with compile caches, after its restore. Such pods start only then."""
 
 OPEN_JOURNAL = "rehearsal.vllm-fleet.dev/open-journal"
-"""Annotation ("true") of an image that was taken while a node had its disk mounted, and of every volume made from it: ext4
-wants to replay the journal before it mounts, which a disk that is attached read-only does not allow."""
+"""Annotation ("true") of an image taken of a mounted disk, and of volumes restored from it: ext4 replays the journal before it
+mounts, which a disk attached read-only does not allow."""
 
 
 class World:
-    """The cluster, the clock and the shared mirrors. Enter it after every stand-in has added its listeners."""
+    """The API, the clock and the mirrors. Enter it after all listeners are added."""
 
     def __init__(self, api: ClusterApi, clock: Clock, timeline: Timeline) -> None:
         self.api, self.clock, self.timeline = api, clock, timeline
@@ -45,7 +43,7 @@ class World:
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> World:
-        # Volumes before pods and nodes: whoever hears of a pod may look up its claim.
+        # Volumes before pods and nodes: a pod's listener may look up its claim.
         for mirror in (self.volumes, self.claims, self.snapshots, self.nodes, self.pods):
             self._stack.enter_context(mirror)
         return self
@@ -55,7 +53,7 @@ class World:
 
 
 def has_open_journal(one: Manifest) -> bool:
-    """Whether an image, or a volume made from it, holds a journal that was never replayed."""
+    """Whether an image, or a volume restored from it, has an unreplayed journal."""
     return OPEN_JOURNAL in (one["metadata"].get("annotations") or {})
 
 
@@ -67,7 +65,7 @@ def is_ready(one: Manifest) -> bool:
 
 
 def condition(one: Manifest, type_: str) -> str:
-    """Status of a condition ("True", "False", "Unknown"), or "" when the object does not have it."""
+    """Status of a condition ("True", "False", "Unknown"); empty if missing."""
     for item in one.get("status", {}).get("conditions") or ():
         if item["type"] == type_:
             status: str = item["status"]
@@ -76,7 +74,7 @@ def condition(one: Manifest, type_: str) -> str:
 
 
 def gpus(pod: Manifest) -> int:
-    """GPUs that a pod's containers ask for."""
+    """GPUs requested by a pod's containers."""
     total = 0
     for container in pod["spec"]["containers"]:
         limits = (container.get("resources") or {}).get("limits") or {}

@@ -48,6 +48,7 @@ def alive(process_id: int) -> bool:
 
 
 def test_a_project_without_a_pack_has_none(tmp_path: Path) -> None:
+    (tmp_path / "__main__.py").touch()
     assert find_pack(tmp_path) is None
     shutil.copytree(PACK, tmp_path / "policy")
     assert find_pack(tmp_path) == tmp_path / "policy"

@@ -128,8 +128,8 @@ def test_where_no_stage_was_needed_the_version_is_the_pinned_one(parts: Parts) -
 def test_progress_goes_from_the_program_to_the_last_drill(parts: Parts) -> None:
     rehearsed(parts)
     assert parts.steps == [
-        "the program",
-        "the control plane's programs",
+        "record the program",
+        "build the control plane",
         "bring-up",
         "second-up",
     ]

@@ -260,14 +260,14 @@ def test_sigterm_between_two_stages_is_a_stop_too(script: Script) -> None:
 
 def test_a_drill_that_could_show_nothing_is_skipped_and_one_that_could_show_something_is_not(script: Script) -> None:
     def empty(_: Any, proof: Proof) -> None:
-        proof.check("the others go on", False, "0 of 1", empty="the stack runs 1 server")
+        proof.check("the others go on", False, "0 of 1", empty="the stack runs 1 replica")
 
     nothing = Drill(name="a", title="A", proves="it holds", play=empty)
     something = drill(script, "b", empty)
     first, second = runner(script).play([nothing, something])
-    assert first.skipped == "the stack runs 1 server"
+    assert first.skipped == "the stack runs 1 replica"
     assert (second.skipped, second.passed) == ("", True)
-    assert [one.empty for one in second.checks] == ["the stack runs 1 server", ""]
+    assert [one.empty for one in second.checks] == ["the stack runs 1 replica", ""]
 
 
 def test_results_carry_what_the_proof_has(script: Script) -> None:
@@ -276,7 +276,6 @@ def test_results_carry_what_the_proof_has(script: Script) -> None:
         proof.figure("time", 4, "min", "simulated")
         proof.findings.append(FOUND)
         proof.retained.append("a disk")  # type: ignore[arg-type]
-        proof.scales.append("a scale")  # type: ignore[arg-type]
 
     played = runner(script)
     (result,) = played.play([drill(script, "a", play)])

@@ -111,7 +111,7 @@ class Keda:
         self._installed.set()
         self._works.set()
 
-    def begin_anew(self, now: datetime) -> None:
+    def restart_at(self, now: datetime) -> None:
         """It is this moment now, for cron triggers, nobody calls, and no HPA remembers anything."""
         with self._lock:
             self.in_flight.calm()

@@ -66,7 +66,7 @@ BALANCED = {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}}
         ({"selector": {"app": "a"}}, {}, [endpoints(None)], ""),
         ({"selector": {"app": "a"}}, {}, [endpoints(False)], "pods behind it"),
         ({"selector": {"app": "a"}}, {}, [], "pods behind it"),
-        ({}, {}, [], "no selector"),
+        ({}, {}, [], "without a selector"),
         ({}, {}, [endpoints(True)], ""),
         ({"selector": {"app": "a"}, "clusterIP": "None"}, {}, [], ""),
         ({"type": "ExternalName"}, {}, [], ""),
@@ -111,8 +111,8 @@ def test_what_a_program_waits_for_itself(expressions: list[str], ready: bool) ->
         ("jsonpath={.status.conditions}=True", "is a list"),
         ("jsonpath={.status.conditions[*].type}=True", None),
         ("jsonpath=.status.phase=Up", "no braces"),
-        ("jsonpath={.status.phase}Up", "no `=value`"),
-        ("jsonpath={.status[}=Up", "cannot be read"),
+        ("jsonpath={.status.phase}Up", "must be `=value`"),
+        ("jsonpath={.status[}=Up", "not a valid JSONPath"),
     ],
 )
 def test_an_expression_that_cannot_be_compared_fails_the_update(expression: str, reason: str | None) -> None:

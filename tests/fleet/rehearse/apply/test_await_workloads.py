@@ -48,9 +48,9 @@ def verdict(one: dict[str, Any], *sets: dict[str, Any], claims: tuple[dict[str, 
 @pytest.mark.parametrize(
     ("one", "sets", "missing"),
     [
-        (a_deployment(AVAILABLE, generation=2, seen=1), [a_replica_set(2)], "controller to look at it"),
-        (a_deployment(AVAILABLE, revision=""), [a_replica_set(2)], "first replica set"),
-        (a_deployment(AVAILABLE, revision="2"), [a_replica_set(2)], "replica set of revision 2"),
+        (a_deployment(AVAILABLE, generation=2, seen=1), [a_replica_set(2)], "deployment controller"),
+        (a_deployment(AVAILABLE, revision=""), [a_replica_set(2)], "first ReplicaSet"),
+        (a_deployment(AVAILABLE, revision="2"), [a_replica_set(2)], "ReplicaSet of revision 2"),
         (a_deployment(UNAVAILABLE), [a_replica_set(None)], "0 of 2 pods ready"),
         (a_deployment(AVAILABLE), [a_replica_set(1)], "1 of 2 pods ready"),
         (a_deployment(UNAVAILABLE), [a_replica_set(2)], "to be available"),

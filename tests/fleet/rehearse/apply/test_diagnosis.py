@@ -144,7 +144,7 @@ def test_a_custom_resource_speaks_by_its_status() -> None:
 
 def test_what_is_gone_and_what_cannot_be_asked() -> None:
     cluster = FakeCluster()
-    assert "Deployment/server is gone" in why(cluster)[0]
+    assert "Deployment/server was deleted" in why(cluster)[0]
     cluster.down = True
     assert why(cluster)[0].endswith(": connection refused")
 
@@ -181,7 +181,7 @@ def a_pod(phase: str, *containers: dict[str, Any], node: str = "n", **status: An
         ),
         (
             a_pod("Running", {"name": "c", "restartCount": 3, "lastState": {"terminated": {"exitCode": 137}}}),
-            "c ended 3 times, last with exit code 137",
+            "c restarted 3 times, last exit code 137",
         ),
         (a_pod("Running"), "still loading"),
         (a_pod("Pending"), "scheduled, not started yet"),

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fleet.rehearse.apply.graph import everything_below, turned_round, walk
+from fleet.rehearse.apply.graph import reversed_graph, transitive, walk
 
 DIAMOND = {"bottom": set[str](), "left": {"bottom"}, "right": {"bottom"}, "top": {"left", "right"}}
 
@@ -94,18 +94,18 @@ def test_what_runs_is_told_to_end_when_something_breaks() -> None:
     assert told.is_set()
 
 
-def test_turned_round_what_is_needed_goes_last() -> None:
+def test_reversed_graph_what_is_needed_goes_last() -> None:
     done: list[str] = []
-    walk(turned_round(DIAMOND), lambda urn: done.append(urn) is None, 1)
+    walk(reversed_graph(DIAMOND), lambda urn: done.append(urn) is None, 1)
     assert done[0] == "top"
     assert done[-1] == "bottom"
 
 
-def test_everything_below_follows_the_edges_to_the_end() -> None:
-    below = everything_below(DIAMOND)
+def test_transitive_follows_the_edges_to_the_end() -> None:
+    below = transitive(DIAMOND)
     assert below == {"bottom": set(), "left": {"bottom"}, "right": {"bottom"}, "top": {"left", "right", "bottom"}}
 
 
 def test_a_long_chain_is_no_trouble() -> None:
     chain = {str(index): {str(index - 1)} if index else set() for index in range(3000)}
-    assert len(everything_below(chain)["2999"]) == 2999
+    assert len(transitive(chain)["2999"]) == 2999

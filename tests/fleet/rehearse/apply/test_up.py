@@ -550,7 +550,7 @@ def test_a_namespace_that_is_not_there_yet_is_tried_again() -> None:
             500,
             f'Internal error occurred: {UNANSWERED} "validate.rules": no endpoints available',
             1,
-            "a pod has had a node",
+            "has a node",
         ),
         (404, f'{NO_SUCH_KIND} "ConfigMap" in version "v1"', 6, "kubectl get crd"),
     ],

@@ -49,7 +49,7 @@ def test_fewer_servers_than_needed_is_a_reason_and_enough_is_none() -> None:
 def test_where_none_is_left_to_go_on_that_shows_nothing() -> None:
     assert no_others(2) == no_others(5, gone=4) == ""
     assert no_others(1)
-    assert "4 servers" in no_others(4, gone=4)
+    assert "4 replicas" in no_others(4, gone=4)
 
 
 def test_one_at_a_time_needs_two() -> None:

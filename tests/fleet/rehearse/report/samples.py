@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fleet.rehearse.apply.inventory import Retained
-from fleet.rehearse.report.model import Phase, RehearsalReport, Scale, Versions
+from fleet.rehearse.report.model import RehearsalReport, Versions
 from fleet.rehearse.results import Check, Curve, Day, DrillResult, Figure, Finding
 from fleet.rehearse.timeline import Lane, Moment, Mood
 
@@ -53,7 +53,7 @@ def _server(number: int, asked: float, ready: float, until: float, generation: s
     machine = asked + 330 + number * 3 % 240
     yield stretch("node", node(number), "a4-highgpu-8g Spot starting", asked, machine, "waiting")
     yield stretch("node", node(number), "Ready", machine, until, "good")
-    yield stretch("pod", pod(number, generation), "waiting for a machine", asked, machine, "waiting")
+    yield stretch("pod", pod(number, generation), "waiting for a node", asked, machine, "waiting")
     yield stretch("pod", pod(number, generation), "starting", machine, ready, "waiting")
     yield stretch("pod", pod(number, generation), "Ready", ready, until, "good")
 
@@ -61,7 +61,7 @@ def _server(number: int, asked: float, ready: float, until: float, generation: s
 def bring_up() -> DrillResult:
     end = 2400.0
     moments = [
-        moment("apply", "Google Cloud", "41 resources are supposed to be there: none is made", 0),
+        moment("apply", "Google Cloud", "41 resources expected, none exists", 0),
         *(stretch("apply", name, "created", since, until, "good") for name, since, until in APPLIED),
         moment("capacity", "a4-highgpu-8g spot", "12 asked for", 1321, "waiting"),
         stretch("volume", "weights-writer", "disk made: hyperdisk-ml 64 GiB", 40, 70, "good"),
@@ -73,20 +73,20 @@ def bring_up() -> DrillResult:
     ]
     return DrillResult(
         name="bring-up",
-        title="First bring-up",
-        proves="the stack comes up in the order of its dependencies, each server on a machine of its own",
+        title="First pulumi up",
+        proves="the stack comes up in dependency order",
         checks=(
-            Check(statement="every resource starts after all it needs", held=True, seen="61 resources"),
+            Check(statement="every resource starts after its dependencies", held=True, seen="61 resources"),
             Check(
-                statement="12 servers on 12 machines of their own",
+                statement="12 replicas on 12 nodes",
                 held=True,
-                seen="12 servers, 12 machines in use, 12 made",
+                seen="12 replicas, 12 nodes in use, 12 created",
             ),
-            Check(statement="never more than 96 GPUs at once", held=True, seen="at most 96"),
+            Check(statement="never more than 96 GPUs at the same time", held=True, seen="at most 96"),
         ),
         figures=(
             Figure(
-                name="every server Ready after",
+                name="all replicas Ready after",
                 value=39.5,
                 unit="min",
                 note="simulated, from the first Kubernetes object",
@@ -121,7 +121,7 @@ def preempt_four() -> DrillResult:
                 moment("node", node(number), "preempted: 30 s notice", notice, "bad"),
                 stretch("node", node(number), "not Ready", notice, until, "bad"),
                 moment("node", node(number), "gone", until, "bad"),
-                stretch("pod", pod(number), "told to stop: its machine goes", notice, notice + 15, "bad"),
+                stretch("pod", pod(number), "terminating: its node is preempted", notice, notice + 15, "bad"),
                 stretch("pod", pod(number), "failed", notice + 15, until, "bad"),
                 stretch("traffic", pod(number), "Spot notice: 5 of 6 streams cut", notice, notice + 5, "bad"),
                 *_server(number + 12, notice + 18, 4100 + number * 5, end),
@@ -139,16 +139,16 @@ def preempt_four() -> DrillResult:
     ]
     return DrillResult(
         name="preempt-four",
-        title="Four machines taken back at once",
-        proves="four Spot notices cost four servers and the requests on them, and nothing else",
+        title="Four Spot nodes are preempted at the same time",
+        proves="four replicas are replaced; a disruption budget does not stop a preemption",
         checks=(
-            Check(statement="each lost server is replaced, on a new machine", held=True, seen="12 Ready"),
-            Check(statement="8 of 12 servers stay", held=True, seen="at worst 8 were Ready"),
-            Check(statement="never more than 96 GPUs at once", held=True, seen="at most 96"),
+            Check(statement="each lost replica is replaced, on a new node", held=True, seen="12 Ready"),
+            Check(statement="8 of 12 replicas stay Ready", held=True, seen="at least 8 Ready"),
+            Check(statement="never more than 96 GPUs at the same time", held=True, seen="at most 96"),
         ),
         figures=(
-            Figure(name="servers lost", value=4),
-            Figure(name="whole again after", value=18.1, unit="min", note="a new machine, the weights, the engines"),
+            Figure(name="replicas lost", value=4),
+            Figure(name="all Ready again after", value=18.1, unit="min", note="new node, weights, engine start"),
             Figure(
                 name="requests lost without a retry",
                 value=24,
@@ -177,31 +177,31 @@ def stock_out() -> DrillResult:
     moments = [
         *(stretch("pod", pod(number), "Ready", began, end, "good") for number in range(12)),
         *(stretch("node", node(number), "Ready", began, end, "good") for number in range(12)),
-        moment("capacity", "spot", "no more than 12 Spot machines to be had", began, "bad"),
+        moment("capacity", "spot", "no capacity for more than 12 Spot nodes", began, "bad"),
         moment("operator", "qwen35-server", "kubectl scale --replicas=13", began + 5),
-        stretch("pod", pod(12), "waiting for a machine", began + 6, end, "waiting"),
-        moment("capacity", "stock-out", "1 pod(s) wait: the zone has no a4-highgpu-8g on Spot", began + 70, "bad"),
+        stretch("pod", pod(12), "waiting for a node", began + 6, end, "waiting"),
+        moment(
+            "capacity", "stock-out", "1 pod waits: the zone has no Spot capacity for a4-highgpu-8g", began + 70, "bad"
+        ),
     ]
     return DrillResult(
         name="thirteenth",
-        title="A thirteenth server",
-        proves="quota and stock-out each tell a person why a server does not come",
+        title="A thirteenth replica",
+        proves="a quota and a shortage each report why a replica does not start",
         checks=(
             Check(
-                statement="the quota refuses a thirteenth, in words",
+                statement="the quota refuses a thirteenth",
                 held=True,
                 seen="exceeded quota: gpu, requested: 8, used: 96, limited: 96",
             ),
-            Check(
-                statement="the message says what to do", held=False, seen=f"0/12 nodes are available (token {TOKEN})"
-            ),
+            Check(statement="the message names a fix", held=False, seen=f"0/12 nodes are available (token {TOKEN})"),
         ),
         figures=(Figure(name="pending for", value=19.9, unit="min"),),
         findings=(
             Finding(
                 severity="error",
                 subject="Deployment/qwen35-server",
-                message="the pod waits for ever: nothing asks for a machine outside europe-west4-b",
+                message="the pod stays Pending: no zone but europe-west4-b is configured",
                 fix="add a second zone to capacity.zones, or a ladder with flex-start below Spot",
             ),
         ),
@@ -215,35 +215,35 @@ def reservation() -> DrillResult:
     return DrillResult(
         name="reservation-not-yet",
         title="A reservation that has not begun",
-        proves="servers wait for the window and come up when it begins",
+        proves="replicas wait for the window and start with it",
         checks=(),
         figures=(),
         moments=(moment("capacity", "b200-week", "the window has not begun", 10, "waiting"),),
-        gave_up="waited 40 simulated minutes for 12 Ready servers; 0 are Ready of 12",
+        gave_up="waited 40 simulated minutes for 12 Ready replicas; 0 of 12 are Ready",
         wall_seconds=85.0,
         simulated_seconds=2400.0,
     )
 
 
 def a_day() -> DrillResult:
-    """Two hours from 07:20: two servers wanted, one Ready, and an alert."""
+    """Two hours from 07:20: two replicas desired, one Ready, and an alert."""
     began = 6000.0
     curves = (
-        Curve(name="servers wanted", points=((began, 0), (began + 600, 2)), mood="waiting"),
-        Curve(name="servers Ready", points=((began, 0), (began + 1800, 1)), mood="good"),
+        Curve(name="replicas desired", points=((began, 0), (began + 600, 2)), mood="waiting"),
+        Curve(name="replicas Ready", points=((began, 0), (began + 1800, 1)), mood="good"),
     )
     moments = (
-        stretch("clock", "window", "at least 2 servers", began + 2400, began + 6000, "good"),
+        stretch("clock", "window", "at least 2 replicas", began + 2400, began + 6000, "good"),
         stretch("alert", "SpotTaken", "ticket, then resolved", began + 3000, began + 3600, "waiting"),
     )
     return DrillResult(
         name="a-day",
-        title="A day in its life",
+        title="A working day",
         proves="a day passes",
-        checks=(Check(statement="the night had no server", held=True, seen="0 servers"),),
+        checks=(Check(statement="no replica runs at night", held=True, seen="0 replicas"),),
         figures=(
-            Figure(name="machine-hours", value=3.5, unit="h", note="of two", about="What it cost"),
-            Figure(name="lost, though repeated", value=0, about="What users noticed"),
+            Figure(name="node-hours", value=3.5, unit="h", note="of two", about="What it cost"),
+            Figure(name="lost after one retry", value=0, about="What clients noticed"),
         ),
         moments=moments,
         day=Day(at_seconds=began, until_seconds=began + 7200, first_minute=440, curves=(curves,), moments=moments),
@@ -254,7 +254,7 @@ def gateway_skipped() -> DrillResult:
     return DrillResult(
         name="gateway-prerequisites",
         title="A gateway without its prerequisites",
-        proves="a missing subnet or API shows as a condition that a person understands",
+        proves="a missing subnet or API is reported as a clear condition",
         checks=(),
         skipped="the stack has no gateway",
     )
@@ -266,15 +266,13 @@ def scale_128(servers: int = 128) -> DrillResult:
         moments += _server(number, 10, 900 + (number * 37) % 400, 1400)
     return DrillResult(
         name=f"scale-{servers}",
-        title=f"{servers} machines",
-        proves=f"{servers} servers become Ready, and how long Kubernetes itself takes for that",
-        checks=(
-            Check(statement=f"{servers} servers on {servers} machines", held=True, seen=f"{servers} machines at most"),
-        ),
+        title=f"{servers} replicas",
+        proves=f"{servers} replicas become Ready, in a measured wall time",
+        checks=(Check(statement=f"{servers} replicas on {servers} nodes", held=True, seen=f"at most {servers} nodes"),),
         figures=(
             Figure(name="control plane", value=3.1, unit="s of wall time"),
             Figure(name="pulumi up", value=14.8, unit="s of wall time"),
-            Figure(name="last server Ready", value=8.2, unit="s of wall time"),
+            Figure(name="last replica Ready", value=8.2, unit="s of wall time"),
         ),
         moments=tuple(moments),
         wall_seconds=28.0,
@@ -291,17 +289,6 @@ def sample_report(*drills: DrillResult) -> RehearsalReport:
         speed=60.0,
         wall_seconds=372.4,
         drills=drills or (bring_up(), stock_out(), preempt_four(), reservation(), gateway_skipped(), scale_128()),
-        scales=(
-            Scale(
-                nodes=128,
-                phases=(
-                    Phase(name="control plane", wall_seconds=3.1),
-                    Phase(name="pulumi up", wall_seconds=14.8),
-                    Phase(name="last server Ready", wall_seconds=8.2),
-                ),
-                goal_seconds=30.0,
-            ),
-        ),
         retained=(
             Retained(
                 kind="Image", name="weights-qwen3-5-27b-fp8-2e1b213", why="deletionPolicy: Retain", usd_per_month=3.2
@@ -314,5 +301,4 @@ def sample_report(*drills: DrillResult) -> RehearsalReport:
                 note="depends on its content",
             ),
         ),
-        remarks=("`--fast` left out 9 slow drills.",),
     )

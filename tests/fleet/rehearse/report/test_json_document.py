@@ -29,8 +29,8 @@ def test_a_day_is_there_with_its_curves_and_their_keys_are_documented() -> None:
     (drill,) = as_document(sample_report(a_day()))["drills"]
     day = drill["day"]
     assert day["startsAt"] == "07:20"
-    assert day["curves"][1] == {"name": "servers Ready", "points": [[6000.0, 0], [7800.0, 1]]}
-    assert [one["about"] for one in drill["figures"]] == ["What it cost", "What users noticed"]
+    assert day["curves"][1] == {"name": "replicas Ready", "points": [[6000.0, 0], [7800.0, 1]]}
+    assert [one["about"] for one in drill["figures"]] == ["What it cost", "What clients noticed"]
     for key in (*day, *day["curves"][0]):
         assert re.search(rf"\b{key}\b", json_document.__doc__ or ""), key
 
@@ -44,7 +44,6 @@ def test_the_document_is_json_with_everything_that_happened() -> None:
     assert [len(one["moments"]) for one in document["drills"]] == [len(one.moments) for one in report.drills]
     first = document["drills"][0]["moments"][0]
     assert first["untilSeconds"] is None
-    assert document["scales"][0]["withinGoal"] is True
     assert document["retained"][1]["usdPerMonth"] is None
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from fleet.rehearse.report.json_document import json_text
-from fleet.rehearse.report.model import Phase, RehearsalReport, Scale, advice, redacted
+from fleet.rehearse.report.model import RehearsalReport, advice, redacted
 from fleet.rehearse.results import DrillResult, Finding
 from tests.fleet.rehearse.report.samples import (
     TOKEN,
@@ -36,7 +36,7 @@ def bare(*drills: DrillResult) -> RehearsalReport:
         (sample_report(), False, "2 of 5 drills failed, 1 skipped, 1 error, 1 warning"),
         (bare(preempt_four()), True, "1 drill passed"),
         (bare(preempt_four(), gateway_skipped()), True, "1 drill passed, 1 skipped"),
-        (bare(gateway_skipped()), True, "no drill has a meaning on this stack, 1 skipped"),
+        (bare(gateway_skipped()), True, "No drill applies to this stack, 1 skipped"),
         (bare(), True, "no drill was played"),
         (bare(with_findings(preempt_four(), ERROR)), False, "1 of 1 drill failed, 1 error"),
         (bare(with_findings(preempt_four(), WARNING)), True, "1 drill passed, 1 warning"),
@@ -67,13 +67,6 @@ def test_no_secret_survives_wherever_it_stood() -> None:
     assert TOKEN not in json_text(clean)
     assert "0/12 nodes are available (token [secret])" in json_text(clean)
     assert dataclasses.replace(clean, drills=report.drills) == report
-
-
-def test_a_scale_is_the_sum_of_its_phases_and_knows_its_goal() -> None:
-    phases = (Phase(name="a", wall_seconds=20.0), Phase(name="b", wall_seconds=15.0))
-    assert not Scale(nodes=128, phases=phases, goal_seconds=30.0).within_goal
-    assert Scale(nodes=128, phases=phases, goal_seconds=35.0).within_goal
-    assert Scale(nodes=12, phases=phases).within_goal
 
 
 def test_unknown_prices_are_left_out_of_the_sum() -> None:

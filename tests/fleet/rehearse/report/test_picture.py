@@ -2,13 +2,11 @@ from __future__ import annotations
 
 from fleet.rehearse.report.counts import counts_of
 from fleet.rehearse.report.picture import (
-    LABEL_CHARACTERS,
     MAX_LINES,
     MAX_ROWS,
     day_of,
-    short_label,
+    table_lines,
     timeline_of,
-    told_lines,
 )
 from fleet.rehearse.timeline import Moment
 from fleet.report.rows import Row, Rows
@@ -36,7 +34,7 @@ def row(found: list[Row], label: str) -> Row:
 
 def test_nothing_happened_is_no_picture() -> None:
     assert timeline_of("drill", ()) is None
-    assert told_lines(()) == ((), 0)
+    assert table_lines(()) == ((), 0)
 
 
 def test_positions_are_minutes_of_the_drill_whenever_it_began() -> None:
@@ -46,7 +44,14 @@ def test_positions_are_minutes_of_the_drill_whenever_it_began() -> None:
     ready, ending = timeline.rows[0].bars
     assert (ready.low, ready.high) == (0, 1)
     assert (ending.low, ending.high) == (1, 4)
-    assert ready.title == "Ready: minute 0.0 to 1.0"
+    assert ready.title == "Ready: 0 s to 60 s"
+
+
+def test_a_short_drill_has_ticks_in_seconds() -> None:
+    timeline = drawn(stretch("pod", "a", "Ready", 1000, 1012))
+    assert timeline.axis is not None
+    assert timeline.axis.ticks is not None
+    assert timeline.axis.ticks[-1] == (0.2, "12")
 
 
 def test_a_day_has_its_curves_first_and_the_hours_of_its_clock() -> None:
@@ -58,32 +63,32 @@ def test_a_day_has_its_curves_first_and_the_hours_of_its_clock() -> None:
     wanted, ready = chart.rows[0].areas
     assert wanted.points[-4:] == ((10.0, 0.0), (10.0, 1.0), (120.0, 1.0), (120.0, 0.0))
     assert [at for at, share in ready.points if share == 0.5] == [30.0, 120.0]
-    assert [one.heading for one in chart.rows[1:]] == ["The schedule", "Alerts"]
+    assert [one.heading for one in chart.rows[1:]] == ["Schedule", "Alerts"]
 
 
 def test_lanes_are_in_the_order_in_which_things_are_set_off() -> None:
     assert list(lanes(drawn(*bring_up().moments))) == [
         "pulumi up",
-        "Google's stock of machines",
-        "Machines",
+        "Capacity",
+        "Nodes",
         "Pods",
         "Disks",
     ]
 
 
 def test_machines_that_stay_as_they_are_share_a_row() -> None:
-    machines = lanes(drawn(*preempt_four().moments))["Machines"]
-    assert machines[0].label == "8 others"
-    assert machines[0].bars[0].words == "Ready, all 8 of them, all along"
-    assert len(machines) == 9
+    nodes = lanes(drawn(*preempt_four().moments))["Nodes"]
+    assert nodes[0].label == "8 others"
+    assert nodes[0].bars[0].words == "8 Ready throughout"
+    assert len(nodes) == 9
 
 
 def test_brief_resources_share_a_row_and_long_ones_keep_theirs() -> None:
     applied = lanes(drawn(*bring_up().moments))["pulumi up"]
-    brief = row(applied, "14 brief ones")
+    brief = row(applied, "14 others, brief")
     assert len(brief.dots) == 14
     assert not any(dot.words for dot in brief.dots)
-    assert row(applied, "Job/weights-qwen3-5-27b-fp8").bars[0].words == "created"
+    assert row(applied, "Job weights-qwen3-5-27b-fp8").bars[0].words == "created"
 
 
 def test_what_went_wrong_is_never_brief() -> None:
@@ -91,8 +96,8 @@ def test_what_went_wrong_is_never_brief() -> None:
     bad = stretch("apply", "Job/x", "create failed", 5, 6, "bad")
     end = stretch("apply", "Deployment/y", "created", 0, 1000, "good")
     labels = [one.label for one in lanes(drawn(*moments, bad, end))["pulumi up"]]
-    assert "Job/x" in labels
-    assert "9 brief ones" in labels
+    assert "Job x" in labels
+    assert "9 others, brief" in labels
 
 
 def test_too_many_machines_become_counts_and_those_that_went_wrong_keep_rows() -> None:
@@ -100,8 +105,8 @@ def test_too_many_machines_become_counts_and_those_that_went_wrong_keep_rows() -
         *scale_128().moments,
         moment("node", "gk3-spot-a4-highgpu-8g-0005", "preempted", 1000, "bad"),
     ]
-    counted, single = lanes(drawn(*moments))["Machines"]
-    assert counted.label == "128 in all, 128 Ready at once"
+    counted, single = lanes(drawn(*moments))["Nodes"]
+    assert counted.label == "128 in total, at most 128 Ready"
     assert counted.areas
     assert single.label == "gk3-spot-a4-highgpu-8g-0005"
 
@@ -115,16 +120,16 @@ def test_too_many_resources_keep_the_longest_and_share_the_rest() -> None:
 
 
 def test_words_of_the_same_instant_share_a_line() -> None:
-    lines, left_out = told_lines(preempt_four().moments)
+    lines, left_out = table_lines(preempt_four().moments)
     assert left_out == 0
-    assert any((line.subject, line.text) == ("4 of them", "preempted: 30 s notice") for line in lines)
-    assert lines[0].minutes.startswith("0.0")
+    assert any((line.subject, line.text) == ("4 subjects", "preempted: 30 s notice") for line in lines)
+    assert lines[0].time.startswith("0 s")
 
 
 def test_too_many_lines_keep_what_went_wrong() -> None:
     moments = [moment("pod", f"pod-{number}", f"text {number}", number) for number in range(400)]
     moments.append(moment("pod", "last", "gone wrong", 10_000, "bad"))
-    lines, left_out = told_lines(moments)
+    lines, left_out = table_lines(moments)
     assert len(lines) == MAX_LINES
     assert left_out == 401 - MAX_LINES
     assert lines[-1].text == "gone wrong"
@@ -164,11 +169,3 @@ def test_the_outline_steps_where_the_count_does() -> None:
     moments = [stretch("pod", "a", "Ready", 0, 120, "good"), stretch("pod", "b", "Ready", 60, 120, "good")]
     (area,) = counts_of(moments, 0, 120).areas
     assert area.outline == ((0, 0.5), (1, 0.5), (1, 1), (2, 1), (2, 0), (0, 0))
-
-
-def test_a_long_label_keeps_the_kind_it_begins_with_and_the_end_that_tells_it_from_others() -> None:
-    long = "VolumeSnapshot/weights-qwen3-5-27b-fp8-2e1b213-64gib"
-    assert len(short_label(long)) == LABEL_CHARACTERS
-    assert short_label(long).startswith("VolumeSnapshot/")
-    assert short_label(long).endswith("2e1b213-64gib")
-    assert short_label("Job/benchmark") == "Job/benchmark"

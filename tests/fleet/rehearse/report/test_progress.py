@@ -40,7 +40,7 @@ def test_in_a_log_each_beginning_and_end_is_a_line() -> None:
         "1/2 bring-up",
         "✓ bring-up: passed in 43 s",
         "2/2 thirteenth",
-        "✗ thirteenth: failed in 21 s: the message says what to do: 0/12 node…",
+        "✗ thirteenth: failed in 21 s: the message names a fix: 0/12 nodes ar…",
     ]
 
 

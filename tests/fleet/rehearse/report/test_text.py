@@ -51,7 +51,7 @@ def test_a_name_wider_than_its_column_has_a_line_of_its_own() -> None:
     lines = shown(sample_report(drill), 60).splitlines()
     row = next(index for index, line in enumerate(lines) if drill.name in line)
     assert lines[row].endswith("43 s")
-    assert lines[row + 1].strip() == "First bring-up"
+    assert lines[row + 1].strip() == bring_up().title
 
 
 def test_styles_are_for_terminals_alone() -> None:
@@ -95,7 +95,7 @@ def test_a_stack_that_never_came_up_is_told_once() -> None:
     second = dataclasses.replace(preempt_four(), gave_up=why)
     text = one_line(shown(sample_report(first, second)))
     assert text.count(why) == 1
-    assert f"as {first.name} did" in text
+    assert f"same as {first.name}" in text
 
 
 def test_the_speed_says_what_a_second_of_the_controllers_reads_as() -> None:
@@ -109,20 +109,22 @@ def test_a_drill_without_figures_says_what_held() -> None:
 
 
 def test_a_check_that_shows_nothing_says_why_and_fails_nothing() -> None:
-    check = Check(statement="0 of 1 servers stay", held=False, seen="at worst 0", empty="the stack runs 1 server")
+    check = Check(
+        statement="0 of 1 replicas stay Ready", held=False, seen="at least 0 Ready", empty="the stack runs 1 replica"
+    )
     drill = dataclasses.replace(bring_up(), checks=(*bring_up().checks, check))
     report = sample_report(drill)
     assert drill.passed
-    assert "0 of 1 servers stay: shows nothing here: the stack runs 1 server" in one_line(shown(report, width=140))
+    assert "0 of 1 replicas stay Ready: not applicable: the stack runs 1 replica" in one_line(shown(report, width=140))
     page = html_text(report)
     assert page.count('<li class="empty">') == 1
-    assert "not so" not in page
+    assert "failed: " not in page
     [*_, last] = as_document(report)["drills"][0]["checks"]
-    assert last["empty"] == "the stack runs 1 server"
+    assert last["empty"] == "the stack runs 1 replica"
 
 
 def test_a_day_is_told_by_its_clock_with_what_it_cost() -> None:
     lines = [line.strip() for line in shown(sample_report(a_day())).splitlines()]
     assert any(line.startswith("08:10 to 08:20") and "SpotTaken" in line for line in lines)
     assert "What it cost" in lines
-    assert "· machine-hours 3.5 h (of two)" in lines
+    assert "· node-hours 3.5 h (of two)" in lines

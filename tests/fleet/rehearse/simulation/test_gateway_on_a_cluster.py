@@ -130,13 +130,12 @@ def test_with_all_it_needs_gateway_route_pool_and_policies_come_to_life(place: P
         place.everything()
         gateway = place.until(GATEWAY, "inference-gateway", holds("Programmed"))
         assert gateway["status"]["addresses"][0]["value"].startswith("10.")
-        assert controller.address("inference-gateway", place.name) == gateway["status"]["addresses"][0]["value"]
         route = place.until(HTTP_ROUTE, POOL, parent_holds("ResolvedRefs"))
         assert route["status"]["parents"][0]["controllerName"] == "networking.gke.io/gateway"
         place.until(INFERENCE_POOL, POOL, parent_holds("ResolvedRefs"))
         for kind in (HEALTH_CHECK_POLICY, BACKEND_POLICY):
             place.until(kind, POOL, holds("Attached"))
-        assert (controller.why_not_programmed(), controller.warnings()) == ("", ())
+        assert controller.why_not_programmed() == ""
     taken = [one for one in place.timeline.moments() if one.text.startswith("programmed")]
     assert 240 <= (taken[0].until_seconds or 0) - taken[0].at_seconds < 1000
 
@@ -171,7 +170,7 @@ def test_without_the_api_nothing_is_programmed_and_without_the_channel_nobody_lo
 
 
 def test_the_charts_own_policies_and_the_programs_get_into_each_others_way(place: Place) -> None:
-    with place.controller() as controller:
+    with place.controller():
         # Its health check has a port without portSpecification, which GKE's definition refuses since April 2026.
         with pytest.raises(ApiRefusedError, match="USE_FIXED_PORT go together"):
             place.chart(provider={"name": "gke"})
@@ -181,19 +180,15 @@ def test_the_charts_own_policies_and_the_programs_get_into_each_others_way(place
         place.until(BACKEND_POLICY, POOL, holds("Attached"))
         place.apply(BACKEND_POLICY, "streams", backend_policy(TARGET, SETTINGS.gateway.timeout_seconds, DRAIN))
         place.until(BACKEND_POLICY, "streams", holds("Attached", "False"))
-        (warning,) = [one for one in controller.warnings() if "no effect" in one]
-        assert "GCPBackendPolicy streams" in warning
-        assert POOL in warning
 
 
-def test_a_route_to_a_missing_pool_and_a_pool_without_a_health_check_are_named(place: Place) -> None:
-    with place.controller() as controller:
+def test_a_route_to_a_missing_pool_is_not_resolved(place: Place) -> None:
+    with place.controller():
         place.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS.gateway.gateway_class))
         place.apply(HTTP_ROUTE, POOL, route_spec(SETTINGS.gateway.name, TARGET, v1_only=False))
         place.until(HTTP_ROUTE, POOL, parent_holds("ResolvedRefs", "False"))
         place.chart()
         place.until(HTTP_ROUTE, POOL, parent_holds("ResolvedRefs"))
-        assert any("404" in one for one in controller.warnings())
 
 
 def test_the_picker_is_let_in_by_the_gateway_stacks_pod_security_and_not_by_the_other(place: Place) -> None:

@@ -9,7 +9,7 @@ import pytest
 from fleet.rehearse.api import STORAGE_CLASS, Manifest
 from fleet.rehearse.simulation.cluster_view import TO_BE_DELETED
 from fleet.rehearse.simulation.offers import COMPUTE_CLASS_KIND
-from fleet.rehearse.simulation.provisioner import EVENTS_A_LOOK, Provisioner
+from fleet.rehearse.simulation.provisioner import EVENTS_PER_SCAN, Provisioner
 from fleet.rehearse.simulation.stock import Stock
 from fleet.rehearse.simulation.timings import Timings
 from tests.fleet.rehearse.simulation.fake_world import (
@@ -114,10 +114,10 @@ def test_pods_are_told_of_the_scale_up_in_the_autoscalers_words(play: Play) -> N
 
 
 def test_many_pods_are_not_all_told(play: Play) -> None:
-    play.wait(*(gpu_pod(f"server-{number}") for number in range(EVENTS_A_LOOK + 20)))
-    play.nodes(EVENTS_A_LOOK + 20)
-    assert len(play.events("TriggeredScaleUp")) <= EVENTS_A_LOOK + 20
-    assert len(play.events("TriggeredScaleUp")) >= EVENTS_A_LOOK
+    play.wait(*(gpu_pod(f"server-{number}") for number in range(EVENTS_PER_SCAN + 20)))
+    play.nodes(EVENTS_PER_SCAN + 20)
+    assert len(play.events("TriggeredScaleUp")) <= EVENTS_PER_SCAN + 20
+    assert len(play.events("TriggeredScaleUp")) >= EVENTS_PER_SCAN
 
 
 def test_why_a_pod_waits_is_answered_and_told_once(play: Play) -> None:
