@@ -43,8 +43,8 @@ def format_option(*formats: str) -> Any:
         metavar=f"{'|'.join(formats)}[=FILE]",
         callback=check,
         autocompletion=choices(lambda: formats),
-        help="Output format; with =FILE to that file. Repeatable.",
-        show_default="text",
+        help="Output format; =FILE writes to a file. Repeatable. Default: text.",
+        show_default=False,
     )
 
 

@@ -27,9 +27,9 @@ def models(
     ] = None,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
 ) -> int:
-    """List the models of the catalogue: size, format, lowest vLLM release, and the GPUs needed on each machine.
+    """List the catalogue's models: size, format, oldest vLLM release, and the GPUs needed on each machine.
 
-    Reads facts/data/models.yaml. Never reaches the network.
+    Reads facts/data/models.yaml. Uses no network.
     """
     from fleet.models.report import UnknownError, listed, listed_json, print_listed
     from fleet.report.terminal import stdout_paper

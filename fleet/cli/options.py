@@ -1,4 +1,4 @@
-"""Options that several commands share, declared once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _stack_option(help_: str) -> Any:
     )
 
 
-Stack = Annotated[str | None, _stack_option("Name of the stack: reads Pulumi.NAME.yaml.")]
-Stacks = Annotated[list[str] | None, _stack_option("Name of the stack: reads Pulumi.NAME.yaml. Repeatable.")]
+Stack = Annotated[str | None, _stack_option("Stack; reads Pulumi.NAME.yaml.")]
+Stacks = Annotated[list[str] | None, _stack_option("Stack; reads Pulumi.NAME.yaml. Repeatable.")]
 Profile = Annotated[
     str | None,
     typer.Option(

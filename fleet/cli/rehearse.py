@@ -1,4 +1,4 @@
-"""`fleet rehearse`: the stack on a real Kubernetes control plane, with Google's part played and bad days drilled."""
+"""`fleet rehearse`: the stack on a real Kubernetes control plane, with Google Cloud simulated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _Format = Literal["text", "json"]
 MAX_SPEED = 600.0
-"""Above it a second's delay of Kubernetes' own controllers reads as more than ten minutes of Google's."""
+"""Above it, one real second of delay in Kubernetes' controllers counts as more than ten simulated minutes."""
 
 
 def rehearse(
@@ -36,13 +36,13 @@ def rehearse(
             show_default=False,
         ),
     ] = None,
-    fast: Annotated[bool, typer.Option("--fast", help="Only the drills that take seconds, as CI plays them.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="Name the drills and what each proves, and play none.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Skip the slow drills, as CI does.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the drills and what each proves; run none.")] = False,
     speed: Annotated[
         float,
-        typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds in a second of wall time."),
+        typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds per second of wall time."),
     ] = 60.0,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a terminal or a machine.")] = "text",
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -56,13 +56,13 @@ def rehearse(
     ] = None,
     root: Root = None,
 ) -> int:
-    """Bring a stack up on a Kubernetes control plane of your own, play Google's part, and drill its bad days.
+    """Bring a stack up on a local Kubernetes control plane, simulate Google Cloud, and run failure drills.
 
-    Needs no cloud and no GPU; the first run builds the control plane with Go, which takes minutes. Exits with 1 when a
-    drill fails. Ctrl-C keeps the drills that have ended. Without --drill, every drill.
+    Needs no cloud and no GPU. The first run builds the control plane with Go, which takes minutes. Exits with 1 if a
+    drill fails. Ctrl-C keeps the results of finished drills. Without --drill, runs all.
     """
     if drill and fast:
-        raise CommandError("--fast chooses drills and so does --drill; pass one of them")
+        raise CommandError("--fast and --drill cannot be combined")
     from fleet.rehearse.drills.catalogue import chosen
 
     drills = chosen(drill or (), fast_only=fast)
@@ -76,10 +76,10 @@ def rehearse(
     require_rehearsal_packages()
     if out is not None:
         _prepare(out)
-    return _play(folder, name, drills, speed, format_, out)
+    return _run(folder, name, drills, speed, format_, out)
 
 
-def _play(
+def _run(
     root: Path,
     stack: str,
     drills: tuple[Drill, ...],
@@ -111,17 +111,17 @@ def _play(
 
 
 def _prepare(out: Path) -> None:
-    """Make the folder now: a rehearsal takes minutes, and a report that cannot be written is told before, not after."""
+    """Create the output folder before the rehearsal, which takes minutes. Raises CommandError."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unwritable(out, error) from error
     if not os.access(out, os.W_OK | os.X_OK):
-        raise CommandError(f"--out {out}: this user may not write there")
+        raise CommandError(f"--out {out}: permission denied")
 
 
 def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], CommandError | None]:
-    """The files that were written, and why the others were not: the report is shown in any case."""
+    """The files written, and the error that stopped writing: the report is shown in any case."""
     from fleet.rehearse.report.html import html_text
     from fleet.rehearse.report.json_document import json_text
     from settings.files import write_whole
