@@ -101,7 +101,8 @@ component-package: ## The component package with all it needs, as a folder that 
 dist: setup-lint policy-pack component-package ## Wheel, source distribution, policy pack and component package of this version, as files in out/dist
 	@mkdir -p out/dist
 	@$(BIN)/python -m build --outdir out/dist .
-	@tar -czf out/dist/vllm-fleet-policy-pack-$$($(BIN)/fleet --version | cut -d' ' -f2).tar.gz -C $(PACK) .
+	@version=$$($(BIN)/fleet --version | cut -d' ' -f2); \
+	  tar -czf out/dist/policy-pack-$$version.tar.gz -C $(PACK) . && tar -czf out/dist/component-package-$$version.tar.gz -C $(PACKAGE) .
 
 lock: $(CHECKS)/.installed ## Update constraints.txt (every package, for every environment) and both requirements.lock (with hashes, for where there are credentials)
 	@$(CHECKS)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url --custom-compile-command "make lock" \
@@ -130,7 +131,7 @@ workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly 
 	@$(CHECKS)/bin/zizmor --quiet --offline --persona=auditor .github
 
 words: $(CHECKS)/.installed ## Vale with the project's own rules (.vale) over guides, goldens, comments and docstrings; decisions keep their words
-	@$(CHECKS)/bin/vale --output=line $$(git ls-files '*.md' '*.py' '*.yaml' '*.yml' ':!docs/decisions' ':!tests') $$(git ls-files tests/goldens)
+	@$(CHECKS)/bin/vale --output=line $$(git ls-files '*.md' '*.py' '*.yaml' '*.yml' ':!docs/decisions' ':!tests' ':!.vale') $$(git ls-files tests/goldens)
 
 $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requirements.txt
 	@echo "Installing actionlint, zizmor and Vale into $(CHECKS) (a minute or two, once)"

@@ -11,7 +11,6 @@ from pulumi_policy import (
     Policy,
     PolicyConfigSchema,
     PolicyResource,
-    PolicyResourceOptions,
     ReportViolation,
     ResourceValidationArgs,
     ResourceValidationPolicy,
@@ -22,7 +21,7 @@ from pulumi_policy import (
 
 import money
 import pods
-from rule import AnyRule, Options, Resource, Rule, StackRule, message, with_defaults
+from rule import AnyRule, Resource, Rule, StackRule, message, with_defaults
 from settings.rules.verdict import REPEATED_ON_PURPOSE
 
 
@@ -135,7 +134,7 @@ def _schema(type_: str, default: Any, description: str) -> dict[str, Any]:
 
 def _resource(args: ResourceValidationArgs) -> Resource:
     return Resource(
-        type=args.resource_type, props=args.props, name=args.name, urn=args.urn, options=_options(args.opts)
+        type=args.resource_type, props=args.props, name=args.name, urn=args.urn, protect=bool(args.opts.protect)
     )
 
 
@@ -145,15 +144,6 @@ def _stack_resource(one: PolicyResource) -> Resource:
         props=one.props,
         name=one.name,
         urn=one.urn,
-        options=_options(one.opts),
-        parent=one.parent.urn if one.parent is not None else "",
+        protect=bool(one.opts.protect),
         dependencies=tuple(other.urn for other in one.dependencies),
-    )
-
-
-def _options(given: PolicyResourceOptions) -> Options:
-    return Options(
-        protect=bool(given.protect),
-        ignore_changes=tuple(given.ignore_changes),
-        delete_before_replace=bool(given.delete_before_replace),
     )

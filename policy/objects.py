@@ -98,7 +98,6 @@ class MountedClaim:
     """A pod's volume for a PersistentVolumeClaim, with its mounts."""
 
     pod: Pod
-    volume: str
     path: str
     """Path of the volume in the object, for messages."""
     claim: Key
@@ -125,7 +124,6 @@ def mounted_claims(pod: Pod) -> Iterator[MountedClaim]:
             name = str(dig(volume, "name"))
             yield MountedClaim(
                 pod=pod,
-                volume=name,
                 path=f"{pod.spec_path}.volumes[{index}]",
                 claim=(pod.namespace, str(dig(source, "claimName"))),
                 read_only=dig(source, "readOnly") is True,

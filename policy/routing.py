@@ -17,7 +17,6 @@ RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 CHART: Final = "inferencepool"
 CHART_EPP_CPU: Final = 4.0
 """The picker's default CPU. Source: chart inferencepool v1.4.0, values.yaml; the article's v1.0.1 requested 500m and crashed."""
-POOL_KINDS: Final = ("InferencePool",)
 
 
 @dataclass(frozen=True)
@@ -241,7 +240,7 @@ def model_backends(resources: Sequence[Resource]) -> dict[Backend, list[Route]]:
         if not any(one.is_gke for one in route.gateways):
             continue
         for backend in dict.fromkeys(route.backends):
-            if backend.kind in POOL_KINDS or servers_behind(resources, backend):
+            if backend.kind == "InferencePool" or servers_behind(resources, backend):
                 found.setdefault(backend, []).append(route)
     return found
 

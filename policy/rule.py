@@ -32,15 +32,6 @@ Settings = Mapping[str, Any]
 _NO_SETTINGS: Final[Settings] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Pulumi's options of a resource."""
-
-    protect: bool = False
-    ignore_changes: tuple[str, ...] = ()
-    delete_before_replace: bool = False
-
-
 @dataclass(frozen=True, kw_only=True)
 class Resource:
     """A resource as a rule sees it: its inputs in a resource rule, its outputs in a stack rule."""
@@ -50,9 +41,8 @@ class Resource:
     props: Mapping[str, Any]
     name: str = ""
     urn: str = ""
-    options: Options = field(default_factory=Options)
-    parent: str = ""
-    """URN; only in stack rules."""
+    protect: bool = False
+    """Pulumi's option of that name."""
     dependencies: tuple[str, ...] = ()
     """URNs; only in stack rules."""
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)

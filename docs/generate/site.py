@@ -17,7 +17,6 @@ from posixpath import normpath, relpath
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-DECISIONS: Final = "docs/decisions"
 NOT_PAGES: Final = (".github/", "tests/", "Pulumi.README.md", "AGENTS.md")
 """Markdown that is not for the site: forms, goldens, Pulumi's own page, instructions for coding agents."""
 PICTURES: Final = (".png", ".svg")
@@ -51,24 +50,15 @@ def for_the_site(text: str, page: str, files: frozenset[str], staged: frozenset[
     return "".join(part if number % 2 else prose_for_site(part) for number, part in enumerate(parts))
 
 
-def _decisions_page(pages: list[str]) -> str:
-    """The list of decisions, newest first."""
-    titles = {page: (ROOT / page).read_text(encoding="utf-8").partition("\n")[0][2:] for page in pages}
-    rows = [f"- [{title}]({PurePosixPath(page).name})" for page, title in sorted(titles.items(), reverse=True)]
-    return "\n".join(["# Decisions", "", "Why things are as they are, newest first.", "", *rows, ""])
-
-
 def write(directory: Path, repository: str = "") -> None:
     """Write the sources of the site into an empty or missing directory."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     files = frozenset(name for name in listed.stdout.rstrip("\0").split("\0") if (ROOT / name).is_file())
     pages = {name for name in files if name.endswith(".md") and not name.startswith(NOT_PAGES)}
     pictures = {name for name in files if name.startswith("docs/img/") and name.endswith(PICTURES)}
-    index = f"{DECISIONS}/README.md"
-    staged = frozenset(pages | pictures | {index})
-    texts = {page: (ROOT / page).read_text(encoding="utf-8") for page in pages}
-    texts[index] = _decisions_page([page for page in pages if page.startswith(DECISIONS)])
-    for page, text in texts.items():
+    staged = frozenset(pages | pictures)
+    for page in pages:
+        text = (ROOT / page).read_text(encoding="utf-8")
         (directory / page).parent.mkdir(parents=True, exist_ok=True)
         (directory / page).write_text(for_the_site(text, page, files, staged, repository), encoding="utf-8")
     for picture in pictures:

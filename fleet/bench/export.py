@@ -152,7 +152,7 @@ def _length(drawn: Lengths | None, mean: float) -> dict[str, Any]:
 
 def _mean_length(runs: Sequence[Run], which: str) -> float:
     done = sum(run.completed for run in runs)
-    return sum(getattr(run.lengths, f"{which}_mean") * run.completed for run in runs) / max(1, done)
+    return float(sum(getattr(run.lengths, f"{which}_mean") * run.completed for run in runs) / max(1, done))
 
 
 def _requests(runs: Sequence[Run]) -> dict[str, Any]:

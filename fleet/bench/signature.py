@@ -73,7 +73,7 @@ def format_signer(who: str | None) -> str:
 
 
 def _require_unchanged(folder: Path, sums: bytes) -> None:
-    signed = dict(reversed(line.split("  ", 1)) for line in sums.decode().splitlines())
+    signed = {name: digest for digest, _, name in (line.partition("  ") for line in sums.decode().splitlines())}
     now = _digests(folder)
     changes = [
         f"{name} {'is missing' if name not in now else 'was added' if name not in signed else 'has changed'}"

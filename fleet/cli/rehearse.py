@@ -1,4 +1,4 @@
-"""`fleet rehearse`: the stack on a real Kubernetes control plane, with Google Cloud simulated."""
+"""`fleet rehearse`: the stack on a real Kubernetes control plane, with a simulated Google Cloud and failure drills."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _Format = Literal["text", "json"]
 MAX_SPEED = 600.0
-"""Above it, one real second of delay in Kubernetes' controllers counts as more than ten simulated minutes."""
+"""Above it, a second of Kubernetes' controllers counts as more than ten simulated minutes."""
 
 
 def rehearse(
@@ -36,11 +36,11 @@ def rehearse(
             show_default=False,
         ),
     ] = None,
-    fast: Annotated[bool, typer.Option("--fast", help="Skip the slow drills, as CI does.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List the drills and what each proves; run none.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Play only the fast drills, as CI does.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the drills and what each proves.")] = False,
     speed: Annotated[
         float,
-        typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds per second of wall time."),
+        typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds per wall second."),
     ] = 60.0,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
     out: Annotated[
@@ -56,10 +56,10 @@ def rehearse(
     ] = None,
     root: Root = None,
 ) -> int:
-    """Bring a stack up on a local Kubernetes control plane, simulate Google Cloud, and run failure drills.
+    """Apply a stack to a local Kubernetes control plane with a simulated Google Cloud, and play failure drills.
 
-    Needs no cloud and no GPU. The first run builds the control plane with Go, which takes minutes. Exits with 1 if a
-    drill fails. Ctrl-C keeps the results of finished drills. Without --drill, runs all.
+    Needs no cloud and no GPU. The first run builds the control plane with Go, which takes minutes. Without --drill, plays every
+    drill. Exits with 1 when a drill fails; Ctrl-C keeps the drills that have ended.
     """
     if drill and fast:
         raise CommandError("--fast and --drill cannot be combined")
@@ -111,7 +111,7 @@ def _run(
 
 
 def _prepare(out: Path) -> None:
-    """Create the output folder before the rehearsal, which takes minutes. Raises CommandError."""
+    """Create the folder before the rehearsal, which takes minutes."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -121,7 +121,7 @@ def _prepare(out: Path) -> None:
 
 
 def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], CommandError | None]:
-    """The files written, and the error that stopped writing: the report is shown in any case."""
+    """The written files, and the error of the others: the report is printed in any case."""
     from fleet.rehearse.report.html import html_text
     from fleet.rehearse.report.json_document import json_text
     from settings.files import write_whole

@@ -1,4 +1,4 @@
-"""A Kubernetes API as plain dictionaries: get, list, apply, patch, delete, watch. The official client carries TLS and auth."""
+"""Kubernetes API client with plain dictionaries; TLS and authentication by the official client."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 Manifest = dict[str, Any]
 FIELD_MANAGER: Final = "vllm-fleet-rehearsal"
 CONNECTIONS: Final = 64
-"""Kept-alive connections per process: the widest parallel apply plus every watch."""
+"""Connection pool: the largest parallel apply plus all watches."""
 BUSY_RETRIES: Final = 10
 BUSY_PAUSE_SECONDS: Final = 1.0
-"""A server that answers a read with "too many requests", as it does while a kind was just defined ("storage is (re)initializing"),
-is asked again after its Retry-After of a second, so often. Source: client-go, rest/with_retry.go and Request.MaxRetries."""
+"""Retries of a read that returns 429, as for a new CRD ("storage is (re)initializing"), after a Retry-After of a second. Source:
+client-go, rest/with_retry.go and Request.MaxRetries."""
 REQUEST_SECONDS: Final = 60.0
-"""Longest wait for one answer, wall time. Watches are not bound by it."""
+"""Timeout of a request, wall time; not for watches."""
 
 NO_SUCH_KIND: Final = "no matches for kind"
-"""How client-go says that a kind is not served."""
+"""client-go's message for a kind that is not served."""
 UNANSWERED: Final = "failed calling webhook"
-"""How the API server says that a webhook did not answer. Source: k8s.io/apiserver, util/webhook, ErrCallingWebhook."""
+"""The API server's message for a webhook that does not answer. Source: k8s.io/apiserver, util/webhook, ErrCallingWebhook."""
 
 _JSON: Final = "application/json"
 _PATCHES: Final[Mapping[str, str]] = {
@@ -42,7 +42,7 @@ _PATCHES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of object, as manifests name it."""
+    """API version and kind."""
 
     api_version: str
     kind: str
@@ -77,7 +77,7 @@ GATEWAY = Kind("gateway.networking.k8s.io/v1", "Gateway")
 
 
 class ApiRefusedError(Exception):
-    """The API server said no. `status` is the HTTP status, `reason` its one word, `message` its sentence."""
+    """The API server refused a request, with its HTTP `status`, `reason` and `message`."""
 
     def __init__(self, status: int, reason: str, message: str, causes: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -88,19 +88,19 @@ class ApiRefusedError(Exception):
 
 
 class ApiUnreachableError(Exception):
-    """No answer: the API server is down, restarting, or gone."""
+    """The API server does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Endpoint:
-    """Where a kind lives: its plural name and whether it is namespaced."""
+    """A kind's plural name, and whether it is namespaced."""
 
     plural: str
     namespaced: bool
 
 
 class ClusterApi:
-    """One cluster's API. Safe to use from many threads; every object is a plain dictionary."""
+    """One cluster's API. Thread-safe; objects are plain dictionaries."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
@@ -108,22 +108,22 @@ class ClusterApi:
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> ClusterApi:
-        """Open the cluster that a kubeconfig names."""
+        """Client for a kubeconfig's cluster."""
         from kubernetes import client, config
 
         settings = client.Configuration()
         config.load_kube_config(config_file=str(path), client_configuration=settings)
         settings.connection_pool_maxsize = CONNECTIONS
         settings.retries = False
-        # The client sends even requests to this machine through HTTPS_PROXY; Go's clients do not.
+        # Unlike Go's clients, the Python client uses HTTPS_PROXY even for loopback.
         settings.no_proxy = ",".join(filter(None, (settings.no_proxy, "127.0.0.1", "localhost")))
         return cls(client.ApiClient(settings))
 
     def close(self) -> None:
-        """Drop the connections."""
+        """Close the connections."""
         self._client.close()
 
-    # Reading
+    # Reads
 
     def version(self) -> str:
         """`gitVersion` of the server, e.g. "v1.36.3"."""
@@ -137,7 +137,7 @@ class ClusterApi:
             return False
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Manifest | None:
-        """The object, or None when there is none of that name."""
+        """The object, or None if it does not exist."""
         try:
             return self.raw("GET", self._path(kind, namespace, name))
         except ApiRefusedError as refusal:
@@ -148,21 +148,21 @@ class ClusterApi:
     def list_all(
         self, kind: Kind, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
     ) -> list[Manifest]:
-        """Every object of a kind; of all namespaces when none is given."""
+        """Objects of a kind, by default in all namespaces."""
         return self.list_with_version(kind, namespace, label_selector=label_selector, field_selector=field_selector)[0]
 
     def list_with_version(
         self, kind: Kind, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
     ) -> tuple[list[Manifest], str]:
-        """Every object of a kind, and the resource version from which a watch misses nothing."""
+        """Objects of a kind, and the resource version for a watch."""
         query = _query(labelSelector=label_selector, fieldSelector=field_selector)
         answer = self.raw("GET", self._path(kind, namespace) + query)
         items = answer.get("items") or []
-        for item in items:  # a list's items do not repeat what the list says
+        for item in items:  # List items have no apiVersion and kind.
             item["apiVersion"], item["kind"] = kind.api_version, kind.kind
         return items, answer["metadata"]["resourceVersion"]
 
-    # Writing
+    # Writes
 
     def apply(
         self,
@@ -172,10 +172,7 @@ class ClusterApi:
         force: bool = False,
         warnings: list[str] | None = None,
     ) -> Manifest:
-        """Server-side apply with strict field validation. Raises ApiRefusedError, also for an unknown field.
-
-        What the server warns of while it takes the object is added to `warnings`.
-        """
+        """Server-side apply with strict field validation; adds warnings to `warnings`. Raises ApiRefusedError."""
         metadata = manifest["metadata"]
         path = self._path(Kind.of(manifest), metadata.get("namespace"), metadata["name"])
         query = _query(fieldManager=field_manager, fieldValidation="Strict", force="true" if force else "")
@@ -190,16 +187,13 @@ class ClusterApi:
         field_manager: str = FIELD_MANAGER,
         warnings: list[str] | None = None,
     ) -> Manifest:
-        """Create an object, with strict field validation. Raises ApiRefusedError, for an object that is there with status 409.
-
-        What the server warns of while it takes the object is added to `warnings`.
-        """
+        """Create with strict field validation; adds warnings to `warnings`. Raises ApiRefusedError, 409 if the object exists."""
         path = self._path(Kind.of(manifest), manifest["metadata"].get("namespace"))
         query = _query(fieldManager=field_manager, fieldValidation="Strict")
         return self.raw("POST", path + query, body=manifest, warnings=warnings)
 
     def evict(self, namespace: str, name: str) -> None:
-        """Ask for a pod's eviction, as a drain does. Raises ApiRefusedError with status 429 when a disruption budget forbids it."""
+        """Evict a pod, as a drain does. Raises ApiRefusedError with status 429 if a disruption budget does not allow it."""
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
         self.raw("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", body=body)
 
@@ -226,7 +220,7 @@ class ClusterApi:
         propagation: str = "Background",
         grace_seconds: int | None = None,
     ) -> bool:
-        """Delete an object. False when it was not there. `propagation` is Background, Foreground or Orphan."""
+        """Delete an object; False if it did not exist. `propagation`: Background, Foreground or Orphan."""
         options: Manifest = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
@@ -238,7 +232,7 @@ class ClusterApi:
             raise
         return True
 
-    # Watching
+    # Watches
 
     def watch(
         self,
@@ -259,15 +253,14 @@ class ClusterApi:
             allowWatchBookmarks="true",
             timeoutSeconds="3600",
         )
-        # A short read timeout would end a quiet watch; a set `stop` is looked at whenever a line or a bookmark arrives,
-        # and Mirror closes the stream from outside.
+        # No read timeout: it would end a quiet watch. `stop` is checked with every event or bookmark.
         response = self._open("GET", self._path(kind, namespace) + query, timeout=(5.0, None))
         try:
             yield from _events(response, stop)
         finally:
             response.close()
 
-    # The wire
+    # Requests
 
     def raw(
         self,
@@ -278,7 +271,7 @@ class ClusterApi:
         content_type: str = _JSON,
         warnings: list[str] | None = None,
     ) -> Manifest:
-        """One request and its JSON answer. What the server warns of is added to `warnings`."""
+        """One request and its JSON answer; adds warnings to `warnings`."""
         for left in reversed(range(1 + BUSY_RETRIES if method == "GET" else 1)):
             try:
                 response = self._open(method, path, body=body, content_type=content_type, timeout=REQUEST_SECONDS)
@@ -297,7 +290,7 @@ class ClusterApi:
         return answer
 
     def text(self, path: str) -> str:
-        """The answer to a GET as text: /readyz, /metrics."""
+        """The text of a GET, e.g. of /readyz."""
         data: bytes = self._open("GET", path, timeout=REQUEST_SECONDS).data
         return data.decode(errors="replace")
 
@@ -342,7 +335,7 @@ class ClusterApi:
             tuple(f"{one.get('field', '')}: {one.get('message', '')}" for one in causes),
         )
 
-    # Where a kind lives
+    # Paths
 
     def _path(self, kind: Kind, namespace: str | None = None, name: str | None = None) -> str:
         endpoint = self._endpoint(kind)
@@ -350,7 +343,7 @@ class ClusterApi:
         if endpoint.namespaced and namespace:
             parts.append(f"namespaces/{quote(namespace)}")
         elif endpoint.namespaced and name is not None:
-            raise ValueError(f"{kind} {name} lives in a namespace: name it")
+            raise ValueError(f"{kind} {name} needs a namespace")
         parts.append(endpoint.plural)
         if name is not None:
             parts.append(quote(name))
@@ -388,7 +381,7 @@ def _events(response: Any, stop: threading.Event | None) -> Iterator[tuple[str, 
 
     buffer = b""
     try:
-        # read1 hands over whatever has arrived; stream() would wait for a full block.
+        # read1 returns what has arrived; stream() would wait for a full block.
         while chunk := response.read1():
             buffer += chunk
             *lines, buffer = buffer.split(b"\n")
@@ -403,4 +396,4 @@ def _events(response: Any, stop: threading.Event | None) -> Iterator[tuple[str, 
     except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
         if stop is not None and stop.is_set():
             return
-        raise ApiUnreachableError(f"the watch broke off: {error}") from error
+        raise ApiUnreachableError(f"the watch ended: {error}") from error

@@ -1,4 +1,4 @@
-"""A clock that runs faster than the wall: what takes Google ten minutes takes a rehearsal ten seconds."""
+"""Simulated clock, faster than wall time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from fleet.simulators.model_server.clock import WallClock
 
 DEFAULT_SPEED = 60.0
-"""Simulated seconds in a second of wall time."""
+"""Simulated seconds per wall second."""
 
 
 class Clock(WallClock):
-    """Simulated time since the clock was made. Kubernetes' own controllers do not run on it: a second of theirs is a real one."""
+    """Simulated time since construction. Kubernetes' controllers run in wall time instead."""
 
     def __init__(self, speed: float = DEFAULT_SPEED) -> None:
         """`speed`: simulated seconds per wall second, above zero. Raises ValueError otherwise."""

@@ -1,4 +1,4 @@
-"""A scaled Deployment, handed back to Pulumi."""
+"""Return ownership of a scaled Deployment's replicas to Pulumi."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from fleet.rehearse.api import DEPLOYMENT, FIELD_MANAGER, ClusterApi, Manifest
 
 
 def forget_scaling(api: ClusterApi, name: str, namespace: str, replicas: int) -> None:
-    """Undo `kubectl scale` and hand the number back to Pulumi, which would meet it as a conflict.
+    """Undo `kubectl scale` and return the field to Pulumi, which would otherwise get a conflict.
 
-    Without an owner the field would not do: a later scale would not be noted as anybody's then.
+    The field needs an owner: a later scale would not be recorded otherwise.
     """
     live = api.get(DEPLOYMENT, name, namespace)
     if live is None:
         return
     if live["spec"].get("replicas") != replicas:
-        # Apart: whoever changes the number becomes its owner, in whichever request.
+        # A separate request: changing the number also makes the requester its owner.
         api.patch(DEPLOYMENT, name, namespace, {"spec": {"replicas": replicas}}, subresource="scale")
         live = api.get(DEPLOYMENT, name, namespace) or live
     owners = live["metadata"].get("managedFields") or []
@@ -25,7 +25,7 @@ def forget_scaling(api: ClusterApi, name: str, namespace: str, replicas: int) ->
 
 
 def returned_to_pulumi(owners: Sequence[Manifest]) -> list[Manifest]:
-    """The managed fields of a Deployment as if nobody had ever scaled it: whoever applies it owns the number of replicas."""
+    """The managed fields of a Deployment without scaling: its appliers own the number of replicas."""
     found = []
     for owner in owners:
         if owner["manager"] == FIELD_MANAGER and owner.get("subresource") == "scale":

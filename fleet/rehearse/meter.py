@@ -1,4 +1,4 @@
-"""Counts machines and ready servers over time, so that "never more GPUs than paid for" is a reading and not a hope."""
+"""Numbers of GPU nodes, GPUs and replicas over time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Series:
         return self.steps[-1][1]
 
     def at(self, seconds: float) -> int:
-        """The value that it had at that moment."""
+        """The value at that moment."""
         return next((value for since, value in reversed(self.steps) if since <= seconds), self.steps[0][1])
 
     def within(self, since_seconds: float) -> list[int]:
@@ -68,7 +68,7 @@ class Series:
 
 
 class Meter:
-    """Listens to nodes and pods. Make it before the world is entered."""
+    """Counts nodes and pods. Construct it before the world is entered."""
 
     def __init__(self, world: World, server: str) -> None:
         """`server`: the value of the server pods' label `app`."""
@@ -77,11 +77,11 @@ class Meter:
         self._ready: set[str] = set()
         self._alive: set[str] = set()
         self.gpu_nodes = Series()
-        """Machines with GPUs that exist, in use or not: what is paid for."""
+        """Existing GPU nodes, in use or not: billed."""
         self.gpus = Series()
         """Their GPUs."""
         self.ready_servers = Series()
-        """Server pods that would get requests."""
+        """Ready server pods."""
         self.servers = Series()
         """Server pods that are neither finished nor being deleted."""
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""A local copy of every object of one kind, kept current by list and watch; survives an API server that restarts."""
+"""Local copy of all objects of a kind, by list and watch; survives restarts of the API server."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError, ClusterApi,
 LOG = logging.getLogger(__name__)
 Change = Literal["added", "modified", "deleted"]
 Listener = Callable[[Change, Manifest, Manifest | None], None]
-"""What changed, the object as it is (or last was), and as it was before."""
+"""Change, the current (or last) object, and the previous one."""
 RETRY_SECONDS = 0.2
-"""Pause before the server is asked again after it did not answer, wall time."""
+"""Wall time before a retry."""
 
 T = TypeVar("T")
 
 
 class Mirror:
-    """Objects of one kind by (namespace, name). Use as a context manager: entering waits until the first list is in.
+    """Objects of one kind by (namespace, name). A context manager: entry waits for the first list.
 
-    Listeners run in the mirror's own thread, in the order of the changes; one that raises is logged and the mirror goes on.
-    Objects are shared: treat them as read-only.
+    Listeners run in the mirror's thread, in order of changes; their exceptions are logged. Objects are shared: do not modify them.
     """
 
     def __init__(
@@ -52,11 +51,11 @@ class Mirror:
         self.stop()
 
     def listen(self, listener: Listener) -> None:
-        """Tell this listener too, from the next change on. Call it before entering to miss nothing."""
+        """Add a listener. Call it before entry to miss no change."""
         self._listeners = (*self._listeners, listener)
 
     def stop(self) -> None:
-        """Listen no more. The thread ends with its next line or bookmark; nothing waits for it."""
+        """Stop. The thread ends with its next event or bookmark; nothing waits for it."""
         self._stop.set()
         with self._changed:
             self._changed.notify_all()
@@ -71,7 +70,7 @@ class Mirror:
             return list(self.objects.values())
 
     def wait_for(self, condition: Callable[[Mirror], T | None], timeout_seconds: float) -> T | None:
-        """The first truthy answer of `condition`, asked after every change; None after `timeout_seconds` of wall time."""
+        """The first truthy result of `condition`, checked after every change; None after `timeout_seconds` of wall time."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             with self._changed:
@@ -89,7 +88,7 @@ class Mirror:
                 self._follow()
             except ApiRefusedError as refusal:
                 if refusal.status != 410:
-                    # Such answers are ordinary while a kind was just defined or the server restarts: 429, 503.
+                    # 429 and 503 are normal for a new CRD or a restarting server.
                     LOG.info("watching %s: %s", self._kind, refusal.message)
                     self._stop.wait(RETRY_SECONDS)
             except ApiUnreachableError:

@@ -1,4 +1,4 @@
-"""Plays drills one after the other: the running ones on one stage that is set right in between, the others on their own."""
+"""Plays drills in order: on one shared stage, restored in between, or on separate stages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Runner:
-    """One stack's drills. `results` has them in the order they were played."""
+    """Plays one stack's drills. `results` are in playing order."""
 
     def __init__(
         self,
@@ -45,16 +45,16 @@ class Runner:
         self.results: list[DrillResult] = []
         self.retained: list[Retained] = []
         self.stopped: KeyboardInterrupt | SystemExit | None = None
-        """Ctrl-C, or SIGTERM or SIGHUP, which came before the last drill had ended."""
+        """Ctrl-C, SIGTERM or SIGHUP before the last drill ended."""
         self.kubernetes_version = ""
-        """As the API server said it; empty where no stage was needed."""
+        """Reported by the API server; empty without a stage."""
         self._stage: Stage | None = None
         self._used = False
-        """Whether a drill has been played on the running stage since it was brought up."""
+        """Whether a drill has been played on the shared stage."""
         self._never_came_up = ""
 
     def play(self, drills: Sequence[Drill]) -> tuple[DrillResult, ...]:
-        """Play them all; of a run that is stopped, what had ended by then. Raises RehearsalError where the machine is at fault."""
+        """Play the drills; a stopped run returns those that have ended. Raises RehearsalError if a program fails."""
         try:
             with stopped_by_exception():
                 self._play_all(drills)
@@ -77,18 +77,18 @@ class Runner:
     def _play(self, drill: Drill) -> None:
         skipped = drill.skip(self._opened.settings)
         if not skipped and drill.start == "running":
-            self._set_right()
+            self._restore()
         self._on_start(drill)
         if skipped:
             result = result_of(drill, Proof(), skipped=skipped)
         elif drill.start == "empty":
-            result = self._on_stage_of_its_own(drill)
+            result = self._on_separate_stage(drill)
         else:
-            result = self._on_running_stage(drill)
+            result = self._on_shared_stage(drill)
         self.results.append(result)
         self._on_result(result)
 
-    def _on_stage_of_its_own(self, drill: Drill) -> DrillResult:
+    def _on_separate_stage(self, drill: Drill) -> DrillResult:
         began = time.monotonic()
         opened = varied(self._opened, drill.sections) if drill.sections else self._opened
         with Stage(opened, self._around, speed=drill.speed) as stage:
@@ -97,7 +97,7 @@ class Runner:
         self._on_clock(None)
         return replace(result, wall_seconds=time.monotonic() - began)
 
-    def _on_running_stage(self, drill: Drill) -> DrillResult:
+    def _on_shared_stage(self, drill: Drill) -> DrillResult:
         began = time.monotonic()
         if self._never_came_up:
             return result_of(drill, Proof(), gave_up=self._never_came_up)
@@ -111,7 +111,7 @@ class Runner:
         return result
 
     def _bring_up(self, drill: Drill) -> Stage | DrillResult:
-        """A stage with the stack on it, or this drill's result if that cannot be had: then no other drill gets one either."""
+        """Start the shared stage; if the stack does not come up, return this drill's result."""
         stage = Stage(self._opened, self._around)
         stage.__enter__()
         self._stage, self._used = stage, False
@@ -129,16 +129,16 @@ class Runner:
             return result
         return stage
 
-    def _set_right(self) -> None:
-        """Undo what the drill before did to the stack; where that fails, the next drill gets a new stage."""
+    def _restore(self) -> None:
+        """Restore the stack after a drill; if that fails, the next drill gets a new stage."""
         if self._stage is None or not self._used:
             return
-        self._around.progress("setting the stack right again")
+        self._around.progress("restoring the stack")
         try:
             with _answering(self._stage):
                 self._stage.restore()
         except DrillBrokenOffError as error:
-            LOG.info("%s; starting anew", error)
+            LOG.info("%s; starting a new stage", error)
             self._end_stage()
 
     def _end_stage(self) -> None:
@@ -150,7 +150,7 @@ class Runner:
     def _on(self, stage: Stage, drill: Drill) -> DrillResult:
         proof, gave_up = Proof(), ""
         self.kubernetes_version = self.kubernetes_version or stage.api.version()
-        # The bring-up has happened by the time its drill is played; its story begins with the clock.
+        # The bring-up drill reports what happened since the clock started.
         since = 0.0 if drill.name == "bring-up" else stage.clock.now_seconds()
         try:
             watched = alerts_during(stage, drill, proof) if drill.start == "running" else contextlib.nullcontext()
@@ -173,7 +173,7 @@ class Runner:
 
 @contextlib.contextmanager
 def _answering(stage: Stage) -> Iterator[None]:
-    """What the API server refuses ends a drill and not the rehearsal; a server that died is the machine's fault, in words."""
+    """Turn errors of the API server into DrillBrokenOffError; raise RehearsalError if a program has died."""
     try:
         yield
     except ApiRefusedError as refusal:
@@ -193,7 +193,7 @@ def result_of(
     stage: Stage | None = None,
     since_seconds: float = 0.0,
 ) -> DrillResult:
-    """A drill with what its proof has; with a stage also the moments since then. One that could show nothing is skipped."""
+    """Result from a proof, with the stage's moments since then. A drill whose checks could not fail counts as skipped."""
     if not gave_up and proof.checks and all(one.empty for one in proof.checks):
         skipped = proof.checks[0].empty
     return DrillResult(

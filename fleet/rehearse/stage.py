@@ -1,4 +1,4 @@
-"""Everything a drill stands on, alive: the control plane, Google's part, the stack, and the instruments that watch them."""
+"""The environment of a drill: control plane, simulated Google Cloud, the stack, and meters."""
 
 from __future__ import annotations
 
@@ -61,31 +61,30 @@ Progress = Callable[[str], None]
 T = TypeVar("T")
 
 LAG_SECONDS: Final = 45.0
-"""Wall time that Kubernetes' own controllers may need on a busy machine, on top of whatever the clock says.
-Assumed: the slowest seen on two cores was a third of it."""
+"""Additional wall time for Kubernetes' controllers on a busy machine. Assumed: three times the slowest seen on two cores."""
 POLL_SECONDS: Final = 0.05
 EMPTY_WALL_SECONDS: Final = 4.0
-"""A machine stands empty at least so long on the wall, however fast the clock: the scheduler must get a chance to use it."""
+"""Minimum wall time before an empty node is removed, so that the scheduler can use it."""
 _NAMELESS: Final[Mapping[str, Any]] = {"namespace": "", "cluster": {"name": None}, "capacity": {"create": None}}
-"""Every name that a stack file may write, left out: two files may not write the same."""
+"""Explicit names in a stack file, removed: two stacks may not use the same."""
 QUICK_SPEED: Final = 300.0
-"""On a faster clock Pulumi's own limits are over before Kubernetes can do anything: waits get more wall time there."""
+"""Above this speed waits get more wall time: Pulumi's timeouts would end before Kubernetes can act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What every stage of a rehearsal shares: the programs to run, and how fast time goes."""
+    """Shared by all stages of a rehearsal: programs, definitions, speed."""
 
     binaries: Binaries
     definitions: tuple[Manifest, ...]
-    """CustomResourceDefinitions that GKE or its add-ons bring."""
+    """CustomResourceDefinitions that GKE preinstalls."""
     charts: Charts
     speed: float = DEFAULT_SPEED
     progress: Progress = field(default=lambda _: None)
 
 
 class Stage:
-    """One stack on one control plane. A context manager: entering starts everything, leaving ends everything."""
+    """One stack on one control plane. A context manager: entry starts everything, exit stops it."""
 
     api: ClusterApi
     world: World
@@ -96,18 +95,18 @@ class Stage:
     writer: Writer
     caches: CompileCaches
     keda: Keda
-    """Only where the stack scales by it."""
+    """Only if the stack scales with KEDA."""
     guards: SpendingGuards
     applier: Applier
     timings: Timings
     control_plane: ControlPlane
     first_report: ApplyReport
-    """Of the bring-up, however it ended; empty before."""
+    """Of the bring-up; empty before."""
     began_seconds: float = 0.0
-    """When `pulumi up` began; the clock has run since the control plane was started."""
+    """Start of `pulumi up`; the clock starts with the control plane."""
 
     def __init__(self, opened: OfflineStack, around: Surroundings, *, speed: float | None = None) -> None:
-        # A declared canary would be one more server in every count; its own drills bring one.
+        # A declared canary would change every count; the canary drills add one themselves.
         declared = opened.settings.rollout.canary is not None
         self.opened = varied(opened, {"rollout": {"canary": None, "promoted": None}}) if declared else opened
         self.around = around
@@ -128,7 +127,7 @@ class Stage:
 
     @cached_property
     def traffic(self) -> Traffic:
-        """A server on loopback for every Ready server pod, from when it is first asked for until the stage ends."""
+        """A loopback server for every Ready server pod, from first use to the end of the stage."""
         return self._stack.enter_context(
             Traffic(
                 clock=self.clock,
@@ -144,34 +143,34 @@ class Stage:
         )
 
     def machines_for(self, servers: int) -> int:
-        """Machines that so many servers need: several share one where they take part of its GPUs."""
+        """Nodes needed by that many replicas."""
         return ceil(servers / self.servers_a_machine)
 
     @property
     def servers_a_machine(self) -> int:
-        """Servers that have room on one machine."""
+        """Replicas per node."""
         return self.settings.machine.gpus // self.settings.gpus_per_replica
 
     @property
     def is_scattered(self) -> bool:
-        """Whether servers that could share machines are on more of them than they need, as after a scale-down."""
+        """Whether replicas use more nodes than they need, as after a scale-down."""
         in_use = {pod["spec"]["nodeName"] for pod in self.ready_pods()}
         return len(in_use) > self.machines_for(self.servers)
 
     @property
     def servers(self) -> int:
-        """Servers that the stack runs while nobody calls: what its file says, or the floor of its autoscaler at this moment."""
+        """Replicas without load: the stack file's number, or the autoscaler's current minimum."""
         policy = scaling_policy(self.settings)
         if policy is None or policy.paused:
             return self.settings.replicas
-        if policy.mechanism == "gke":  # whose metrics nobody plays: the autoscaler keeps to its minimum
+        if policy.mechanism == "gke":  # Its metrics are not simulated: it stays at its minimum.
             return max(1, policy.min)
         here = self.keda.now.astimezone(ZoneInfo(policy.timezone))
         return policy.floor(here.weekday() * DAY_MINUTES + here.hour * 60 + here.minute)
 
     @property
     def server(self) -> str:
-        """Name of the server's Deployment and of its pods' label `app`."""
+        """Name of the server's Deployment, and its pods' label `app`."""
         return self.settings.server.name
 
     @property
@@ -181,20 +180,17 @@ class Stage:
 
     @property
     def base(self) -> Recording:
-        """The stack as its file says, recorded once."""
+        """The unchanged stack, recorded once."""
         if self._base is None:
             self._base = self.record()
         return self._base
 
     def record(self, sections: Mapping[str, Any] | None = None) -> Recording:
-        """The program under changed settings, as `varied` spells them. Raises SettingsError and ProgramError."""
+        """Record the program with changed settings, as in `varied`. Raises SettingsError and ProgramError."""
         return record_stack(varied(self.opened, sections) if sections else self.opened, "known")
 
     def preview(self, sections: Mapping[str, Any] | None = None) -> Recording:
-        """The preview that `pulumi up` begins with: the program meets its objects with the status that they have by now.
-
-        Raises SettingsError and ProgramError.
-        """
+        """Preview the program with the current status of its objects. Raises SettingsError and ProgramError."""
         live = {}
         for urn, applied in self.state.resources.items() if self.state else ():
             for ref in applied.objects if is_object(applied.resource) else ():
@@ -204,25 +200,25 @@ class Stage:
         return record_stack(varied(self.opened, sections) if sections else self.opened, "preview", live=live)
 
     def up(self, recording: Recording | None = None, *, upsert_existing: bool = False) -> ApplyReport:
-        """`pulumi up`: the recording, or the stack as its file says, over whatever is applied so far."""
+        """`pulumi up` of the recording, by default the unchanged stack."""
         report = self.applier.up(recording or self.base, self.state, upsert_existing=upsert_existing)
         self.state = report.state
         return report
 
     def bring_up(self, recording: Recording | None = None, servers: int | None = None) -> ApplyReport:
-        """First `up`, and the wait until every server is Ready; both are timed. Raises DrillBrokenOffError with the reason."""
+        """First `up`, and the wait until all replicas are Ready; both are timed. Raises DrillBrokenOffError."""
         wanted = self.servers if servers is None else servers
         self.began_seconds = self.clock.now_seconds()
         with self._phase("pulumi up"):
             report = self.first_report = self.up(recording)
         if report.failed:
             raise DrillBrokenOffError(f"the stack did not come up: {'; '.join(report.failed.values())}")
-        with self._phase("last server Ready"):
+        with self._phase("last replica Ready"):
             self.until_ready(wanted)
         return report
 
     def fingerprints(self) -> dict[str, tuple[str, str]]:
-        """Every applied object that is there: its uid and what counts changes of what was asked of it."""
+        """UID and generation of every existing applied object."""
         found = {}
         for one in self.applied_objects():
             metadata = one["metadata"]
@@ -233,25 +229,25 @@ class Stage:
         return found
 
     def applied_objects(self) -> list[Manifest]:
-        """Every object of the stack's state that is in the cluster."""
+        """Existing objects of the stack's state."""
         refs = self.state.objects if self.state is not None else ()
         found = (self.api.get(ref.kind, ref.name, ref.namespace) for ref in refs)
         return [one for one in found if one is not None]
 
     def applied_share(self) -> float:
-        """Share of the running `pulumi up` that is done, 0 to 1."""
+        """Completed share of the running `pulumi up`, 0 to 1."""
         return self._done / self._total if self._total else 0.0
 
-    # Looking and waiting
+    # Reads and waits
 
     def pods(self, app: str | None = None) -> list[Manifest]:
-        """Pods with this label `app`, by name; the server's if none is given."""
+        """Pods with this label `app`, by name; default: the server's."""
         wanted = app or self.server
         found = [pod for pod in self.world.pods.all() if (pod["metadata"].get("labels") or {}).get("app") == wanted]
         return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
 
     def ready_pods(self, app: str | None = None) -> list[Manifest]:
-        """The pods among them that would get requests."""
+        """Ready pods among them."""
         return [pod for pod in self.pods(app) if is_ready(pod)]
 
     def until(
@@ -261,9 +257,9 @@ class Stage:
         simulated_seconds: float,
         why: Callable[[], str] | None = None,
     ) -> T:
-        """The first truthy answer of `condition`.
+        """Wait for the first truthy result of `condition` and return it.
 
-        Raises DrillBrokenOffError after that much simulated time and the controllers' lag; `why` says what is there instead.
+        Raises DrillBrokenOffError after that much simulated time and the controllers' lag; `why` describes the current state.
         """
         deadline = time.monotonic() + self.clock.wall_seconds(simulated_seconds) + LAG_SECONDS
         while True:
@@ -276,40 +272,40 @@ class Stage:
             time.sleep(POLL_SECONDS)
 
     def until_ready(self, servers: int, simulated_seconds: float | None = None) -> float:
-        """Wait until that many servers are Ready, no more and no fewer; the simulated moment."""
+        """Wait until exactly that many replicas are Ready; returns the simulated time."""
         limit = simulated_seconds or self.timings.whole_start_seconds * 2
         self.until(
-            f"{servers} Ready servers",
+            f"{servers} Ready replicas",
             lambda: self.meter.ready_servers.now == servers and self.meter.servers.now == servers,
             limit,
-            lambda: f"{self.meter.ready_servers.now} are Ready of {self.meter.servers.now}",
+            lambda: f"{self.meter.ready_servers.now} of {self.meter.servers.now} are Ready",
         )
         return self.clock.now_seconds()
 
     def scale(self, replicas: int, name: str | None = None) -> None:
-        """`kubectl scale`: what a person or an autoscaler does past Pulumi."""
+        """`kubectl scale`."""
         self.timeline.note("operator", name or self.server, f"kubectl scale --replicas={replicas}")
         self.api.patch(
             DEPLOYMENT, name or self.server, self.namespace, {"spec": {"replicas": replicas}}, subresource="scale"
         )
 
     def rest(self, now: datetime = A_MONDAY) -> None:
-        """It is this moment, nobody calls, and the servers are those of the autoscaler's floor, without the hours of going down."""
+        """Set the calendar to `now`, without load, and scale to the autoscaler's minimum at once."""
         self.keda.restart_at(now)
         self.scale(self.servers)
 
-    # Two stacks, and an apply that somebody interrupts
+    # Other stacks, and pulumi up in the background
 
     def another(self, sections: Mapping[str, Any]) -> Recording:
-        """A second stack with a cluster of its own, recorded: this one's file, without its names, with `sections` written over it."""
+        """Record a second platform stack: this stack's file without explicit names, changed by `sections`."""
         other = replace(self.opened, file=replace(self.opened.file, stack=f"{self.opened.file.stack}-two"))
         return record_stack(varied(other, {**_NAMELESS, **sections}), "known")
 
     def guest(self, sections: Mapping[str, Any]) -> Recording:
-        """A second stack that uses this one's cluster, recorded: this one's file, without its names, with `sections` written over it."""
+        """Record a second stack on this stack's cluster: this stack's file without explicit names, changed by `sections`."""
         file = self.opened.file
         reference = {"platform": {"stack": file.stack}}
-        # A guest has no say in what its platform owns, and the file's own network would be refused.
+        # A guest may not configure resources of its platform.
         owned = dict.fromkeys((f"{NAMESPACE}:{name}" for name in ("network", "cluster", "results", "budget")), "{}")
         host = replace(self.opened, config={**self.opened.config, **owned})
         benchmark = {"benchmark": {"enabled": False}, "gateway": {"enabled": False}}
@@ -318,7 +314,7 @@ class Stage:
 
     @contextlib.contextmanager
     def up_in_background(self, recording: Recording | None = None) -> Iterator[Future[ApplyReport]]:
-        """`pulumi up` in a thread of its own, while the drill does something to it; waited for at the end of the block."""
+        """Run `pulumi up` in a thread while the block runs; wait for it at the end."""
         with ThreadPoolExecutor(1, thread_name_prefix="pulumi-up") as pool:
             running = pool.submit(self.up, recording)
             try:
@@ -327,10 +323,10 @@ class Stage:
                 self.applier.cancel()
                 raise
 
-    # Life
+    # Life cycle
 
     def restore(self) -> None:
-        """Bring the stack back to what its file says, whatever a drill did to it. Raises DrillBrokenOffError."""
+        """Restore the stack as its file declares it, after a drill. Raises DrillBrokenOffError."""
         self.stock.restore(Stock.for_settings(self.settings))
         if self.settings.scales_by_keda:
             self.rest()
@@ -338,18 +334,16 @@ class Stage:
             forget_scaling(self.api, self.server, self.namespace, fixed)
         report = self.up()
         if report.failed:
-            raise DrillBrokenOffError(f"the stack could not be set right: {'; '.join(report.failed.values())}")
+            raise DrillBrokenOffError(f"the stack could not be restored: {'; '.join(report.failed.values())}")
         self.until_ready(self.servers)
         if self.is_scattered:
-            # The autoscaler would move servers together in time, which is not played.
+            # Consolidation by the autoscaler is not simulated.
             self.up(self.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
-            self.until(
-                "every machine to go", lambda: self.meter.gpu_nodes.now == 0, 4 * self.timings.scale_down_seconds
-            )
+            self.until("every node to go", lambda: self.meter.gpu_nodes.now == 0, 4 * self.timings.scale_down_seconds)
             self.up()
             self.until_ready(self.servers)
         self.until(
-            "machines that are not needed to go",
+            "unneeded nodes to go",
             lambda: self.meter.gpu_nodes.now <= self.machines_for(self.servers),
             2 * self.timings.scale_down_seconds,
         )
@@ -400,7 +394,7 @@ class Stage:
         self._stack.enter_context(self.world)
         if self.settings.scales_by_keda:
             self._stack.enter_context(self.keda)
-            if not self.settings.makes_keda:  # whoever owns the cluster has installed it
+            if not self.settings.makes_keda:  # The cluster's owner has installed it.
                 install(self.api, keda_definitions(self.around.charts.modules))
                 self.keda.run_without_pods()
         for one in (self.provisioner, disks, self.gateway, self.writer, self.standby, self.caches, prometheus):

@@ -1,4 +1,4 @@
-"""What became of every pod and machine, as stretches: waiting, starting, Ready, ending. The rows of a drill's picture."""
+"""States of every pod and node over time: waiting, starting, Ready, ending. The rows of a drill's timeline."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fleet.rehearse.timeline import Moment, Mood
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a pod or machine is for a while."""
+    """State of a pod or node."""
 
     text: str
     mood: Mood
 
 
-WAITING = _State("waiting for a machine", "waiting")
+WAITING = _State("waiting for a node", "waiting")
 STARTING = _State("starting", "waiting")
 READY = _State("Ready", "good")
 UNREADY = _State("not Ready", "bad")
-NOTICE = _State("told to stop: its machine goes", "bad")
+NOTICE = _State("terminating: its node is preempted", "bad")
 ENDING = _State("ending", "plain")
 DONE = _State("done", "good")
 FAILED = _State("failed", "bad")
@@ -33,7 +33,7 @@ FAILED = _State("failed", "bad")
 
 @dataclass(slots=True)
 class _Life:
-    """One pod or machine: when it changed, and to what."""
+    """State changes of one pod or node."""
 
     lane: Literal["pod", "node"]
     subject: str
@@ -47,18 +47,18 @@ class _Life:
 
 
 class Story:
-    """Listens to pods and nodes. Make it before the world is entered."""
+    """Records states of pods and nodes. Construct it before the world is entered."""
 
     def __init__(self, world: World) -> None:
         self._clock = world.clock
         self._lives: dict[str, _Life] = {}
-        """By uid: a machine may come back under the same name."""
+        """By UID: a node may be recreated with the same name."""
         self._lock = threading.Lock()
         world.pods.listen(self._pod)
         world.nodes.listen(self._node)
 
     def moments(self, since_seconds: float = 0.0) -> tuple[Moment, ...]:
-        """Every stretch from then until now, cut to that; what still lasts ends now."""
+        """All states since then, until now."""
         until = self._clock.now_seconds()
         with self._lock:
             found = [one for life in self._lives.values() for one in _stretches(life, since_seconds, until)]

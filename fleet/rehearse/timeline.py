@@ -1,4 +1,4 @@
-"""What happened when, in simulated time: the raw material of every figure and of the picture of a drill."""
+"""Timeline of a drill, in simulated time."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ from fleet.rehearse.clock import Clock
 Lane = Literal[
     "apply", "node", "pod", "volume", "gateway", "capacity", "traffic", "operator", "clock", "alert", "money"
 ]
-"""Who did something: the applying program, a machine, a pod, a disk, the load balancer, Google's stock of machines, clients, a person,
-the hour, an alert, the spending guard."""
+"""Category of a moment, one lane of the picture."""
 Mood = Literal["plain", "good", "waiting", "bad"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """One thing that happened, or a stretch in which something held."""
+    """An event, or a period with a state."""
 
     lane: Lane
     subject: str
-    """Name of the node, pod, volume or resource; one row of the picture."""
+    """Name of the node, pod, volume or resource: one row of the picture."""
     text: str
     """A few words: "created", "Ready", "preempted: 15 s notice"."""
     at_seconds: float
     """Simulated seconds on the rehearsal's clock."""
     until_seconds: float | None = None
-    """End of a stretch; None for a moment."""
+    """End of a period; None for an event."""
     mood: Mood = "plain"
 
 
 class Timeline:
-    """Collects moments from many threads."""
+    """Collects moments. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -44,7 +43,7 @@ class Timeline:
     def note(
         self, lane: Lane, subject: str, text: str, *, mood: Mood = "plain", since_seconds: float | None = None
     ) -> Moment:
-        """Something happened now; with `since_seconds` it is a stretch that began then and ends now."""
+        """Add an event; with `since_seconds`, a period from then until now."""
         now = self.clock.now_seconds()
         began, ended = (now, None) if since_seconds is None else (since_seconds, now)
         moment = Moment(lane=lane, subject=subject, text=text, at_seconds=began, until_seconds=ended, mood=mood)
@@ -53,12 +52,12 @@ class Timeline:
         return moment
 
     def extend(self, moments: Iterable[Moment]) -> None:
-        """Add moments that somebody else timed on the same clock."""
+        """Add moments timed on the same clock."""
         with self._lock:
             self._moments.extend(moments)
 
     def moments(self, since_seconds: float = 0.0) -> tuple[Moment, ...]:
-        """Everything that began or ended at or after `since_seconds`, in order of beginning."""
+        """Moments that began or ended at or after `since_seconds`, by start."""
         with self._lock:
             found = list(self._moments)
         return _ordered(one for one in found if max(one.at_seconds, one.until_seconds or 0.0) >= since_seconds)

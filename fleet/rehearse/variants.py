@@ -1,4 +1,4 @@
-"""The same stack under changed settings: what a person gets who edits the stack file and runs `pulumi up` again."""
+"""A stack with changed settings, as after editing its file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from settings.sections.section import NAMESPACE
 
 
 def varied(stack: OfflineStack, sections: Mapping[str, Any]) -> OfflineStack:
-    """The stack with these settings written over its own, section by section, key by key.
+    """The stack with these settings merged into its own.
 
-    `sections` is spelled as in a stack file: `{"server": {"replicas": 4}}`; a value of None takes a key out; a `mode`
-    replaces its section as a whole, because the modes of a section do not share their keys. Raises SettingsError with
-    whatever is refused, as the program would.
+    `sections` is as in a stack file: `{"server": {"replicas": 4}}`; None removes a key; a `mode` replaces its whole section, as
+    modes do not share keys. Raises SettingsError for refused settings.
     """
     config = dict(stack.config)
     for name, change in sections.items():

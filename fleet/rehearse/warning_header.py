@@ -1,4 +1,4 @@
-"""Warnings of an API server: it takes the object, and says in a header what it thinks of it."""
+"""Warning headers of an API server's responses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WARNING = re.compile(r'^299 [^ ]+ "(.*)"$', re.DOTALL)
 
 
 def texts(headers: Iterable[str]) -> list[str]:
-    """The text of each `Warning` header, in order and once. What is not of Kubernetes' form is left as it is."""
+    """Distinct texts of the `Warning` headers, in order. Other formats than Kubernetes' are returned unchanged."""
     found = (_text(header.strip()) for header in headers)
     return list(dict.fromkeys(found))
 

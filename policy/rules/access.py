@@ -306,7 +306,7 @@ RULES = (
         name="compile-cache-writers",
         subject="security",
         statement="Only a release's own pods create its compile cache, and no account can replace cached objects.",
-        evidence="a compile cache contains machine code and pickles: whoever writes it runs code on every later server, with its prompts "
+        evidence="a compile cache contains machine code and pickles: write access runs code on every later server, with its prompts "
         "and its key. Mandatory",
         fix="roles/storage.objectCreator for the release's own service account, conditional on its key",
         level="mandatory",

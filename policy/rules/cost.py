@@ -30,7 +30,7 @@ def _ordered_without_total(resource: Resource, _: Settings) -> Iterator[Finding]
 
 
 def _ordered_unprotected(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if _is_order(resource) and not resource.options.protect:
+    if _is_order(resource) and not resource.protect:
         yield Finding(what=f"{_machines(resource)} are ordered, and the resource is not protected")
 
 

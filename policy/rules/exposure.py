@@ -89,7 +89,7 @@ def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> I
     for one in clusters:
         # The provider's default is true.
         deletable = dig(one.props, "deletionProtection") is False
-        if deletable or not one.options.protect:
+        if deletable or not one.protect:
             yield Finding(
                 what=f"{one.label} is production ({because}) and "
                 + ("deletionProtection is false" if deletable else "is not protected in Pulumi"),

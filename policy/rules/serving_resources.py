@@ -74,7 +74,7 @@ RULES: Final = (
         name="image-not-pinned",
         subject="serving",
         statement="Images are pinned by digest.",
-        evidence="a tag can be moved: replicas of one fleet may then run different servers, and whoever can push an image runs code "
+        evidence="a tag can be moved: replicas of one fleet may then run different servers, and push access to the registry runs code "
         "beside the weights. Mandatory: one line prevents it",
         fix="append the digest to the tag: registry/name:tag@sha256:...",
         level="mandatory",

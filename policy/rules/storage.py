@@ -260,7 +260,7 @@ def _unprotected(resources: Sequence[Resource], settings: Settings) -> Iterator[
         if claim.is_read_only and (why := _loses_weights(resources, claim)):
             yield Finding(what=f"{named(claim.resource)}: {reason}{why}", urn=claim.resource.urn, at_stake=_idle(stake))
     for disk in _disks(resources):
-        if not disk.options.protect and dig(disk.props, "deletionPolicy") not in ("PREVENT", "ABANDON"):
+        if not disk.protect and dig(disk.props, "deletionPolicy") not in ("PREVENT", "ABANDON"):
             yield Finding(
                 what=f"{disk.label}: {reason}neither protect nor deletionPolicy keeps the disk",
                 fix="ResourceOptions(protect=True), or deletion_policy='PREVENT'",
@@ -275,7 +275,7 @@ def _idle(stake: str) -> str:
 
 def _loses_weights(resources: Sequence[Resource], claim: Claim) -> str:
     """Why deleting this claim would delete the weights; empty where something keeps them."""
-    if claim.resource.options.protect:
+    if claim.resource.protect:
         return ""
     source = mapped(dig(claim.resource.props, "spec", "dataSource"))
     if not source:
@@ -297,7 +297,7 @@ def _loses_weights(resources: Sequence[Resource], claim: Claim) -> str:
         return ""
     key = (namespace_of(claim.resource), str(dig(source, "name") or ""))
     snapshot = by_key(resources, "VolumeSnapshot").get(key)
-    if snapshot is None or snapshot.options.protect:
+    if snapshot is None or snapshot.protect:
         return ""
     class_name = str(dig(snapshot.props, "spec", "volumeSnapshotClassName") or "")
     snapshot_class = cluster_wide(resources, "VolumeSnapshotClass").get(class_name)

@@ -209,8 +209,8 @@ def _fast(watched: Watched, of: Series) -> Iterator[Alert]:
         return " and ".join(f"{one} > {factor * budget:.6g}" for one in late)
 
     for name, histogram, seconds, what, panel in (
-        ("FirstToken", TTFT, ttft, f"first token within {ttft:g} s", LATE_TOKENS),
-        ("Output", TPOT, tpot, f"at most {tpot * 1000:g} ms per output token", SLOW_OUTPUT),
+        ("FirstToken", TTFT, ttft, f"first tokens take longer than {ttft:g} s", LATE_TOKENS),
+        ("Output", TPOT, tpot, f"output tokens take longer than {tpot * 1000:g} ms", SLOW_OUTPUT),
     ):
         yield Alert(
             name=f"{name}Slow",
@@ -218,7 +218,7 @@ def _fast(watched: Watched, of: Series) -> Iterator[Alert]:
             for_seconds=120,
             severity="page",
             question="fast",
-            summary=f"{watched.server}: error budget is burning fast ({watched.objective:.1%} of requests: {what})",
+            summary=f"{watched.server}: {what}, and the error budget of {budget:.1%} burns fast",
             panel=panel,
         )
         yield Alert(
@@ -227,7 +227,7 @@ def _fast(watched: Watched, of: Series) -> Iterator[Alert]:
             for_seconds=1800,
             severity="ticket",
             question="fast",
-            summary=f"{watched.server}: error budget will last ten days ({watched.objective:.1%} of requests: {what})",
+            summary=f"{watched.server}: {what}, and the error budget of {budget:.1%} lasts ten days at this rate",
             panel=panel,
             every_seconds=300,
         )
@@ -240,7 +240,7 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
         for_seconds=300,
         severity="page",
         question="full",
-        summary=f"{watched.server}: requests queue, more than {QUEUE_SHARE:.0%} of those running",
+        summary=f"{watched.server}: requests queue, more than {QUEUE_SHARE:.0%} of the running ones",
         panel="Requests in flight",
     )
     cache, waiting = (of.of(f"vllm:{name}") for name in ("kv_cache_usage_perc", "num_requests_waiting"))

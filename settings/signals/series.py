@@ -104,7 +104,7 @@ class Series:
         return f"{metric}{{{','.join((*named, *matchers))}}}"
 
     def own(self, label: str) -> str:
-        """Matcher of the Deployment's pods, excluding a server whose name begins with this one's, such as a canary."""
+        """Matcher of the Deployment's pods, excluding servers with this name as a prefix, such as a canary."""
         return f'{label}=~"{self.watched.server}-[^-]+-[^-]+"'
 
     def gpus(self, metric: str) -> str:

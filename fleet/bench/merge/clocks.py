@@ -84,7 +84,7 @@ def _by_witness(clients: Sequence[ClientData], seen: Mapping[str, Witness]) -> C
         if client.file in known:
             clocks.append(known[client.file])
             continue
-        # A client without a witness of its own: by the witness of a neighbour on its node, which its date finds.
+        # A client without a witness: by that of a neighbor on its node, which its date finds.
         end = _date_utc(client)
         near = min(known.values(), key=lambda clock: abs(clock.at(client.last) - end)) if end is not None else None
         off = abs(near.at(client.last) - end) if near is not None and end is not None else None
@@ -124,7 +124,7 @@ def _by_date(clients: Sequence[ClientData]) -> Clocks:
     if len(boots) == len(clients) and max(boots) - min(boots) <= SAME_NODE_SECONDS:
         firsts = [client.first for client in clients]
         one = ClientClock(monotonic_at=min(firsts), wall=started if started is not None else 0.0)
-        # Nodes that booted within these seconds would look the same. Clients that a barrier let go at once bound the error
+        # Nodes that booted within these seconds would look the same. Clients released together by a barrier bound the error
         # better: by one clock they began within milliseconds, which two clocks would show by chance only.
         uncertainty = max(boots) - min(boots) + DATE_STEP_SECONDS
         if all("started_at" in client.metadata for client in clients):

@@ -102,7 +102,7 @@ class DmonFile:
 def read_dmon(path: Path, shown: str) -> DmonFile:
     """One pod's file; one that ends after its header has no series.
 
-    A few rows that do not fit are left out with a remark; of too many nothing is believed.
+    A few rows that do not match are skipped with a remark; with too many the file is refused.
     """
     columns = _Columns([])
     rows: dict[tuple[str, str], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))

@@ -1,7 +1,7 @@
 """Samples of the servers' /metrics as figures of a run: counters by their increase, gauges by their mean.
 
 Source of the names: vLLM 0.18.1, v1/metrics/loggers.py, v1/spec_decode/metrics.py and v1/metrics/perf.py. A counter that
-falls belongs to a server that began anew: it counts from zero there, as Prometheus does, and a remark names it.
+falls belongs to a restarted server: it counts from zero, as in Prometheus, and a remark names it.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def entry_of(
 ) -> Entry:
     """The entry for one load of a measurement.
 
-    Raises BenchmarkError for bare results, for a self-test, for a load that is not certified by itself, for a sweep without a
+    Raises BenchmarkError for bare results, for a self-test, for a load that is not certified, for a sweep without a
     named load, and for an id, a title or a place of raw results that a ledger cannot keep.
     """
     _check_names(id_, title)

@@ -21,7 +21,7 @@ AROUND_SECONDS: Final = 60.0
 
 
 def add_dcgm(folder: Path, prometheus: ManagedPrometheus, outputs: StackOutputs, servers: Servers) -> str | None:
-    """Write dcgm.json, unless a complete one is there, or one with more than is to be had now: old samples are thinned out and
+    """Write dcgm.json, unless a complete one is there, or one with more than is available now: old samples are thinned out and
     dropped. Returns why there are no series or not all; never raises LiveError.
     """
     file = folder / DCGM_FILE

@@ -71,7 +71,7 @@ def require_no_other(kubectl: Kubectl, settings: Settings, *, but: str = "") -> 
         if ended(job) is None and job["metadata"]["uid"] != but:
             name = job["metadata"]["name"]
             raise BenchmarkError(
-                f"benchmark {name} has run on this stack since {job['metadata']['creationTimestamp']}; two at the same time would disturb "
+                f"benchmark {name} is running on this stack, started {job['metadata']['creationTimestamp']}; two would disturb "
                 f"each other. Wait for it, or stop it: kubectl --namespace {settings.namespace} delete job {name}"
             )
 

@@ -61,7 +61,7 @@ def require_ready(pods: Sequence[ServerPod], settings: Settings) -> None:
         return
     if ready != wanted or len(pods) != wanted:
         raise BenchmarkError(
-            f"{ready} of {wanted} servers are ready{f', of {len(pods)} pods' if len(pods) != wanted else ''}; expected: {wanted} ready, no other. "
+            f"{ready} of {wanted} servers are ready{f', of {len(pods)} pods' if len(pods) != wanted else ''}; expected: {wanted}. "
             f"Wait until they are ready: {look}"
         )
 

@@ -43,7 +43,7 @@ def google_of(outputs: StackOutputs) -> Google:
 def cluster_of(
     outputs: StackOutputs, settings: Settings, kubeconfig: Path | None, context: str | None
 ) -> Iterator[Kubectl]:
-    """The stack's cluster and namespace: by the stack's own kubeconfig, unless the user names one or a context of their own.
+    """The stack's cluster and namespace: by the stack's own kubeconfig, unless the user names a kubeconfig or context.
 
     Raises BenchmarkError where the stack's namespace is not there: another cluster.
     """

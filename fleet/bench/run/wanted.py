@@ -29,7 +29,7 @@ class Changes:
 
 
 def settings_for(root: Path, stack: str, changes: Changes) -> Settings:
-    """The stack's settings with these changes, checked as if the stack file said so.
+    """The stack's settings with these changes, checked like the stack file.
 
     Raises SettingsError, and BenchmarkError where the stack has no benchmark.
     """

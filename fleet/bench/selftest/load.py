@@ -108,7 +108,7 @@ class Load:
 
     @property
     def planned_seconds(self) -> float:
-        """How long the requests take where nobody is late: those of a connection one after another, each a step a chunk."""
+        """Duration without delays: the requests of a connection one after another, one step a chunk."""
         turns = self.repeats * self.clients * self.requests_per_client / self.connections
         return turns * (1 + self.output_tokens / self.tokens_per_chunk) * self.node.pace.fixed_s
 

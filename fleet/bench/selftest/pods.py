@@ -32,7 +32,7 @@ POLL_SECONDS: Final = 0.05
 LOOK_SECONDS: Final = 1.0
 """Seconds between readings of the pods' progress."""
 START_SECONDS: Final = 600.0
-"""For everything but the requests. Assumed: six clients of vLLM that import it at once on two busy cores need a third of it."""
+"""For everything but the requests. Assumed: six clients of vLLM that import it at the same time on two busy cores need a third of it."""
 LONGER: Final = 20.0
 """Allowed factor of the planned duration. A saturated client needs about eight."""
 _SMALL_CLIENT: Final = Path(__file__).with_name("small_client")

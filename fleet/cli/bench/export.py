@@ -31,9 +31,10 @@ def export(
     require_benchmark_packages()
     from fleet.bench.export import report
     from fleet.bench.report.source import judged_of
-    from fleet.cli.bench.written import require_own_file
+    from fleet.cli.bench.written import require_outside, require_own_file
     from settings.files import write_whole
 
+    require_outside(out, folder)
     require_own_file("--out", out, "a benchmark report", frozenset({"version", "run", "results"}))
     text = json.dumps(report(judged_of(folder), point), indent=2, allow_nan=False) + "\n"
     try:

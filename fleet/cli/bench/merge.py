@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fleet.cli.exits import CLEAN, FINDINGS, CommandError
+from fleet.cli.exits import CLEAN, FINDINGS
 from fleet.cli.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
@@ -72,9 +72,11 @@ def merge(
     from fleet.bench.folder import MERGED_FILE
     from fleet.bench.merge import MergeOptions, slo_of
     from fleet.bench.merge.judged import as_text, judge, write
+    from fleet.cli.bench.written import require_outside, require_own_file
 
     if out is not None:
-        _require_place(out, folder)
+        require_outside(out, folder)
+        require_own_file("--out", out, "the outcome of a merge", frozenset({"measurement", "certificate"}))
     options = MergeOptions(
         exclude=tuple(exclude or ()), slo=slo_of(slo) if slo is not None else None, allow_missing=allow_missing
     )
@@ -91,19 +93,6 @@ def merge(
         if out is None:
             sys.stdout.write(f"  page: fleet bench report {shlex.quote(str(folder))}\n")
     return exit_code(judged)
-
-
-def _require_place(out: Path, folder: Path) -> None:
-    """Refuse a place for --out that would overwrite results, or that the next merge would read. Raises CommandError."""
-    from fleet.bench.folder import MERGED_FILE
-    from fleet.cli.bench.written import require_own_file
-
-    place, measured = out.resolve(), folder.resolve()
-    if place.is_relative_to(measured) and place != measured / MERGED_FILE:
-        raise CommandError(
-            f"--out {out}: {folder} holds the results; pass a path outside it, or omit --out for {MERGED_FILE}"
-        )
-    require_own_file("--out", out, "the outcome of a merge", frozenset({"measurement", "certificate"}))
 
 
 def exit_code(judged: Judged) -> int:

@@ -1,1 +1,1 @@
-"""Alert rules evaluated offline by Prometheus' own engine, and a fleet's series as managed Prometheus would hold them."""
+"""Alert rules, evaluated offline by Prometheus' engine over a simulated fleet's series."""

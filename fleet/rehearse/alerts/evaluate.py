@@ -1,7 +1,7 @@
-"""Rules over given series, by Prometheus' own rules engine (fleet/rehearse/control_plane/go/promrules).
+"""Evaluation of rules over given series, by Prometheus' rules engine (fleet/rehearse/control_plane/go/promrules).
 
-Not Cloud Monitoring: there, windows of rate and increase grow to at least the step and interpolate differently. As there, a series
-that is gone has no marker of its end and is seen for five minutes more. Source: Google Cloud docs, "PromQL compatibility".
+Cloud Monitoring differs: rate and increase windows are at least a step and interpolated differently. As there, series have no
+staleness markers and stay visible for five minutes. Source: Google Cloud docs, "PromQL compatibility".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fleet.rehearse.results import RehearsalError
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One series: a sample for each interval, None where there is none."""
+    """One series: a sample or None per interval."""
 
     labels: Mapping[str, str]
     """With `__name__`."""
@@ -30,14 +30,14 @@ class Question:
     """Rules over series."""
 
     rules: Mapping[str, Any]
-    """As in Prometheus' rules file: {"groups": [...]}. Read strictly."""
+    """As in Prometheus' rules file: {"groups": [...]}. Parsed strictly."""
     series: Iterable[str | Sampled]
-    """A string is in the notation of Prometheus' tests: name{label="value"} 0+10x20 _x5 stale."""
+    """Strings are in the notation of Prometheus' tests: name{label="value"} 0+10x20 _x5 stale."""
     interval_seconds: float
     """Between two samples, and between two evaluations."""
     minutes: float
     expressions: Sequence[str] = ()
-    """Whose values are wanted too."""
+    """Expressions to evaluate as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,19 +46,19 @@ class Fired:
 
     alert: str
     labels: Mapping[str, str]
-    """Without the alert's name; its `severity` among them."""
+    """Including `severity`, without the alert's name."""
     pending_at: float
     firing_at: float
     resolved_at: float | None
-    """None: it still fires at the end."""
+    """None if it still fires at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What became of one question."""
+    """Answer to one question."""
 
     error: str
-    """What Prometheus refuses, or fails to evaluate; empty if all went well."""
+    """Prometheus' error; empty on success."""
     fired: tuple[Fired, ...]
     values: Mapping[str, Any] = field(default_factory=dict)
     """By expression: [{"labels": ..., "samples": [[seconds, value], ...]}]."""
@@ -67,7 +67,7 @@ class Answer:
 def evaluate(
     rule_groups: Mapping[str, Any], series: Iterable[str | Sampled], *, interval_seconds: float, minutes: float
 ) -> list[Fired]:
-    """Alerts that these rules fire over these series. Raises ValueError for what Prometheus refuses, and as `ask`."""
+    """Alerts fired by these rules. Raises ValueError for what Prometheus refuses, and as `ask`."""
     asked = Question(rules=rule_groups, series=series, interval_seconds=interval_seconds, minutes=minutes)
     [answer] = ask([asked])
     if answer.error:
@@ -76,7 +76,7 @@ def evaluate(
 
 
 def ask(questions: Sequence[Question]) -> list[Answer]:
-    """All answers, by one run of the program, which is built if it is not there. Raises RehearsalError where it cannot be."""
+    """All answers, by one run of the program, which is built unless cached. Raises RehearsalError."""
     program = build.promrules(lambda _: None)
     asked = [{**vars(one), "series": [_plain(series) for series in one.series]} for one in questions]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Log entries that Google would write of what happens in a rehearsal, and which of them a log-based metric counts."""
+"""Google's log entries for events of a rehearsal, and filters of log-based metrics."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 Entry = Mapping[str, Any]
 FALLS_BACK: Final = "At least one trigger is falling back on this scaled object"
-"""What KEDA's condition Fallback says of a trigger that it cannot read. Source: keda 2.20.2, pkg/fallback/fallback.go, updateStatus."""
+"""Message of KEDA's condition Fallback for an unreadable trigger. Source: keda 2.20.2, pkg/fallback/fallback.go, updateStatus."""
 
 
 def entry_of(moment: Moment, settings: Settings, cluster: str | None) -> Entry | None:
-    """What a moment leaves in a log, or nothing. Sources: GKE docs, "View cluster autoscaler events"; Compute Engine docs, "Detect if a
+    """The log entry of a moment, if any. Sources: GKE docs, "View cluster autoscaler events"; Compute Engine docs, "Detect if a
     VM was preempted".
     """
     if moment.lane == "capacity" and moment.subject.startswith("scale.up.error."):
@@ -43,7 +43,7 @@ def entry_of(moment: Moment, settings: Settings, cluster: str | None) -> Entry |
             },
         }
     if moment.lane == "operator" and moment.text == FALLS_BACK:
-        # Where it begins; KEDA repeats it each time it is asked.
+        # Only at the start; KEDA repeats it with every request.
         scaled = {"scaledObject.Namespace": settings.namespace, "scaledObject.Name": moment.subject}
         return {
             "logName": _log(settings, "stderr"),
@@ -61,7 +61,9 @@ def _log(settings: Settings, id_: str) -> str:
 
 
 def matches(filter_: str, entry: Entry) -> bool:
-    """Whether an entry passes a filter of one clause a line: `path="x"`, `path:"x"` (contains), `path=("x" OR "y")`, `log_id("x")`, `"x"`.
+    """Whether an entry matches a filter.
+
+    One clause per line: `path="x"`, `path:"x"` (contains), `path=("x" OR "y")`, `log_id("x")`, `"x"`.
 
     Raises ValueError for a clause of another kind.
     """
@@ -72,7 +74,7 @@ def _holds(clause: str, entry: Entry) -> bool:
     text = r'"(?:[^"\\]|\\.)*"'
     match = re.fullmatch(rf"(?:([\w.]+)([:=])|(log_id))?(\()?({text}(?: OR {text})*)\)?", clause)
     if match is None:
-        raise ValueError(f"a clause that the rehearsal does not read: {clause}")
+        raise ValueError(f"unsupported clause: {clause}")
     path, operator, log_id, _, texts = match.groups()
     wanted = [re.sub(r"\\(.)", r"\1", one[1:-1]) for one in re.findall(text, texts)]
     if log_id:
@@ -82,7 +84,7 @@ def _holds(clause: str, entry: Entry) -> bool:
 
 
 def _values(part: Any, path: list[str]) -> Iterator[str]:
-    """What stands at a path; a list has what any of its parts has, `*` what stands anywhere."""
+    """Strings at a path; lists are searched, and `*` matches anywhere."""
     if isinstance(part, list):
         for one in part:
             yield from _values(one, path)

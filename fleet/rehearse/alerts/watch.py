@@ -1,7 +1,7 @@
-"""The stack's own alerts, over what its servers and its cluster show during a drill.
+"""The stack's alerts, evaluated over a drill's metrics and logs.
 
-Servers are scraped over HTTP. Series of Kubernetes and of GKE are made from the API server's objects, as kube-state-metrics does; log-based
-metrics count the entries that Google would write. A series is kept as text, in the notation of Prometheus' tests.
+Servers are scraped over HTTP; series of Kubernetes and GKE are derived from the API server's objects, as in kube-state-metrics;
+log-based metrics count Google's log entries. Series are text in the notation of Prometheus' tests.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
 
 INTERVAL_SECONDS: Final = 30.0
-"""Between two samples, simulated: the interval in which Cloud Monitoring evaluates alerts."""
+"""Simulated sampling interval: Cloud Monitoring's evaluation interval of alerts."""
 LEAST_WALL_SECONDS: Final = 0.2
-"""On a fast clock samples come less often: a scrape costs a millisecond an engine. Measured."""
+"""Minimum wall time between samples. Measured: a scrape takes a millisecond per engine."""
 SCRAPE_WALL_SECONDS: Final = 2.0
 PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
 class AlertWatch:
-    """A context manager: samples while it is entered. Only of a stage that has been brought up."""
+    """Samples a running stage. A context manager."""
 
     def __init__(self, stage: Stage, every_seconds: float = INTERVAL_SECONDS) -> None:
         self._stage, timing = stage, stage.traffic.load.timing
         seen = watched(stage.settings, figures(stage.settings))
-        # A drill's servers keep the times of a published load, which may be above what the stack promises; only worse is an alert.
+        # The drill's servers have published latencies, which may exceed the stack's objectives: alert only above both.
         self.catalogue = catalogue(
             replace(
                 seen,
@@ -71,7 +71,7 @@ class AlertWatch:
         self._thread.join()
 
     def fired(self) -> list[Fired]:
-        """Alerts that fired so far; times in seconds since the watch began."""
+        """Alerts fired so far; times in seconds since the start of the watch."""
         steps = self._step() + 1
         with self._lock:
             samples = {**self._samples, **self._logged(steps)}
@@ -82,7 +82,7 @@ class AlertWatch:
         return evaluate(self._rules, series, interval_seconds=self._every, minutes=minutes)
 
     def moments(self, fired: Iterable[Fired]) -> Iterator[Moment]:
-        """Each from when it fires to when it is resolved, or to now."""
+        """Alerts as periods, from firing to resolved or now."""
         now = self._stage.clock.now_seconds()
         for one in fired:
             until = now if one.resolved_at is None else self._began + one.resolved_at
@@ -97,7 +97,7 @@ class AlertWatch:
             )
 
     def let_pass(self, alert: str) -> None:
-        """Let the time go by in which what is wrong now becomes this alert."""
+        """Wait until the current problem would fire this alert."""
         [seconds] = [one.for_seconds for one in self.catalogue.alerts if one.name == alert]
         self._stage.clock.sleep(seconds + 3 * self._every)
 
@@ -127,7 +127,7 @@ class AlertWatch:
                 with urllib.request.urlopen(f"{url}/metrics", timeout=SCRAPE_WALL_SECONDS) as response:  # noqa: S310 - loopback
                     lines = response.read().decode().splitlines()
             except OSError:
-                continue  # a scrape that fails leaves a gap
+                continue  # A failed scrape leaves a gap.
             for line in lines:
                 name, _, rest = line.partition("{")
                 if name in self._read and (not name.endswith("_bucket") or self._bounds.search(rest)):
@@ -155,7 +155,7 @@ class AlertWatch:
                 yield f"kubernetes_io:container_restart_count{own}", str(one.get("restartCount", 0))
 
     def _logged(self, steps: int) -> dict[str, dict[int, str]]:
-        """Log-based metrics. A counter is there from its first entry on."""
+        """Log-based metrics; a counter exists from its first entry on."""
         counted: dict[str, dict[int, str]] = {}
         settings, cluster = self._stage.settings, self.catalogue.watched.cluster
         for moment in self._stage.timeline.moments(self._began):
@@ -169,5 +169,5 @@ class AlertWatch:
 
 
 def _bound(bounds: tuple[float, ...], seconds: float) -> float:
-    """The first bound of a histogram that is no less; a request of exactly that long counts as good."""
+    """The smallest histogram bound that is not less."""
     return next(one for one in bounds if one >= seconds)

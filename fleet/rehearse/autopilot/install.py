@@ -1,4 +1,4 @@
-"""Puts Autopilot's rules on a cluster and returns when they are in force."""
+"""Installs Autopilot's rules and waits until they are active."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ FIELD_MANAGER: Final = "gke-platform-stand-in"
 POLICY: Final = Kind(API_VERSION, "ValidatingAdmissionPolicy")
 BINDING: Final = Kind(API_VERSION, "ValidatingAdmissionPolicyBinding")
 SENTINEL: Final = "autopilot-rules-in-force"
-"""Applied last, refuses one ConfigMap of a name that nobody uses, and is deleted again."""
+"""Applied last; refuses a ConfigMap with a unique name, and is deleted again."""
 TIMEOUT_SECONDS: Final = 20.0
-"""Longest wait, wall time. Measured: 0.9 to 1.8 s, twice that on a busy machine; new policies are taken over once a second."""
+"""Timeout, wall time. Measured: 0.9 to 1.8 s, twice that on a busy machine; policies become active once a second."""
 POLL_SECONDS: Final = 0.03
 WORKERS: Final = 8
 
 
 def install(api: ClusterApi) -> None:
-    """Apply every policy and its bindings, and return when all of them are in force. Doing it again changes nothing.
+    """Apply all policies and bindings, and wait until they are active. Idempotent.
 
-    Raises RehearsalError when a policy is refused or does not come into force.
+    Raises RehearsalError if a policy is refused or does not become active.
     """
     chosen = policies()
     with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="policies") as pool:
@@ -45,8 +45,8 @@ def _apply(api: ClusterApi, manifest: Manifest) -> None:
 def _wait_until_in_force(api: ClusterApi) -> None:
     """Wait for the sentinel.
 
-    The API server takes policies over from its watch, in the order of their writing, all at once and once a second. So
-    whoever sees the last one refuse knows that every earlier one does. A new name each time: an older sentinel proves nothing.
+    The API server activates policies in the order of their writes, so an active sentinel implies the others. Its probe has a new
+    name each time, as an older sentinel may still be active.
     """
     probe = f"probe-{secrets.token_hex(4)}"
     policy, binding = _sentinel(probe)
@@ -57,7 +57,7 @@ def _wait_until_in_force(api: ClusterApi) -> None:
         while not _is_refused(api, probe):
             if time.monotonic() > deadline:
                 raise RehearsalError(
-                    f"Autopilot's rules are not in force {TIMEOUT_SECONDS:.0f} s after they were applied"
+                    f"Autopilot's rules are not active {TIMEOUT_SECONDS:.0f} s after they were applied"
                 )
             time.sleep(POLL_SECONDS)
     finally:

@@ -1,4 +1,4 @@
-"""Autopilot's rules as ValidatingAdmissionPolicies: read from the YAML beside this file, completed with what they share."""
+"""Autopilot's rules as ValidatingAdmissionPolicies, from the YAML files in `policies`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from facts import machines, node_labels
 
 Manifest = dict[str, Any]
 Effect = Literal["refused", "pending", "changed", "advised"]
-"""What GKE does about it: its admission refuses; it accepts, and no node or volume ever comes; Autopilot rewrites the object;
-nothing, but it does not end well."""
+"""GKE's reaction: admission refuses the object; it stays pending without a node or volume; Autopilot changes it; nothing, but it
+causes problems later."""
 Subject = Literal["pods", "services", "computeclasses", "storageclasses"]
 Action = Literal["Deny", "Warn"]
 
@@ -22,7 +22,7 @@ FOLDER: Final = Path(__file__).with_name("policies")
 POD_VARIABLES: Final = Path(__file__).with_name("pod_variables.yaml")
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 PREFIX: Final = "vllm-fleet.dev/"
-"""Of the annotations by which a policy says its subject, what GKE does, and where that is written."""
+"""Prefix of the annotations with a policy's subject, effect and source."""
 
 SYSTEM_NAMESPACES: Final = (
     "kube-system",
@@ -33,12 +33,12 @@ SYSTEM_NAMESPACES: Final = (
     "gmp-public",
     "gmp-system",
 )
-"""Google's own, which its rules leave alone. Source: GKE docs, "GKE Autopilot security measures", managed namespaces; the
+"""Google's namespaces, exempt from the rules. Source: GKE docs, "GKE Autopilot security measures", managed namespaces; the
 names with gmp: Managed Service for Prometheus docs."""
 
 _ANY_VERSION: Final = ["*"]
-"""There is one. Named, it would make the controller manager check every expression against the types of eight kinds: measured,
-eleven seconds of its CPU after every start. The expressions read `dyn(object)`, so nothing would be found."""
+"""Not named: the controller manager would type-check every expression against eight kinds, for nothing as they use `dyn(object)`.
+Measured: eleven seconds of CPU after every start."""
 _POD_RULE: Final = {"apiGroups": [""], "apiVersions": _ANY_VERSION, "operations": ["CREATE"], "resources": ["pods"]}
 _TEMPLATE_RULES: Final = (
     {
@@ -55,18 +55,18 @@ _TEMPLATE_RULES: Final = (
     },
 )
 _CONTROLLERS_PODS: Final = ("pod-template-hash", "controller-revision-hash", "batch.kubernetes.io/controller-uid")
-"""Labels of the pods of ReplicaSets, of StatefulSets and DaemonSets, and of Jobs. Source: Kubernetes docs, well-known labels.
-Their template was looked at, so most policies need not look at a thousand pods again."""
+"""Labels of pods created by ReplicaSets, StatefulSets, DaemonSets and Jobs. Source: Kubernetes docs, well-known labels. Their
+templates are checked, so most policies skip these pods."""
 
 _ACTIONS: Final[dict[Effect, tuple[Action, Action]]] = {
-    # Warden looks at workloads as well as at pods: public reports show it refusing Deployments, DaemonSets and CronJobs.
+    # GKE Warden also refuses workloads: public reports show Deployments, DaemonSets and CronJobs.
     "refused": ("Deny", "Deny"),
-    # GKE takes both, and the pod waits for ever. Refusing the pod, every pod, makes that visible, with the reason.
+    # GKE accepts both, and the pod stays Pending. Refusing every pod makes the reason visible.
     "pending": ("Deny", "Warn"),
     "changed": ("Warn", "Warn"),
     "advised": ("Warn", "Warn"),
 }
-"""What happens here, to the object itself and to a template of it."""
+"""Action on the object itself, and on a template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,24 +77,24 @@ class Policy:
     subject: Subject
     effect: Effect
     source: str
-    """Where the rule is written."""
+    """Document of the rule."""
     manifest: Manifest
     bindings: tuple[Manifest, ...]
 
 
 @cache
 def policies() -> tuple[Policy, ...]:
-    """Every policy, by name. Treat the manifests as read-only."""
+    """All policies, by name. Do not modify the manifests."""
     return tuple(sorted((_policy(_read(path)) for path in FOLDER.glob("*.yaml")), key=lambda one: one.name))
 
 
 def _policy(written: Manifest) -> Policy:
     metadata = written["metadata"]
-    name, said = metadata["name"], metadata["annotations"]
-    subject, effect = said[f"{PREFIX}subject"], said[f"{PREFIX}on-gke"]
+    name, annotations = metadata["name"], metadata["annotations"]
+    subject, effect = annotations[f"{PREFIX}subject"], annotations[f"{PREFIX}on-gke"]
     if subject not in get_args(Subject) or effect not in get_args(Effect):
         raise ValueError(
-            f"{name}: subject is {subject}, on-gke is {effect}; fleet/rehearse/autopilot/policies.py has the words"
+            f"{name}: subject {subject} or on-gke {effect} is not allowed; see fleet/rehearse/autopilot/policies.py"
         )
     manifest = copy.deepcopy(written)
     spec = manifest["spec"]
@@ -118,14 +118,14 @@ def _policy(written: Manifest) -> Policy:
         name=name,
         subject=subject,
         effect=effect,
-        source=" ".join(said[f"{PREFIX}source"].split()),
+        source=" ".join(annotations[f"{PREFIX}source"].split()),
         manifest=manifest,
         bindings=bindings,
     )
 
 
 def _lists() -> list[Manifest]:
-    """What is known of Autopilot's names and machines, as variables."""
+    """Autopilot's names and machine types, as CEL variables."""
     known = machines.MACHINES.values()
     lists: dict[str, object] = {
         "podGpus": {one.accelerator: machines.of_accelerator(one.accelerator)[-1].pod_gpus for one in known},
@@ -142,7 +142,7 @@ def _lists() -> list[Manifest]:
 
 
 def _gpu_machines() -> Manifest:
-    """The machines with GPUs, as a variable; a list in CEL has values of one type."""
+    """GPU machine types as a CEL variable; CEL lists have values of one type."""
     found = [
         {
             "type": one.type,
@@ -159,7 +159,7 @@ def _gpu_machines() -> Manifest:
 def _binding(
     name: str, policy: str, action: Action, rules: list[Manifest] | None = None, *, every_pod: bool = True
 ) -> Manifest:
-    """Cluster-wide kinds have no namespace and pass the selector."""
+    """A binding outside Google's namespaces; cluster-wide kinds match the selector."""
     expression = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(SYSTEM_NAMESPACES)}
     match: Manifest = {"namespaceSelector": {"matchExpressions": [expression]}}
     if rules is not None:

@@ -1,4 +1,4 @@
-"""What Autopilot's rules said, read back from an API server's refusal or warning."""
+"""Violations of Autopilot's rules, parsed from refusals and warnings of the API server."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _SAID = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+'(?:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One rule, broken."""
+    """A violated rule."""
 
     policy: str
     effect: Effect
-    """What GKE does about it."""
+    """GKE's reaction."""
     problem: str
-    """What is wrong, with the value."""
+    """The violation, with its value."""
     fix: str
     """What to write instead."""
     source: str
-    """Where GKE's rule is written."""
+    """Document of GKE's rule."""
 
     def finding(self, subject: str) -> Finding:
-        """The verdict on a resource of the stack: an error where GKE would refuse it or never give it a node."""
+        """As a finding: an error if GKE would refuse the object or leave it pending."""
         broken = self.effect in ("refused", "pending")
         return Finding(
             severity="error" if broken else "warning",
@@ -38,7 +38,7 @@ class Verdict:
 
 
 def verdict(text: str) -> Verdict | None:
-    """The verdict in a refusal's message or in a warning; None when another part of the API server speaks."""
+    """The verdict in a refusal or warning; None for other messages."""
     match = _SAID.search(text)
     if match is None:
         return None
@@ -50,5 +50,5 @@ def verdict(text: str) -> Verdict | None:
 
 
 def verdicts(warnings: list[str]) -> list[Verdict]:
-    """Those of the warnings that are verdicts."""
+    """Verdicts among the warnings."""
     return [one for one in map(verdict, warnings) if one is not None]

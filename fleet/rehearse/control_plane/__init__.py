@@ -1,4 +1,4 @@
-"""A real Kubernetes control plane on loopback, with kwok's simulated nodes: built once, started in seconds, gone without a trace.
+"""A real Kubernetes control plane on loopback, with kwok's simulated nodes.
 
 `build.binaries` provides the programs, `cluster.ControlPlane` runs them, `modules.module_folders` fetches published definitions
 of custom resources and charts, `build.helm` provides Helm.

@@ -1,6 +1,4 @@
-"""The programs of a rehearsal, built once from Go modules: Kubernetes, etcd and kwok, Helm where a stack has a chart, and a runner of
-alert rules where a drill asserts alerts.
-"""
+"""Builds the rehearsal's programs from Go modules: Kubernetes, etcd, kwok, and if needed Helm and a runner of alert rules."""
 
 from __future__ import annotations
 
@@ -23,17 +21,17 @@ from fleet.rehearse.control_plane.toolchain import GO_FOLDER, Toolchain
 from fleet.rehearse.results import RehearsalError
 
 NEEDED_BYTES: Final = 5 * GIB
-"""Room for a first build. Measured: 3.6 GB of compiled packages, 0.9 GB of modules, 0.35 GB of programs."""
+"""Disk space of a first build. Measured: 3.6 GB of compiled packages, 0.9 GB of modules, 0.35 GB of programs."""
 UNUSED_DAYS: Final = 30
-"""Programs of other versions are removed when nobody has used them for so long."""
+"""Programs of other versions are removed after this time without use."""
 _VERSION_SECONDS: Final = 60
 SYSTEMS: Final = ("linux", "darwin")
-"""Where a control plane runs: what sys.platform starts with."""
+"""Supported prefixes of sys.platform."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binaries:
-    """Programs of a control plane, each a file that runs."""
+    """Paths of a control plane's programs."""
 
     etcd: Path
     api_server: Path
@@ -44,28 +42,28 @@ class Binaries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A Go module of ours that lists programs to build, or is one."""
+    """A Go module of this project with programs to build."""
 
     folder: str
     title: str
     module: str
-    """The module whose version the programs tell."""
+    """The module whose version the programs report."""
     packages: Mapping[str, str]
-    """Program -> the package it is built from."""
+    """Package of each program."""
     version_variables: tuple[str, ...] = ()
-    """Variables that take the version when linked; a build from a module knows no tag."""
-    asked_by: str = "--version"
-    """What makes a program tell its version."""
+    """Variables that the linker sets to the version; a build from a module has no tag."""
+    version_option: str = "--version"
+    """Argument that prints a program's version."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """go.mod, go.sum and a program of our own."""
+        """go.mod, go.sum and the project's own Go files."""
         folder = GO_FOLDER / self.folder
         return folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go"))
 
     @property
     def version(self) -> str:
-        """E.g. "v1.36.3", as go.mod pins it."""
+        """Version pinned in go.mod, e.g. "v1.36.3"."""
         match = re.search(
             rf"^\s*{re.escape(self.module)} (v\S+)", self.files[0].read_text(encoding="utf-8"), re.MULTILINE
         )
@@ -75,7 +73,7 @@ class Source:
 
     @property
     def linker_flags(self) -> str:
-        """No symbol tables, which nobody reads here and which double the size; and the version."""
+        """Without symbol tables, which double the size; with the version."""
         major, minor, *_ = self.version.removeprefix("v").split(".")
         values = {"gitVersion": self.version, "version": self.version, "gitMajor": major, "gitMinor": minor}
         settings = (f"-X {variable}={values[variable.rsplit('.', 1)[1]]}" for variable in self.version_variables)
@@ -83,9 +81,7 @@ class Source:
 
     @property
     def key(self) -> str:
-        """What the programs depend on, as a digest. Go's version is not part of it: a new patch release is no reason to build
-        for five minutes.
-        """
+        """Digest of the programs' sources, without Go's version: a new patch release does not require a build of five minutes."""
         digest = hashlib.sha256()
         for file in self.files:
             digest.update(file.read_bytes())
@@ -94,7 +90,7 @@ class Source:
 
     @property
     def home(self) -> str:
-        """Name of the folder with its programs, inside the cache."""
+        """Folder of its programs in the cache."""
         return f"{self.folder}-{self.version}-{self.key}"
 
 
@@ -119,14 +115,14 @@ ETCD: Final = Source(
     folder="etcd", title="etcd", module="go.etcd.io/etcd/server/v3", packages={"etcd": "go.etcd.io/etcd/server/v3"}
 )
 SOURCES: Final = (KUBERNETES, KWOK, ETCD)
-"""What a control plane runs."""
+"""Sources of a control plane."""
 HELM: Final = Source(
     folder="helm",
     title="Helm",
     module="helm.sh/helm/v3",
     packages={"helm": "helm.sh/helm/v3/cmd/helm"},
     version_variables=("helm.sh/helm/v3/internal/version.version",),
-    asked_by="version",
+    version_option="version",
 )
 PROMRULES: Final = Source(
     folder="promrules",
@@ -139,9 +135,9 @@ PROMRULES: Final = Source(
 
 
 def binaries(progress: Progress) -> Binaries:
-    """The programs of a control plane, built if they are not in the cache.
+    """The control plane's programs, built unless cached.
 
-    A first build takes some minutes; an interrupted one goes on where it stopped. Raises RehearsalError.
+    A first build takes minutes; an interrupted one resumes. Raises RehearsalError.
     """
     kubernetes, kwok, etcd = (_provide(source, progress) for source in SOURCES)
     return Binaries(
@@ -154,37 +150,37 @@ def binaries(progress: Progress) -> Binaries:
 
 
 def helm(progress: Progress) -> Path:
-    """The `helm` command, built if it is not in the cache. Only a stack with a Helm release needs it. Raises RehearsalError."""
+    """The `helm` command, built unless cached; for stacks with a Helm release. Raises RehearsalError."""
     return _provide(HELM, progress) / "helm"
 
 
 def promrules(progress: Progress) -> Path:
-    """The runner of alert rules, built if it is not in the cache. Only what asserts alerts needs it. Raises RehearsalError."""
+    """The runner of alert rules, built unless cached; for drills that check alerts. Raises RehearsalError."""
     return _provide(PROMRULES, progress) / "promrules"
 
 
 def is_built(*sources: Source) -> bool:
-    """Whether every program of these sources is in the cache. Looks only."""
+    """Whether all programs of these sources are in the cache."""
     return all(_is_complete(source, cache.place() / source.home) for source in sources)
 
 
 def _require_system() -> None:
     if not sys.platform.startswith(SYSTEMS):
         raise RehearsalError(
-            "a control plane runs on Linux and macOS; on Windows, rehearse in the Windows Subsystem for Linux"
+            "the control plane requires Linux or macOS; on Windows, use the Windows Subsystem for Linux"
         )
 
 
 def _provide(source: Source, progress: Progress) -> Path:
-    """The folder with the programs of a source, built if one is missing."""
+    """The folder with a source's programs, built if one is missing."""
     _require_system()
     folder = cache.folder()
     home = folder / source.home
     if _is_complete(source, home):
-        os.utime(home)  # in use: see _remove_unused
+        os.utime(home)  # Marks it as used, see _remove_unused.
         return home
     with cache.locked(folder, progress):
-        if not _is_complete(source, home):  # another process may have built it meanwhile
+        if not _is_complete(source, home):  # Another process may have built it meanwhile.
             go = toolchain.find(folder, progress)
             cache.require_room(NEEDED_BYTES, cache=folder, reused=go.caches)
             _build(source, go, folder, home, progress)
@@ -198,7 +194,7 @@ def _is_complete(source: Source, home: Path) -> bool:
 
 def _build(source: Source, go: Toolchain, folder: Path, home: Path, progress: Progress) -> None:
     began = time.monotonic()
-    # A copy: go must not touch the repository's files, and what is half done must not look done.
+    # In a copy: go must not change the repository, and an incomplete build must not look complete.
     work = folder / f"building-{source.folder}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
@@ -217,13 +213,13 @@ def _build(source: Source, go: Toolchain, folder: Path, home: Path, progress: Pr
     finally:
         shutil.rmtree(work, ignore_errors=True)
     if go.own_build_cache is not None:
-        # 3 GB that only a change of version would use again.
+        # 3 GB that would only be used again after a version change.
         shutil.rmtree(go.own_build_cache, ignore_errors=True)
     progress(f"{source.title} {source.version} is built ({_duration(time.monotonic() - began)})")
 
 
 def _download(source: Source, packages: list[str], go: Toolchain, work: Path, progress: Progress) -> int:
-    """Fetch the modules; how many packages there are to compile at most."""
+    """Fetch the modules; returns the number of packages."""
     fetched: list[str] = []
 
     def heard(line: str) -> None:
@@ -234,7 +230,7 @@ def _download(source: Source, packages: list[str], go: Toolchain, work: Path, pr
         latest = f", now {fetched[-1]}" if fetched else ""
         progress(f"{source.title}: {len(fetched)} modules fetched{latest} ({_duration(seconds)})")
 
-    said = go_command.run(
+    output = go_command.run(
         go,
         ["list", "-deps", *packages],
         folder=work,
@@ -244,7 +240,7 @@ def _download(source: Source, packages: list[str], go: Toolchain, work: Path, pr
     )
     if fetched:
         progress(f"{source.title}: {len(fetched)} modules fetched and checked against go.sum")
-    return sum(1 for line in said if line and not line.startswith("go: "))
+    return sum(1 for line in output if line and not line.startswith("go: "))
 
 
 def _compile(source: Source, packages: list[str], go: Toolchain, work: Path, progress: Progress, total: int) -> None:
@@ -256,13 +252,12 @@ def _compile(source: Source, packages: list[str], go: Toolchain, work: Path, pro
 
     def heartbeat(seconds: float) -> None:
         progress(
-            f"{source.title}: compiling and linking; {compiled} packages compiled, of at most {total} that are not in Go's cache "
-            f"({_duration(seconds)})"
+            f"{source.title}: compiling and linking; {compiled} of at most {total} packages compiled ({_duration(seconds)})"
         )
 
     go_command.run(
         go,
-        # -s -w and a trimmed path: the same bytes on every machine with the same Go.
+        # Reproducible: the same bytes on every machine with the same Go.
         ["build", "-v", "-trimpath", "-ldflags", source.linker_flags, "-o", f"built{os.sep}", *packages],
         folder=work,
         what=f"compiling {source.title}",
@@ -272,23 +267,23 @@ def _compile(source: Source, packages: list[str], go: Toolchain, work: Path, pro
 
 
 def _built_name(package: str) -> str:
-    """What `go build` calls the program of a package: its last element that is no major version."""
+    """Name of a package's program: the last path element that is not a major version."""
     *_, parent, last = package.split("/")
     return parent if re.fullmatch(r"v\d+", last) else last
 
 
 def _check(source: Source, name: str, program: Path) -> None:
     done = subprocess.run(
-        [program, source.asked_by], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False
+        [program, source.version_option], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False
     )
     if source.version.removeprefix("v") not in done.stdout:
         raise RehearsalError(
-            f"{name} was built and does not say that it is {source.version}: {(done.stdout + done.stderr).strip()[:200]}"
+            f"{name} was built but does not report version {source.version}: {(done.stdout + done.stderr).strip()[:200]}"
         )
 
 
 def _remove_unused(source: Source, folder: Path, home: Path) -> None:
-    """Remove programs of other versions that nobody has used for a while; another checkout may still use the rest."""
+    """Remove unused programs of other versions; other checkouts may still use recent ones."""
     oldest = time.time() - UNUSED_DAYS * 24 * 3600
     for other in folder.glob(f"{source.folder}-v*"):
         if other != home and other.stat().st_mtime < oldest:

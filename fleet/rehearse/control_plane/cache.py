@@ -1,4 +1,4 @@
-"""Where built programs are kept between rehearsals, who may write there, and whether the disk is large enough."""
+"""The cache folder of built programs: location, lock, disk space."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from fleet.rehearse.results import RehearsalError
 Progress = Callable[[str], None]
 
 OVERRIDE: Final = "VLLM_FLEET_CACHE"
-"""Environment variable with another folder than ~/.cache/vllm-fleet."""
+"""Environment variable that replaces ~/.cache/vllm-fleet."""
 GIB: Final = 2**30
 _WAIT_SECONDS: Final = 0.2
 _REMIND_SECONDS: Final = 30.0
 
 
 def place() -> Path:
-    """Where the cache folder is, or would be."""
+    """Path of the cache folder, which may not exist."""
     override = os.environ.get(OVERRIDE)
     user_cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     base = Path(override).expanduser().absolute() if override else Path(user_cache) / "vllm-fleet"
@@ -30,27 +30,27 @@ def place() -> Path:
 
 
 def folder() -> Path:
-    """The cache folder, made if need be. Raises RehearsalError when that is not possible."""
+    """The cache folder, created if missing. Raises RehearsalError if that fails."""
     found = place()
     try:
         found.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RehearsalError(
-            f"the cache folder {found} cannot be made ({error.strerror}). Set {OVERRIDE} to a folder that can be written, "
-            "with 5 GB of room"
+            f"the cache folder {found} cannot be created: {error.strerror}. Set {OVERRIDE} to a writable folder with 5 GB of "
+            "free space"
         ) from error
     return found
 
 
 @contextlib.contextmanager
 def locked(cache: Path, progress: Progress) -> Iterator[None]:
-    """Alone in the cache folder. Waits for another process that builds there, and says so; a process that dies lets go."""
+    """Exclusive access to the cache folder. Waits for other processes; a process that dies releases its lock."""
     path = cache / ".lock"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise RehearsalError(
-            f"{path} cannot be written ({error.strerror}). Set {OVERRIDE} to a folder of your own"
+            f"{path} cannot be written: {error.strerror}. Set {OVERRIDE} to a writable folder"
         ) from error
     try:
         _take(descriptor, cache, progress)
@@ -62,7 +62,7 @@ def locked(cache: Path, progress: Progress) -> Iterator[None]:
 
 
 def _take(descriptor: int, cache: Path, progress: Progress) -> None:
-    import fcntl  # not on Windows, where binaries() has said so
+    import fcntl  # Not available on Windows, which binaries() has refused.
 
     began = time.monotonic()
     reminded: float | None = None
@@ -81,15 +81,15 @@ def _take(descriptor: int, cache: Path, progress: Progress) -> None:
 
 
 def require_room(needed_bytes: int, *, cache: Path, reused: tuple[Path, ...]) -> None:
-    """Raise RehearsalError when the disk of `cache` lacks room. What the `reused` folders hold already is not needed again."""
+    """Raise RehearsalError if the disk of `cache` is too small. The content of `reused` folders counts as present."""
     free = shutil.disk_usage(cache).free
     if free >= needed_bytes:
         return
     missing = needed_bytes - sum(_size(folder) for folder in reused) - free
     if missing > 0:
         raise RehearsalError(
-            f"{cache} has {free / GIB:.1f} GiB free, and building the control plane takes {missing / GIB:.1f} GiB more. Make "
-            f"room, or set {OVERRIDE} (and Go's GOCACHE and GOMODCACHE) to folders on a larger disk"
+            f"{cache} has {free / GIB:.1f} GiB free, but building the control plane needs {missing / GIB:.1f} GiB more. Free "
+            f"space, or set {OVERRIDE} (and Go's GOCACHE and GOMODCACHE) to folders on a larger disk"
         )
 
 

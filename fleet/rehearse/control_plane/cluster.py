@@ -1,4 +1,4 @@
-"""A control plane of one's own: etcd, API server, controllers, scheduler and kwok on loopback, gone without a trace at the end."""
+"""A local control plane: etcd, API server, controllers, scheduler and kwok on loopback."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from fleet.rehearse.results import RehearsalError
 Progress = Callable[[str], None]
 
 START_SECONDS: Final = 60.0
-"""Wall time the API server or the controllers may take to start. Measured: 2 s on two idle cores; a busy machine needs more."""
+"""Timeout for API server and controllers, wall time. Measured: 2 s on two idle cores."""
 AUTOSCALER_SECONDS: Final = 15.0
 """Source: kube-controller-manager, --horizontal-pod-autoscaler-sync-period."""
 LOOK_SECONDS: Final = 0.02
-"""Pause between two looks at a server that starts, wall time."""
+"""Wall time between two checks of a starting server."""
 _ETCD: Final = "etcd"
 _API_SERVER: Final = "kube-apiserver"
 _CONTROLLER_MANAGER: Final = "kube-controller-manager"
@@ -38,17 +38,17 @@ _SERVICE_ACCOUNT: Final = Kind("v1", "ServiceAccount")
 
 
 class ControlPlane:
-    """A real Kubernetes control plane with simulated nodes, started on entering and gone on leaving.
+    """A real Kubernetes control plane with simulated nodes. A context manager.
 
-    Nothing is reachable from another machine; keys and data live in a temporary folder that only this user may enter. The
-    programs end on success, on an exception, on Ctrl-C, SIGTERM and SIGHUP, and when this process is killed.
+    It is not reachable from other machines; keys and data are in a temporary folder of this user. The programs end with the block, on
+    Ctrl-C, SIGTERM and SIGHUP, and when this process is killed.
     """
 
     api: ClusterApi
     kubeconfig: Path
-    """For kubectl and the like, as long as this runs."""
+    """For kubectl."""
     start_seconds: float
-    """Wall time that entering took."""
+    """Wall time of the start."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class ControlPlane:
         autoscaler_wall_seconds: float = AUTOSCALER_SECONDS,
         progress: Progress = lambda _: None,
     ) -> None:
-        """`stages`: kwok Stage objects that say how nodes and pods behave; with none, kwok is left out.
-        `autoscaler_wall_seconds`: how often the HPA controller looks, which a faster clock makes shorter.
+        """`stages`: kwok Stages of nodes and pods; without any, kwok is not started. `autoscaler_wall_seconds`: the HPA controller's
+        sync period.
         """
         self._binaries, self._stages, self._progress = binaries, stages, progress
         self._autoscaler_wall_seconds = autoscaler_wall_seconds
@@ -83,25 +83,25 @@ class ControlPlane:
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         try:
-            # An API that went away looks like a fault of whoever asked it; the true reason is in the log of what died.
+            # If a program has died, report its log instead of the failed request.
             if isinstance(error, ApiUnreachableError | ApiRefusedError):
                 self.require_running()
         finally:
             self._stack.close()
 
     def require_running(self) -> None:
-        """Raise RehearsalError, with the end of its log, when one of the programs has ended by itself."""
+        """Raise RehearsalError, with the end of its log, if a program has died."""
         for process in self._processes.values():
             process.require_running()
 
     def logs(self, name: str) -> str:
-        """What a program has written so far: etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kwok."""
+        """Log of etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kwok."""
         if name not in self._processes:
-            raise ValueError(f"no program {name} runs; there are {', '.join(self._processes)}")
+            raise ValueError(f"{name} is not running; running: {', '.join(self._processes)}")
         return self._processes[name].log.read_text(encoding="utf-8", errors="replace")
 
     def restart_api_server(self, down_seconds: float = 0.0) -> None:
-        """Kill the API server, leave it down so long on the wall, start it again on the same port and data; returns when ready."""
+        """Kill the API server, wait that much wall time, restart it on the same port and data, and wait until it is ready."""
         self._processes[_API_SERVER].stop()
         time.sleep(down_seconds)
         self._run_api_server()
@@ -114,7 +114,7 @@ class ControlPlane:
         self._run(_ETCD, programs.etcd(self._binaries.etcd))
         self._credentials = issue(self._folder, self._port.number)
         self._run_api_server()
-        # While the server starts: what takes a while and does not need it.
+        # While the server starts: slow steps that do not need it.
         self.kubeconfig = self._credentials.kubeconfig
         scheduler_config = self._folder / "scheduler.json"
         scheduler_config.write_text(json.dumps(programs.scheduler_config(self.kubeconfig)), encoding="utf-8")
@@ -123,7 +123,7 @@ class ControlPlane:
         self.api = ClusterApi.from_kubeconfig(self.kubeconfig)
         self._stack.callback(self.api.close)
         self._wait("API server", self.api.is_ready)
-        # Not earlier: a controller that finds the server not quite ready sleeps for a whole second.
+        # Not earlier: a controller sleeps for a second if the server is not ready.
         self._run(
             _CONTROLLER_MANAGER,
             programs.controller_manager(
@@ -133,7 +133,7 @@ class ControlPlane:
         self._run(_SCHEDULER, programs.scheduler(self._binaries.scheduler, scheduler_config))
         if self._stages:
             self._run(_KWOK, programs.kwok(self._binaries.kwok, self.kubeconfig, kwok_config))
-        # No pod is admitted before its namespace has a service account, which the controllers make: they are at work.
+        # The controllers run once they have created a service account, which pods require.
         self._wait("controllers", lambda: self.api.get(_SERVICE_ACCOUNT, "default", "default") is not None)
 
     def _run_api_server(self) -> None:
@@ -163,7 +163,7 @@ class ControlPlane:
             if time.monotonic() > deadline:
                 log = self._folder / f"{_API_SERVER}.log"
                 raise RehearsalError(
-                    f"the {what} did not get ready within {START_SECONDS:.0f} s; the machine may be too busy. The API server's "
-                    f"last words:\n{last_lines(log)}"
+                    f"the {what} did not become ready within {START_SECONDS:.0f} s; the machine may be too busy. End of the API "
+                    f"server's log:\n{last_lines(log)}"
                 )
             time.sleep(LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""Throw-away certificates, keys and tokens of one control plane. They live in its temporary folder and end with it."""
+"""Temporary certificates, keys and tokens of a control plane."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 SERVICE_ADDRESSES: Final = "10.96.0.0/16"
-"""Range of the Services' addresses; nothing routes there. Assumed: kubeadm's default, cut to a size that is quick to scan."""
+"""Service addresses, not routed. Assumed: kubeadm's default, smaller for a quick scan."""
 _FIRST_SERVICE_ADDRESS: Final = "10.96.0.1"
 """Address of the Service `kubernetes`, hence in the certificate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Files of one control plane, readable by their owner alone."""
+    """Files of a control plane, readable by their owner only."""
 
     authority: Path
     certificate: Path
@@ -27,7 +27,7 @@ class Credentials:
 
 
 def issue(folder: Path, port: int) -> Credentials:
-    """Write everything for an API server on this port of the loopback interface. The one user may do anything."""
+    """Write all files for an API server on this loopback port. The only user is cluster admin."""
     import trustme
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -42,7 +42,7 @@ def issue(folder: Path, port: int) -> Credentials:
     )
     authority = trustme.CA(organization_name="vllm-fleet rehearsal")
     server = authority.issue_cert("127.0.0.1", "localhost", "kubernetes.default.svc", _FIRST_SERVICE_ADDRESS)
-    # An elliptic key: an RSA one takes a tenth of a second to find.
+    # Elliptic curve: an RSA key takes 0.1 s to generate.
     signing_key = ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
@@ -57,7 +57,7 @@ def issue(folder: Path, port: int) -> Credentials:
 
 
 def _kubeconfig(port: int, authority: Path, token: str) -> bytes:
-    # A file and not its content: the Python client copies content into a temporary file, which a killed rehearsal would leave.
+    # A path, not data: the Python client would copy data into a temporary file that a killed rehearsal leaves behind.
     cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(authority)}
     document = {
         "apiVersion": "v1",
@@ -67,7 +67,7 @@ def _kubeconfig(port: int, authority: Path, token: str) -> bytes:
         "contexts": [{"name": "rehearsal", "context": {"cluster": "rehearsal", "user": "rehearsal"}}],
         "current-context": "rehearsal",
     }
-    return json.dumps(document, indent=1).encode()  # JSON is YAML
+    return json.dumps(document, indent=1).encode()  # JSON is valid YAML.
 
 
 def _write(path: Path, content: bytes) -> None:

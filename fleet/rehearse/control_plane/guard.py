@@ -1,9 +1,8 @@
-"""A tiny parent for one program: whatever becomes of the process that asked for it, the program does not outlive it.
+"""Parent process of one program that ends the program with the rehearsal.
 
-Run as a script, `guard.py LIFELINE_FD ORPHANED_FOLDER PROGRAM ARGUMENT...`; imports nothing of this project and starts in some
-ten milliseconds. The lifeline is a pipe whose other end the rehearsal holds: a byte on it means stop, its end means that the
-rehearsal is gone, by SIGKILL even. A signal on parent death alone would not do: Linux sends it when the *thread* that started a
-program ends, and other systems do not have it.
+Script: `guard.py LIFELINE_FD ORPHANED_FOLDER PROGRAM ARGUMENT...`. It imports nothing of this project and starts in about ten
+milliseconds. The lifeline is a pipe from the rehearsal: a byte means stop, its end means that the rehearsal has ended, even by
+SIGKILL. PR_SET_PDEATHSIG is not enough: Linux sends it when the starting *thread* ends, and other systems do not have it.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ import sys
 from types import FrameType
 
 LOOK_SECONDS = 2.0
-"""How often a guard looks whether its parent changed, should a fork of the rehearsal hold the lifeline open. Assumed."""
+"""Interval of checks for a changed parent, in case a fork of the rehearsal keeps the lifeline open. Assumed."""
 _PR_SET_PDEATHSIG = 1
 """Source: Linux, include/uapi/linux/prctl.h."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run the program until it ends or the lifeline does; its exit code, or 128 and the signal that ended it."""
+    """Run the program until it or the lifeline ends; returns its exit code, or 128 plus the signal."""
     lifeline, orphaned_folder, command = int(arguments[0]), arguments[1], arguments[2:]
     parent = os.getppid()
     os.set_inheritable(lifeline, False)
@@ -39,7 +38,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, end)
-    # Ctrl-C in a terminal goes to every process in the foreground. The rehearsal decides what ends, and in which order.
+    # Ctrl-C reaches every foreground process; the rehearsal decides the order of shutdown.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     program = _start(command)
@@ -65,7 +64,7 @@ def _start(command: list[str]) -> int:
     guard = os.getpid()
     program = os.fork()
     if program:
-        with contextlib.suppress(OSError):  # both sides say it, whoever is first
+        with contextlib.suppress(OSError):  # Set by both processes, to avoid a race.
             os.setpgid(program, program)
         return program
     try:
@@ -78,7 +77,7 @@ def _start(command: list[str]) -> int:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != guard:
                 os._exit(128 + signal.SIGKILL)
-        os.execv(command[0], command)  # noqa: S606 - no shell is wanted
+        os.execv(command[0], command)  # noqa: S606 - no shell
     except BaseException as error:
         os.write(2, f"{command[0]} cannot be started: {error}\n".encode())
     os._exit(127)

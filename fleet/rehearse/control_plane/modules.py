@@ -1,4 +1,4 @@
-"""Go modules that are not built but read: the projects that publish definitions of custom resources, and charts."""
+"""Go modules with CustomResourceDefinitions and charts, which are read but not built."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def module_folders(progress: Progress) -> Mapping[str, Path]:
 
 
 def are_fetched() -> bool:
-    """Whether every module is in the cache. Looks only."""
+    """Whether every module is in the cache."""
     return _all_there(_homes(cache.place()))
 
 
@@ -45,7 +45,7 @@ def _all_there(homes: Mapping[str, Path]) -> bool:
 
 
 def pinned() -> Mapping[str, str]:
-    """Path -> version of every module, as go.mod has them."""
+    """Version of every module, by path, from go.mod."""
     text = (_FOLDER / "go.mod").read_text(encoding="utf-8")
     return dict(re.findall(r"^\t(\S+) (v\S+)$", text, re.MULTILINE))
 
@@ -87,7 +87,7 @@ def _documents(text: str) -> list[dict[str, str]]:
 
 
 def _make_writable(folder: Path) -> None:
-    """Go's module folders are read-only, and copies of them would be: a person could not remove the cache with rm -r."""
+    """Make the copied folders writable: with Go's read-only folders, rm -r would fail."""
     for path in (folder, *folder.rglob("*")):
         if path.is_dir():
             path.chmod(0o755)

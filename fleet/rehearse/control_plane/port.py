@@ -1,4 +1,4 @@
-"""A port of the loopback interface that nobody else gets, from before the API server starts until after it has ended."""
+"""A reserved loopback port."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import socket
 
 
 class HeldPort:
-    """Bound and never listened on, with SO_REUSEPORT: the kernel gives it to no other program that asks for a free port, and an
-    API server started with --permit-port-sharing may bind it too, as often as it is restarted. So two rehearsals cannot get the
-    same port between "find a free one" and "use it".
+    """A port bound with SO_REUSEPORT but not listened on.
+
+    The kernel gives it to no program that requests a free port, but an API server with --permit-port-sharing may bind it, also
+    after a restart. Two rehearsals therefore never get the same port.
     """
 
     def __init__(self) -> None:
@@ -18,5 +19,5 @@ class HeldPort:
         self.number: int = self._socket.getsockname()[1]
 
     def release(self) -> None:
-        """Let it go."""
+        """Release the port."""
         self._socket.close()

@@ -1,4 +1,4 @@
-"""A program that runs for the rehearsal, with its log. It ends when it is told to, and when this process ends."""
+"""A child program with a log, which ends with this process."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Final
 from fleet.rehearse.results import RehearsalError
 
 LAST_LINES: Final = 12
-"""Lines of a log that an error quotes."""
+"""Log lines quoted in an error."""
 _TAIL_BYTES: Final = 64 * 1024
 _GUARD: Final = Path(__file__).with_name("guard.py")
 _STOP_SECONDS: Final = 20.0
-"""Assumed: a killed process that is not gone by then hangs in the kernel, and waiting longer does not help."""
+"""Assumed: a killed process that still exists then hangs in the kernel."""
 
 
 class Process:
-    """One program under a guard of its own. Output goes to `log`; `orphaned_folder` is removed should this process be killed."""
+    """A program under a guard. Output goes to `log`; `orphaned_folder` is removed if this process is killed."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; 128 and more when a signal ended it."""
+        """None while it runs; 128 plus the signal if one ended it."""
         return self._guard.poll()
 
     def wait(self, timeout_seconds: float) -> int | None:
-        """Its exit code, or None when it still runs after that long."""
+        """Its exit code, or None on timeout."""
         try:
             return self._guard.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
@@ -84,18 +84,18 @@ class Process:
         self._lifeline = -1
 
     def stop(self) -> None:
-        """Have it killed and wait until it is gone."""
+        """Kill it and wait for its end."""
         self.tell_to_stop()
         if self.wait(_STOP_SECONDS) is None:
             self._guard.kill()
             self._guard.wait()
 
     def require_running(self) -> None:
-        """Raise RehearsalError, with the end of its log, when it has ended by itself."""
+        """Raise RehearsalError, with the end of its log, if it has died."""
         code = self.exit_code
         if code is not None and self._lifeline >= 0:
             raise RehearsalError(
-                f"{self.name} ended by itself (exit code {code}). Its last words:\n{last_lines(self.log)}"
+                f"{self.name} ended unexpectedly (exit code {code}). End of its log:\n{last_lines(self.log)}"
             )
 
 

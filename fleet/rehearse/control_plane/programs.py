@@ -1,4 +1,4 @@
-"""Command lines of etcd, the Kubernetes programs and kwok: what differs from the defaults, and why."""
+"""Command lines of etcd, Kubernetes and kwok, with reasons for non-default options."""
 
 from __future__ import annotations
 
@@ -10,31 +10,29 @@ from typing import Any, Final
 from fleet.rehearse.control_plane.credentials import SERVICE_ADDRESSES, Credentials
 
 ETCD_SOCKET: Final = "unix://etcd:0"
-"""etcd listens on this socket file in the control plane's folder, which nobody else may enter: it asks for no password. The form
-"name:number" is all that etcd 3.5 takes."""
+"""etcd's socket file in the control plane's private folder, without authentication. etcd 3.5 requires the form "name:number"."""
 _ETCD_PEER_SOCKET: Final = "unix://peer:0"
 REQUESTS_PER_SECOND: Final = 2000
-"""What a controller may send. Kubernetes' own limits (20 to 50) are for a shared API server; 1000 nodes would take minutes.
-Assumed: far above what two cores can answer."""
+"""Client rate limit of controllers. With the defaults (20 to 50), 1000 nodes would take minutes. Assumed: above what two cores can
+answer."""
 WORKERS: Final = 20
-"""Objects of a kind that a controller works on at once. Assumed: 20 keep two cores busy."""
+"""Parallel workers per kind. Assumed: 20 keep two cores busy."""
 LEASE_SECONDS: Final = 160
-"""Duration of a node's lease; kwok renews it after a quarter of it. The kubelet's own is 40: 1000 nodes would cost a third of a
-core for nothing. Measured: 3 ms of the API server for a renewal."""
+"""Duration of a node's lease, renewed after a quarter of it. With the kubelet's 40 s, renewals of 1000 nodes take a third of a core.
+Measured: 3 ms of the API server per renewal."""
 API_SERVER_ENVIRONMENT: Final = {"GOGC": "300"}
-"""Go's collector runs a third as often. Measured: an eighth less CPU at the start, for 100 MB more."""
+"""Fewer garbage collections. Measured: an eighth less CPU at the start, for 100 MB more memory."""
 NODE_MONITOR_GRACE_SECONDS: Final = 240
-"""A node silent for so long is marked unreachable. Kubernetes' own is 50. Simulated machines are lost by deleting their nodes,
-as Google does, and a busy computer must not look like a dead node: six renewals fit."""
+"""Kubernetes' default is 50. Six lease renewals fit, so that a busy machine does not look like a lost node; lost nodes are deleted,
+as by Google."""
 SCHEDULER_BACKOFF_SECONDS: Final = 1
-"""Longest wait before an unschedulable pod is tried again after something changed. Kubernetes' own is 10: ten minutes of a
-clock that runs 60 times faster. At least 1."""
+"""Maximum backoff of unschedulable pods. Kubernetes' default of 10 would be ten simulated minutes at speed 60. At least 1."""
 SIMULATED_NODES: Final = "kwok.x-k8s.io/node=fake"
-"""Annotation of the nodes that kwok plays; it leaves all others alone."""
+"""Annotation of the nodes that kwok manages."""
 
 
 def etcd(binary: Path) -> list[str | Path]:
-    """The store. No fsync: it need not survive a power cut, only an API server that is killed."""
+    """Etcd without fsync: data need not survive a power failure."""
     return [
         binary,
         "--name=rehearsal",
@@ -51,7 +49,7 @@ def etcd(binary: Path) -> list[str | Path]:
 
 
 def api_server(binary: Path, credentials: Credentials, port: int) -> list[str | Path]:
-    """The API server: default feature gates and default admission plugins, as GKE runs them."""
+    """The API server, with default feature gates and admission plugins, as in GKE."""
     return [
         binary,
         f"--etcd-servers={ETCD_SOCKET}",
@@ -65,13 +63,13 @@ def api_server(binary: Path, credentials: Credentials, port: int) -> list[str | 
         f"--token-auth-file={credentials.tokens}",
         "--anonymous-auth=false",
         "--authorization-mode=RBAC",
-        # Without this the server itself refuses privileged pods, and Autopilot's rule about them would never be asked.
+        # Otherwise the server refuses privileged pods before Autopilot's rule.
         "--allow-privileged",
         f"--service-account-key-file={credentials.service_account_key}",
         f"--service-account-signing-key-file={credentials.service_account_key}",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
-        # One server, gone in a moment: nothing to reconcile, nobody to be fair to, no limit to share.
+        # A single short-lived server needs no reconciliation, fairness or limits.
         "--endpoint-reconciler-type=none",
         "--enable-priority-and-fairness=false",
         "--max-requests-inflight=0",
@@ -81,7 +79,7 @@ def api_server(binary: Path, credentials: Credentials, port: int) -> list[str | 
 
 
 def controller_manager(binary: Path, credentials: Credentials, autoscaler_wall_seconds: float) -> list[str | Path]:
-    """Kubernetes' controllers, with quotas for 1000 nodes. `autoscaler_wall_seconds`: how often an HPA is looked at."""
+    """Kubernetes' controllers, with limits for 1000 nodes. `autoscaler_wall_seconds`: HPA sync period."""
     workers = (
         "deployment",
         "replicaset",
@@ -113,7 +111,7 @@ def controller_manager(binary: Path, credentials: Credentials, autoscaler_wall_s
 
 
 def scheduler(binary: Path, config: Path) -> list[str | Path]:
-    """The scheduler; what it may do stands in its configuration."""
+    """The scheduler."""
     return [binary, f"--config={config}", "--secure-port=0"]
 
 
@@ -130,12 +128,12 @@ def scheduler_config(kubeconfig: Path) -> dict[str, Any]:
 
 
 def kwok(binary: Path, kubeconfig: Path, config: Path) -> list[str | Path]:
-    """kwok, playing the kubelet of the annotated nodes and of no others."""
+    """kwok, as the kubelet of the annotated nodes."""
     return [binary, f"--kubeconfig={kubeconfig}", f"--config={config}", "-v=WARN"]
 
 
 def kwok_config(stages: Sequence[dict[str, Any]]) -> str:
-    """Kwok's configuration and the stages that nodes and pods go through, one document each."""
+    """Kwok's configuration and stages, one YAML document each."""
     options = {
         "manageAllNodes": False,
         "manageNodesWithAnnotationSelector": SIMULATED_NODES,

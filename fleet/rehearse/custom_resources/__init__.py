@@ -1,1 +1,1 @@
-"""Custom resource definitions: the real ones where a Go module carries them, small strict ones of our own for the rest."""
+"""CustomResourceDefinitions: real ones from Go modules, small strict ones for the rest."""

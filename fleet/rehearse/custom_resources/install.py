@@ -1,4 +1,4 @@
-"""Puts the definitions on a cluster and waits until every kind is served: the part of the platform that GKE preinstalls."""
+"""Installs CustomResourceDefinitions and waits until every kind is served."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from fleet.rehearse.api import ApiRefusedError, ClusterApi, Manifest
 from fleet.rehearse.results import RehearsalError
 
 FIELD_MANAGER: Final = "gke-platform-stand-in"
-"""The definitions are the platform's: what Pulumi applies must never find itself the owner of one."""
+"""Differs from Pulumi's, which must not own the platform's definitions."""
 TIMEOUT_SECONDS: Final = 30.0
-"""Longest wait for all kinds, wall time. Measured: 0.9 s on two cores, 2 s with other work on them."""
+"""Timeout for all kinds, wall time. Measured: 0.9 s on two cores, 2 s with other work on them."""
 POLL_SECONDS: Final = 0.02
 WORKERS: Final = 8
 
 
 def install(api: ClusterApi, manifests: Sequence[Manifest]) -> None:
-    """Apply every definition and return when all kinds are served. Doing it again changes nothing.
+    """Apply all definitions and wait until their kinds are served. Idempotent.
 
-    Raises RehearsalError when a definition is refused or not served in time.
+    Raises RehearsalError if a definition is refused or not served in time.
     """
     with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="definitions") as pool:
-        # The largest first: the API server needs longest for it.
+        # The largest first: it takes the API server longest.
         list(pool.map(lambda manifest: _apply(api, manifest), sorted(manifests, key=_size, reverse=True)))
     _wait_until_served(api, manifests)
 
@@ -42,7 +42,7 @@ def _size(manifest: Manifest) -> int:
 
 
 def _wait_until_served(api: ClusterApi, manifests: Sequence[Manifest]) -> None:
-    """Discovery lists a kind once its definition is Established, in a few bytes; the definitions themselves are a megabyte."""
+    """Wait by discovery, which lists a kind once its definition is Established; reading definitions would take a megabyte."""
     waiting = {(group_version, plural) for manifest in manifests for group_version, plural in _kinds(manifest)}
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:

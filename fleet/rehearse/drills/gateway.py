@@ -23,7 +23,7 @@ def _without_prerequisites(stage: Stage, proof: Proof) -> None:
     report = stage.up(stage.record(sections))
     gateway = stage.api.get(GATEWAY, stage.settings.gateway.name, stage.namespace)
     programmed = condition(gateway, "Programmed") if gateway else ""
-    proof.check("the Gateway is not PROGRAMMED", programmed != "True", f"Programmed is {programmed or 'not set'}")
+    proof.check("the Gateway is not PROGRAMMED", programmed != "True", f"Programmed is {programmed or 'unset'}")
     why = stage.gateway.why_not_programmed()
     proof.check("the reason is reported, which GKE does not do", "proxy-only" in why, why)
     failed = [text for urn, text in report.failed.items() if "Gateway::" in urn]

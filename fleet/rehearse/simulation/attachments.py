@@ -1,10 +1,8 @@
-"""Volumes reach nodes: what the attach-detach controller, the external-attacher and the driver do together, played.
+"""Simulated volume attachment: attach-detach controller, external-attacher and driver.
 
-Kubernetes' own attach-detach controller would take part: it looks after nodes with the annotation
-`volumes.kubernetes.io/controller-managed-attach-detach`, and needs neither CSINode nor CSIDriver. It is left out, so
-simulated nodes come without that annotation and there are no VolumeAttachment objects. Measured with 1000 pods on one volume:
-28 CPU seconds to attach and 21 to detach, against 10 and none here; and its pauses are wall time, on a clock that runs 60
-times faster.
+Kubernetes' own attach-detach controller is not used: simulated nodes lack the annotation
+`volumes.kubernetes.io/controller-managed-attach-detach`, and there are no VolumeAttachment objects. Measured with 1000 pods on one
+volume: it takes 28 CPU seconds to attach and 21 to detach, against 10 and none here, and its pauses are wall time.
 """
 
 from __future__ import annotations
@@ -24,8 +22,7 @@ from fleet.rehearse.simulation.world import VOLUMES_ATTACHED, World, has_open_jo
 
 ENDED: Final = ("Succeeded", "Failed")
 UNMOUNT_WALL_SECONDS: Final = 20.0
-"""How long a file system counts as mounted after its last pod. Wall time: what acts on the end of a Job does so in a blink of
-the real clock, which reads as minutes on a scaled one."""
+"""How long a file system counts as mounted after its last pod. Wall time, as controllers react to a Job's end in wall time."""
 WITHOUT_OPTIONS: Final = "its journal is open: mounted by a second attempt, without read_ahead_kb"
 _MARK: Final = {"metadata": {"annotations": {VOLUMES_ATTACHED: "attached"}}}
 
@@ -37,18 +34,18 @@ PodKey = tuple[str, str]
 
 @dataclass(slots=True)
 class _Use:
-    """A volume on a node, for the pods there that mount it."""
+    """A volume on a node, and the pods that mount it there."""
 
     pods: set[PodKey] = field(default_factory=set)
     is_tried: bool = False
-    """Whether an attempt to attach is under way, or a next one is on the agenda."""
+    """Whether an attempt is in progress or scheduled."""
     is_held: bool = False
-    """Whether the node has the disk, or gets it now."""
+    """Whether the disk is attached or being attached."""
     is_attached: bool = False
 
 
 class Attachments:
-    """Attaches for the first pod of a node, detaches after the last, and tells pods when all they need is there."""
+    """Attaches for a node's first pod, detaches after the last, and annotates pods whose volumes are attached."""
 
     def __init__(self, world: World, agenda: Agenda, reports: DiskReports, timings: Timings) -> None:
         self._world, self._agenda, self._reports = world, agenda, reports
@@ -57,26 +54,26 @@ class Attachments:
         self._backoff = Backoff()
         self._uses: dict[UseKey, _Use] = {}
         self._left_wall_seconds: dict[str, float] = {}
-        """When a node let go of a volume for good, by volume."""
+        """Time of the last detachment, by volume."""
         self._disk_types: dict[str, str] = {}
-        """Type of each disk that was attached, by volume."""
+        """Disk type by volume."""
         self._placed: set[str] = set()
-        """Uids of pods with claims that have a node and have not ended."""
+        """UIDs of scheduled pods with claims that have not ended."""
         world.pods.listen(self._on_pod)
         world.nodes.listen(self._on_node)
 
     def holds(self, volume_name: str) -> bool:
-        """Whether a node has this volume."""
+        """Whether the volume is attached to a node."""
         with self._lock:
             return any(use.is_held for (_, name), use in self._uses.items() if name == volume_name)
 
     def is_mounted(self, volume_name: str) -> bool:
-        """Whether a node has this volume's file system mounted, or had it until a moment ago."""
+        """Whether the volume's file system is mounted, or was until recently."""
         with self._lock:
             left = self._left_wall_seconds.get(volume_name)
         return self.holds(volume_name) or (left is not None and time.monotonic() - left < UNMOUNT_WALL_SECONDS)
 
-    # Pods come and go
+    # Pods
 
     def _on_pod(self, change: Change, pod: Manifest, before: Manifest | None) -> None:  # noqa: ARG002
         if not pod["spec"].get("nodeName") or not claims_of(pod):
@@ -85,7 +82,7 @@ class Attachments:
         has_ended = change == "deleted" or (pod.get("status") or {}).get("phase") in ENDED
         with self._lock:
             if has_ended == (uid not in self._placed):
-                return  # seen already
+                return  # Already handled.
             (self._placed.discard if has_ended else self._placed.add)(uid)
         if has_ended:
             self._backoff.forget(uid)
@@ -99,7 +96,7 @@ class Attachments:
             return
         volumes = [self._volume(namespace, claim) for claim in claims_of(pod)]
         for volume in volumes:
-            if volume is None:  # bound, or there would be no node; the mirror has yet to hear of it
+            if volume is None:  # Bound, as the pod is scheduled, but not yet in the mirror.
                 pause = self._backoff.pause_seconds(pod["metadata"]["uid"])
                 self._agenda.after(pause, self._place, namespace, name)
                 return
@@ -120,7 +117,7 @@ class Attachments:
     def _leave(self, pod: Manifest) -> None:
         node, pod_key = pod["spec"]["nodeName"], _pod_key(pod)
         with self._lock:
-            for key, use in self._uses.items():  # not by the pod's claims: those may be seen to go before it
+            for key, use in self._uses.items():  # Not by the pod's claims: those may be deleted before it.
                 if key[0] != node or pod_key not in use.pods:
                     continue
                 use.pods.discard(pod_key)
@@ -133,7 +130,7 @@ class Attachments:
         name = node["metadata"]["name"]
         with self._lock:
             gone = {key: self._uses.pop(key) for key in list(self._uses) if key[0] == name}
-        for key, use in gone.items():  # a machine that is deleted lets go of its disks at once
+        for key, use in gone.items():  # A deleted node detaches its disks immediately.
             self._let_go(key, use)
 
     # Attaching and detaching
@@ -147,7 +144,7 @@ class Attachments:
                 return
             use.is_tried = bool(use.pods)
             if not use.pods:
-                return  # all have left; detaching takes the use away
+                return  # All pods have left; the detachment removes the use.
             in_use = volume is None or (_is_single(volume) and self._is_held_elsewhere(key))
             use.is_held = not refused and not in_use
             pods = tuple(use.pods)
@@ -163,7 +160,7 @@ class Attachments:
         self._agenda.after(self._timings.disk_attach_seconds, self._attached, key, use, began)
 
     def _refused(self, key: UseKey, volume: Manifest | None) -> str:
-        """What Google says of a disk that the machine's family does not attach. The words are the driver's.
+        """The driver's error for a disk type that the machine family does not support.
 
         Source: persistent-disk CSI driver, controller.go, UnsupportedDiskError.
         """
@@ -182,7 +179,7 @@ class Attachments:
         )
 
     def _disk_type(self, volume: Manifest) -> str:
-        """As the volume's class says, once and for all; "" where there is none."""
+        """Disk type of the volume's class; empty if missing."""
         name = volume["metadata"]["name"]
         if name not in self._disk_types:
             class_name = volume["spec"].get("storageClassName")
@@ -193,7 +190,7 @@ class Attachments:
     def _attached(self, key: UseKey, use: _Use, began: float) -> None:
         with self._lock:
             if self._uses.get(key) is not use:
-                return  # the last pod left, or the node went, in between
+                return  # The last pod left, or the node was deleted.
             use.is_attached = True
             pods = tuple(use.pods)
         claim, volume = self._claim_name(key[1]), self._world.volumes.get(key[1])
@@ -216,7 +213,7 @@ class Attachments:
         self._world.api.patch(POD, name, namespace, _MARK)
 
     def _is_held_elsewhere(self, key: UseKey) -> bool:
-        """Whether another node has the volume, perhaps only until it is detached. Call it with the lock."""
+        """Whether the volume is attached to another node. Call it with the lock."""
         return any(use.is_held for other, use in self._uses.items() if other[1] == key[1] and other != key)
 
     def _detach(self, key: UseKey) -> None:
@@ -233,7 +230,7 @@ class Attachments:
         if use.is_attached:
             self._reports.note(self._claim_name(key[1]), f"detached from {key[0]}")
 
-    # Who is who
+    # Lookups
 
     def _volume_name(self, namespace: str, claim_name: str) -> str:
         claim = self._world.claims.get(claim_name, namespace)
@@ -251,7 +248,7 @@ class Attachments:
 
 
 def loses_mount_options(volume: Manifest) -> bool:
-    """Whether a node mounts the volume in a second attempt, with `noload` in place of the class's own settings.
+    """Whether a node mounts the volume in a second attempt, with `noload` but without the class's other settings.
 
     The first attempt ends with "write access unavailable, cannot proceed (try mounting with noload)". The driver tries again
     with `noload` and returns before it sets read_ahead_kb. Source: persistent-disk CSI driver, node.go, NodeStageVolume.
@@ -270,5 +267,5 @@ def _pod_key(pod: Manifest) -> PodKey:
 
 
 def _is_single(volume: Manifest) -> bool:
-    """Whether one node alone may have the volume."""
+    """Whether the volume may be attached to only one node."""
     return bool(volume["spec"]["accessModes"] == ["ReadWriteOnce"])

@@ -1,4 +1,4 @@
-"""What a person is told of a pod without a machine: GKE's own words, which are few, and beside them what they mean."""
+"""Why a pod has no node: GKE's event messages, and explanations of them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ _FAILED: Final = (
     "Node scale up in zones {zone} associated with this pod failed: {what}. Pod is at risk of not being scheduled."
 )
 _NOT_TRIGGERED: Final = "pod didn't trigger scale-up: {what}"
-# Source of both, and of every code and short text below: GKE cluster autoscaler, failed scale-up events and visibility
-# message ids; upstream autoscaler for the second.
+# Source of both and of all codes and short texts below: GKE cluster autoscaler, failed scale-up events and visibility message
+# ids; upstream autoscaler for the second.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Why a pod has no machine."""
+    """Why a pod has no node."""
 
     code: str
-    """Id of the entry in the log `container.googleapis.com/cluster-autoscaler-visibility`: on GKE the only precise word."""
+    """Message id in the log `container.googleapis.com/cluster-autoscaler-visibility`, GKE's only precise reason."""
     event: Literal["FailedScaleUp", "NotTriggerScaleUp", ""]
-    """Reason of the event that GKE puts on the pod; "" where it puts none of its own."""
+    """Reason of GKE's event on the pod; empty without an event."""
     shown: str
-    """What GKE shows on the pod, beside its status Pending."""
+    """Message of GKE's event."""
     message: str
-    """The same in plain words, by the rehearsal."""
+    """Explanation by the rehearsal."""
     fix: str
-    """What a person can do."""
 
 
 def refused(
@@ -47,19 +46,19 @@ def refused(
     name: str = "",
     reservation: ReservationStock | None = None,
 ) -> Trouble:
-    """The trouble of a machine that Google does not give."""
+    """Why Google does not provide a node."""
     if mode == "reservation":
         return _reservation_trouble(reason, name, zone, reservation)
     found = machines.MACHINES.get(machine)
     if found is None:
         return _out_of_resources(
-            zone, f"Google has no more {machine} machines in {zone} now.", "Wait, or name another machine family."
+            zone, f"{zone} has no {machine} capacity at the moment.", "Wait, or choose another machine family."
         )
-    way = {"spot": "as Spot", "flex-start": "by flex-start"}.get(mode, "on demand")
+    way = {"spot": "Spot", "flex-start": "flex-start"}.get(mode, "on-demand")
     if reason == "not sold":
         return _out_of_resources(
             zone,
-            f"{machine} cannot be had {way}, and the pod names no other way.",
+            f"{machine} is not sold as {way}, the only mode that the pod selects.",
             f"Set capacity.mode to one of {', '.join(sorted(found.ways))}.",
         )
     if reason == "quota":
@@ -68,14 +67,14 @@ def refused(
             "quota.exceeded",
             zone,
             "GCE quota exceeded",
-            f"The project's quota of {quota.title} ({quota.ids[0]}) has no room for one more {machine}.",
-            "Have it raised; `fleet doctor --for up --live` tells what is granted, and the request's text.",
+            f"The project's quota of {quota.title} ({quota.ids[0]}) does not allow another {machine}.",
+            "Request an increase; `fleet doctor --for up --live` prints the granted quota and the request's text.",
         )
     return _out_of_resources(
         zone,
-        f"Google has no more {machine} {way} in {zone} now.",
-        "Nothing is wrong with the stack: the pod starts by itself when a machine is free. To depend less on it, add a rung "
-        "(capacity.mode: ladder), another zone, or a reservation.",
+        f"{zone} has no {way} capacity for {machine} at the moment.",
+        "No action is needed: the pod starts when capacity is available. To depend less on it, use capacity.mode: ladder, another "
+        "zone, or a reservation.",
     )
 
 
@@ -87,9 +86,9 @@ def _reservation_trouble(reason: Refusal, name: str, zone: str, there: Reservati
                 "reservation.not.ready",
                 zone,
                 f"Reservation not ready: {name}",
-                f"{named} exists but is not active: its window has not begun, or is over.",
-                "Wait for the window; until then nothing runs and the pods stay Pending. Its times are in the request "
-                "(gcloud compute future-reservations describe).",
+                f"{named} is not active: its window has not begun, or has ended.",
+                "Wait for the window; the pods stay Pending until then. `gcloud compute future-reservations describe` shows its "
+                "times.",
             )
         case "full":
             nodes = there.nodes if there else 0
@@ -97,56 +96,56 @@ def _reservation_trouble(reason: Refusal, name: str, zone: str, there: Reservati
                 "reservation.capacity.exceeded",
                 zone,
                 f"Reservation capacity exceeded: {name}",
-                f"{named} holds {nodes} machines, and all of them are in use.",
-                f"Run at most {nodes} replicas on it, enlarge it, or add a rung that can hold the rest (capacity.mode: ladder).",
+                f"All {nodes} nodes of {named[:1].lower()}{named[1:]} are in use.",
+                f"Run at most {nodes} replicas on it, enlarge it, or use capacity.mode: ladder for the rest.",
             )
         case "other zone":
             where = there.zone if there else "another zone"
             return _no_scale_up(
                 "no.scale.up.nap.pod.unusable.reservation",
                 "1 unusable reservation",
-                f"{named} is in {where}, the pod asks for {zone}; the autoscaler then ignores the reservation.",
-                f"Set zones to {where}: weights and machines have to be in the same zone.",
+                f"{named} is in {where}, but the pod requests {zone}; the autoscaler ignores the reservation.",
+                f"Set zones to {where}: weights and nodes must be in the same zone.",
             )
         case _:
             return _failure(
                 "reservation.not.found",
                 zone,
                 f"Reservation not found or incorrectly shared: {name}",
-                f"There is no reservation {name} that this project may use.",
-                "Check the name, and with a shared one its project (capacity.project) and that it is shared with this project.",
+                f"Reservation {name} does not exist or is not shared with this project.",
+                "Check the name; for a shared reservation also its project (capacity.project) and whom it is shared with.",
             )
 
 
 def no_machine(code: str, shown: str, message: str, fix: str) -> Trouble:
-    """A pod that no machine of the catalogue suits, whatever the stock."""
+    """A pod for which no machine type fits, regardless of capacity."""
     return _no_scale_up(f"no.scale.up.{code}", shown, message, fix)
 
 
 def unbound_volume(said: str) -> Trouble:
-    """A pod that waits for a claim, not for a machine; the words are the scheduler's."""
+    """A pod that waits for a claim; `said` is the scheduler's message."""
     return Trouble(
         code="no.scale.up.nap.pod.zonal.failing.predicates",
         event="",
         shown=said,
-        message="The pod waits for a volume: its claim is missing or not bound, so no machine is asked for.",
-        fix="Look at the claim (kubectl describe pvc): its class, its snapshot, and whether a provisioner answers.",
+        message="The pod waits for a volume: its claim is missing or not bound, so no node is requested.",
+        fix="Check the claim (kubectl describe pvc): its class, its snapshot, and whether its provisioner works.",
     )
 
 
 def not_placed(said: str) -> Trouble:
-    """A pod for which there is room, as far as the rehearsal can see, and which the scheduler does not place."""
+    """A pod that fits a node but is not scheduled."""
     return Trouble(
         code="no.scale.up.mig.failing.predicate",
         event="",
         shown=said,
-        message="There is a machine with room for this pod, and the scheduler still does not place it.",
-        fix="Read the scheduler's words above: they name the rule that keeps the pod off each machine.",
+        message="A node has room for this pod, but the scheduler does not place it there.",
+        fix="Read the scheduler's message above: it names the rule that excludes each node.",
     )
 
 
 def event_manifest(pod: Manifest, *, reason: str, message: str, warning: bool, number: int) -> Manifest:
-    """An event on a pod as the autoscaler writes it."""
+    """An autoscaler event on a pod."""
     metadata, now = pod["metadata"], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",

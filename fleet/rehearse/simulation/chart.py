@@ -1,6 +1,6 @@
-"""What a Helm release installs: the chart itself, packed and rendered by `helm`, as the provider's Helm would do it.
+"""Objects of a Helm release: the chart, packaged and rendered by `helm`.
 
-Charts come with the Go module of their project, pinned beside its definitions of custom resources: no chart registry is asked.
+Charts come from their project's pinned Go module, which also has its CRDs: no chart registry is needed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from fleet.rehearse.simulation.keda import chart as keda
 
 MODULE: Final = "sigs.k8s.io/gateway-api-inference-extension"
 REGISTRY: Final = "oci://registry.k8s.io/gateway-api-inference-extension/charts/"
-"""Where that project publishes its charts. Source: hack/push-chart.sh of the module, which packs them as `_packed` does."""
+"""Published charts. Source: hack/push-chart.sh of the module, which packages them like `_rendered`."""
 _FOLDER: Final = "config/charts"
 _SECONDS: Final = 60.0
-"""Longest wait for helm, wall time. Measured: 0.1 s."""
+"""Timeout of helm, wall time. Measured: 0.1 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +40,11 @@ class Charts:
     """The charts that a rehearsal can render."""
 
     modules: Mapping[str, Path]
-    """Where each module of `modules.pinned` was unpacked."""
+    """Folder of each module of `modules.pinned`."""
     progress: Progress
 
     def objects(self, release: RecordedResource) -> list[Manifest]:
-        """Every object of a recorded Helm release, in Helm's order. Raises RehearsalError for a chart that is not at hand or that
-        Helm does not render.
-        """
+        """Objects of a recorded Helm release, in Helm's order. Raises RehearsalError if the chart is missing or invalid."""
         inputs: dict[str, Any] = reveal(dict(release.inputs))
         if keda.is_keda(inputs):
             return keda.objects(inputs, self.modules)
@@ -54,8 +52,8 @@ class Charts:
         source = self.modules[MODULE] / _FOLDER / chart.removeprefix(REGISTRY)
         if not chart.startswith(REGISTRY) or version != pinned()[MODULE] or not (source / "Chart.yaml").is_file():
             raise RehearsalError(
-                f"Helm release {name} installs {chart} {version}; the rehearsal has the charts below {REGISTRY} at "
-                f"{pinned()[MODULE]} alone. Use one of them, or pin their module in fleet/rehearse/control_plane/go/custom-resources"
+                f"Helm release {name} installs {chart} {version}, but the rehearsal only has the charts of {REGISTRY} at "
+                f"{pinned()[MODULE]}. Use one of them, or pin their module in fleet/rehearse/control_plane/go/custom-resources"
             )
         helm = build.helm(self.progress)
         namespace, values = str(inputs.get("namespace", "default")), json.dumps(inputs.get("values") or {})
@@ -64,12 +62,12 @@ class Charts:
 
 @lru_cache(maxsize=64)
 def _rendered(helm: Path, source: Path, version: str, name: str, namespace: str, values: str) -> str:
-    """What `helm template` prints. Kept: every drill asks for the same again."""
+    """Output of `helm template`, cached for all drills."""
     with tempfile.TemporaryDirectory(prefix="vllm-fleet-helm-") as made:
         folder = Path(made)
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("HELM_", "KUBECONFIG"))}
         environment |= {f"HELM_{kind}_HOME": str(folder / kind) for kind in ("CACHE", "CONFIG", "DATA")}
-        # The chart takes its library from the folder beside it, and helm writes into the chart's own.
+        # Copied: the chart's library is in a sibling folder, and helm writes into the chart's folder.
         charts = shutil.copytree(source.parent, folder / "charts")
         pack = ["package", "--dependency-update", "--version", version, "--app-version", version, "--destination", made]
         _run(helm, [*pack, str(charts / source.name)], name, environment)
@@ -86,8 +84,8 @@ def _run(helm: Path, arguments: list[str], name: str, environment: Mapping[str, 
             [helm, *arguments], capture_output=True, text=True, timeout=_SECONDS, check=False, env=environment
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise RehearsalError(f"Helm release {name}: helm {arguments[0]} did not run: {error}") from error
+        raise RehearsalError(f"Helm release {name}: helm {arguments[0]} could not be run: {error}") from error
     if done.returncode:
-        said = " ".join(done.stderr.split()).removeprefix("Error: ")
-        raise RehearsalError(f"Helm release {name}: helm {arguments[0]} refuses the chart: {said[-600:]}")
+        text = " ".join(done.stderr.split()).removeprefix("Error: ")
+        raise RehearsalError(f"Helm release {name}: helm {arguments[0]} failed: {text[-600:]}")
     return done.stdout

@@ -1,4 +1,4 @@
-"""What the autoscaler sees of the cluster: who waits for a machine, what is free on each, which stand empty. Fed by mirrors."""
+"""The autoscaler's view of the cluster: pending pods, free resources, empty nodes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fleet.rehearse.simulation.world import World
 TO_BE_DELETED: Final = "ToBeDeletedByClusterAutoscaler"
 """Taint of a node that the autoscaler is about to remove. Source: cluster autoscaler."""
 SHUTTING_DOWN: Final = "rehearsal.vllm-fleet.dev/shutting-down"
-"""Annotation of a node whose kubelet is ending its pods: no stage of kwok makes it Ready again."""
+"""Annotation of a node that is shutting down: kwok does not make it Ready again."""
 _KUBELETS_OWN: Final = "node.kubernetes.io/"
-"""Taints that come and go with a node's conditions; a new node has them for a moment."""
+"""Prefix of taints that follow a node's conditions; a new node has them briefly."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class _Node:
     allocatable: Amounts
     usable: bool
     pool: Pool | None
-    """None for a node that the provisioner did not make."""
+    """None for nodes of others than the provisioner."""
     empty_since: float | None = None
 
 
@@ -44,53 +44,53 @@ class Waiting:
     key: PodKey
     needs: PodNeeds
     said: str
-    """The scheduler's words; "" before it has come round to the pod."""
+    """The scheduler's message; empty before its first attempt."""
     claims: tuple[str, ...]
-    """Names of its volume claims."""
+    """Names of its claims."""
 
 
 @dataclass(eq=False)
 class ClusterView:
-    """Kept current by two listeners; every method may be called from any thread."""
+    """Updated by listeners. Thread-safe."""
 
     world: World
     on_waiting: Callable[[], None]
-    """Called when a pod begins to wait, waits for another reason than before, or may have waited for a node that is gone."""
+    """Called when a pod becomes pending, its reason changes, or a node is removed while pods are pending."""
     on_empty: Callable[[str, float], None]
-    """Called with a node's name and the simulated moment when it became empty."""
+    """Called with a node's name and the simulated time since when it is empty."""
     on_node: Callable[[str], None]
-    """Called with a node's name when it appears, before anybody can look at the view."""
+    """Called with a new node's name, under the lock."""
     _nodes: dict[str, _Node] = field(default_factory=dict)
     _placed: dict[str, dict[PodKey, Amounts]] = field(default_factory=dict)
     _where: dict[PodKey, str] = field(default_factory=dict)
     _waiting: dict[PodKey, Waiting] = field(default_factory=dict)
     _unseen: dict[PodKey, Waiting] = field(default_factory=dict)
-    """Pods that the scheduler has not come round to."""
+    """Pods before the scheduler's first attempt."""
     _kinds: dict[Template, Template] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    """Held while something is read that has to fit together."""
+    """Held for consistent reads."""
 
     def __post_init__(self) -> None:
         self.world.nodes.listen(self._node)
         self.world.pods.listen(self._pod)
 
-    # What is there
+    # Reads
 
     def rooms(self) -> list[Room]:
-        """What is free on each node that takes new pods."""
+        """Free resources of each schedulable node."""
         with self.lock:
             return [Room(node.kind, self._free(name, node)) for name, node in self._nodes.items() if node.usable]
 
     def in_use(self) -> Counter[Pool]:
-        """Machines by the pool that they count against."""
+        """Nodes by pool."""
         with self.lock:
             return Counter(node.pool for node in self._nodes.values() if node.pool is not None)
 
     def waiting(self) -> list[Waiting]:
-        """Pods without a node, those that have waited longest first.
+        """Pending pods, the oldest first.
 
-        With those that the scheduler found no node for come those that are like one of them and whose turn it is not yet: it
-        runs on wall time, which a faster clock would count many times over.
+        Pods that the scheduler has not tried yet are included if they equal one that it could not place: the scheduler runs in
+        wall time, which a fast clock multiplies.
         """
         with self.lock:
             said = {one.needs: one.said for one in self._waiting.values()}
@@ -98,18 +98,18 @@ class ClusterView:
             return [*self._waiting.values(), *alike]
 
     def has_work(self) -> bool:
-        """Whether the cluster has pods beside Google's own, on nodes or waiting for one."""
+        """Whether the cluster has user pods, scheduled or pending."""
         with self.lock:
             return any(key[0] not in SYSTEM_NAMESPACES for key in (*self._where, *self._waiting, *self._unseen))
 
     def empty_since(self, name: str) -> float | None:
-        """Since when one of the provisioner's nodes stands empty; None while it does not."""
+        """Since when one of the provisioner's nodes is empty; None if it is not."""
         with self.lock:
             node = self._nodes.get(name)
             return node.empty_since if node is not None and node.pool is not None else None
 
     def is_wanted(self, name: str) -> bool:
-        """Whether a pod that waits could have room on this node: then the scheduler has not come round to it yet."""
+        """Whether a pending pod fits this node, so that the scheduler may still use it."""
         with self.lock:
             node = self._nodes.get(name)
             return node is not None and any(
@@ -123,7 +123,7 @@ class ClusterView:
             free = free.minus(amounts)
         return free
 
-    # What changes
+    # Changes
 
     def _node(self, change: Change, one: Manifest, _: Manifest | None) -> None:
         name = one["metadata"]["name"]
@@ -131,7 +131,7 @@ class ClusterView:
             with self.lock:
                 self._nodes.pop(name, None)
                 left_behind = bool(self._waiting)
-            if left_behind:  # whoever waited for this one needs another
+            if left_behind:
                 self.on_waiting()
             return
         emptied = None
@@ -184,7 +184,7 @@ class ClusterView:
             self.on_empty(emptied, since)
 
     def _wait(self, key: PodKey, one: Manifest, *, pending: bool) -> bool:
-        """Take note of whether the pod waits; whether that is news."""
+        """Record whether the pod is pending; returns whether that changed."""
         before = self._waiting.get(key) or self._unseen.get(key)
         scheduled = _scheduled(one) if pending else None
         if not pending or (scheduled is not None and scheduled.get("reason") != "Unschedulable"):
@@ -198,11 +198,11 @@ class ClusterView:
             self._unseen[key] = now
             return before is None
         self._unseen.pop(key, None)
-        self._waiting[key] = now  # one that waits already keeps its place
+        self._waiting[key] = now  # A known pod keeps its position.
         return before is None or before.said != said
 
     def _move(self, key: PodKey, node: str, one: Manifest) -> str:
-        """Take a pod from the node it was on and put it on another or none; the node that became empty, or ""."""
+        """Move a pod to another node or none; returns the name of the node that became empty, or ""."""
         emptied = ""
         before = self._where.pop(key, "")
         if before:
@@ -222,7 +222,7 @@ class ClusterView:
 
 
 def _scheduled(pod: Manifest) -> Manifest | None:
-    """The condition PodScheduled while it is False; None before the scheduler has come round to the pod."""
+    """The condition PodScheduled if False; None before the scheduler's first attempt."""
     for one in pod.get("status", {}).get("conditions") or ():
         if one["type"] == "PodScheduled" and one["status"] == "False":
             found: Manifest = one

@@ -1,4 +1,4 @@
-"""What people get to see of disks: events on claims and snapshots, and moments on the timeline."""
+"""Events and timeline entries of simulated disks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Subject = tuple[str, str, str]
 
 
 class DiskReports:
-    """Troubles by subject. Each is reported once; the same one again, in a retry, is not news."""
+    """Reports problems by object, each once."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -26,24 +26,24 @@ class DiskReports:
         self._lock = threading.Lock()
 
     def trouble(self, about: Manifest, reason: str, message: str) -> None:
-        """Something does not work: a warning event on the object, and a moment."""
+        """Report a problem: a warning event on the object, and a moment."""
         subject = _subject_of(about)
         with self._lock:
             if self._troubles.get(subject) == message:
                 return
-        # First: a call that nobody answers is made again, and then this still has to be news.
+        # First: an unanswered call is repeated, and must not be filtered then.
         self._world.api.create(self._event(about, reason, message))
         with self._lock:
             self._troubles[subject] = message
         self.note(about["metadata"]["name"], message, mood="bad")
 
     def clear(self, about: Manifest) -> None:
-        """It works now, or is gone."""
+        """Reset the object after success or deletion."""
         with self._lock:
             self._troubles.pop(_subject_of(about), None)
 
     def note(self, subject: str, text: str, *, mood: Mood = "plain", since_seconds: float | None = None) -> None:
-        """A moment, or a stretch, on the volume lane."""
+        """Add a moment to the volume lane."""
         self._world.timeline.note("volume", subject, text, mood=mood, since_seconds=since_seconds)
 
     def _event(self, about: Manifest, reason: str, message: str) -> Manifest:
@@ -77,5 +77,5 @@ def _subject_of(about: Manifest) -> Subject:
 
 
 def timestamp() -> str:
-    """Wall time as the API writes it."""
+    """Wall time in the API's format."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

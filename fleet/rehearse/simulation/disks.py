@@ -1,8 +1,7 @@
-"""Google's disks as a stack meets them: volumes for claims, attachments for pods, images for snapshots. Simulated.
+"""Simulated disks: GKE's PD CSI driver (`pd.csi.storage.gke.io`) and its sidecars.
 
-It stands for the PD CSI driver of GKE (`pd.csi.storage.gke.io`) and its sidecars. No byte is stored; what is real are the
-objects, the order of things and, on the scaled clock, the time each takes. A machine attaches what its family attaches; sizes and
-throughputs are not judged here: the settings and the policy pack refuse the wrong ones.
+Objects, their order and simulated durations are as in GKE; no data is stored. Machine families attach only compatible disk types.
+Sizes and throughput are not checked: settings and the policy pack do that.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from fleet.rehearse.simulation.world import World
 
 
 class Disks:
-    """The stand-in. Make it before the world is entered; leave its context before the cluster goes."""
+    """Construct it before the world is entered; exit it before the cluster stops."""
 
     def __init__(self, world: World, timings: Timings) -> None:
         self._agenda = Agenda(world.clock, "disks")

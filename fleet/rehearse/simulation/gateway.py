@@ -1,7 +1,6 @@
-"""GKE's Gateway controller and the load balancer behind it, played: they are programmed when Google would have all it needs.
+"""Simulated GKE Gateway controller: Gateways, routes, pools and policies become ready when their prerequisites exist.
 
-Simulated: no request passes, no address answers. What is kept are the rules that decide whether a Gateway, its route, its
-pool and their policies come to life, and the silence when they do not.
+No traffic passes. As in GKE, a Gateway without its prerequisites stays unprogrammed without a message.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ POLICIES: Final = (HEALTH_CHECK_POLICY, BACKEND_POLICY)
 
 FIELD_MANAGER: Final = "gke-platform-stand-in"
 INTERNAL_ADDRESSES: Final = "10.0.15"
-"""Of the VPC, for a class that serves inside it. Assumed: the upper end of the nodes' subnet."""
+"""For internal classes. Assumed: the upper end of the nodes' subnet."""
 EXTERNAL_ADDRESSES: Final = "203.0.113"
-"""Reserved for documentation (RFC 5737): nobody answers there."""
+"""For external classes: reserved for documentation (RFC 5737)."""
 ROUTE_SECONDS: Final = 60.0
-"""From a route to its status, once its Gateway is programmed. Assumed: a minute for the URL map to spread."""
+"""From a programmed Gateway to its route's status. Assumed: a minute for the URL map."""
 
 Key = tuple[str, str]
 
 
 class GatewayController:
-    """The stand-in. A context manager: entering makes the GatewayClasses and starts to look; leaving ends that."""
+    """A context manager: on entry it creates the GatewayClasses and starts; on exit it stops."""
 
     def __init__(self, world: World, prerequisites: GatewayPrerequisites, timings: Timings) -> None:
         self._world, self._timings, self._prerequisites = world, timings, prerequisites
         api: ClusterApi = world.api
-        self._agenda = Agenda(world.clock, "gateway", workers=1)  # one at a time: statuses depend on each other
+        self._agenda = Agenda(world.clock, "gateway", workers=1)  # One at a time: statuses depend on each other.
         self._gateways = Mirror(api, GATEWAY, listeners=(self._on_change,))
         self._routes = Mirror(api, HTTP_ROUTE, listeners=(self._on_change,))
         self._pools = Mirror(api, INFERENCE_POOL, listeners=(self._on_change,))
@@ -56,11 +55,11 @@ class GatewayController:
         self._programmed: dict[Key, str] = {}
         """Address of each programmed Gateway."""
         self._served: set[Key] = set()
-        """Routes whose rules have reached the load balancer."""
+        """Routes in effect."""
         self._under_way: set[tuple[str, Key]] = set()
         self._told: set[str] = set()
         self._classes: list[str] = []
-        """GatewayClasses made here, which go with the stand-in."""
+        """GatewayClasses created here."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> GatewayController:
@@ -74,34 +73,34 @@ class GatewayController:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
         self._agenda.close()
-        with contextlib.suppress(ApiUnreachableError):  # the cluster may have gone first
+        with contextlib.suppress(ApiUnreachableError):  # The cluster may be gone already.
             while self._classes:
                 self._world.api.delete(GATEWAY_CLASS, self._classes.pop())
 
-    # What a drill does and asks
+    # For drills
 
     def take_away_proxy_only_subnet(self) -> None:
-        """From now on the network has no proxy-only subnet. A load balancer that is programmed stays."""
+        """Remove the proxy-only subnet. Programmed Gateways are not affected."""
         self.set_prerequisites(dataclasses.replace(self._prerequisites, proxy_only_subnet=False))
 
     def set_prerequisites(self, prerequisites: GatewayPrerequisites) -> None:
-        """From now on this is there; a Gateway that waited for it goes on."""
+        """Change the prerequisites; waiting Gateways continue."""
         self._prerequisites = prerequisites
         self._agenda.soon(self._look)
 
     def why_not_programmed(self) -> str:
-        """Why a Gateway is not programmed, in plain words, a line for each; empty when all are, or are about to be."""
+        """Why Gateways are not programmed, one line each; empty if none is blocked."""
         lines = []
         for gateway in self._gateways.all():
             name = gateway["metadata"]["name"]
             if _key(gateway) in self._programmed:
                 continue
-            lacks = self._prerequisites.lacks(gateway["spec"]["gatewayClassName"])
-            if lacks:
-                lines.append(f"Gateway {name} is not programmed, and GKE does not say why: {'; and '.join(lacks)}")
+            missing = self._prerequisites.missing(gateway["spec"]["gatewayClassName"])
+            if missing:
+                lines.append(f"Gateway {name} is not programmed, and GKE does not report why: {'; '.join(missing)}")
         return "\n".join(lines)
 
-    # Looking
+    # Reconciliation
 
     def _on_change(self, change: Change, one: Manifest, before: Manifest | None) -> None:
         if change == "deleted":
@@ -111,7 +110,7 @@ class GatewayController:
                     self._note(key[1], "load balancer taken down")
                 self._served.discard(key)
         elif before is not None and before["metadata"].get("generation") == one["metadata"].get("generation"):
-            return  # a status, most likely our own
+            return  # Only the status changed.
         self._agenda.soon(self._look)
 
     def _on_service(self, change: Change, service: Manifest, before: Manifest | None) -> None:  # noqa: ARG002
@@ -119,7 +118,7 @@ class GatewayController:
             self._agenda.soon(self._look)
 
     def _look(self) -> None:
-        """Bring every status up to date and start what can be started; what takes time comes back here."""
+        """Update all statuses and start what is ready to start."""
         for gateway in self._gateways.all():
             self._look_at_gateway(gateway)
         for route in self._routes.all():
@@ -134,11 +133,11 @@ class GatewayController:
     def _look_at_gateway(self, gateway: Manifest) -> None:
         key, class_name = _key(gateway), gateway["spec"]["gatewayClassName"]
         if class_name not in CLASSES or not self._prerequisites.gateway_channel:
-            return  # nobody is responsible: the object keeps the definition's own "Waiting for controller"
-        lacks = self._prerequisites.lacks(class_name)
+            return  # No controller: the object keeps the CRD's default status "Waiting for controller".
+        missing = self._prerequisites.missing(class_name)
         if key not in self._programmed:
-            if lacks:
-                self._tell(key, "not programmed", lacks)
+            if missing:
+                self._tell(key, "not programmed", missing)
             else:
                 self._start("program", key, self._timings.gateway_program_seconds)
         routes = sum(self._is_parent(gateway, route) for route in self._routes.all())
@@ -165,7 +164,7 @@ class GatewayController:
             verdict = self._judge_pool(pool)
             self._write(INFERENCE_POOL, pool, gateway_status.pool_status(pool, gateways, verdict, now=timestamp()))
 
-    # Judging
+    # Checks
 
     def _judge_route(self, route: Manifest, parents: list[Manifest]) -> Verdict:
         for backend in _backends(route):
@@ -188,11 +187,11 @@ class GatewayController:
         return GOOD
 
     def _judge_policy(self, kind: Kind, policy: Manifest) -> Verdict:
-        """One policy of a kind for each target, the oldest; its target has to be there."""
+        """Per target only the oldest policy of a kind is attached; the target must exist."""
         target, namespace = policy["spec"]["targetRef"], policy["metadata"]["namespace"]
         mirror = self._pools if target["kind"] == "InferencePool" else self._services
         if mirror.get(target["name"], namespace) is None:
-            return Verdict("TargetNotFound", f"{target['kind']} {namespace}/{target['name']} is not there")
+            return Verdict("TargetNotFound", f"{target['kind']} {namespace}/{target['name']} does not exist")
         rivals = [
             one
             for one in self._policies[kind].all()
@@ -205,7 +204,7 @@ class GatewayController:
         return GOOD
 
     def _is_parent(self, gateway: Manifest, route: Manifest) -> bool:
-        """Whether the route names this Gateway and the Gateway takes routes of its namespace."""
+        """Whether the route refers to this Gateway, and the Gateway allows its namespace."""
         namespace = route["metadata"]["namespace"]
         named = any(
             one["name"] == gateway["metadata"]["name"]
@@ -220,7 +219,7 @@ class GatewayController:
         }
         return "All" in allowed or namespace == gateway["metadata"]["namespace"]
 
-    # Doing
+    # Actions
 
     def _start(self, what: str, key: Key, seconds: float) -> None:
         with self._lock:
@@ -240,7 +239,7 @@ class GatewayController:
         if what == "serve":
             self._served.add(key)
             self._note(name, "route in effect", mood="good", since_seconds=began)
-        elif not self._prerequisites.lacks(found["spec"]["gatewayClassName"]):
+        elif not self._prerequisites.missing(found["spec"]["gatewayClassName"]):
             self._programmed[key] = self._new_address(found)
             self._note(name, f"programmed, {self._programmed[key]}", mood="good", since_seconds=began)
         self._look()

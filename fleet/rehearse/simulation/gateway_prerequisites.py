@@ -1,4 +1,4 @@
-"""What GKE's load balancer needs before a Gateway can be programmed, read off what the program registers at Google."""
+"""Prerequisites of a programmed Gateway, from the program's Google Cloud resources."""
 
 from __future__ import annotations
 
@@ -21,37 +21,36 @@ CLASSES: Final = (*REGIONAL, *GLOBAL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPrerequisites:
-    """What is there. Everything, unless said otherwise: so it is with a platform of somebody else's stack."""
+    """Prerequisites that exist; by default all, as for another stack's platform."""
 
     network_services_api: bool = True
     proxy_only_subnet: bool = True
     gateway_channel: bool = True
     """Whether the cluster has GKE's Gateway controller."""
 
-    def lacks(self, gateway_class: str) -> tuple[str, ...]:
-        """What keeps a Gateway of this class from being programmed, in plain words; empty when nothing does."""
+    def missing(self, gateway_class: str) -> tuple[str, ...]:
+        """Missing prerequisites of a Gateway of this class."""
         if not self.gateway_channel:
             return (
-                "the cluster has no Gateway controller: gatewayApiConfig.channel is not CHANNEL_STANDARD, so there are no "
-                "GatewayClasses and nobody looks at the Gateway",
+                "the cluster has no Gateway controller and no GatewayClasses: gatewayApiConfig.channel is not CHANNEL_STANDARD",
             )
         if gateway_class not in CLASSES:
             return (
-                f"there is no GatewayClass {gateway_class}; with an InferencePool it has to be one of {', '.join(REGIONAL)}",
+                f"the GatewayClass {gateway_class} does not exist; for an InferencePool use one of {', '.join(REGIONAL)}",
             )
         found = []
         if not self.network_services_api:
             found.append(f"the API {API} is not enabled in the project")
         if not self.proxy_only_subnet and gateway_class in REGIONAL:
             found.append(
-                f"the network has no proxy-only subnet in the region (a subnetwork with purpose {PROXY_ONLY} and role "
-                "ACTIVE), which the load balancer's proxies live in"
+                f"the network has no proxy-only subnet in the region (purpose {PROXY_ONLY}, role ACTIVE), which the load "
+                "balancer's proxies require"
             )
         return tuple(found)
 
 
 def prerequisites_of(recording: Recording) -> GatewayPrerequisites:
-    """What this program registers. A stack on another's platform gets the benefit of the doubt: its own rehearsal tells."""
+    """Prerequisites that this program creates; all, for a stack on another stack's platform."""
     inputs: dict[str, list[dict[str, Any]]] = {}
     for resource in recording.resources:
         inputs.setdefault(resource.type, []).append(reveal(dict(resource.inputs)))
@@ -69,7 +68,7 @@ def prerequisites_of(recording: Recording) -> GatewayPrerequisites:
             and one.get("network") in networks
             for one in inputs.get("gcp:compute/subnetwork:Subnetwork", [])
         ),
-        # On by default in Autopilot clusters; only an explicit other channel takes it away.
+        # Autopilot's default; only another explicit channel disables it.
         gateway_channel=any(
             (cluster.get("gatewayApiConfig") or {"channel": CHANNELS[0]}).get("channel") in CHANNELS
             for cluster in clusters

@@ -1,11 +1,9 @@
-"""What kwok plays of the kubelets: kwok's Stage objects for nodes and pods, with durations scaled by the clock.
+"""Simulated kubelets: kwok's Stage objects for nodes and pods, with durations scaled by the clock.
 
-A pod goes through at most four of them: its containers start; where it has probes it becomes Ready, or is evicted where what it
-downloads is more than it may write; where a Job owns it, it ends by itself; and when it is deleted, it stays for as long as its
-preStop, its stop and its grace take. The selectors of
-two stages never hold at once: kwok would throw dice. Durations that differ from pod to pod are worked out in jq, so that no
-stage names a stack. kwok counts a stage's delay from the last change of the pod: nothing but these stages, the disks'
-annotation and a drill changes a running pod.
+A pod's containers start; a pod with probes becomes Ready, or is evicted if its download exceeds its limit; a Job's pod completes; a
+deleted pod ends after its preStop and stop, within its grace period. Selectors of two stages never match together: kwok would choose
+at random. Durations that depend on the pod are jq expressions. kwok counts a delay from the pod's last change, so only these stages,
+the disks' annotation and drills may change a running pod.
 """
 
 from __future__ import annotations
@@ -23,21 +21,21 @@ from workloads.server.compile_cache import NAME as COMPILE_CACHE
 
 _OURS: Final = "rehearsal.vllm-fleet.dev"
 RUN_SECONDS: Final = f"{_OURS}/run-seconds"
-"""Annotation of a Job's pod: how long it runs, in simulated seconds."""
+"""Annotation of a Job's pod: its duration in simulated seconds."""
 EXIT_CODE: Final = f"{_OURS}/exit-code"
-"""Annotation of a Job's pod: with which code it then ends; 0 without."""
+"""Annotation of a Job's pod: its exit code; default 0."""
 LEADER: Final = f"{_OURS}/leader"
-"""Annotation of the one endpoint picker that holds the lease; those beside it stay unready by design."""
+"""Annotation of the leading endpoint picker; the others stay unready."""
 LEADER_FLAG: Final = "--ha-enable-leader-election"
-"""Argument of an endpoint picker that stands by. Source: chart inferencepool v1.4.0, for more than one replica."""
+"""Argument of endpoint pickers with leader election. Source: chart inferencepool v1.4.0, for more than one replica."""
 LARGE_IMAGE: Final = "vllm-openai"
-"""Part of the name of the image that takes long to pull."""
+"""Part of the name of the large image."""
 
 _DEFAULT_GRACE_SECONDS: Final = 30
 """Source: Kubernetes API, PodSpec.terminationGracePeriodSeconds."""
 
 Selector = tuple[str, str, list[str]]
-"""A jq expression over the object, an operator, and its values."""
+"""A jq expression, an operator, and values."""
 
 _NOT_DELETED: Final[Selector] = (".metadata.deletionTimestamp", "DoesNotExist", [])
 _DELETED: Final[Selector] = (".metadata.deletionTimestamp", "Exists", [])
@@ -58,7 +56,7 @@ _HAS_GPUS: Final = f'any(.spec.containers[]; .resources.limits["{GPU_RESOURCE}"]
 
 
 def kubelet_stages(timings: Timings, clock: Clock) -> list[Manifest]:
-    """Every Stage, for a stack with these durations on a clock of this speed."""
+    """All Stages, for these durations and this clock's speed."""
     return [
         _node_ready(),
         _start(timings, clock.speed),
@@ -90,7 +88,7 @@ def _stage(
         "steps": steps,
     }
     if delay_jq:
-        # kwok reads the result as a Go duration.
+        # kwok expects a Go duration.
         as_duration = f'(({delay_jq}) * 1000 / {speed!r} | tostring) + "ms"'
         spec["delay"] = {"durationFrom": {"jq": {"expression": as_duration}}}
     return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": name}, "spec": spec}
@@ -104,7 +102,7 @@ def _number(annotation: str) -> str:
     return f'(.metadata.annotations["{annotation}"] | tonumber? // null)'
 
 
-# Nodes: Ready as soon as kwok holds their lease, and again should the control plane lose sight of them.
+# Nodes: Ready once kwok holds their lease, and again after the control plane has marked them unreachable.
 
 
 def _node_ready() -> Manifest:
@@ -132,7 +130,7 @@ phase: Running
 
 
 def _start(timings: Timings, speed: float) -> Manifest:
-    """Image pull and init containers, then the containers run; without probes they are Ready at once."""
+    """Image pull and init containers, then the containers run; without probes they are Ready immediately."""
     template = """
 {{ $now := Now }}
 {{ $probed := false }}
@@ -192,7 +190,7 @@ startTime: {{ $now | Quote }}
         f'(if any(.spec.containers[]; .image | contains("{LARGE_IMAGE}")) then {timings.large_image_pull_seconds!r}'
         f" else {timings.image_pull_seconds!r} end)"
     )
-    # Those that start again are not waited for: they run beside the containers.
+    # Sidecars are not waited for.
     init = f'([.spec.initContainers[]? | select(.restartPolicy != "Always")] | length) * {timings.init_container_seconds!r}'
     selectors: list[Selector] = [
         _NOT_DELETED,
@@ -204,7 +202,7 @@ startTime: {{ $now | Quote }}
 
 
 def _fits_its_disk(timings: Timings) -> Selector:
-    """Whether what a server downloads is within its limit; the program writes GiB."""
+    """Whether a server's download is within its limit, which the program writes in GiB."""
     limits = (
         '[.spec.containers[].resources.limits["ephemeral-storage"] // "0Gi" | rtrimstr("Gi") | tonumber? // 0] | add'
     )
@@ -212,7 +210,7 @@ def _fits_its_disk(timings: Timings) -> Selector:
 
 
 def _evicted(timings: Timings, speed: float) -> Manifest:
-    """The kubelet ends a pod that writes more than its limit, at the end of its download. Source of the words: kubelet, eviction."""
+    """A pod that exceeds its limit is evicted at the end of its download. Source of the message: kubelet, eviction."""
     template = (
         """
 {{ $now := Now }}
@@ -240,7 +238,7 @@ reason: Evicted
 
 
 def _ready(timings: Timings, speed: float) -> Manifest:
-    """The probes pass: with GPUs after weights and engines, also after a restart; otherwise at the probe's first period."""
+    """Probes pass: with GPUs after weights and engine start, also after a restart; otherwise after the first probe period."""
     template = """
 {{ $now := Now }}
 conditions:
@@ -296,7 +294,7 @@ phase: {{ if eq $exit "0" }}Succeeded{{ else }}Failed{{ end }}
 
 
 def _complete(timings: Timings, speed: float) -> Manifest:
-    """A Job's pod ends by itself: as its annotations say, else successfully after its kind's usual time."""
+    """A Job's pod ends as annotated, else successfully after its default duration."""
     template = _OVER % f'(index (or .metadata.annotations dict) "{EXIT_CODE}" | default "0")'
     usual = (
         f'(if .metadata.labels.app == "{WRITER_APP}" then {timings.writer_seconds!r}'
@@ -320,10 +318,9 @@ def _complete(timings: Timings, speed: float) -> Manifest:
 
 
 def _ends(timings: Timings, speed: float) -> list[Manifest]:
-    """A deleted pod goes: at once where nothing runs, else after preStop and stop, within its grace.
+    """A deleted pod ends: immediately if it does not run, else after preStop and stop, within its grace period.
 
-    A Job's pod is first marked Failed, as the kubelet does: a Job with a pod failure policy waits for that before it
-    starts another.
+    A Job's pod is first marked Failed, as by the kubelet: a Job with a pod failure policy waits for that before a retry.
     """
     grace = f".metadata.deletionGracePeriodSeconds // .spec.terminationGracePeriodSeconds // {_DEFAULT_GRACE_SECONDS}"
     stop = f"([.spec.containers[].lifecycle.preStop.sleep.seconds // 0] | max) + {timings.exit_seconds!r}"

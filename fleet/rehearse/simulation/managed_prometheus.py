@@ -1,4 +1,4 @@
-"""Google's operator for managed Prometheus: a pod that needs a node of its own, and a webhook that answers only while it is Ready.
+"""Simulated operator of managed Prometheus: a pod that needs a node, and a webhook that answers only while the pod is Ready.
 
 Source: GoogleCloudPlatform/prometheus-engine, main of July 2026, charts/operator/templates: deployment.yaml and
 validatingwebhookconfiguration.yaml (rules on CREATE and UPDATE, failurePolicy Fail; scrapes have had none since v0.16). GKE runs
@@ -22,17 +22,15 @@ SYSTEM_NAMESPACE: Final = "gke-gmp-system"
 OPERATOR: Final = "gmp-operator"
 FIELD_MANAGER: Final = "gke-platform-stand-in"
 IN_FORCE_SECONDS: Final = 30.0
-"""Longest wait for the API server to take the webhook over, wall time. Measured: under 1 s."""
+"""Timeout until the API server uses the webhook, wall time. Measured: under 1 s."""
 LAG_SECONDS: Final = 25.0
-"""Wall time that Kubernetes may need to start the operator when the simulated clock says that it runs. Assumed."""
+"""Wall time that Kubernetes may need to start the operator after its simulated start. Assumed."""
 _PATH: Final = "/validate/monitoring.googleapis.com/v1/rules"
 _POLL_SECONDS: Final = 0.02
 
 
 class ManagedPrometheus:
-    """Listens to the world's pods. Make it before the world is entered, then use it as a context manager inside: entering installs
-    operator and webhook and waits until the webhook is asked.
-    """
+    """Construct it before the world is entered, then enter it inside: entry installs the operator and an active webhook."""
 
     def __init__(self, world: World, timings: Timings) -> None:
         self._world, self._timings = world, timings
@@ -55,16 +53,14 @@ class ManagedPrometheus:
         self._server.__exit__()
 
     def _pod(self, _change: Change, one: Manifest, _before: Manifest | None) -> None:
-        """The first pod that is not Google's own has the operator's node made too."""
+        """The first user pod also causes the operator's node to be created."""
         if self._due is None and one["metadata"]["namespace"] not in SYSTEM_NAMESPACES:
             times = self._timings
             start = times.autoscaler_scan_seconds + times.cpu_node_start_seconds[1] + times.image_pull_seconds
             self._due = self._world.clock.now_seconds() + start + times.probe_seconds
 
     def _answers(self) -> bool:
-        """Whether the operator is Ready. Where it should be by the simulated clock, Kubernetes, which runs on the wall's, is
-        waited for.
-        """
+        """Whether the operator is Ready; waits for Kubernetes, which runs in wall time, if it should be by simulated time."""
         deadline = time.monotonic() + LAG_SECONDS
         while not self._is_ready():
             due = self._due is not None and self._due <= self._world.clock.now_seconds()
@@ -94,7 +90,7 @@ class ManagedPrometheus:
                     "readinessProbe": {"httpGet": {"path": "/readyz", "port": 18081}},
                 }
             ],
-            # Neither the taint of a GPU nor that of a compute class: it waits for a general-purpose node.
+            # Tolerates neither GPU nor compute-class taints: it needs a general-purpose node.
             "tolerations": [{"key": "components.gke.io/gke-managed-components", "operator": "Exists"}],
         }
         webhook = {
@@ -105,7 +101,7 @@ class ManagedPrometheus:
                 "caBundle": self._server.authority,
             },
             "failurePolicy": "Fail",
-            "timeoutSeconds": 30,  # Google's is the default, 10: LAG_SECONDS has to fit
+            "timeoutSeconds": 30,  # Longer than LAG_SECONDS; Google uses the default, 10.
             "rules": [
                 {
                     "apiGroups": ["monitoring.googleapis.com"],
@@ -137,12 +133,12 @@ class ManagedPrometheus:
         ]
 
     def _wait_until_asked(self) -> None:
-        """The API server takes a webhook over from its watch, a moment after the write."""
+        """Wait until the API server's watch has picked up the webhook."""
         deadline = time.monotonic() + IN_FORCE_SECONDS
         while not self._probe_is_refused():
             if time.monotonic() > deadline:
                 raise RehearsalError(
-                    f"the webhook of managed Prometheus is not in force {IN_FORCE_SECONDS:.0f} s after it was applied"
+                    f"the webhook of managed Prometheus is not active {IN_FORCE_SECONDS:.0f} s after it was applied"
                 )
             time.sleep(_POLL_SECONDS)
 

@@ -1,4 +1,4 @@
-"""A Node as GKE Autopilot writes it: name, labels, taints, capacity, addresses."""
+"""Node objects as in GKE Autopilot: name, labels, taints, capacity, addresses."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from fleet.rehearse.simulation.pod_needs import PodNeeds, Taint
 from fleet.rehearse.simulation.world import SIMULATED_NODE
 
 KUBELET_VERSION: Final = "v1.36.3"
-"""What the rehearsal's control plane says of itself, without GKE's suffix."""
+"""The control plane's version, without GKE's suffix."""
 MADE_HERE: Final = "rehearsal.vllm-fleet.dev/pool"
-"""Annotation of every node that the provisioner made: mode and name of the pool it counts against."""
+"""Annotation of nodes created by the provisioner: mode and name of their pool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What nodes of one kind have in common: what the scheduler looks at."""
+    """Labels and taints shared by nodes of one kind."""
 
     labels: frozenset[tuple[str, str]]
     taints: tuple[Taint, ...]
 
     def unmet(self, needs: PodNeeds) -> str:
-        """Why a pod with these needs cannot run on such a node, whatever room it has; "" when it can."""
+        """Why a pod with these needs cannot run on such a node, regardless of free resources; empty if it can."""
         missing = needs.unmet(dict(self.labels))
         if missing:
             return missing
@@ -37,12 +37,12 @@ class Template:
 
 
 def template(offer: Offer, needs: PodNeeds) -> Template:
-    """The node that this offer would bring for pods with these needs."""
+    """Template of this offer's node for pods with these needs."""
     return Template(frozenset(_labels(offer).items()), _taints(offer, needs))
 
 
 def node_manifest(offer: Offer, kind: Template, *, number: int, cluster: str, project: str) -> Manifest:
-    """The Node object as its kubelet registers it; a moment later it is Ready."""
+    """The Node as registered by its kubelet, before it is Ready."""
     name = node_name(offer, number, cluster)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     pods_cidr = pod_range(number)
@@ -64,7 +64,7 @@ def node_manifest(offer: Offer, kind: Template, *, number: int, cluster: str, pr
         "status": {
             "capacity": offer.machine.capacity.as_resources(),
             "allocatable": offer.machine.allocatable.as_resources(),
-            # kwok makes the node Ready once it holds the node's lease. It overlooks pods that are there earlier.
+            # kwok makes the node Ready once it holds its lease; it would miss pods scheduled earlier.
             "conditions": [
                 {
                     "type": "Ready",
@@ -96,7 +96,7 @@ def node_manifest(offer: Offer, kind: Template, *, number: int, cluster: str, pr
 
 
 def node_name(offer: Offer, number: int, cluster: str) -> str:
-    """As Autopilot names its nodes: gk3-CLUSTER-nap-POOL-GROUP-NODE."""
+    """Name in Autopilot's format: gk3-CLUSTER-nap-POOL-GROUP-NODE."""
     pool = hashlib.sha256(repr((offer.pool, offer.machine.name, offer.compute_class)).encode()).hexdigest()
     own = hashlib.sha256(str(number).encode()).hexdigest()
     group = hashlib.sha256((pool + offer.zone).encode()).hexdigest()
@@ -157,8 +157,8 @@ def _labels(offer: Offer) -> dict[str, str]:
 
 
 def _taints(offer: Offer, needs: PodNeeds) -> tuple[Taint, ...]:
-    """GKE's taints. Some are tolerated for the pod by Autopilot's admission, which the rehearsal does not play: those are set
-    only where the pod tolerates them itself, so that the others' absence shows and theirs does no harm.
+    """GKE's taints. Those for which Autopilot's admission adds tolerations, which is not simulated, are set only if the pod
+    tolerates them.
     """
     taints: list[Taint] = []
     if offer.machine.gpus:

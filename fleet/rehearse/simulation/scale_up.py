@@ -1,4 +1,4 @@
-"""The decision: which machines to ask for, given who waits, what room there is, and what Google has. No clock, no cluster."""
+"""Scale-up decisions: which nodes to request for pending pods, given free room and capacity. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PodKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A node, there or on its way, and what is free on it."""
+    """An existing or requested node, and its free resources."""
 
     template: Template
     free: Amounts
@@ -26,53 +26,53 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A machine to ask for."""
+    """A node to request."""
 
     offer: Offer
     template: Template
     pods: tuple[PodKey, ...]
-    """For whom; whoever comes first gets it."""
+    """Pods that caused the request."""
 
 
 @dataclass
 class Memory:
-    """What is remembered between two decisions, in simulated seconds."""
+    """State between decisions; times in simulated seconds."""
 
     closed_until: dict[tuple[Pool, str], float] = field(default_factory=dict)
-    """Pools by zone that refused a machine, and when they are asked again."""
+    """Pools, by zone, without capacity, and when they are tried again."""
     refusals: dict[tuple[Pool, str], Trouble] = field(default_factory=dict)
-    """What they said."""
+    """Their reasons."""
     waiting_since: dict[tuple[str, Pool], float] = field(default_factory=dict)
-    """Since when a rung of a class has been waited for."""
+    """Since when each priority of a class has been waited for."""
 
 
 @dataclass
 class Decision:
-    """What one look at the cluster comes to."""
+    """Result of one scan."""
 
     wanted: list[Wanted] = field(default_factory=list)
     troubles: dict[PodKey, Trouble] = field(default_factory=dict)
-    """Pods for which no machine is asked for, and why."""
+    """Pods without a node request, and why."""
     placed: set[PodKey] = field(default_factory=set)
-    """Pods for which there is room on a node that is there: the scheduler's turn."""
+    """Pods that fit an existing node: left to the scheduler."""
     look_again_at: float | None = None
-    """When a closed pool or a rung's patience ends."""
+    """When a backoff or a priority's wait ends."""
 
     def look_again(self, at_seconds: float) -> None:
-        """Look again at that moment, or earlier."""
+        """Scan again at that moment or earlier."""
         if self.look_again_at is None or at_seconds < self.look_again_at:
             self.look_again_at = at_seconds
 
 
 class Rooms:
-    """Free room, counted by kind of node: a thousand equal nodes are one entry."""
+    """Free resources, counted by kind of node: a thousand equal nodes are one entry."""
 
     def __init__(self, rooms: Iterable[Room]) -> None:
         self._counts: Counter[Room] = Counter(rooms)
         self._suits: dict[tuple[PodNeeds, Template], bool] = {}
 
     def put(self, needs: PodNeeds, pods: int) -> int:
-        """Place as many of the pods as there is room for; how many that was."""
+        """Place as many of the pods as fit; returns their number."""
         left = pods
         for room in list(self._counts):
             if left == 0:
@@ -90,11 +90,11 @@ class Rooms:
         return pods - left
 
     def add(self, room: Room) -> None:
-        """One more node."""
+        """Add a node."""
         self._counts[room] += 1
 
     def suits(self, needs: PodNeeds, kind: Template) -> bool:
-        """Whether such a pod may run on such a node."""
+        """Whether the pod may run on this kind of node."""
         known = self._suits.get((needs, kind))
         if known is None:
             known = self._suits[needs, kind] = not kind.unmet(needs)
@@ -108,7 +108,7 @@ class Rooms:
 
 
 class Market:
-    """What Google gives, what of it is in use, and how often it is asked."""
+    """Google's capacity, its usage, and backoffs."""
 
     def __init__(self, stock: Stock, memory: Memory, in_use: Mapping[Pool, int], *, retry_seconds: float) -> None:
         self.stock, self.memory, self.retry_seconds = stock, memory, retry_seconds
@@ -217,7 +217,7 @@ def _ask(
 
 
 def _first_open(suitable: tuple[Offer, ...], market: Market, now: float, decision: Decision) -> Offer | Trouble:
-    """The first offer that Google can meet; else the trouble of the last one that was tried."""
+    """The first available offer, else the reason of the last one tried."""
     for offer in suitable:
         said = market.closed(offer, now)
         if said is None:
@@ -234,8 +234,8 @@ def _mismatch(offer: Offer, unmet: str) -> Trouble:
     return no_machine(
         "nap.pod.zonal.failing.predicates",
         "node(s) didn't match the pod's node affinity/selector, taints or volume",
-        f"A new {offer.machine.name} in {offer.zone} would not suit the pod: it would lack {unmet}."
+        f"A new {offer.machine.name} node in {offer.zone} would not match the pod's {unmet}."
         if not unmet.startswith("a toleration")
-        else f"A new {offer.machine.name} would keep the pod off: the pod lacks {unmet}.",
-        "Change the pod's selectors, tolerations or volume so that a machine can have them all.",
+        else f"A new {offer.machine.name} node would not accept the pod, which needs {unmet}.",
+        "Change the pod's selectors, tolerations or volume so that a node can match all of them.",
     )

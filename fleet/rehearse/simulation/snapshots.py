@@ -1,4 +1,4 @@
-"""Volumes become images, and images that are there get a snapshot: the snapshot controller and the driver, played."""
+"""Simulated snapshot controller and driver: images of volumes, and snapshots of existing images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VOLUME_SNAPSHOT_CLASS: Final = Kind("snapshot.storage.k8s.io/v1", "VolumeSnapsho
 
 
 class Snapshots:
-    """Takes images of claims that nobody writes any more."""
+    """Takes images of claims that no pod writes to."""
 
     def __init__(
         self, world: World, attachments: Attachments, agenda: Agenda, reports: DiskReports, timings: Timings
@@ -36,7 +36,7 @@ class Snapshots:
         if change == "deleted":
             self._reports.clear(snapshot)
             self._backoff.forget(uid)
-            return  # content and image stay: the program's class says Retain
+            return  # Content and image stay, as the program's class has the policy Retain.
         if (snapshot.get("status") or {}).get("readyToUse") or snapshot["metadata"].get("deletionTimestamp"):
             return
         with self._lock:
@@ -60,10 +60,10 @@ class Snapshots:
             self._refuse(snapshot, missing)
             return
         if pods := self._writing(snapshot):
-            # Google takes the image all the same, and the file system in it is torn.
+            # Google would take an image with an inconsistent file system.
             self._refuse(snapshot, f"rehearsal: {', '.join(pods)} still has the volume mounted; depend on its Job")
             return
-        # A Job is complete before its node has unmounted the disk, and the driver forces the image all the same.
+        # A Job completes before its node has unmounted the disk, and the driver forces the image.
         # Source: persistent-disk CSI driver, gce-compute.go, CreateImage: ForceCreate(true).
         journal = {OPEN_JOURNAL: "true"} if self._attachments.is_mounted(volume["metadata"]["name"]) else {}
         self._backoff.forget(uid)
@@ -73,9 +73,7 @@ class Snapshots:
         self._agenda.after(self._timings.image_create_seconds, self._done, snapshot, volume, began)
 
     def _bind(self, snapshot: Manifest, content_name: str) -> None:
-        """A snapshot of an image that somebody made: nothing is copied. An image that this rehearsal did not take is
-        believed to be there; its size is not known.
-        """
+        """Bind a snapshot to an existing image. Images from outside the rehearsal are assumed to exist, with unknown size."""
         metadata, api = snapshot["metadata"], self._world.api
         content = api.get(VOLUME_SNAPSHOT_CONTENT, content_name)
         if content is None:

@@ -1,4 +1,4 @@
-"""What happens to machines and containers that nobody asked for: a Spot notice, a dead process, a server that hangs."""
+"""Failures of nodes and containers: Spot preemption, crashed containers."""
 
 from __future__ import annotations
 
@@ -16,52 +16,52 @@ from fleet.rehearse.simulation.world import World
 
 LOG = logging.getLogger(__name__)
 NOTICE_SECONDS: Final = 30.0
-"""From Google's notice to the end of the machine. Source: GKE docs, Spot VMs."""
+"""From the Spot notice to the end of the VM. Source: GKE docs, Spot VMs."""
 POD_SECONDS: Final = 15.0
-"""What the kubelet leaves pods that are not critical, whatever grace they ask for. Source: the same."""
+"""Time of non-critical pods after the notice, regardless of their grace period. Source: the same."""
 SHUTDOWN_REASON: Final = "Terminated"
 SHUTDOWN_MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
 # Source of both, and of the condition below: Kubernetes, the kubelet's graceful node shutdown.
 IMPENDING_TERMINATION: Final = "cloud.google.com/impending-node-termination"
 KILLED: Final = 137
-"""Exit code of a container that had to be killed."""
+"""Exit code of a killed container."""
 
 
 @dataclass(eq=False)
 class Preemption:
-    """Machines that Google is taking back; it goes on by itself."""
+    """A preemption in progress."""
 
     nodes: tuple[str, ...]
     notice_at_seconds: float
     pods: list[tuple[str, str]] = field(default_factory=list)
-    """Namespace and name of every pod that ran on them."""
+    """Namespace and name of the pods on them."""
     _gone: threading.Event = field(default_factory=threading.Event)
 
     def wait(self, wall_seconds: float) -> bool:
-        """Wait until the machines are gone; False when that took longer."""
+        """Wait until the nodes are gone; False on timeout."""
         return self._gone.wait(wall_seconds)
 
 
 def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float = NOTICE_SECONDS) -> Preemption:
-    """Google takes machines back, as GKE plays it. Returns at the notice.
+    """Preempt nodes as GKE does. Returns at the notice. Raises KeyError for an unknown node.
 
-    At the notice the node is no longer Ready and its pods are told to stop; 15 s later (less under a shorter grace or notice)
-    they are Failed; at the end of the notice the machine is gone. Disruption budgets are not asked. Pods of a node that is gone
-    are removed at once; in a real cluster the garbage collector takes a minute for it. Raises KeyError for an unknown node.
+    At the notice the node becomes unready and its pods terminate; 15 s later (less with a shorter grace period or notice) they are
+    Failed; at the end of the notice the node is deleted. Disruption budgets do not apply. Pods of a deleted node are removed
+    immediately; in a real cluster garbage collection takes a minute.
     """
     names = tuple(node_names)
     preemption = Preemption(names, world.clock.now_seconds())
     stop = threading.Event()
     for name in names:
         if world.nodes.get(name) is None:
-            raise KeyError(f"there is no node {name} to take back")
+            raise KeyError(f"node {name} does not exist")
     for name in names:
         world.timeline.note("node", name, f"preempted: {notice_seconds:.0f} s notice", mood="bad")
         _give_notice(world, name, stop)
     running = [pod for pod in world.pods.all() if pod["spec"].get("nodeName") in names and _is_running(pod)]
     preemption.pods = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in running]
     for pod in running:
-        _patch_pod(world, pod, _told_to_stop(), stop)
+        _patch_pod(world, pod, _terminating(), stop)
     threading.Thread(
         target=_end, args=(world, preemption, running, notice_seconds, stop), name="preemption", daemon=True
     ).start()
@@ -69,13 +69,12 @@ def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float = 
 
 
 def kill_containers(world: World, pod: Manifest, *, exit_code: int, reason: str) -> None:
-    """Every container of the pod ends with this code and the kubelet starts it again: one restart more, unready until loaded.
+    """End all containers of the pod with this code; the kubelet restarts them, and the pod is unready until loaded.
 
-    The restart takes as long as the first start did. The kubelet's back-off, 10 s before a first restart, is not played.
-    Raises ApiRefusedError when the pod is gone.
+    The restart takes as long as the first start, without the kubelet's backoff of 10 s. Raises ApiRefusedError if the pod is gone.
     """
     metadata, now = pod["metadata"], _now()
-    world.timeline.note("pod", metadata["name"], f"containers end with code {exit_code}: restart", mood="bad")
+    world.timeline.note("pod", metadata["name"], f"containers exit with code {exit_code} and restart", mood="bad")
     statuses = [
         {
             **{key: value for key, value in one.items() if key not in ("lastState", "state")},
@@ -101,7 +100,7 @@ def kill_containers(world: World, pod: Manifest, *, exit_code: int, reason: str)
 
 
 def _give_notice(world: World, name: str, stop: threading.Event) -> None:
-    """Taint and annotation first: from then on kwok does not make the node Ready again."""
+    """Mark the node as shutting down. Annotation first, so that kwok does not make the node Ready again."""
     node = world.nodes.get(name) or {}
     taints = [
         *(node.get("spec", {}).get("taints") or ()),
@@ -145,7 +144,7 @@ def _end(
 
 
 def _by_end(running: Iterable[Manifest], notice_seconds: float) -> Mapping[float, list[Manifest]]:
-    """Pods by the moment after the notice at which they are over."""
+    """Pods by their end, in seconds after the notice."""
     ends: dict[float, list[Manifest]] = {}
     for pod in running:
         grace = pod["spec"].get("terminationGracePeriodSeconds")
@@ -154,8 +153,8 @@ def _by_end(running: Iterable[Manifest], notice_seconds: float) -> Mapping[float
     return ends
 
 
-def _told_to_stop() -> Manifest:
-    """What the kubelet writes when it begins to end a pod: the pod still runs."""
+def _terminating() -> Manifest:
+    """Status that the kubelet writes when it starts to terminate a pod, which still runs."""
     disruption = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -198,7 +197,7 @@ def _unready(reason: str, now: str) -> Manifest:
 
 
 def _patch_pod(world: World, pod: Manifest, status: Manifest, stop: threading.Event) -> None:
-    """Write a pod's status; a pod that is gone by now is left alone."""
+    """Write a pod's status, unless it is gone."""
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
 
     def write() -> Manifest:

@@ -1,4 +1,4 @@
-"""What Google has to give: machines with GPUs by the way they are had, reservations, quota. Drills change it while everything runs."""
+"""Simulated capacity: GPU nodes by mode, reservations, quota. Drills change it during a run."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 Mode = Literal["spot", "flex-start", "reservation", "on-demand"]
-"""How a machine is consumed."""
+"""Consumption mode of a node."""
 DEFAULT_ZONES: Final = ("europe-west4-a", "europe-west4-b", "europe-west4-c")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationStock:
-    """A reservation of machines with GPUs."""
+    """A reservation of GPU nodes."""
 
     nodes: int
     zone: str
     active: bool = True
-    """False before the window of a calendar reservation begins."""
+    """False before a calendar reservation's window."""
     project: str | None = None
-    """Its owner, where that is not the stack's own project."""
+    """Owner, if not the stack's project."""
 
 
 Pool = tuple[Mode, str]
-"""What is counted together: a mode, and with a reservation its name; with other machines their family."""
+"""Key of counting: a mode, with the reservation's name; for CPU nodes with their family."""
 Refusal = Literal["not sold", "stock", "quota", "no reservation", "not active", "full", "other zone"]
 
 
 @dataclass(eq=False)
 class Stock:
-    """Safe to change and read from any thread. None is plenty. Machines in use count: 12 is twelve at once, not twelve more.
+    """Capacity. Thread-safe. None is unlimited. Limits include nodes in use: 12 means twelve in total.
 
-    A change is noticed when the autoscaler asks next: at once for a new pod, after its back-off for one that was refused.
+    A change takes effect at the autoscaler's next scan, or after its backoff for a pod that found no capacity.
     """
 
     zones: tuple[str, ...] = DEFAULT_ZONES
     gpu_zones: tuple[str, ...] = ("europe-west4-b",)
-    """Where the machines with GPUs are."""
+    """Zones with GPU capacity."""
     spot_nodes: int | None = None
-    """Spot machines with GPUs that Google gives at once; likewise the two below."""
+    """Spot GPU nodes that may exist at the same time; likewise the two below."""
     flex_start_nodes: int | None = None
     on_demand_nodes: int | None = None
     quota_nodes: int | None = None
-    """Machines with GPUs that the project's quota allows at once. What a reservation holds was counted when it was made."""
+    """GPU nodes that the project's quota allows, without reserved ones."""
     _reservations: dict[str, ReservationStock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def for_settings(cls, settings: Settings) -> Stock:
-        """Plenty of everything in the stack's zones, and the reservation that its capacity names."""
+        """Unlimited capacity in the stack's zones, and its reservation."""
         from settings.sections.capacity import Calendar, Ladder, Reservation
 
         zones = tuple(sorted({*(f"{settings.region}-{letter}" for letter in "abc"), *settings.zones}))
@@ -70,11 +70,11 @@ class Stock:
             stock.reserve(rung.name, nodes=settings.nodes, zone=zone, project=rung.project)
         return stock
 
-    # What drills change
+    # Changed by drills
 
     @property
     def reservations(self) -> dict[str, ReservationStock]:
-        """The reservations by name, as a copy."""
+        """Copy of the reservations, by name."""
         with self._lock:
             return dict(self._reservations)
 
@@ -87,30 +87,30 @@ class Stock:
         active: bool = True,
         project: str | None = None,
     ) -> None:
-        """There is a reservation of this name; it replaces one that was there."""
+        """Add or replace a reservation."""
         made = ReservationStock(nodes=nodes, zone=zone, active=active, project=project)
         with self._lock:
             self._reservations[name] = made
 
     def activate(self, name: str) -> None:
-        """The window of a reservation begins. Raises KeyError for one that is not there."""
+        """Begin a reservation's window. Raises KeyError if it does not exist."""
         with self._lock:
             self._reservations[name] = replace(self._reservations[name], active=True)
 
     def restore(self, other: Stock) -> None:
-        """Make this the same as another one."""
+        """Copy another stock."""
         with self._lock:
             self.zones, self.gpu_zones = other.zones, other.gpu_zones
             self.spot_nodes, self.flex_start_nodes = other.spot_nodes, other.flex_start_nodes
             self.on_demand_nodes, self.quota_nodes = other.on_demand_nodes, other.quota_nodes
             self._reservations = other.reservations
 
-    # What the provisioner asks
+    # Used by the provisioner
 
     def refusal(
         self, pool: Pool, in_use: Mapping[Pool, int], *, zone: str = "", project: str | None = None
     ) -> Refusal | None:
-        """Why not one more machine of this pool, beside those in use; None where there is one."""
+        """Why the pool has no capacity for another node; None if it has."""
         mode, name = pool
         with self._lock:
             if mode == "reservation":

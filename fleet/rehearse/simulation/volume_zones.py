@@ -1,4 +1,4 @@
-"""In which zones a pod's volumes are: a machine anywhere else would not help it."""
+"""Zones of a pod's volumes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ZONE_KEYS: Final = frozenset({"topology.gke.io/zone", "topology.kubernetes.io/zo
 def volume_zones(
     world: World, namespace: str, claims: Iterable[str], read_class: Callable[[str], Manifest | None]
 ) -> frozenset[str] | None:
-    """Zones that suit every one of these claims; None where none of them says."""
+    """Zones allowed by all of these claims; None if unrestricted."""
     zones: frozenset[str] | None = None
     for name in claims:
         claim = world.claims.get(name, namespace)

@@ -1,4 +1,4 @@
-"""The weights' writer, kept account of: how much of the download each attempt wrote, and attempts that are made to fail."""
+"""Simulated weights writer: progress of each attempt, and failures on request."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from workloads.names import WRITER_APP
 
 LOG = logging.getLogger(__name__)
 LEAST_SECONDS: Final = 5.0
-"""An attempt on a volume that is complete: it looks at the stamp and ends. Assumed."""
+"""An attempt on a complete volume. Assumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One pod of a writer's Job."""
+    """One pod of the writer's Job."""
 
     pod: str
     claim: str
-    """The claim of the volume that it writes to; what is written stays there."""
+    """Claim of its volume, which keeps written data."""
     planned_share: float
-    """Share of the whole download that this attempt would write: all that is missing, or up to where it is made to fail."""
+    """Share of the download that this attempt will write: the rest, or up to its failure."""
     fails_with: int = 0
     began_seconds: float | None = None
-    """Simulated moment at which its container started."""
+    """Simulated start of its container."""
     seconds: float = 0.0
-    """How long it ran."""
+    """Duration."""
     share_written: float = 0.0
-    """Share of the whole download that it wrote; final when it is over."""
+    """Share of the download that it wrote."""
     exit_code: int | None = None
-    """None while it has not ended, or when it never ended by itself."""
+    """None until it ends, or if it was killed."""
     over: bool = False
 
 
 class Writer:
-    """Listens to the writer's pods. Make it before the world is entered; a context manager, inside."""
+    """Tracks the writer's pods. Construct it before the world is entered, then enter it inside."""
 
     def __init__(self, world: World, timings: Timings) -> None:
         self._world, self._timings = world, timings
@@ -61,17 +61,17 @@ class Writer:
         self._stop.set()
 
     def fail_next(self, *, after_share: float, exit_code: int) -> None:
-        """The next attempt dies with this code when that share of the download, 0 to 1, is on the volume."""
+        """Make the next attempt fail with this exit code at that share of the download, 0 to 1."""
         with self._lock:
             self._failure = (after_share, exit_code)
 
     def attempts(self) -> tuple[Attempt, ...]:
-        """Every attempt so far, in order."""
+        """Attempts, in order."""
         with self._lock:
             return tuple(self._attempts.values())
 
     def attempts_since(self, seconds: float) -> int:
-        """Attempts that began at or after that simulated moment."""
+        """Number of attempts started at or after that simulated moment."""
         return sum(one.began_seconds is not None and one.began_seconds >= seconds for one in self.attempts())
 
     def _pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
@@ -92,7 +92,7 @@ class Writer:
             self._attempts[metadata["uid"]] = attempt
 
     def _plan(self, pod: Manifest) -> Attempt:
-        """What a new attempt will do; told to the kubelet where it is not the whole download."""
+        """Plan a new attempt; annotate its pod unless it writes the whole download."""
         claim = _claim_name(pod)
         written = self._written.get((pod["metadata"]["namespace"], claim), 0.0)
         share, code = 1.0 - written, 0
@@ -102,7 +102,7 @@ class Writer:
         if share < 1.0 or code:
             seconds = max(LEAST_SECONDS, share * self._timings.writer_seconds)
             annotations = {RUN_SECONDS: f"{seconds:.3f}", EXIT_CODE: str(code)}
-            # In a thread of its own: the mirror's must not wait for the API server.
+            # In a thread: the mirror's thread must not wait for the API server.
             threading.Thread(target=self._annotate, args=(pod, annotations), name="writer", daemon=True).start()
         return Attempt(pod=pod["metadata"]["name"], claim=claim, planned_share=share, fails_with=code)
 
@@ -117,7 +117,7 @@ class Writer:
     def _account(self, attempt: Attempt, pod: Manifest) -> Attempt:
         seconds = 0.0 if attempt.began_seconds is None else self._world.clock.now_seconds() - attempt.began_seconds
         code = _exit_code(pod)
-        # As planned, to the byte; cut short by anything else, as far as the line brought it.
+        # As planned; if interrupted otherwise, in proportion to time.
         as_planned = code is not None and code == attempt.fails_with
         share = min(attempt.planned_share, seconds / self._timings.writer_seconds)
         if as_planned:
@@ -148,7 +148,7 @@ def _claim_name(pod: Manifest) -> str:
 
 
 def _exit_code(pod: Manifest) -> int | None:
-    """Exit code of the pod's first container; None where it has not ended."""
+    """Exit code of the pod's first ended container; None if none has ended."""
     for one in pod.get("status", {}).get("containerStatuses") or ():
         ended = (one.get("state") or {}).get("terminated")
         if ended is not None:

@@ -1,4 +1,4 @@
-"""What became of requests: counts by window and cause, and what they mean at a whole load."""
+"""Outcomes of requests: counts by window and cause, scaled to a full load."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ CAUSES: Final[tuple[Cause, ...]] = (
     "timed out",
 )
 LoadName = Literal["published", "declared"]
-"""`published`: what the article's runs had in flight on a node. `declared`: what the stack says of a server."""
+"""`published`: the article's load on a node. `declared`: the stack's load of a replica."""
 WINDOW_SECONDS: Final = 30.0
 DISTORTED_FROM: Final = 0.2
-"""Share of an undisturbed answer by which a request may be late. Assumed: beyond it whole stretches without requests, and
-bursts after them, are in flight when a server ends."""
+"""Share of an undisturbed answer by which a request may be late. Assumed: beyond it, gaps and bursts distort what is in flight
+when a server ends."""
 RETRY_ADVICE: Final = (
-    "Repeat a request once, on another connection, when it was refused or its answer broke off. An answer is not a write: "
-    "asking again harms nothing, and the client pays the time it had waited."
+    "Repeat a request once, on a new connection, when it was refused or its answer was cut. A completion writes nothing, so a "
+    "retry only costs the time already waited."
 )
 
 
@@ -42,21 +42,21 @@ class Outcome:
     first_ended_seconds: float
     """When the first attempt was answered or failed."""
     first_loss: Cause | None
-    """Why the first attempt failed; None when it did not."""
+    """Why the first attempt failed; None if it succeeded."""
     ended_seconds: float
     loss: Cause | None
-    """Why the request failed in the end; None when it was answered, at once or when repeated."""
+    """Why the request failed, with its retry; None if it was answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What happened in a stretch of time; each count at the moment it happened."""
+    """Counts within a period."""
 
     from_seconds: float
     until_seconds: float
     sent: int
     completed: int
-    """Answered whole, repeated ones included."""
+    """Answered completely, retries included."""
     losses: Mapping[Cause, int]
     """First attempts that failed."""
 
@@ -142,19 +142,17 @@ class TrafficReport:
 
     @property
     def distorted(self) -> bool:
-        """Whether the machine was so busy that shares of the sample say more about it than about the fleet."""
+        """Whether a busy machine distorted the sample."""
         return self.late_seconds > DISTORTED_FROM * self.request_seconds
 
     @property
     def cut_per_server(self) -> int | None:
-        """Streams that the end of a server cuts with that load in flight, by arithmetic: a sample is too small to be
-        scaled a hundredfold. None where nothing was in flight.
-        """
+        """Streams cut by the end of a server at that load, computed: the sample is too small to scale. None if none was in flight."""
         share = self.share_cut_expected
         return None if share is None else round(share * self.in_flight_per_server)
 
     def latency_seconds(self, percent: int, *, repeated: bool = False) -> float | None:
-        """Percentile of the time from sending to the whole answer, of requests answered at once or when repeated."""
+        """Percentile of the time to the complete answer, of requests answered on the first attempt or on a retry."""
         found = sorted(
             one.ended_seconds - one.sent_seconds
             for one in self.outcomes
@@ -165,7 +163,7 @@ class TrafficReport:
         return statistics.quantiles(found, n=100, method="inclusive")[percent - 1]
 
     def windows(self, seconds: float = WINDOW_SECONDS) -> tuple[Window, ...]:
-        """The run cut into stretches of that many simulated seconds."""
+        """The run in periods of that many simulated seconds."""
         number = max(1, -int(-(self.until_seconds - self.from_seconds) // seconds))
 
         def index(at: float) -> int:
@@ -189,9 +187,7 @@ class TrafficReport:
         )
 
     def figures(self) -> tuple[Figure, ...]:
-        """The numbers that a drill shows, those first that say what clients meet. The sample's own and what they mean at the
-        published load are named apart.
-        """
+        """Figures for the drill, those about clients first."""
         made = [*self._figures_of_ends()]
         made.append(Figure(name="requests lost without a retry", value=self.lost, note=format_losses(self.losses)))
         if self.retried:
@@ -203,20 +199,18 @@ class TrafficReport:
             made.append(after)
         made.append(
             Figure(
-                name="requests sent", value=self.sent, note=f"a sample of {self.rate_per_second:.2g} a simulated second"
+                name="requests sent", value=self.sent, note=f"{self.rate_per_second:.2g} a simulated second, a sample"
             )
         )
         median, longest = self.latency_seconds(50), self.latency_seconds(99)
         if median is not None and longest is not None:
             note = f"99th percentile {longest:.1f} s; undisturbed {self.request_seconds:.1f} s"
-            made.append(Figure(name="time of an answer, median", value=round(median, 1), unit="s", note=note))
+            made.append(Figure(name="median latency", value=round(median, 1), unit="s", note=note))
         again = self.latency_seconds(50, repeated=True)
         if again is not None:
-            made.append(Figure(name="time of a repeated answer, median", value=round(again, 1), unit="s"))
-        note = f"servers and driver paused together for {self.skipped_seconds:.0f} s where the machine was busy"
-        made.append(
-            Figure(name="driver behind its pace at most", value=round(self.late_seconds, 1), unit="s", note=note)
-        )
+            made.append(Figure(name="median latency with a retry", value=round(again, 1), unit="s"))
+        note = f"servers and client paused together for {self.skipped_seconds:.0f} s while the machine was busy"
+        made.append(Figure(name="client late by at most", value=round(self.late_seconds, 1), unit="s", note=note))
         return tuple(made)
 
     def _figures_of_ends(self) -> Iterator[Figure]:
@@ -224,18 +218,20 @@ class TrafficReport:
         if cut is None or share is None:
             return
         yield Figure(
-            name=f"streams cut per ended server at the {self.load} load",
+            name=f"streams cut per ended replica at the {self.load} load",
             value=cut,
-            note=f"by arithmetic, {self.share_cut_expected:.0%} of {self.in_flight_per_server:,} in flight; what clients send before "
-            "the Service has noticed comes on top",
+            note=f"computed, {self.share_cut_expected:.0%} of {self.in_flight_per_server:,} in flight, without requests sent before "
+            "the Service removes the endpoint",
         )
-        note = f"of {self.in_flight_at_ends} in flight on servers that ended"
+        note = f"of {self.in_flight_at_ends} in flight on ended replicas"
         if self.distorted:
-            note += f"; no fair sample: a busy machine sent requests up to {self.late_seconds:.0f} s late. Try a lower --speed"
+            note += (
+                f"; distorted: the busy machine sent requests up to {self.late_seconds:.0f} s late. Try a lower --speed"
+            )
         yield Figure(name="streams cut in the sample", value=f"{share:.0%}", note=note)
 
     def moments(self) -> tuple[Moment, ...]:
-        """Stretches in which requests were lost, for the picture of the drill."""
+        """Periods with lost requests, for the timeline."""
         return tuple(
             Moment(
                 lane="traffic",
@@ -251,7 +247,7 @@ class TrafficReport:
 
 
 def format_losses(losses: Mapping[Cause, int]) -> str:
-    """`12 cut mid-stream, 3 refused`; `none` when there are none."""
+    """`12 cut mid-stream, 3 refused`, or `none`."""
     return ", ".join(f"{losses[cause]} {cause}" for cause in CAUSES if losses.get(cause)) or "none"
 
 

@@ -31,12 +31,6 @@ def test_a_page_without_its_markers_is_an_error() -> None:
         rehearsal_drills.with_table("# no table here")
 
 
-def test_a_drill_that_has_no_meaning_on_a_stack_says_why_in_the_table() -> None:
-    row = next(line for line in rehearsal_drills.table().splitlines() if line.startswith("| `preempt-four` |"))
-    assert "`cud`, `smoke`: " in row
-    assert re.search("`dev`, `guest`, `h100`: .* 1 server, .* 4", row)
-
-
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
 def test_every_drill_that_a_page_names_exists(page: Path) -> None:
     named = set(re.findall(r"--drill ([a-z0-9-]+)", page.read_text(encoding="utf-8")))
@@ -54,7 +48,7 @@ def test_every_key_of_the_json_document_is_described() -> None:
     described = set(re.findall(r"`([a-zA-Z]+)`", SECTION))
     document = as_document(sample_report())
     keys = set(document)
-    for part in ("versions", "drills", "findings", "scales", "retained"):
+    for part in ("versions", "drills", "findings", "retained"):
         first = document[part][0] if isinstance(document[part], list) else document[part]
         keys |= set(first)
     for part in ("checks", "figures", "moments"):

@@ -12,6 +12,7 @@ from fleet.bench.errors import BenchmarkError
 from fleet.bench.export import report
 from fleet.bench.folder import LOOPBACK_MACHINE, Asked
 from fleet.cli.bench.export import export
+from fleet.cli.exits import CommandError
 from tests.fleet.bench.measurements import BEGAN, a_bare_measurement, a_judged, a_measurement, a_sweep, an_asked
 
 SCHEMA = json.loads((Path(__file__).parent / "llm_d" / "br_v0_2_json_schema.json").read_text())
@@ -137,6 +138,8 @@ def test_the_command_writes_the_report(tmp_path: Path) -> None:
     (tmp_path / "merged.json").write_text(a_judged().model_dump_json(by_alias=True))
     out = tmp_path.parent / "report.json"
     assert export(tmp_path, out) == 0
+    with pytest.raises(CommandError, match="--out"):
+        export(tmp_path, tmp_path / "report.json")  # the next merge would read it
     made = json.loads(out.read_text())
     Draft202012Validator(SCHEMA).validate(made)
     assert "certified" in made["run"]["keywords"]

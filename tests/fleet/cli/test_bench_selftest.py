@@ -135,7 +135,7 @@ def test_sound_servers_are_found_sound_and_the_page_is_there(tmp_path: Path) -> 
     assert "running: run 1 of 1 with 64 requests in flight" in done.stderr
     assert re.search(r" of 320 requests \(\d+%\)", done.stderr)
     # "All agree" and "Not certified" stand on one page.
-    assert "no disagreement" in " ".join(done.stdout.split())
+    assert "Not certified" in done.stdout
     assert (out / "merged.json").is_file()
     assert (out / "report" / "report.html").is_file()
     # What it keeps is a measurement like any other.

@@ -279,7 +279,7 @@ def test_a_stopped_rehearsal_shows_and_writes_what_is_done(stand_in: Played, run
     stand_in.answer = lambda _: replace(passing(), not_played=("pause", "drain"), stop_code=130)
     ended = run("--stack", "dev", "--out", str(tmp_path))
     assert ended.code == 130
-    assert "stopped before 2 drills had ended" in ended.out
+    assert "stopped with 2 drills not played" in ended.out
     assert "pause, drain" in " ".join(ended.out.split())
     document = json.loads((tmp_path / "rehearsal.json").read_text())
     assert (document["passed"], document["notPlayed"]) == (False, ["pause", "drain"])

@@ -50,7 +50,7 @@ def test_a_pod_waits_starts_serves_and_ends() -> None:
     here.at(1510).pods.remove("a")
     here.at(2000)
     assert here.told() == [
-        ("waiting for a machine", 10, 340, "waiting"),
+        ("waiting for a node", 10, 340, "waiting"),
         ("starting", 340, 900, "waiting"),
         ("Ready", 900, 1500, "good"),
         ("ending", 1500, 1510, "plain"),
@@ -83,7 +83,7 @@ def test_a_notice_and_a_failure_are_told_apart() -> None:
     here.at(10).pods.put(changed(one, notice=True))
     here.at(25).pods.put(changed(one, notice=True, phase="Failed"))
     here.at(40).pods.remove("a")
-    assert [text for text, *_ in here.told()] == ["Ready", "told to stop: its machine goes", "failed"]
+    assert [text for text, *_ in here.told()] == ["Ready", "terminating: its node is preempted", "failed"]
 
 
 def test_a_job_that_is_done_is_good() -> None:

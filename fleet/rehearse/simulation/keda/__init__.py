@@ -1,1 +1,1 @@
-"""KEDA's operator, played: the real definitions and the real HPA controller, and between them a stand-in for what KEDA does."""
+"""Simulated KEDA operator, with real CRDs and the real HPA controller."""

@@ -1,4 +1,4 @@
-"""What KEDA's webhook refuses and warns of. Source: kedacore/keda v2.20.2, apis/keda/v1alpha1/scaledobject_webhook.go."""
+"""Refusals and warnings of KEDA's webhook. Source: kedacore/keda v2.20.2, apis/keda/v1alpha1/scaledobject_webhook.go."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LONGEST_NAME: Final = 63
 
 
 def hpa_name(scaled_object: Manifest) -> str:
-    """Name of the HPA that KEDA makes of it."""
+    """Name of the HPA that KEDA creates."""
     return str(_hpa_config(scaled_object).get("name") or f"keda-hpa-{scaled_object['metadata']['name']}")
 
 
@@ -21,18 +21,18 @@ def _hpa_config(scaled_object: Manifest) -> dict[str, Any]:
 
 
 def behavior(scaled_object: Manifest) -> Manifest | None:
-    """The HPA's behavior, where the ScaledObject has one."""
+    """The ScaledObject's HPA behavior, if any."""
     return _hpa_config(scaled_object).get("behavior")
 
 
 def bounds(scaled_object: Manifest) -> tuple[int, int]:
-    """Least and most replicas of the HPA; a minimum of zero is KEDA's own affair."""
+    """Minimum and maximum of the HPA; KEDA handles a minimum of zero itself."""
     spec = scaled_object["spec"]
     return spec.get("minReplicaCount") or 1, spec.get("maxReplicaCount", 100)
 
 
 def refusal(one: Manifest, others: Iterable[Manifest], hpas: Iterable[Manifest]) -> str:
-    """Why KEDA's webhook refuses a ScaledObject, or nothing. `others`, `hpas`: those of its namespace."""
+    """Why KEDA's webhook refuses a ScaledObject; empty if it accepts it. `others`, `hpas`: of its namespace."""
     spec, name = one["spec"], one["metadata"]["name"]
     least, most = bounds(one)
     if least > most:
@@ -56,7 +56,7 @@ def refusal(one: Manifest, others: Iterable[Manifest], hpas: Iterable[Manifest])
 
 
 def warnings(one: Manifest) -> list[str]:
-    """What it says of a ScaledObject that it takes."""
+    """The webhook's warnings for an accepted ScaledObject."""
     spec, found = one["spec"], []
     if spec.get("minReplicaCount", 0) > 0 and spec.get("idleReplicaCount") != 0:
         if "pollingInterval" in spec and not any(one.get("useCachedMetrics") for one in spec["triggers"]):

@@ -1,7 +1,7 @@
-"""What the chart `keda` installs, nearly: its files come in no registry that a rehearsal asks, so KEDA's own manifests stand for them.
+"""Approximate objects of the chart `keda`: KEDA's own manifests, as the chart is in no registry that a rehearsal uses.
 
-They come with KEDA's Go module (config/), for the same version, under the chart's names and with the values that this program sets.
-APIService and webhook are left out: the stand-in makes them, and they lead to it.
+They come from KEDA's Go module (config/) of the same version, with the chart's names and this program's values. APIService and
+webhook are left out: the simulated operator creates its own.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def is_keda(inputs: Mapping[str, Any]) -> bool:
 
 
 def objects(inputs: Mapping[str, Any], modules: Mapping[str, Path]) -> list[Manifest]:
-    """Every object, definitions first. Raises RehearsalError for another version than the one that is played."""
+    """All objects, CRDs first. Raises RehearsalError for another version than the simulated one."""
     version = pinned()[KEDA].removeprefix("v")
     if inputs.get("version") != version:
         raise RehearsalError(
-            f"the rehearsal plays KEDA {version}, not {inputs.get('version')}: it is pinned beside the definitions"
+            f"the rehearsal supports KEDA {version}, not {inputs.get('version')}; the version is pinned with the CRDs"
         )
     return [*keda_definitions(modules), *_installed(modules[KEDA] / "config", version, inputs.get("values") or {})]
 

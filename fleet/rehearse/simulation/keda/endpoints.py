@@ -1,7 +1,7 @@
-"""What the API server asks of KEDA: external metrics, through an APIService, and the admission of ScaledObjects.
+"""KEDA's endpoints for the API server: external metrics by an APIService, and admission of ScaledObjects.
 
 The aggregator resolves a Service of type ExternalName to its host (k8s.io/apiserver v0.36.3, pkg/util/proxy, ResolveCluster), so a
-server on loopback can stand where KEDA's metrics server would.
+loopback server can replace KEDA's metrics server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAMESPACE: Final = "keda"
 GROUP_VERSION: Final = "external.metrics.k8s.io/v1beta1"
 API_SERVICE: Final = "v1beta1.external.metrics.k8s.io"
 LOOPBACK: Final = "keda-on-loopback"
-"""Service of type ExternalName that leads to this process; in no real cluster."""
+"""Service of type ExternalName for this process; not in a real cluster."""
 _WEBHOOK: Final = "vscaledobject.kb.io"
 _RESOURCES: Final = [
     {
@@ -33,13 +33,13 @@ _RESOURCES: Final = [
 
 
 class Endpoints:
-    """A context manager: a server on loopback, and the objects that lead to it."""
+    """A loopback server, and the objects that refer to it. A context manager."""
 
     def __init__(
         self, metric: Callable[[str, str, str], float], refusal: Callable[[Manifest], tuple[str, list[str]]]
     ) -> None:
-        """`metric`: value by namespace, ScaledObject and name; raises TriggerError. `refusal`: why a ScaledObject is refused, or
-        nothing, and warnings.
+        """`metric`: value by namespace, ScaledObject and name; raises TriggerError. `refusal`: refusal, empty if accepted, and
+        warnings of a ScaledObject.
         """
         self._metric, self._refusal = metric, refusal
         self._server = Loopback("keda-endpoints", self._answer, f"{LOOPBACK}.{NAMESPACE}.svc")
@@ -53,9 +53,9 @@ class Endpoints:
 
     def _answer(self, path: str, review: Manifest | None) -> tuple[int, Manifest]:
         if review is not None:
-            said, warnings = self._refusal(review["request"]["object"])
-            status = {"code": 403, "reason": "Forbidden", "message": said}
-            return reviewed(review, allowed=not said, warnings=warnings, **({"status": status} if said else {}))
+            refusal, warnings = self._refusal(review["request"]["object"])
+            status = {"code": 403, "reason": "Forbidden", "message": refusal}
+            return reviewed(review, allowed=not refusal, warnings=warnings, **({"status": status} if refusal else {}))
         url = urlsplit(path)
         parts = unquote(url.path).strip("/").split("/")
         if parts[:3] != ["apis", *GROUP_VERSION.split("/")]:
@@ -73,7 +73,7 @@ class Endpoints:
         return 200, {"kind": "ExternalMetricValueList", "apiVersion": GROUP_VERSION, "metadata": {}, "items": [item]}
 
     def manifests(self) -> list[Manifest]:
-        """The APIService and the webhook as KEDA's installation has them, led to this process."""
+        """KEDA's APIService and webhook, for this process."""
         service = {"type": "ExternalName", "externalName": "localhost"}
         return [
             {
@@ -107,7 +107,7 @@ class Endpoints:
                             "url": f"https://127.0.0.1:{self._server.port}/validate",
                             "caBundle": self._server.authority,
                         },
-                        # As KEDA installs it: whoever applies before the webhook answers is not refused.
+                        # As in KEDA's installation: applies succeed before the webhook answers.
                         "failurePolicy": "Ignore",
                         "rules": [
                             {

@@ -1,8 +1,8 @@
-"""Requests in flight over the Ready servers, as a model, and what Prometheus answers about them a minute or two later.
+"""Model of requests in flight, and delayed Prometheus answers about it.
 
-A fleet of six holds thousands of requests; so many simulated connections beside a control plane on two cores would measure the
-machine. What the autoscaler sees is therefore a fluid model: arrivals at a declared rate, answered as fast as the Ready servers
-can, the rest waits. What clients lose is read from real requests, a sample of them (fleet/rehearse/traffic).
+Thousands of simulated connections would overload two cores. The autoscaler therefore sees a fluid model: requests arrive at a given
+rate, are answered as fast as the Ready replicas can, and wait otherwise. Lost requests are measured with real, sampled requests
+(fleet/rehearse/traffic).
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ STEP_SECONDS: Final = 5.0
 SCRAPE_SECONDS: Final = 15.0
 """Source: workloads/monitoring.py, the shortest interval of its PodMonitoring that a scaling stack would use."""
 LAG_SECONDS: Final = 90.0
-"""From a sample to the answer of a query. Source: Cloud Monitoring delivers managed Prometheus' samples in 1 to 2 minutes
+"""From a sample to its visibility in queries. Source: Cloud Monitoring delivers managed Prometheus' samples in 1 to 2 minutes
 (a field observation; unverified for every region)."""
 RUNNING: Final = "vllm:num_requests_running"
 WAITING: Final = "vllm:num_requests_waiting"
 _TERM: Final = re.compile(r"(?P<sum>sum\()?(?P<metric>[a-z_:]+)\{(?P<labels>[^{}]*)\}(?(sum)\))")
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 Outage = Literal["", "no answer", "no samples"]
-"""`no answer`: Prometheus answers with an error. `no samples`: its answers are empty, as when nothing was scraped."""
+"""`no answer`: Prometheus returns an error. `no samples`: its answers are empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """All servers together at one moment."""
+    """All replicas together at one time."""
 
     running: float
     waiting: float
@@ -39,7 +39,7 @@ class Sample:
 
 
 class InFlight:
-    """The model. `offered` may be changed at any time; everything is worked out when somebody asks."""
+    """The model, computed on demand."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class InFlight:
         app: str,
         namespace: str,
     ) -> None:
-        """`ready`: Ready servers at a simulated moment. `capacity_per_server`: requests that a server works on at once. `app`,
-        `namespace`: labels of its series.
+        """`ready`: Ready replicas at a simulated time. `capacity_per_server`: parallel requests of a replica. `app`, `namespace`:
+        labels of its series.
         """
         self._now, self._ready = now_seconds, ready
         self._capacity, self._seconds = capacity_per_server, request_seconds
@@ -64,15 +64,15 @@ class InFlight:
         self._lock = threading.Lock()
 
     def offer(self, in_flight: float) -> None:
-        """From now on as many requests arrive as would keep this number in flight, were each answered undelayed."""
+        """Set the load: as many arrivals as would keep this number in flight without delays."""
         self._offered.append((self._now(), in_flight))
 
     def plan(self, steps: Iterable[tuple[float, float]]) -> None:
-        """Offers to come: simulated moments later than any before, and numbers."""
+        """Set future loads: increasing simulated times, and numbers in flight."""
         self._offered.extend(steps)
 
     def calm(self) -> None:
-        """Nobody calls, nobody waits, and nothing else was ever scraped."""
+        """Reset to no load, without history."""
         with self._lock:
             self._advance(self._now())
             self._in_flight, self.outage = 0.0, ""
@@ -80,13 +80,13 @@ class InFlight:
             self._samples = [Sample(0.0, 0.0, one.servers) for one in self._samples]
 
     def at(self, seconds: float) -> Sample:
-        """The servers at a simulated moment that has passed."""
+        """The sample at a past simulated time."""
         with self._lock:
             self._advance(self._now())
             return self._samples[max(0, min(int(seconds / STEP_SECONDS), len(self._samples) - 1))]
 
     def delayed_share(self, since_seconds: float) -> float:
-        """Share of the arrivals since then that came while others waited, or found no server."""
+        """Share of arrivals since then that had to wait or found no replica."""
         self.at(since_seconds)
         late = total = 0.0
         for step in range(int(since_seconds / STEP_SECONDS), len(self._samples)):
@@ -96,7 +96,7 @@ class InFlight:
         return late / total if total else 0.0
 
     def query(self, text: str) -> list[float]:
-        """What Prometheus answers: sums of running and waiting, added. Raises TriggerError for an outage and for other queries."""
+        """Prometheus' answer to a sum of running and waiting requests. Raises TriggerError for outages and other queries."""
         if self.outage == "no answer":
             raise TriggerError("prometheus query api returned error. status: 503")
         sample = self.at((self._now() - LAG_SECONDS) // SCRAPE_SECONDS * SCRAPE_SECONDS)
@@ -105,7 +105,7 @@ class InFlight:
             match = _TERM.fullmatch("".join(term.split()))
             if match is None or match["metric"] not in (RUNNING, WAITING):
                 raise TriggerError(
-                    f"the stand-in adds sums of {RUNNING} and {WAITING}; it does not evaluate {term.strip()}"
+                    f"the simulated Prometheus only adds sums of {RUNNING} and {WAITING}, not {term.strip()}"
                 )
             labels = dict(_LABEL.findall(match["labels"]))
             if self.outage or not sample.servers or not labels.items() <= self._labels.items():
@@ -119,7 +119,7 @@ class InFlight:
             at = len(self._samples) * STEP_SECONDS
             servers = self._ready(at)
             able = servers * self._capacity
-            # Those who find no server are refused; they do not wait for one.
+            # Requests without a replica are refused; they do not wait.
             arriving = self._offered_at(at) if servers else 0.0
             served = min(self._in_flight, able)
             share = min(1.0, STEP_SECONDS / self._seconds)

@@ -1,9 +1,9 @@
-"""A stand-in for KEDA's operator: makes an HPA of a ScaledObject, answers for its metrics, and writes replicas at zero itself.
+"""Simulated KEDA operator: creates HPAs of ScaledObjects, serves their metrics, and scales from and to zero.
 
-KEDA itself is not built: its operator compiles 2,271 packages of 372 modules, about as much as the three programs of Kubernetes
-(2,424 packages, 4.5 minutes on two cores). Its source is followed line by line instead, kedacore/keda v2.20.2:
+KEDA is not built: its 2,271 packages would take as long as Kubernetes (2,424 packages, 4.5 minutes on two cores). The simulation
+follows the source, kedacore/keda v2.20.2:
 controllers/keda/hpa.go and scaledobject_controller.go, pkg/scaling/scale_handler.go, pkg/scaling/executor/scale_scaledobjects.go,
-pkg/fallback/fallback.go. Not played: scalingModifiers, idleReplicaCount, useCachedMetrics, triggers other than prometheus and cron.
+pkg/fallback/fallback.go. Not simulated: scalingModifiers, idleReplicaCount, useCachedMetrics, triggers other than prometheus and cron.
 """
 
 from __future__ import annotations
@@ -44,47 +44,47 @@ PAUSED: Final = "autoscaling.keda.sh/paused-replicas"
 POLLING_SECONDS: Final = 30
 COOLDOWN_SECONDS: Final = 300
 LOOK_WALL_SECONDS: Final = 0.2
-"""How often the stand-in looks for what changed; a polling interval is no shorter on the wall."""
+"""Wall time between two reconciliations, and minimum of a polling interval."""
 STOP_WALL_SECONDS: Final = 10.0
 A_MONDAY: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
-"""What the calendar says when a rehearsal's clock starts, unless a drill says otherwise."""
+"""Default date at the start of the clock."""
 
 
 @dataclass(eq=False)
 class _Scaled:
-    """One ScaledObject as the operator knows it."""
+    """State of one ScaledObject."""
 
     manifest: Manifest
     triggers: tuple[Trigger, ...] = ()
     failures: dict[str, int] = field(default_factory=dict)
-    """Metric -> times in a row that its trigger could not be read; kept where there is a fallback."""
+    """Consecutive failures by metric, for objects with a fallback."""
     last_active: datetime | None = None
     polled_seconds: float = float("-inf")
     conditions: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     """Type -> status, reason, message."""
     status: Manifest = field(default_factory=dict)
-    """As last written."""
+    """Last written status."""
 
     @property
     def spec(self) -> Manifest:
-        """What it asks for."""
+        """The spec."""
         found: Manifest = self.manifest["spec"]
         return found
 
     @property
     def place(self) -> tuple[str, str]:
-        """Name of the Deployment that it scales, and the namespace of both."""
+        """Name and namespace of the scaled Deployment."""
         return self.spec["scaleTargetRef"]["name"], self.manifest["metadata"]["namespace"]
 
 
 class Keda:
-    """Listens to the world's pods: the operator works while its pod is Ready. Make it before the world is entered."""
+    """The operator, active while its pod is Ready. Construct it before the world is entered."""
 
     def __init__(self, world: World, in_flight: InFlight) -> None:
         self._world, self._api, self.in_flight = world, world.api, in_flight
         self._calendar = A_MONDAY
         self.written: list[tuple[str, int]] = []
-        """Deployments and the replicas that KEDA itself wrote, past the HPA."""
+        """Deployments and replicas that KEDA wrote itself, without the HPA."""
         self._scaled: dict[tuple[str, str], _Scaled] = {}
         self._lock = threading.RLock()
         self._stop, self._installed, self._works = threading.Event(), threading.Event(), threading.Event()
@@ -104,7 +104,7 @@ class Keda:
         self._endpoints.__exit__()
 
     def run_without_pods(self) -> None:
-        """Work from now on, as on a cluster whose owner has installed KEDA. Its definitions are the caller's affair."""
+        """Start as on a cluster with KEDA preinstalled; the caller installs its CRDs."""
         self._api.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KEDA}}, field_manager=FIELD_MANAGER
         )
@@ -112,25 +112,25 @@ class Keda:
         self._works.set()
 
     def restart_at(self, now: datetime) -> None:
-        """It is this moment now, for cron triggers, nobody calls, and no HPA remembers anything."""
+        """Set the calendar to `now`, without load and HPA history."""
         with self._lock:
             self.in_flight.calm()
             self._calendar = now - timedelta(seconds=self._world.clock.now_seconds())
             for namespace, name in self._scaled:
                 self._api.delete(AUTOSCALER, admission.hpa_name(self._scaled[namespace, name].manifest), namespace)
-            self._scaled.clear()  # and makes them again
+            self._scaled.clear()  # They are created again.
 
     @property
     def now(self) -> datetime:
-        """What the calendar says; it runs on the simulated clock."""
+        """Simulated date and time."""
         return self._calendar + timedelta(seconds=self._world.clock.now_seconds())
 
     def falls_back(self) -> bool:
-        """Whether a ScaledObject says that a trigger of its is on its fallback."""
+        """Whether a ScaledObject uses its fallback."""
         with self._lock:
             return any(one.conditions.get("Fallback", ("",))[0] == "True" for one in self._scaled.values())
 
-    # When it works
+    # Reconciliation
 
     def _pod(self, change: Change, one: Manifest, _before: Manifest | None) -> None:
         metadata = one["metadata"]
@@ -141,17 +141,17 @@ class Keda:
     def _run(self) -> None:
         while not self._stop.wait(LOOK_WALL_SECONDS):
             try:
-                # Before it works: the API server takes APIService and webhook over a moment after the write.
+                # Before the operator is Ready: the API server picks up APIService and webhook with a delay.
                 if self._installed.is_set() and not self._led:
                     for manifest in self._endpoints.manifests():
                         self._api.apply(manifest, field_manager=FIELD_MANAGER, force=True)
                     self._led = True
                 if self._works.is_set():
                     self._look()
-            except (ApiRefusedError, ApiUnreachableError) as error:  # a server that restarts, an object that went
-                LOG.info("KEDA's operator, played: %s", error)
+            except (ApiRefusedError, ApiUnreachableError) as error:  # The server restarts, or an object was deleted.
+                LOG.info("simulated KEDA operator: %s", error)
             except Exception:
-                LOG.exception("KEDA's operator, played")
+                LOG.exception("simulated KEDA operator")
 
     def _look(self) -> None:
         found = {_key(one): one for one in self._api.list_all(SCALED_OBJECT)}
@@ -165,7 +165,7 @@ class Keda:
                 self._keep(key, one)
 
     def _finalize(self, one: Manifest) -> None:
-        """KEDA holds its objects by a finalizer: without its operator they cannot go."""
+        """Add or remove KEDA's finalizer: without the operator, its objects cannot be deleted."""
         metadata = one["metadata"]
         held, gone = FINALIZER in metadata.get("finalizers", ()), "deletionTimestamp" in metadata
         if held == gone:
@@ -219,7 +219,7 @@ class Keda:
     def _checked(self, one: Manifest) -> tuple[Trigger, ...]:
         spec, namespace = one["spec"], one["metadata"]["namespace"]
         if self._api.get(DEPLOYMENT, spec["scaleTargetRef"]["name"], namespace) is None:
-            raise SpecError(f"the scale target {spec['scaleTargetRef']['name']} is not there")
+            raise SpecError(f"the scale target {spec['scaleTargetRef']['name']} does not exist")
         for one_trigger in spec["triggers"]:
             reference = (one_trigger.get("authenticationRef") or {}).get("name")
             if reference and self._api.get(TRIGGER_AUTHENTICATION, reference, namespace) is None:
@@ -333,7 +333,7 @@ class Keda:
             if wrong and not fallback:
                 ready = ("False", "TriggerError", "Triggers defined in ScaledObject are not working correctly")
             elif wrong and fallback and fallback["replicas"]:
-                pass  # the HPA falls back once the threshold is passed
+                pass  # The HPA uses the fallback after the threshold.
             elif current > 0 and least == 0:
                 self._to_zero(scaled)
             elif current < least:
@@ -341,7 +341,7 @@ class Keda:
         conditions["Ready"] = ready
 
     def _to_zero(self, scaled: _Scaled) -> None:
-        """All of them at once: neither windows nor policies of the HPA are asked."""
+        """Scale to zero in one step, without the HPA's windows and policies."""
         spec = scaled.spec
         since = scaled.last_active
         if since is None or since + timedelta(seconds=spec.get("cooldownPeriod", COOLDOWN_SECONDS)) < self.now:
@@ -387,7 +387,7 @@ class Keda:
         if scaled.last_active is not None:
             status["lastActiveTime"] = f"{scaled.last_active:%Y-%m-%dT%H:%M:%SZ}"
         if status != scaled.status:
-            with contextlib.suppress(ApiRefusedError):  # it was deleted meanwhile
+            with contextlib.suppress(ApiRefusedError):  # Deleted meanwhile.
                 self._api.patch(
                     SCALED_OBJECT, metadata["name"], metadata["namespace"], {"status": status}, subresource="status"
                 )
@@ -419,6 +419,6 @@ def _key(one: Manifest) -> tuple[str, str]:
 
 
 def _paused(one: Manifest) -> int | None:
-    """The number that it is paused at, if it is."""
+    """Number of replicas at which it is paused, if any."""
     text = (one["metadata"].get("annotations") or {}).get(PAUSED)
     return None if text is None else int(text)

@@ -1,7 +1,4 @@
-"""A cron line of five fields and the next moment that it names. Source: robfig/cron v3, which KEDA's cron trigger parses with.
-
-Names of months and weekdays are not played: numbers, lists, ranges and steps are.
-"""
+"""Cron expressions of five fields, as in robfig/cron v3, which KEDA's cron trigger uses; without names of months and weekdays."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ _LONGEST_DAYS: Final = 5 * 366
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Minutes, hours, days of the month, months and weekdays (0 is Sunday) that a line names."""
+    """Matching minutes, hours, days of the month, months and weekdays (0 is Sunday)."""
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
@@ -24,11 +21,11 @@ class Schedule:
     months: frozenset[int]
     weekdays: frozenset[int]
     any_day: bool
-    """Whether days of the month or weekdays are `*`: then both must hold, otherwise one of them is enough."""
+    """Whether days of the month or weekdays are `*`: then both must match, otherwise one is enough."""
 
     @classmethod
     def parse(cls, line: str) -> Schedule:
-        """Raises ValueError for a line that the parser of KEDA refuses."""
+        """Raises ValueError for a line that KEDA refuses."""
         fields = line.split()
         if len(fields) != len(_BOUNDS):
             raise ValueError(f"expected exactly 5 fields, found {len(fields)}: {fields}")
@@ -39,7 +36,7 @@ class Schedule:
         return cls(tuple(sorted(minutes)), tuple(sorted(hours)), days, months, weekdays, any_day)
 
     def next(self, after: datetime) -> datetime:
-        """The first moment later than `after`, in its time zone. Raises ValueError where there is none in five years."""
+        """The first match after `after`, in its time zone. Raises ValueError if there is none in five years."""
         for ahead in range(_LONGEST_DAYS):
             day = after + timedelta(days=ahead)
             if day.month not in self.months or not self._is_on(day):
@@ -49,7 +46,7 @@ class Schedule:
                     moment = day.replace(hour=hour, minute=minute, second=0, microsecond=0)
                     if moment > after:
                         return moment
-        raise ValueError("the schedule names no moment of the next five years")
+        raise ValueError("the schedule has no match in the next five years")
 
     def _is_on(self, day: datetime) -> bool:
         of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays

@@ -1,4 +1,4 @@
-"""What KEDA's triggers say: name and target of a metric, its value, whether it is active, and what a fallback puts in its place.
+"""KEDA's triggers: name and target of a metric, its value, its activity, and its fallback.
 
 Source: kedacore/keda v2.20.2: pkg/scalers/prometheus_scaler.go, cron_scaler.go, scaler.go; pkg/fallback/fallback.go.
 """
@@ -16,17 +16,17 @@ from fleet.rehearse.api import Manifest
 from fleet.rehearse.simulation.keda.schedule import Schedule
 
 OWNER_LABEL = "scaledobject.keda.sh/name"
-"""Label by which the metrics server knows whose metric is asked for."""
+"""Label with which the metrics server identifies the ScaledObject."""
 Query = Callable[[str], list[float]]
-"""Answers a PromQL query with the value of each element. Raises TriggerError where Prometheus answers with an error."""
+"""Values of a PromQL query's elements. Raises TriggerError for an error of Prometheus."""
 
 
 class TriggerError(Exception):
-    """A trigger cannot be read; KEDA's own words."""
+    """A trigger cannot be read; with KEDA's message."""
 
 
 class SpecError(Exception):
-    """A trigger is wrong as written; KEDA does not begin."""
+    """A trigger's spec is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Prometheus:
         return self.threshold
 
     def read(self, query: Query, now: datetime) -> Reading:  # noqa: ARG002
-        """Exactly one element; an empty result counts as zero unless `ignoreNullValues` is false."""
+        """Requires exactly one element; an empty result is zero unless `ignoreNullValues` is false."""
         found = query(self.query)
         if len(found) > 1:
             raise TriggerError(f"prometheus query {self.query} returned multiple elements")
@@ -81,7 +81,7 @@ class Cron:
 
     @property
     def name(self) -> str:
-        """Name of its external metric, with the schedule in it."""
+        """Name of its external metric, which contains the schedule."""
         text = f"cron-{self.timezone}-{_compact(self.start)}-{_compact(self.end)}"
         for sign in "/.:%()":
             text = text.replace(sign, "-")
@@ -89,11 +89,11 @@ class Cron:
 
     @property
     def target(self) -> float:
-        """One: the value is the number of replicas."""
+        """1: the value is the number of replicas."""
         return 1.0
 
     def read(self, query: Query, now: datetime) -> Reading:  # noqa: ARG002
-        """Inside while the next end comes before the next start."""
+        """Active while the next end is before the next start."""
         here = now.astimezone(ZoneInfo(self.timezone))
         inside = Schedule.parse(self.end).next(here) <= Schedule.parse(self.start).next(here)
         return Reading(float(self.replicas) if inside else 0.0, active=inside)
@@ -103,10 +103,10 @@ Trigger = Prometheus | Cron
 
 
 def trigger(index: int, one: Mapping[str, Any]) -> Trigger:
-    """A trigger of a ScaledObject's spec. Raises SpecError as KEDA does, and for a type that the stand-in does not play."""
+    """A trigger of a ScaledObject's spec. Raises SpecError as KEDA does, and for unsupported types."""
     metadata: Mapping[str, str] = one.get("metadata") or {}
     if one.get("metricType", "AverageValue") != "AverageValue":
-        raise SpecError(f"metricType {one['metricType']} is not played")
+        raise SpecError(f"metricType {one['metricType']} is not supported by the rehearsal")
     try:
         if one["type"] == "prometheus":
             return Prometheus(
@@ -122,7 +122,7 @@ def trigger(index: int, one: Mapping[str, Any]) -> Trigger:
         raise SpecError(f"error parsing {one['type']} metadata: missing required parameter {missing}") from missing
     except (ValueError, ZoneInfoNotFoundError) as error:
         raise SpecError(f"error parsing {one['type']} metadata: {error}") from error
-    raise SpecError(f"the stand-in for KEDA plays the triggers prometheus and cron, not {one['type']}")
+    raise SpecError(f"the rehearsal supports the triggers prometheus and cron, not {one['type']}")
 
 
 def _cron(index: int, metadata: Mapping[str, str]) -> Cron:
@@ -137,14 +137,14 @@ def _cron(index: int, metadata: Mapping[str, str]) -> Cron:
 
 
 def metric_spec(one: Trigger, scaled_object: str) -> Manifest:
-    """The metric as it stands in the HPA."""
+    """The metric in the HPA's spec."""
     selector = {"matchLabels": {OWNER_LABEL: scaled_object}}
     target = {"type": "AverageValue", "averageValue": quantity(one.target)}
     return {"type": "External", "external": {"metric": {"name": one.name, "selector": selector}, "target": target}}
 
 
 def fallback_value(fallback: Mapping[str, Any], target: float, current_replicas: int) -> float:
-    """The value that makes the HPA want the fallback's replicas."""
+    """The value for which the HPA scales to the fallback's replicas."""
     replicas, behavior = int(fallback["replicas"]), fallback.get("behavior", "static")
     if behavior == "currentReplicas":
         replicas = current_replicas
@@ -156,7 +156,7 @@ def fallback_value(fallback: Mapping[str, Any], target: float, current_replicas:
 
 
 def quantity(value: float) -> str:
-    """A Kubernetes quantity in thousandths, as KEDA writes its metrics; nothing below zero."""
+    """A Kubernetes quantity in thousandths, as in KEDA, at least zero."""
     return f"{max(0, round(value * 1000))}m"
 
 

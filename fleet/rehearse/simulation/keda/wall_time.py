@@ -1,8 +1,7 @@
-"""What an HPA waits, on a clock that runs faster than Kubernetes' own controllers.
+"""HPA windows and periods, converted to wall time.
 
-The HPA controller measures its windows and periods by the wall, in whole seconds. So the stand-in for KEDA writes them
-divided by the clock's speed: 2400 s at speed 120 are 20 s. A result below one second becomes one second, which is longer than
-the real one; that errs on the slow side, up and down.
+The HPA controller measures them in whole seconds of wall time, so they are divided by the clock's speed: 2400 s at speed 120 are
+20 s. Results below a second become a second, which slows scaling in both directions.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Any, Final
 from fleet.rehearse.api import Manifest
 
 SYNC_SECONDS: Final = 15.0
-"""How often the HPA controller looks. Source: kube-controller-manager, --horizontal-pod-autoscaler-sync-period."""
+"""The HPA controller's sync period. Source: kube-controller-manager, --horizontal-pod-autoscaler-sync-period."""
 SHORTEST_SYNC_WALL_SECONDS: Final = 0.1
-"""It looks no more often than this, however fast the clock. Assumed: a look takes some milliseconds."""
+"""Minimum of the sync period, wall time. Assumed: a sync takes milliseconds."""
 _DEFAULTS: Final[Mapping[str, Manifest]] = {
     "scaleUp": {
         "stabilizationWindowSeconds": 0,
@@ -34,12 +33,12 @@ _DEFAULTS: Final[Mapping[str, Manifest]] = {
 
 
 def sync_wall_seconds(speed: float) -> float:
-    """The controller's period on the wall."""
+    """The controller's sync period, wall time."""
     return max(SYNC_SECONDS / speed, SHORTEST_SYNC_WALL_SECONDS)
 
 
 def on_the_wall(behavior: Mapping[str, Any] | None, speed: float) -> Manifest:
-    """A behavior of simulated seconds, with Kubernetes' defaults written out, in seconds of the wall."""
+    """A behavior with Kubernetes' defaults, converted from simulated to wall seconds."""
     found: Manifest = {}
     for direction, defaults in _DEFAULTS.items():
         rules = {**defaults, **((behavior or {}).get(direction) or {})}

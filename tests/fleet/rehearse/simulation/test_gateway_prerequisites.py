@@ -37,7 +37,7 @@ def changed(resource: Resource, **inputs: Any) -> Resource:
 def test_a_platform_with_everything_lacks_nothing() -> None:
     found = prerequisites_of(recording(SERVICE, SUBNET, CLUSTER))
     assert found == GatewayPrerequisites()
-    assert found.lacks("gke-l7-rilb") == ()
+    assert found.missing("gke-l7-rilb") == ()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_platform_with_everything_lacks_nothing() -> None:
     ],
 )
 def test_what_is_missing_is_named(resources: tuple[Resource, ...], says: str) -> None:
-    (lack,) = prerequisites_of(recording(*resources)).lacks("gke-l7-rilb")
+    (lack,) = prerequisites_of(recording(*resources)).missing("gke-l7-rilb")
     assert says in lack
 
 
@@ -68,8 +68,8 @@ def test_an_autopilot_cluster_that_says_nothing_has_the_controller() -> None:
 
 def test_a_global_class_needs_no_proxy_only_subnet_and_an_unknown_one_is_never_programmed() -> None:
     without = GatewayPrerequisites(proxy_only_subnet=False)
-    assert without.lacks("gke-l7-global-external-managed") == ()
-    (lack,) = without.lacks("nginx")
+    assert without.missing("gke-l7-global-external-managed") == ()
+    (lack,) = without.missing("nginx")
     assert "gke-l7-rilb" in lack
 
 

@@ -14,7 +14,7 @@ def test_quantities_are_read_in_their_base_unit(text: object, value: float) -> N
 
 
 def test_what_is_no_quantity_is_refused() -> None:
-    with pytest.raises(ValueError, match="no quantity"):
+    with pytest.raises(ValueError, match="not a supported quantity"):
         quantity("eight")
 
 

@@ -126,7 +126,7 @@ def test_why_a_pod_waits_is_answered_and_told_once(play: Play) -> None:
     assert play.provisioner.why_pending(server) is None
     play.wait(server)
     trouble = until(lambda: play.provisioner.why_pending(server))
-    assert "no more a4-highgpu-8g as Spot in europe-west4-b" in trouble.message
+    assert "europe-west4-b has no Spot capacity for a4-highgpu-8g" in trouble.message
     play.wait(server, said="other words")
     play.settle(600)
     (event,) = play.events("FailedScaleUp")

@@ -84,7 +84,7 @@ def container(amounts: dict[str, str]) -> dict[str, Any]:
 def test_what_is_not_sold_on_demand_never_comes(accelerator: str, gpus: int, machines: int) -> None:
     decision = Autoscaler(Stock()).look(named(1, on(accelerator, gpus)))
     assert len(decision.wanted) == machines
-    assert all("cannot be had on demand" in trouble.message for trouble in decision.troubles.values())
+    assert all("is not sold as on-demand" in trouble.message for trouble in decision.troubles.values())
 
 
 def test_pods_that_select_a_machines_number_of_gpus_fill_it_before_the_next_comes() -> None:
@@ -173,7 +173,7 @@ def test_the_last_rungs_trouble_is_told_when_every_rung_is_empty() -> None:
     stock.spot_nodes = 0
     decision = Autoscaler(stock, RESERVED_RUNG, SPOT_RUNG).look(named(1, IN_CLASS))
     (trouble,) = decision.troubles.values()
-    assert "no more a4-highgpu-8g as Spot" in trouble.message
+    assert "no Spot capacity for a4-highgpu-8g" in trouble.message
 
 
 @pytest.mark.parametrize(
