@@ -120,8 +120,7 @@ def _memory(settings: Settings) -> Iterator[Problem]:
         step_width=shape.step_width // ranks,
         drafts=engine.speculative_tokens > 0,
     )
-    taken_gib = start.logits_gib + start.activations_gib + start.graphs_gib
-    if startup_concurrency(layout, max(0.0, share_gib - weights_gib - taken_gib), context) >= 1:
+    if startup_concurrency(layout, max(0.0, share_gib - weights_gib - start.total_gib), context) >= 1:
         return
     certain = startup_concurrency(layout, max(0.0, share_gib - weights_gib), context) < 1
     counts = [count for count in settings.machine.pod_gpus if count > ranks and not shape.attention_heads % count]
