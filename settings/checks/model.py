@@ -131,7 +131,7 @@ def _memory(settings: Settings) -> Iterator[Problem]:
         path=key("server.engine.tensorParallelSize"),
         value=ranks,
         allowed=f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights and a request of {context:,} tokens; `fleet models` lists them",
-        why=f"{ranks} {gpu.name} have {share_gib * ranks:,.0f} GiB for vLLM"
+        why=f"vLLM can use {share_gib * ranks:,.0f} GiB of {ranks} {gpu.name}"
         + ("" if certain else ", minus an estimate of the memory for startup")
         + ": vLLM exits at startup, on a node that is billed",
         write=f"tensorParallelSize: {enough}" if enough else "a larger machine, a smaller model or a lower maxModelLen",
