@@ -255,4 +255,4 @@ def test_an_upgrade_tells_what_changes_for_these_options_alone() -> None:
     assert "160 GiB" not in on_l4
     back = list(upgrade(new, old, (), hybrid=True, gpu=B200))
     assert any(line.startswith("no longer: ") for line in back)
-    assert any(line.startswith("new: ") for line in back)
+    assert any(line.startswith("new defect: ") for line in back)
