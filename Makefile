@@ -8,53 +8,45 @@ OUT    ?= out/$(STACK)
 SPEED  ?= 60
 DRILLS ?= --fast
 PACK   ?= out/policy-pack
+PACKAGE ?= out/component-package
 STAMP  := $(VENV)/.installed
-READY  := $(VENV)/.installed-rehearsal
-TESTED := $(VENV)/.installed-test
-BENCH  := $(VENV)/.installed-benchmark
 VLLM   := .venv-vllm
 VLLM_NEW := .venv-vllm-0.33
 CHECKS := .venv-workflows
+DOCS   := .venv-docs
 
-# Tests start hundreds of `fleet` processes, and none shall compile the program anew, whatever the shell says.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+# Packages are installed without bytecode: that of the SDKs is 230 MB, of which a preview uses 30. Python writes it on the
+# first import, whatever the shell says, or every `fleet` process would compile the program again.
+export PYTHONDONTWRITEBYTECODE :=
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack policy-readme picture inventories goldens mutants workflows vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words docs-site vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
 
-setup: $(STAMP) ## Virtual environment with the pinned packages
+setup: $(STAMP) ## Virtual environment with what a preview needs
 
-$(STAMP): requirements.txt requirements-dev.txt pyproject.toml
+$(STAMP): requirements.txt requirements-fleet.txt constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
-	@echo "Installing pinned packages into $(VENV) (a minute or two, once)"
+	@echo "Installing pinned packages into $(VENV) (about 250 MB, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(PIP) -c constraints.txt -r requirements-fleet.txt
+	@$(PIP) --no-deps --editable .
 	@touch $@
 
-setup-rehearsal: $(READY) ## The packages that a rehearsal needs on top
+setup-rehearsal: $(STAMP)-rehearsal ## Packages that a rehearsal needs as well
+setup-benchmark: $(STAMP)-benchmark ## Packages that benchmarks and `fleet verify` need as well
+setup-lint: $(STAMP)-lint ## Linters and mypy
+setup-test: $(STAMP)-test ## Packages that the tests need as well: those of rehearsals and benchmarks too
 
-$(READY): $(STAMP) requirements-rehearsal.txt
-	@echo "Installing what a rehearsal needs into $(VENV) (half a minute, once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-rehearsal.txt
-	@touch $@
-
-setup-test: $(TESTED) ## The packages that the tests need on top
-
-$(TESTED): $(READY) requirements-test.txt
-	@echo "Installing what the tests need into $(VENV) (half a minute, once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
-	@touch $@
-
-setup-benchmark: $(BENCH) ## The packages that merge, draw and start a benchmark
-
-$(BENCH): $(STAMP) requirements-benchmark.txt
-	@echo "Installing what the benchmark needs into $(VENV) (half a minute, once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-benchmark.txt
+$(STAMP)-test: requirements-rehearsal.txt requirements-benchmark.txt
+$(STAMP)-rehearsal $(STAMP)-benchmark $(STAMP)-lint $(STAMP)-test: $(STAMP)-%: $(STAMP) requirements-%.txt
+	@echo "Installing requirements-$*.txt into $(VENV) (half a minute, once)"
+	@$(PIP) -c constraints.txt -r requirements-$*.txt
 	@touch $@
 
 preview: setup ## Offline preview of a stack: resources, price, figures, findings, manifests (STACK=spot)
@@ -69,28 +61,29 @@ doctor: setup ## What this machine lacks for preview and for pulumi up
 rehearse: setup-rehearsal ## A stack on a control plane of its own, with its bad days (STACK=spot SPEED=60 DRILLS="--drill drain"); minutes to build, once
 	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS) --speed $(SPEED) --out out/rehearsal/$(STACK)
 
-test: setup-test setup-benchmark ## The fast suite
+test: setup-test ## The fast suite
 	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow"
 
-test-slow: setup-test setup-benchmark ## What takes too long for every commit: the pull-request job in a fresh clone
+test-slow: setup-test ## What takes too long for every commit: the pull-request job in a fresh clone
 	@$(PYTEST) -q -n 2 --dist loadfile -m slow
 
-lint: setup ## ruff, yamllint, and the direction of imports (pyproject.toml, importlinter)
+lint: setup-lint ## ruff, yamllint, and the direction of imports (pyproject.toml, importlinter)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/yamllint --strict -c .yamllint.yaml .
 	@$(BIN)/lint-imports --no-logo
 
-types: setup-rehearsal setup-benchmark ## mypy, strict; each program by itself, and the policy pack apart, from its own folder, as it runs
+types: setup-rehearsal setup-benchmark setup-lint ## mypy, strict; each program by itself, and policy pack and component package apart, from their own folders, as they run
 	@$(BIN)/mypy
 	@for program in __main__.py examples/*/__main__.py; do $(BIN)/mypy --no-error-summary "$$program" || exit 1; done
-	@cd policy && MYPYPATH=.. ../$(BIN)/mypy --strict --config-file= .
+	@for folder in policy package; do (cd $$folder && MYPYPATH=.. ../$(BIN)/mypy --strict --config-file= .) || exit 1; done
 
 preview-speed: setup ## How fast a preview is, against a bare import of the SDK it needs
 	@$(BIN)/python tests/fleet/preview/speed.py
 
-schema: setup ## Write settings/stack.schema.json anew
+schema: setup ## Write settings/stack.schema.json and package/schema.json anew
 	@$(BIN)/fleet config schema > settings/stack.schema.json.new && mv settings/stack.schema.json.new settings/stack.schema.json
+	@PYTHONPATH=package:. $(BIN)/python -m facades.schema > package/schema.json.new && mv package/schema.json.new package/schema.json
 
 model-page: setup ## Write docs/planner-model.md and its plot anew, from the model
 	@$(BIN)/python -m docs.generate.model_page
@@ -98,9 +91,22 @@ model-page: setup ## Write docs/planner-model.md and its plot anew, from the mod
 policy-pack: ## The policy pack with the facts and lessons it needs, as a folder that runs alone (PACK=out/policy-pack)
 	@rm -rf $(PACK) && mkdir -p $(PACK)
 	@tar -c --exclude=__pycache__ --exclude=./config -C policy . | tar -x -C $(PACK)
-	@tar -c --exclude=__pycache__ facts settings/__init__.py settings/rules | tar -x -C $(PACK)
+	@tar -c --exclude=__pycache__ facts settings/__init__.py settings/rules LICENSE NOTICE | tar -x -C $(PACK)
 
-lock: $(CHECKS)/.installed ## Write both requirements.lock anew, with hashes: what installs where there are credentials
+component-package: ## The component package with all it needs, as a folder that runs alone (PACKAGE=out/component-package)
+	@rm -rf $(PACKAGE) && mkdir -p $(PACKAGE)
+	@tar -c --exclude=__pycache__ --exclude=./venv -C package . | tar -x -C $(PACKAGE)
+	@tar -c --exclude=__pycache__ facts settings infra workloads requirements.txt LICENSE NOTICE | tar -x -C $(PACKAGE)
+
+dist: setup-lint policy-pack component-package ## Wheel, source distribution, policy pack and component package of this version, as files in out/dist
+	@mkdir -p out/dist
+	@$(BIN)/python -m build --outdir out/dist .
+	@version=$$($(BIN)/fleet --version | cut -d' ' -f2); \
+	  tar -czf out/dist/policy-pack-$$version.tar.gz -C $(PACK) . && tar -czf out/dist/component-package-$$version.tar.gz -C $(PACKAGE) .
+
+lock: $(CHECKS)/.installed ## Update constraints.txt (every package, for every environment) and both requirements.lock (with hashes, for where there are credentials)
+	@$(CHECKS)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url --custom-compile-command "make lock" \
+	  --output-file constraints.txt requirements-lint.txt requirements-test.txt
 	@for folder in . policy; do $(CHECKS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	  --no-emit-index-url --custom-compile-command "make lock" --output-file $$folder/requirements.lock $$folder/requirements.txt || exit 1; done
 
@@ -114,7 +120,7 @@ picture: setup ## Draw docs/img anew: the real preview of stack spot, and the da
 inventories: setup ## Write tests/inventories/ and tests/examples/inventories/ anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory
 
-goldens: setup-test setup-benchmark ## Write the reports' texts in tests/goldens anew; read the diff before you commit it
+goldens: setup-test ## Write the reports' texts in tests/goldens anew; read the diff before you commit it
 	@$(PYTEST) -q -m golden --write-goldens
 
 mutants: setup ## Which policy rule catches which change to a real stack, and the share that is caught
@@ -124,9 +130,23 @@ workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly 
 	@$(CHECKS)/bin/actionlint .github/workflows/*.yml
 	@$(CHECKS)/bin/zizmor --quiet --offline --persona=auditor .github
 
+words: $(CHECKS)/.installed ## Vale with the project's own rules (.vale) over guides, goldens, comments and docstrings; decisions keep their words
+	@$(CHECKS)/bin/vale --output=line $$(git ls-files '*.md' '*.py' '*.yaml' '*.yml' ':!docs/decisions' ':!tests' ':!.vale') $$(git ls-files tests/goldens)
+
 $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requirements.txt
-	@echo "Installing actionlint and zizmor into $(CHECKS) (half a minute, once)"
+	@echo "Installing actionlint, zizmor and Vale into $(CHECKS) (a minute or two, once)"
 	@PYTHON=$(PYTHON) tests/workflows/install_checkers.sh $(CHECKS)
+	@touch $@
+
+docs-site: $(DOCS)/.installed ## The documentation as a site in out/docs-site/html; a broken link fails (REPOSITORY=https://... for links to source files)
+	@rm -rf out/docs-site
+	@$(DOCS)/bin/python -m docs.generate.site out/docs-site/source $(REPOSITORY)
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+
+$(DOCS)/.installed: docs/generate/requirements.txt
+	@echo "Installing the site generator into $(DOCS) (half a minute, once)"
+	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
 	@touch $@
 
 vllm-check: $(VLLM)/.installed $(VLLM_NEW)/.installed ## Slow (17 GB once): the real argument parsers of vLLM 0.18.1 and 0.33.0 accept every profile and export every series of the catalogue, the cache code of the first agrees with ours
@@ -152,4 +172,4 @@ bench-vllm: setup-benchmark $(VLLM)/.installed ## The same with the client of vL
 	@$(BIN)/fleet bench selftest --vllm $(VLLM)/bin/python --clients 6 --connections 96 --out out/bench-vllm
 
 clean: ## Remove what the other targets made
-	@rm -rf out build $(VENV) $(VLLM) $(VLLM_NEW) $(CHECKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf out build $(VENV) $(VLLM) $(VLLM_NEW) $(CHECKS) $(DOCS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

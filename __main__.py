@@ -6,17 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pulumi
-import pulumi_kubernetes as k8s
 from pulumi import ResourceOptions
 
-from infra.budget import Budget, BudgetArgs
 from infra.capacity import CalendarReservation, CalendarReservationArgs
-from infra.cluster import Cluster, ClusterArgs
 from infra.compile_cache_bucket import CompileCacheBucket, CompileCacheBucketArgs
-from infra.identity import NodeIdentity, NodeIdentityArgs
-from infra.image_registry import ImageRegistry, ImageRegistryArgs
 from infra.naming import Place, labels_of
-from infra.network import Network, NetworkArgs
 from infra.platform import (
     GivenPlatform,
     GivenPlatformArgs,
@@ -25,8 +19,6 @@ from infra.platform import (
     SharedPlatform,
     SharedPlatformArgs,
 )
-from infra.results_bucket import ResultsBucket, ResultsBucketArgs
-from infra.services import Services, ServicesArgs
 from infra.workload_access import CompileCacheGrant, WorkloadAccess, WorkloadAccessArgs
 from settings.checks.declarations import declarations
 from settings.derived.canary import weights_ending
@@ -60,37 +52,24 @@ place = Place(project=project, region=settings.region, name_prefix=settings.stac
 
 # Google Cloud: this stack's platform, another stack's, or an existing cluster.
 if settings.owns_platform:
-    own = OwnPlatform("platform", OwnPlatformArgs(namespace=settings.namespace))
-    services = Services("platform-services", ServicesArgs(project=project, apis=apis), ResourceOptions(parent=own))
-    enabled = ResourceOptions(parent=own, depends_on=[services])
-    results = ResultsBucket("platform-results", ResultsBucketArgs(place=place, results=settings.results), enabled)
-    # Everything depends on the bucket, so destroy deletes it last: if results remain in it, destroy stops there, after
-    # everything that costs money is gone.
-    prepared = ResourceOptions(parent=own, depends_on=[services, results])
-    ranges = NetworkArgs(place=place, network=settings.network, proxy_only=settings.proxy_only_subnet)
-    network = Network("platform-network", ranges, prepared)
-    number = services.project_number()
-    pulls = ImageRegistryArgs(place=place, account=settings.registry, project_number=number)
-    images = ImageRegistry("platform-images", pulls, prepared)
-    nodes = NodeIdentity("platform-nodes", NodeIdentityArgs(place=place, images=images), prepared)
-    by_gke = policy is not None and policy.mechanism == "gke"
-    autopilot = ClusterArgs(network=network, nodes=nodes, cluster=settings.cluster, quick_autoscaling=by_gke)
-    cluster = Cluster("platform-cluster", autopilot, prepared)
-    if settings.budget is not None:
-        Budget("platform-budget", BudgetArgs(place=place, project_number=number, budget=settings.budget), prepared)
-    # Every object on the cluster depends on its provider. On destroy the network, including the proxy-only subnet, therefore
-    # goes after the last Gateway; a load balancer in that subnet would block its deletion.
-    behind = ResourceOptions(parent=own, depends_on=[cluster, network])
-    kubernetes = k8s.Provider(
-        "platform-kubernetes", kubeconfig=cluster.kubeconfig, cluster_identifier=cluster.identity, opts=behind
+    own = OwnPlatformArgs(
+        place=place,
+        namespace=settings.namespace,
+        apis=apis,
+        network=settings.network,
+        proxy_only_subnet=settings.proxy_only_subnet,
+        cluster=settings.cluster,
+        quick_autoscaling=policy is not None and policy.mechanism == "gke",
+        results=settings.results,
+        registry=settings.registry,
+        budget=settings.budget,
+        keda=KEDA_VERSION if settings.makes_keda else None,
     )
-    keda_version = KEDA_VERSION if settings.makes_keda else None
-    platform = own.made_of(
-        results=results, network=network, images=images, cluster=cluster, project_number=number, keda=keda_version
-    )
+    made = OwnPlatform("platform", own)
+    services, kubernetes, platform = made.services, made.kubernetes, made.outputs
 elif settings.platform.kubeconfig is not None:
     given = GivenPlatformArgs(
-        kubeconfig=Path(__file__).parent / settings.platform.kubeconfig,
+        kubeconfig=Path(settings.platform.kubeconfig).absolute(),  # the engine starts a program in the project's folder
         place=place,
         namespace=settings.namespace,
         image_prefix=settings.platform.image_prefix,

@@ -1,4 +1,4 @@
-"""Alert policies, notification channels, log-based metrics and SLOs, from the signal catalogue."""
+"""Alert policies, notification channels, log-based metrics and SLOs of the catalogue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SEVERITIES: Final = {"page": "CRITICAL", "ticket": "WARNING"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSecrets:
-    """Secrets of notification channels; each is required if a channel of its type exists."""
+    """Secrets of channels; required by a channel of that type."""
 
     slack_token: pulumi.Input[str] | None = field(default=None, repr=False)
     pagerduty_key: pulumi.Input[str] | None = field(default=None, repr=False)
@@ -39,32 +39,34 @@ class ChannelSecrets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertingArgs:
-    """Arguments of `Alerting`. Raises ValueError if no channel takes a severity."""
+    """Arguments of `Alerting`. Raises ValueError if a severity has no channel."""
 
     place: Place
-    """Project and labels; every title contains the fleet's name."""
+    """The project and its labels; the fleet's name is in every title."""
     signals: Catalogue
-    """Alerts, log signals and the server they are about."""
+    """The catalogue of signals."""
     channels: tuple[section.AnyChannel, ...]
     """Notification channels."""
     secrets: ChannelSecrets = ChannelSecrets()
-    """Credentials for Slack, PagerDuty and webhooks."""
+    """Secrets for Slack, PagerDuty and webhooks."""
     dashboard_url: pulumi.Input[str] | None = None
-    """Linked in every notification."""
+    """Linked in every message."""
     slos: bool = False
-    """Whether to create SLOs. Possible only after the first scrape: before, Cloud Monitoring answers 'The metric referenced by
-    the provided filter is unknown' (source: GoogleCloudPlatform/cloud-ops-sandbox, issue 896)."""
+    """Whether to create SLOs. Only after the servers' first scrape: before, Cloud Monitoring answers 'The metric referenced by the
+    provided filter is unknown' (source: GoogleCloudPlatform/cloud-ops-sandbox, issue 896)."""
 
     def __post_init__(self) -> None:
         for severity in {one.severity for one in self.signals.alerts}:
             if not any(severity in one.severities for one in self.channels):
-                raise ValueError(f"no channel takes severity {severity}; add {severity} to the severities of a channel")
+                raise ValueError(
+                    f"channels: no channel has severity {severity}; add {severity} to a channel's severities"
+                )
 
 
 class Alerting(pulumi.ComponentResource):
-    """One alert policy per alert of the catalogue. Its message is the alert's section of the runbook.
+    """One policy with one condition for each alert; its message is the alert's section of the runbook.
 
-    It creates no uptime check and no Alertmanager: Cloud Monitoring evaluates the expressions and sends the notifications.
+    Without uptime checks or Alertmanager: Cloud Monitoring evaluates the expressions and sends the messages.
     """
 
     def __init__(self, name: str, args: AlertingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -74,7 +76,7 @@ class Alerting(pulumi.ComponentResource):
         counted = {one.name: _log_metric(f"{name}-{one.name}", place, one, child) for one in signals.logs}
         channels = list(self._channels(name, args, child))
         for alert in signals.alerts:
-            # Metric first: log entries written before it exists are never counted.
+            # Its metric first: log entries before the metric exists are never counted.
             reads = [metric for log, metric in counted.items() if f"user_{log}{{" in alert.expr]
             to = [known for one, known in channels if alert.severity in one.severities]
             after = pulumi.ResourceOptions(parent=self, depends_on=reads)
@@ -93,7 +95,7 @@ class Alerting(pulumi.ComponentResource):
                 continue
             labels, secret, what = _labels_of(one, args.secrets)
             named = f"{name}-{one.type}-{what}" if what else f"{name}-{one.type}"
-            # Names can collide (addresses that differ in punctuation only, topics of two projects): the first keeps the plain name.
+            # Two channels may get the same name, such as topics of two projects: the first keeps the plain name.
             taken[named] = taken.get(named, 0) + 1
             unique = named if taken[named] == 1 else f"{named}-{_short(labels)}"
             yield one, self._channel(unique, args, one, labels, secret, what, opts)
@@ -116,7 +118,7 @@ class Alerting(pulumi.ComponentResource):
             labels=labels,
             sensitive_labels=secret,
             user_labels=dict(args.place.labels),
-            # Policies created outside this program may use the channel; Google then refuses to delete it.
+            # Manually created policies may use it too: Google then refuses to delete it.
             force_delete=False,
             opts=opts,
         )
@@ -126,7 +128,7 @@ class Alerting(pulumi.ComponentResource):
 def _labels_of(
     one: section.AnyChannel, secrets: ChannelSecrets
 ) -> tuple[dict[str, str], monitoring.NotificationChannelSensitiveLabelsArgs | None, str]:
-    """Labels, secret and name suffix of a channel.
+    """Labels, secret, and the part of its name that is unique for its type.
 
     Source: Cloud Monitoring API v3, notificationChannelDescriptors.
     """
@@ -144,7 +146,7 @@ def _labels_of(
             named = {"url": one.url, "username": one.username}
             return named, hidden(password=secrets.webhook_password), _plain(one.url.removeprefix("https://"))
         case _:
-            raise ValueError(f"channel type {one.type} is not supported")
+            raise ValueError(f"channel type {one.type} cannot be created")
 
 
 def _short(labels: dict[str, str]) -> str:
@@ -159,7 +161,7 @@ def _log_metric(name: str, place: Place, one: LogSignal, opts: pulumi.ResourceOp
     return logging.Metric(
         name,
         project=place.project,
-        # Explicit name, because expressions refer to it.
+        # Explicit name, because expressions use it.
         name=one.name,
         description=one.why,
         filter=one.filter,
@@ -198,7 +200,7 @@ def _policy(
                     evaluation_interval=f"{alert.every_seconds}s",
                     alert_rule=alert.name,
                     labels={"severity": alert.severity},
-                    # Otherwise a policy cannot be created before its metrics exist, and on a new stack none does.
+                    # Otherwise a new stack's policies are refused: their metrics were never written.
                     disable_metric_validation=True,
                 ),
             )
@@ -217,7 +219,7 @@ def _policy(
 
 
 def _objectives(name: str, place: Place, watched: Watched, opts: pulumi.ResourceOptions) -> None:
-    """The latency objectives as SLOs of one service; Cloud Monitoring plots the remaining error budget."""
+    """SLOs of one service; Cloud Monitoring shows their remaining error budget."""
     service = monitoring.CustomService(
         f"{name}-service",
         project=place.project,
@@ -226,13 +228,13 @@ def _objectives(name: str, place: Place, watched: Watched, opts: pulumi.Resource
         user_labels=dict(place.labels),
         opts=opts,
     )
-    for what, histogram, seconds, words in _promises(watched):
+    for what, histogram, seconds, text in _promises(watched):
         monitoring.Slo(
             f"{name}-slo-{what}",
             project=place.project,
             service=service.service_id,
             slo_id=what,
-            display_name=title(f"{watched.objective:.1%} of requests: {words}", MAX_TITLE),
+            display_name=title(f"{watched.objective:.1%} of requests: {text}", MAX_TITLE),
             goal=watched.objective,
             rolling_period_days=SLO_DAYS,
             request_based_sli=monitoring.SloRequestBasedSliArgs(
@@ -248,11 +250,11 @@ def _objectives(name: str, place: Place, watched: Watched, opts: pulumi.Resource
 
 def _promises(watched: Watched) -> Iterator[tuple[str, str, float, str]]:
     yield "first-token", TTFT, watched.ttft_seconds, f"first token within {watched.ttft_seconds:g} s"
-    yield "output", TPOT, watched.tpot_seconds, f"{watched.tpot_seconds * 1000:g} ms an output token at most"
+    yield "output", TPOT, watched.tpot_seconds, f"at most {watched.tpot_seconds * 1000:g} ms per output token"
 
 
 def _histogram_filter(histogram: str, watched: Watched) -> str:
-    """Cloud Monitoring filter for a histogram; SLOs do not accept PromQL. Source: Terraform google provider, monitoring_slo."""
+    """SLOs need filters of Cloud Monitoring, not PromQL. Source: Terraform google provider, monitoring_slo."""
     return " ".join(
         (
             f'metric.type="prometheus.googleapis.com/{histogram}/histogram"',

@@ -15,14 +15,14 @@ from infra.naming import Place
 from settings.signals.model import QUESTIONS, Catalogue, Panel
 
 COLUMNS: Final = 48
-"""Of a mosaic, at most. Source: Cloud Monitoring API v1, MosaicLayout.columns."""
+"""Maximum of a mosaic. Source: Cloud Monitoring API v1, MosaicLayout.columns."""
 HEIGHT: Final = 12
 HEADER: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One panel, or the header of a section, at its place."""
+    """Position of a panel or a section header."""
 
     x: int
     y: int
@@ -30,7 +30,7 @@ class Tile:
     height: int
     title: str
     panel: Panel | None = None
-    """None: the header of a section."""
+    """None for a section header."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +40,14 @@ class DashboardArgs:
     place: Place
     """The project; the fleet's name is in the title."""
     signals: Catalogue
-    """What is drawn."""
+    """The catalogue with the panels."""
 
 
 class Dashboard(pulumi.ComponentResource):
-    """One dashboard, sections in the order of on-call's questions. Free of charge."""
+    """One dashboard with a section for each question of on-call. Free of charge."""
 
     url: pulumi.Output[str]
-    """Where a person opens it."""
+    """Its address in the console."""
 
     def __init__(self, name: str, args: DashboardArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Dashboard", name, None, opts)
@@ -63,7 +63,7 @@ class Dashboard(pulumi.ComponentResource):
 
 
 def tiles(signals: Catalogue) -> Iterator[Tile]:
-    """The layout: each section's header over rows of four or of three, as fills them better."""
+    """The layout: each section's header over rows of four panels if that fills them, else three."""
     y = 0
     for section, title in QUESTIONS.items():
         own = [panel for panel in signals.panels if panel.section == section]
@@ -81,7 +81,7 @@ def tiles(signals: Catalogue) -> Iterator[Tile]:
 
 
 def dashboard(signals: Catalogue, name: str) -> dict[str, Any]:
-    """The dashboard as the API takes it. Source: monitoring-dashboard-samples, dashboards/vllm/vllm-prometheus-2.json."""
+    """The dashboard in the API's format. Source: monitoring-dashboard-samples, dashboards/vllm/vllm-prometheus-2.json."""
     return {
         "displayName": f"vllm-fleet {name}: {signals.watched.server}",
         "mosaicLayout": {
@@ -106,7 +106,7 @@ def _widget(tile: Tile) -> dict[str, Any]:
                     "timeSeriesQuery": {"prometheusQuery": query.expr, "unitOverride": panel.unit},
                     "plotType": "LINE",
                     "targetAxis": "Y1",
-                    # A legend for one line; where a query gives several, their labels tell them apart.
+                    # A legend only for a single line; several lines show their labels.
                     "legendTemplate": "" if "{{" in query.legend else query.legend,
                 }
                 for query in panel.queries

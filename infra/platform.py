@@ -3,59 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.cluster import Cluster
-from infra.image_registry import ImageRegistry
+from infra.budget import Budget, BudgetArgs
+from infra.cluster import Cluster, ClusterArgs
+from infra.identity import NodeIdentity, NodeIdentityArgs
+from infra.image_registry import ImageRegistry, ImageRegistryArgs
 from infra.naming import Place
-from infra.network import Network
+from infra.network import Network, NetworkArgs
 from infra.platform_outputs import KEDA, KEYS, PlatformOutputs
-from infra.results_bucket import ResultsBucket
+from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
 from settings.kubeconfig import read_kubeconfig
 from settings.problems import Problem, SettingsError
+from settings.sections.budget import Budget as BudgetSection
+from settings.sections.cluster import Cluster as ClusterSection
+from settings.sections.network import Network as NetworkSection
+from settings.sections.registry import Registry
+from settings.sections.results import Results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPlatformArgs:
     """Arguments of `OwnPlatform`."""
 
+    place: Place
+    """Project, region, name prefix and labels of every resource."""
     namespace: str
     """Kubernetes namespace of this stack; guest stacks must use another."""
+    apis: Sequence[str]
+    """Required APIs, see `ServicesArgs.apis`, including `cloudresourcemanager.googleapis.com`, which returns the project number."""
+    network: NetworkSection = field(default_factory=NetworkSection)
+    """Ranges and NAT settings of the VPC."""
+    proxy_only_subnet: bool = False
+    """Whether to create the proxy-only subnet, required by a Gateway."""
+    cluster: ClusterSection = field(default_factory=ClusterSection)
+    """Settings of the Autopilot cluster."""
+    quick_autoscaling: bool = False
+    """Whether to enable the performance HPA profile, see `ClusterArgs`."""
+    results: Results = field(default_factory=Results)
+    """Settings of the results bucket."""
+    registry: Registry | None = None
+    """Docker Hub account for image pulls. None: anonymous."""
+    budget: BudgetSection | None = None
+    """Billing budget. None: no budget."""
+    keda: str | None = None
+    """KEDA version installed on the cluster. None: not installed."""
 
 
 class OwnPlatform(pulumi.ComponentResource):
-    """Parent of a stack's network, image repository, node account, cluster and budget.
+    """A stack's own platform: APIs, results bucket, network, image repository, node account, cluster, budget, Kubernetes provider."""
 
-    It creates nothing itself: `__main__` creates the parts with this parent, then calls `made_of`.
-    """
+    outputs: PlatformOutputs
+    kubernetes: k8s.Provider
+    """Kubernetes provider for every object on the cluster."""
+    services: Services
+    """The enabled APIs."""
 
     def __init__(self, name: str, args: OwnPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:OwnPlatform", name, None, opts)
-        self._namespace = args.namespace
-
-    def made_of(
-        self,
-        *,
-        results: ResultsBucket,
-        network: Network,
-        images: ImageRegistry,
-        cluster: Cluster,
-        project_number: pulumi.Output[str],
-        keda: str | None = None,
-    ) -> PlatformOutputs:
-        """The platform outputs for workloads and guest stacks; also registered as this component's outputs."""
-        outputs = PlatformOutputs(
+        place = args.place
+        apis = ServicesArgs(project=place.project, apis=args.apis)
+        self.services = Services(f"{name}-services", apis, pulumi.ResourceOptions(parent=self))
+        enabled = pulumi.ResourceOptions(parent=self, depends_on=[self.services])
+        results = ResultsBucket(f"{name}-results", ResultsBucketArgs(place=place, results=args.results), enabled)
+        # Everything depends on the bucket, so destroy deletes it last: if results remain in it, destroy stops there,
+        # after everything that costs money is gone.
+        prepared = pulumi.ResourceOptions(parent=self, depends_on=[self.services, results])
+        ranges = NetworkArgs(place=place, network=args.network, proxy_only=args.proxy_only_subnet)
+        network = Network(f"{name}-network", ranges, prepared)
+        number = self.services.project_number()
+        pulls = ImageRegistryArgs(place=place, account=args.registry, project_number=number)
+        images = ImageRegistry(f"{name}-images", pulls, prepared)
+        nodes = NodeIdentity(f"{name}-nodes", NodeIdentityArgs(place=place, images=images), prepared)
+        autopilot = ClusterArgs(
+            network=network, nodes=nodes, cluster=args.cluster, quick_autoscaling=args.quick_autoscaling
+        )
+        cluster = Cluster(f"{name}-cluster", autopilot, prepared)
+        if args.budget is not None:
+            Budget(f"{name}-budget", BudgetArgs(place=place, project_number=number, budget=args.budget), prepared)
+        self.kubernetes = k8s.Provider(
+            f"{name}-kubernetes",
+            kubeconfig=cluster.kubeconfig,
+            cluster_identifier=cluster.identity,
+            # Every object on the cluster depends on its provider. On destroy the network, including the proxy-only
+            # subnet, therefore goes after the last Gateway; a load balancer in that subnet would block its deletion.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster, network]),
+        )
+        self.outputs = PlatformOutputs(
             cluster_name=cluster.cluster.name,
             cluster_identity=cluster.identity,
-            project=pulumi.Output.from_input(network.place.project),
-            project_number=project_number,
-            region=pulumi.Output.from_input(network.place.region),
-            namespace=pulumi.Output.from_input(self._namespace),
+            project=pulumi.Output.from_input(place.project),
+            project_number=number,
+            region=pulumi.Output.from_input(place.region),
+            namespace=pulumi.Output.from_input(args.namespace),
             workload_pool=cluster.workload_pool,
             image_prefix=images.image_prefix,
             results_bucket=results.bucket.name,
@@ -67,11 +112,10 @@ class OwnPlatform(pulumi.ComponentResource):
             proxy_only_range=pulumi.Output.from_input(
                 "" if network.proxy_only is None else network.ranges.proxy_only.cidr
             ),
-            keda=None if keda is None else pulumi.Output.from_input(keda),
+            keda=None if args.keda is None else pulumi.Output.from_input(args.keda),
             kubeconfig=cluster.kubeconfig,
         )
-        self.register_outputs(outputs.export())
-        return outputs
+        self.register_outputs(self.outputs.export())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,11 @@
-"""The pack: every rule of `rules/` as a policy. Started by the engine, or by anyone who speaks the Analyzer protocol."""
+"""The policy pack: every rule of `rules/` as a policy. Started by the engine, or by any client of the Analyzer protocol."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-# In the repository the facts and the rules stand beside this folder; `make policy-pack` puts them into it.
+# In the repository, facts and settings are beside this folder; `make policy-pack` copies them into it.
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from pulumi_policy import EnforcementLevel, PolicyPack
@@ -17,5 +17,5 @@ from rule import all_rules
 
 read_once.install(sdk)
 
-# Serves until it is ended.
+# Serves until it is stopped.
 PolicyPack(name="llm-fleet", enforcement_level=EnforcementLevel.ADVISORY, policies=policies(all_rules()))

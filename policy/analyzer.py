@@ -1,4 +1,4 @@
-"""The rules as policies of Pulumi's policy SDK: one policy for each rule, so that each has its own level and settings."""
+"""Rules as policies of Pulumi's policy SDK: one policy for each rule, so that each has its own level and settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pulumi_policy import (
     Policy,
     PolicyConfigSchema,
     PolicyResource,
-    PolicyResourceOptions,
     ReportViolation,
     ResourceValidationArgs,
     ResourceValidationPolicy,
@@ -22,15 +21,15 @@ from pulumi_policy import (
 
 import money
 import pods
-from rule import AnyRule, Options, Resource, Rule, StackRule, message, with_defaults
+from rule import AnyRule, Resource, Rule, StackRule, message, with_defaults
 from settings.rules.verdict import REPEATED_ON_PURPOSE
 
 
 class _Asked(threading.local):
-    """What a thread is asked about at the moment.
+    """The resource or stack that a thread evaluates.
 
-    The SDK asks all policies about one resource in one thread, in their order: they share one view of it, and what an
-    annotation excuses waits here for the pack's last policy, which reports it.
+    The SDK evaluates all policies for one resource in one thread, in order. They share one view of it, and excused findings
+    are kept here until the pack's last policy reports them.
     """
 
     def __init__(self) -> None:
@@ -40,7 +39,7 @@ class _Asked(threading.local):
         self.excused: list[str] = []
 
     def resource(self, args: ResourceValidationArgs, place: int) -> Resource:
-        """The resource, for the policy at that place in the pack: one object for all, as long as the SDK shares its view."""
+        """The resource, for the policy at that position in the pack; shared by all policies while the SDK shares its view."""
         if self._resource.urn != args.urn or place <= self._last:
             self.excused = []
         self._last = place
@@ -49,8 +48,8 @@ class _Asked(threading.local):
         return self._resource
 
     def stack(self, args: StackValidationArgs) -> list[Resource]:
-        """The resources, the same objects for every policy that is asked about them."""
-        # A new question brings new views, and the known ones are kept: the first tells them apart.
+        """The resources, the same objects for every policy."""
+        # The SDK keeps its views during one evaluation, so comparing the first is enough.
         known = len(self._stack) == len(args.resources) and bool(self._stack)
         if not known or self._stack[0].props is not args.resources[0].props:
             self._stack = [_stack_resource(one) for one in args.resources]
@@ -58,7 +57,7 @@ class _Asked(threading.local):
 
 
 def policies(rules: tuple[AnyRule, ...]) -> list[Policy]:
-    """One policy for each rule, and last the one that reports what is broken on purpose."""
+    """One policy for each rule, then the one that reports deliberate exceptions."""
     asked = _Asked()
     made = [
         _resource_policy(rule, asked, place) if isinstance(rule, Rule) else _stack_policy(rule, asked)
@@ -82,7 +81,7 @@ def _resource_policy(rule: Rule, asked: _Asked, place: int) -> Policy:
 
 
 def is_excused(rule: Rule, resource: Resource) -> bool:
-    """Whether the resource says that it breaks this rule to reproduce a published result."""
+    """Whether the resource deliberately breaks this rule to reproduce a published result."""
     return bool(rule.lesson) and rule.lesson in pods.on_purpose(resource)
 
 
@@ -99,7 +98,7 @@ def _stack_policy(rule: StackRule, asked: _Asked) -> Policy:
 
 def _repeated_on_purpose(asked: _Asked, place: int) -> Policy:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
-        # Forgets what was excused on another resource.
+        # Clears exceptions of other resources.
         asked.resource(args, place)
         messages, asked.excused = asked.excused, []
         for text in messages:
@@ -107,7 +106,7 @@ def _repeated_on_purpose(asked: _Asked, place: int) -> Policy:
 
     return ResourceValidationPolicy(
         name=REPEATED_ON_PURPOSE,
-        description="A workload that reproduces a published result says which rules it breaks for that.",
+        description="A workload that reproduces a published result names the rules that it deliberately breaks.",
         validate=validate,
         enforcement_level=EnforcementLevel.ADVISORY,
         severity=Severity.LOW,
@@ -135,7 +134,7 @@ def _schema(type_: str, default: Any, description: str) -> dict[str, Any]:
 
 def _resource(args: ResourceValidationArgs) -> Resource:
     return Resource(
-        type=args.resource_type, props=args.props, name=args.name, urn=args.urn, options=_options(args.opts)
+        type=args.resource_type, props=args.props, name=args.name, urn=args.urn, protect=bool(args.opts.protect)
     )
 
 
@@ -145,15 +144,6 @@ def _stack_resource(one: PolicyResource) -> Resource:
         props=one.props,
         name=one.name,
         urn=one.urn,
-        options=_options(one.opts),
-        parent=one.parent.urn if one.parent is not None else "",
+        protect=bool(one.opts.protect),
         dependencies=tuple(other.urn for other in one.dependencies),
-    )
-
-
-def _options(given: PolicyResourceOptions) -> Options:
-    return Options(
-        protect=bool(given.protect),
-        ignore_changes=tuple(given.ignore_changes),
-        delete_before_replace=bool(given.delete_before_replace),
     )

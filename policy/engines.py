@@ -1,4 +1,4 @@
-"""A vLLM server in a rendered resource, and the lessons about it as rules of the pack."""
+"""vLLM servers in rendered resources, and lessons about them as rules of the pack."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Engine(Served):
 
     @property
     def flags(self) -> Flags:
-        """The words that start it, read."""
+        """Its parsed options."""
         return self.server.flags
 
     @property
     def label(self) -> str:
-        """How a message names it."""
+        """Name in messages."""
         return self.server.label
 
     def found(self, what: str, *, why: str = "", fix: str = "") -> Finding:
@@ -40,7 +40,7 @@ class Engine(Served):
 
     @cached_property
     def model_names(self) -> tuple[str, ...]:
-        """Path or repository, name for clients, declared name."""
+        """Path or repository, served name, annotated name."""
         names = (self.flags.model, self.flags.text("served-model-name"), self.server.pod.annotation(MODEL_ANNOTATION))
         return tuple(name for name in names if name)
 
@@ -51,41 +51,41 @@ class Engine(Served):
 
     @property
     def tag(self) -> str:
-        """What stands behind the image's name."""
+        """The image's tag."""
         name = self.image.partition("@")[0].rpartition("/")[2]
         return name.partition(":")[2]
 
     def env(self, name: str) -> str | None:
-        """By the container."""
+        """From the container."""
         return self.server.container.env(name)
 
     @property
     def gpu(self) -> Gpu | None:
-        """By the pod's selectors."""
+        """From the pod's selectors."""
         return self.server.pod.gpu
 
     @property
     def has_gpus(self) -> bool:
-        """By the containers of its pod."""
+        """From the containers of its pod."""
         return bool(self.server.pod.gpus)
 
     @property
     def cores(self) -> float | None:
-        """By the container."""
+        """From the container."""
         return self.server.container.requested("cpu")
 
     @property
     def ready_seconds(self) -> float | None:
-        """By the variable; vLLM's default where nobody sets it."""
+        """From the variable; vLLM's default where unset, None where unknown."""
         written = self.env(READY_TIMEOUT)
         if written is not None:
             return quantity(written)
-        # From a ConfigMap or Secret it is not known here.
+        # Unknown where it comes from a ConfigMap or Secret.
         return None if READY_TIMEOUT in self.server.container.env_names else DEFAULT_READY_SECONDS
 
     @property
     def startup_seconds(self) -> float | None:
-        """By the start-up probe; Kubernetes' defaults where it leaves them out."""
+        """From the startup probe, with Kubernetes' defaults."""
         probe = dig(self.server.container.props, "startupProbe")
         if probe is None:
             return None
@@ -97,19 +97,19 @@ class Engine(Served):
 
     @property
     def needed_context_tokens(self) -> int | None:
-        """By the annotation."""
+        """From the annotation."""
         return _whole(self.server.pod.annotation(CONTEXT_ANNOTATION))
 
     @property
     def offered_concurrency(self) -> int | None:
-        """By the annotation."""
+        """From the annotation."""
         return _whole(self.server.pod.annotation(CONCURRENCY_ANNOTATION))
 
 
 def each_engine(
     judge: Callable[[Engine, Settings], Iterator[Finding]],
 ) -> Callable[[Resource, Settings], Iterator[Finding]]:
-    """A rule about one vLLM server as a rule about the resource that runs it."""
+    """Apply a check of one vLLM server to every server of a resource."""
 
     def over(resource: Resource, settings: Settings) -> Iterator[Finding]:
         if "engines" not in resource.parsed:
@@ -130,22 +130,22 @@ def engine_rule(lesson: Lesson[Served]) -> Rule:
     return Rule(judge=each_engine(judge), lesson=lesson.id if lesson.excusable else "", **described(lesson))
 
 
-def reasons(told: Told, broken: Broken) -> dict[str, str]:
-    """Why and fix of a finding, as far as they depend on it."""
-    return {"why": RESOURCES.text(broken.why), "fix": RESOURCES.fix(told, broken)}
+def reasons(lesson: Told, broken: Broken) -> dict[str, str]:
+    """Why and fix of a finding, where they depend on it."""
+    return {"why": RESOURCES.text(broken.why), "fix": RESOURCES.fix(lesson, broken)}
 
 
-def described(told: Told) -> dict[str, Any]:
-    """What a lesson says about itself, as arguments of a rule."""
+def described(lesson: Told) -> dict[str, Any]:
+    """A lesson's texts, level and settings as arguments of a rule."""
     return {
-        "name": told.name,
-        "subject": told.subject,
-        "statement": told.statement,
-        "evidence": f"{RESOURCES.text(told.evidence)}. {told.level.capitalize()}: {told.level_reason}",
-        "fix": RESOURCES.text(told.fix),
-        "level": told.level,
-        "severity": told.severity,
-        "settings": told.settings,
+        "name": lesson.name,
+        "subject": lesson.subject,
+        "statement": lesson.statement,
+        "evidence": f"{RESOURCES.text(lesson.evidence)}. {lesson.level.capitalize()}: {lesson.level_reason}",
+        "fix": RESOURCES.text(lesson.fix),
+        "level": lesson.level,
+        "severity": lesson.severity,
+        "settings": lesson.settings,
     }
 
 

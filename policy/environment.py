@@ -1,4 +1,4 @@
-"""Whether a stack is production: by what it is declared to be, by its labels, or by what it runs on."""
+"""Whether a stack is production, by its setting, its labels or its reservation."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ PRODUCTION: Final = frozenset({"production", "prod", "live"})
 ENVIRONMENT: Final = Setting(
     name="environment",
     type="string",
-    why="what the stack is: production, or anything else; unset: by the environment label of its resources, and a "
-    "reservation without such a label counts as production",
+    why="production, or another environment; unset: the environment label of the resources, and a reservation without "
+    "such a label counts as production",
 )
 
 
 def why_production(resources: Sequence[Resource], settings: Settings) -> str:
     """Why a stack counts as production, empty where it does not.
 
-    Servers and namespaces say it first, then whatever else carries a label; the first that says anything decides.
+    The first label found decides: servers and namespaces first, then other resources.
     """
     declared = settings[ENVIRONMENT.name]
     if declared is not None:
@@ -33,7 +33,7 @@ def why_production(resources: Sequence[Resource], settings: Settings) -> str:
             return f"{one.label} has the label {label}: {value}" if value.lower() in PRODUCTION else ""
     for server in all_servers(fleet):
         if name := server.pod.selector(f"{GKE}/reservation-name"):
-            return f"{server.pod.resource.label} runs on the reservation {name}, and nothing says that it is a test"
+            return f"{server.pod.resource.label} uses the reservation {name}, and no environment label is set"
     return ""
 
 
@@ -42,7 +42,7 @@ def _labels(resource: Resource) -> Iterator[tuple[str, str]]:
     if resource.is_kubernetes:
         places.append(dig(resource.props, "metadata", "labels"))
         if resource.kind == "StorageClass":
-            # Labels for the disks themselves, as the driver takes them: "team=llm,environment=production".
+            # Labels of the disks, in the driver's format: "team=llm,environment=production".
             text = str(dig(resource.props, "parameters", "labels") or "")
             places.append(dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair))
     elif resource.type.startswith("gcp:"):

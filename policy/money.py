@@ -1,7 +1,6 @@
-"""What GPU nodes cost, as far as their selectors and requests tell: list prices of the machines they get.
+"""List prices of the GPU nodes that pods request.
 
-A pod names no region. Where the stack's resources tell it, its price counts; a single resource's money is told as the range
-over all regions with a price.
+A stack's cost uses its region's prices. A single resource has no region, so its cost is a range over all regions with a price.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ _ZONE: Final = re.compile(r"([a-z]+-[a-z]+\d+)(?:-[a-z])?")
 
 
 def node_price(pod: Pod, region: str) -> Price | None:
-    """List price in that region of an hour of the nodes these pods get; None where none is published for that way to get them.
+    """List price in USD an hour of such a pod's node in that region; None where none is published for its provisioning mode.
 
-    A reservation is priced as under a one-year commitment: by itself it has no price.
+    A reservation has no price of its own and counts as a one-year commitment.
     """
     way = _way(pod)
     return None if way is None or pod.machine is None else prices.find(pod.machine.type, region, way)
 
 
 def region_of(resources: Sequence[Resource]) -> str:
-    """The region of a stack: that of its cluster or, for a guest of another's, of its disks; empty where none tells."""
+    """Region of a stack's cluster or, in a guest stack, of its disks; empty where unknown."""
     for place in _places(resources):
         if found := _ZONE.fullmatch(str(place or "")):
             return found[1]
@@ -68,18 +67,18 @@ def _way(pod: Pod) -> Mode | None:
 
 
 def is_spot(pod: Pod) -> bool:
-    """Whether these pods ask for Spot nodes."""
+    """Whether these pods select Spot nodes."""
     return pod.selector(f"{GKE}/gke-spot") == "true" or pod.selector(f"{GKE}/gke-provisioning") == "spot"
 
 
 def at_stake(resource: Resource) -> str:
-    """Money that this object's GPU nodes cost, in words; empty where it has none."""
-    parts = [words(pod, pod.gpu_nodes) for pod in pods(resource) if pod.gpus and pod.gpu_nodes]
+    """Formatted cost of this object's GPU nodes; empty without GPU nodes."""
+    parts = [format_cost(pod, pod.gpu_nodes) for pod in pods(resource) if pod.gpus and pod.gpu_nodes]
     return "; ".join(parts)
 
 
-def words(pod: Pod, nodes: int) -> str:
-    """What `nodes` nodes for such pods cost an hour, from the cheapest region to the dearest."""
+def format_cost(pod: Pod, nodes: int) -> str:
+    """Cost of `nodes` nodes for such pods, from the cheapest region to the most expensive."""
     way, machine = _way(pod), pod.machine
     listed_prices = () if way is None or machine is None else prices.published(machine.type, way)
     kind = f"{'GPU' if machine is None else machine.family.upper()} node{'' if nodes == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Kubernetes objects of a stack by their own names, and who selects whom."""
+"""Kubernetes objects of a stack: lookup by name, label selectors, mounted claims."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pods import Pod, pods
 from rule import Resource, dig, has, listed, mapped
 
 Key = tuple[str, str]
-"""Namespace and name; the namespace is "" for objects of the whole cluster."""
+"""Namespace and name."""
 
 
 def own_name(resource: Resource) -> str:
-    """The object's name in the cluster, or Pulumi's where it has none of its own."""
+    """The object's name in the cluster, or Pulumi's where missing."""
     return str(dig(resource.props, "metadata", "name") or resource.name)
 
 
@@ -25,12 +25,12 @@ def namespace_of(resource: Resource) -> str:
 
 
 def named(resource: Resource) -> str:
-    """How a message names an object: kind and its name in the cluster."""
+    """Name in messages: kind and name in the cluster."""
     return f"{resource.kind} {own_name(resource)}"
 
 
 def number(value: Any) -> float | None:
-    """A finite number as written in a manifest; None where it is none."""
+    """A finite number in a manifest; None if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if isfinite(value) else None
@@ -45,10 +45,7 @@ def shown(value: Any) -> str:
 
 
 def of_kind(resources: Sequence[Resource], kind: str, group: str = "") -> Iterator[Resource]:
-    """The Kubernetes objects of a kind, of one API group where kinds of that name are in several.
-
-    The group is the part of the type before the version: `networking.gke.io`, or `core` for the oldest kinds.
-    """
+    """The Kubernetes objects of a kind, optionally of one API group, such as `networking.gke.io` or `core`."""
     for one in resources:
         if one.is_kubernetes and one.kind == kind and (not group or one.type.split(":")[1].startswith(f"{group}/")):
             yield one
@@ -60,12 +57,12 @@ def by_key(resources: Sequence[Resource], kind: str) -> dict[Key, Resource]:
 
 
 def cluster_wide(resources: Sequence[Resource], kind: str) -> dict[str, Resource]:
-    """The objects of a kind that belongs to the whole cluster, by name."""
+    """The cluster-scoped objects of a kind by name."""
     return {own_name(one): one for one in of_kind(resources, kind)}
 
 
 def all_pods(resources: Sequence[Resource]) -> Iterator[Pod]:
-    """The pods that the stack's objects make."""
+    """The pods of the stack's objects."""
     for one in resources:
         yield from pods(one)
 
@@ -98,24 +95,23 @@ def _holds(expression: Any, labels: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class MountedClaim:
-    """A pod's volume that stands for a PersistentVolumeClaim, and where its containers see it."""
+    """A pod's volume for a PersistentVolumeClaim, with its mounts."""
 
     pod: Pod
-    volume: str
     path: str
-    """Where the volume is in the object, for messages."""
+    """Path of the volume in the object, for messages."""
     claim: Key
     read_only: bool
-    """Whether the claim is attached for reading alone; a mount's own `readOnly` leaves the disk attached for writing."""
+    """Whether the claim is attached read-only; a mount's own `readOnly` leaves the disk attached for writing."""
     mounts: tuple[Mount, ...]
 
 
 @dataclass(frozen=True)
 class Mount:
-    """A container's view of a volume."""
+    """A container's mount of a volume."""
 
     path: str
-    """Where the mount is in the object, for messages."""
+    """Path of the mount in the object, for messages."""
     folder: str
     read_only: bool
 
@@ -128,7 +124,6 @@ def mounted_claims(pod: Pod) -> Iterator[MountedClaim]:
             name = str(dig(volume, "name"))
             yield MountedClaim(
                 pod=pod,
-                volume=name,
                 path=f"{pod.spec_path}.volumes[{index}]",
                 claim=(pod.namespace, str(dig(source, "claimName"))),
                 read_only=dig(source, "readOnly") is True,

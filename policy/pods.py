@@ -1,6 +1,6 @@
-"""Pods inside Kubernetes objects: which there are, what runs in them, what they ask for, where they may run.
+"""Pods of Kubernetes objects: containers, requests, selectors and vLLM servers.
 
-Everything is read when it is asked for and not before: a value that a preview cannot know only stops the rules that need it.
+Values are read lazily: a value that is unknown during a preview stops only the rules that need it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BY_CLASS: Final = tuple(
     (re.compile(rf"(?<![a-z0-9]){name.removeprefix('nvidia-')}(?![a-z0-9])"), name)
     for name in sorted({machine.accelerator for machine in MACHINES.values()})
 )
-"""How the name of a ComputeClass tells its GPU: all that a pod shows of a class is its name."""
+"""Finds the GPU in the name of a ComputeClass: a pod shows nothing else of its class."""
 
 _TEMPLATES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "Pod": ((),),
@@ -37,7 +37,7 @@ _TEMPLATES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "Rollout"),
     (("spec", "template"),),
 )
-"""Where the pod templates of a kind are."""
+"""Paths of the pod templates of each kind."""
 
 _QUANTITY: Final = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?")
 _UNITS: Final = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
@@ -46,7 +46,7 @@ _UNITS: Final = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} 
 
 
 def quantity(value: Any) -> float | None:
-    """A Kubernetes quantity ("500m", "64Gi", 8) as a number in its base unit; None where it is none."""
+    """A Kubernetes quantity ("500m", "64Gi", 8) as a number in its base unit; None if it is not a quantity."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -59,18 +59,18 @@ def quantity(value: Any) -> float | None:
 
 
 def _whole(value: Any) -> int:
-    """A count, 1 where none is given or where it is no number."""
+    """A count; 1 where missing or not a number."""
     amount = quantity(value)
     return 1 if amount is None else int(amount)
 
 
 @dataclass(frozen=True)
 class Container:
-    """One container, as written."""
+    """One container."""
 
     props: Mapping[str, Any]
     path: str
-    """Where it is in the object, for messages."""
+    """Path in the object, for messages."""
 
     @property
     def name(self) -> str:
@@ -79,16 +79,16 @@ class Container:
 
     @property
     def image(self) -> str:
-        """Its image, empty where none is given."""
+        """Its image, empty where missing."""
         return str(dig(self.props, "image") or "")
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """`command` and `args` in a row: what the kernel is asked to run."""
+        """`command` followed by `args`."""
         return tuple(str(word) for key in ("command", "args") for word in listed(dig(self.props, key)))
 
     def env(self, name: str) -> str | None:
-        """A variable's literal value; the last one wins. None where it is unset or taken from elsewhere."""
+        """A variable's literal value; the last one wins. None where unset or from a ConfigMap, Secret or field."""
         found = None
         for one in listed(dig(self.props, "env")):
             if dig(one, "name") == name:
@@ -101,7 +101,7 @@ class Container:
         return tuple(str(dig(one, "name")) for one in listed(dig(self.props, "env")))
 
     def requested(self, resource: str) -> float | None:
-        """What it requests: its request, or its limit where only that is given, as Kubernetes does."""
+        """Its request, or its limit where the request is missing, as in Kubernetes."""
         for part in ("requests", "limits"):
             amount = quantity(dig(self.props, "resources", part, resource))
             if amount is not None:
@@ -110,16 +110,16 @@ class Container:
 
     @cached_property
     def flags(self) -> engines.Flags | None:
-        """VLLM's options where this container starts a vLLM server, otherwise None."""
+        """Options of the vLLM server that this container starts, otherwise None."""
         started = server_arguments(self.words)
         if started is None and not self.words_name_a_program and is_server_image(self.image):
-            # The public image starts `vllm serve` by itself; `args` are its arguments.
+            # The public image's entrypoint is `vllm serve`; `args` are its arguments.
             started = Started(entrypoint="serve", arguments=self.words)
         return None if started is None else engines.parse(started.arguments, entrypoint=started.entrypoint)
 
     @property
     def words_name_a_program(self) -> bool:
-        """Whether `command` replaces what the image starts by itself."""
+        """Whether `command` replaces the image's entrypoint."""
         return bool(tuple(listed(dig(self.props, "command"))))
 
 
@@ -130,11 +130,11 @@ class Pod:
     resource: Resource
     template: Mapping[str, Any]
     path: str
-    """Where the template is in the object, "" for a bare pod."""
+    """Path of the template in the object, "" for a bare pod."""
 
     @property
     def spec_path(self) -> str:
-        """Where its spec is in the object, for messages."""
+        """Path of its spec in the object, for messages."""
         return f"{self.path}.spec" if self.path else "spec"
 
     @property
@@ -153,7 +153,7 @@ class Pod:
         return mapped(dig(self.template, "metadata", "labels"))
 
     def annotation(self, name: str) -> str | None:
-        """An annotation of the pods, or of the object that makes them."""
+        """An annotation of the pods, or of their object."""
         value = dig(self.annotations, name)
         if value is None:
             value = dig(self.resource.props, "metadata", "annotations", name)
@@ -166,12 +166,12 @@ class Pod:
 
     @cached_property
     def containers(self) -> tuple[Container, ...]:
-        """Its containers, without those that initialise."""
+        """Its containers, without init containers."""
         return self._containers("containers")
 
     @cached_property
     def init_containers(self) -> tuple[Container, ...]:
-        """Its initialising containers."""
+        """Its init containers."""
         return self._containers("initContainers")
 
     def _containers(self, key: str) -> tuple[Container, ...]:
@@ -182,7 +182,7 @@ class Pod:
 
     @property
     def replicas(self) -> int:
-        """How many of these pods there are; 1 where the object does not say."""
+        """Number of these pods; 1 where missing."""
         props, kind = self.resource.props, self.resource.kind
         if kind == "Job":
             count = dig(props, "spec", "parallelism")
@@ -212,7 +212,7 @@ class Pod:
 
     @property
     def selected_keys(self) -> tuple[str, ...]:
-        """Every label of a node that it asks for: by node selector, or by node affinity, required or preferred."""
+        """Node labels in its node selector and its node affinity, required or preferred."""
         affinity = dig(self.spec, "affinity", "nodeAffinity")
         required = dig(affinity, "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
         preferred = dig(affinity, "preferredDuringSchedulingIgnoredDuringExecution")
@@ -221,7 +221,7 @@ class Pod:
         return tuple(sorted({*self.selectors, *by_affinity}))
 
     def selector(self, key: str) -> str | None:
-        """What a node's label must be: by the node selector, or by a required affinity that leaves one value."""
+        """Required value of a node label: from the node selector, or from a required affinity with one value."""
         value = dig(self.selectors, key)
         if value is not None:
             return _text(value)
@@ -236,7 +236,7 @@ class Pod:
 
     @cached_property
     def machines(self) -> tuple[Machine, ...]:
-        """Machines that its selectors leave, smallest first: by machine type, by GPU, or by a ComputeClass called after the GPU."""
+        """Machines that match its selectors, smallest first: by machine type, GPU, or a ComputeClass named after the GPU."""
         if (named := self.selector("node.kubernetes.io/instance-type")) is not None:
             return (MACHINES[named],) if named in MACHINES else ()
         label = self.selector(f"{GKE}/gke-accelerator")
@@ -248,19 +248,17 @@ class Pod:
 
     @property
     def gpu(self) -> Gpu | None:
-        """Its GPU; None where nothing tells."""
+        """Its GPU; None where unknown."""
         return self.machines[0].gpu if self.machines else None
 
     @property
     def shares_its_node(self) -> bool:
-        """Whether it says that it takes part of a machine."""
+        """Whether it requests a share of a machine."""
         return self.selector(f"{GKE}/gke-accelerator-count") is not None
 
     @cached_property
     def machine(self) -> Machine | None:
-        """The machine that GKE makes for it: of those left, with its number of GPUs, the smallest that holds its requests. None where
-        nothing tells.
-        """
+        """The smallest matching machine with its GPU count that fits its requests; None where unknown."""
         whole = [machine for machine in self.machines if self.shares_its_node or machine.gpus == self.gpus]
         asked = {name: sum(one.requested(name) or 0 for one in self.containers) for name in ("cpu", "memory")}
         for machine in whole:
@@ -270,18 +268,18 @@ class Pod:
         return next(iter((*whole, *self.machines)), None)
 
     def nodes_for(self, pods: int) -> int:
-        """Nodes that this many of it take; of eight GPUs where nothing tells."""
+        """Nodes for this many pods; of eight GPUs where the machine is unknown."""
         whole = 8 if self.machine is None else self.machine.gpus
         return ceil(pods * self.gpus / whole) if self.shares_its_node else pods * ceil(self.gpus / whole)
 
     @property
     def gpu_nodes(self) -> int:
-        """Whole nodes that all its replicas take."""
+        """Whole nodes for all its replicas."""
         return self.nodes_for(self.replicas)
 
     @property
     def compute_class(self) -> str | None:
-        """The ComputeClass that places it."""
+        """Its ComputeClass."""
         return self.selector(f"{GKE}/compute-class")
 
 
@@ -295,12 +293,12 @@ class Server:
 
     @property
     def label(self) -> str:
-        """How a message names it."""
+        """Name in messages."""
         return f"{self.pod.resource.label}, container {self.container.name or 0}"
 
 
 def pods(resource: Resource) -> tuple[Pod, ...]:
-    """The pods that a Kubernetes object makes, none for objects that make none."""
+    """The pods of a Kubernetes object."""
     if "pods" not in resource.parsed:
         resource.parsed["pods"] = tuple(_pods(resource))
     found: tuple[Pod, ...] = resource.parsed["pods"]
@@ -327,7 +325,7 @@ def all_servers(resources: Sequence[Resource]) -> Iterator[Server]:
 
 
 def on_purpose(resource: Resource) -> frozenset[str]:
-    """Names of the rules that a workload says it breaks to reproduce a published result; none without that result."""
+    """Names of the rules that a workload deliberately breaks to reproduce a published result; empty without that result."""
     for pod in pods(resource):
         if pod.annotation(REPRODUCES) and (names := pod.annotation(ON_PURPOSE)):
             return frozenset(name.strip() for name in names.split(","))

@@ -1,4 +1,4 @@
-"""How requests come to model servers: gateways, routes, pools with their endpoint pickers, Services, and GKE's policies."""
+"""Gateways, routes, pools with their endpoint pickers, Services and GKE policies in front of model servers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ GKE_API: Final = "networking.gke.io"
 RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 CHART: Final = "inferencepool"
 CHART_EPP_CPU: Final = 4.0
-"""CPU of the picker where the values set none. Source: chart inferencepool v1.4.0, values.yaml; releases before v1.4.0
-asked for less: 500m is what crashed in the article (v1.0.1)."""
-POOL_KINDS: Final = ("InferencePool",)
+"""The picker's default CPU. Source: chart inferencepool v1.4.0, values.yaml; the article's v1.0.1 requested 500m and crashed."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +25,14 @@ class Picker:
 
     resource: Resource
     path: str
-    """Where its resources are, for messages."""
+    """Path of its resources, for messages."""
     cpu: float | None
     replicas: int
 
 
 @dataclass(frozen=True)
 class Backend:
-    """What a route sends requests to."""
+    """Target of a route."""
 
     kind: str
     """`InferencePool` or `Service`."""
@@ -47,19 +45,19 @@ class Backend:
 
 @dataclass(frozen=True)
 class Pool:
-    """A pool of model servers: an InferencePool object, or the chart that makes one."""
+    """A pool of model servers: an InferencePool object, or its chart."""
 
     resource: Resource
     backend: Backend
     selector: Mapping[str, Any]
     picker: Picker | None
     brings_policies: bool
-    """Whether the chart writes GKE's policies for the pool by itself."""
+    """Whether the chart creates GKE's policies for the pool."""
 
 
 @dataclass(frozen=True)
 class GatewayObject:
-    """A Gateway, or what a route's parent says of one."""
+    """A Gateway."""
 
     resource: Resource
 
@@ -70,12 +68,12 @@ class GatewayObject:
 
     @property
     def is_gke(self) -> bool:
-        """Whether GKE makes a Google Cloud load balancer of it."""
+        """Whether GKE creates a Google Cloud load balancer for it."""
         return self.class_name.startswith("gke-l7-")
 
     @property
     def is_regional(self) -> bool:
-        """Whether its proxies live in a regional proxy-only subnet."""
+        """Whether its proxies use a regional proxy-only subnet."""
         return (
             self.is_gke
             and ("regional" in self.class_name or self.class_name.startswith("gke-l7-rilb"))
@@ -95,7 +93,7 @@ class GatewayObject:
 
 @dataclass(frozen=True)
 class Route:
-    """A route, and the gateways of this stack that it hangs on."""
+    """A route, and the gateways of this stack that it is attached to."""
 
     resource: Resource
     gateways: tuple[GatewayObject, ...]
@@ -104,7 +102,7 @@ class Route:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Path prefixes that it lets through; "/" where a rule names none."""
+        """Path prefixes that it matches; "/" where a rule has none."""
         found = []
         for rule in self.rules:
             matches = tuple(listed(dig(rule, "matches")))
@@ -118,7 +116,7 @@ def gateways(resources: Sequence[Resource]) -> tuple[GatewayObject, ...]:
 
 
 def routes(resources: Sequence[Resource]) -> Iterator[Route]:
-    """The HTTP and gRPC routes of the stack, those that the pool's chart writes included."""
+    """The HTTP and gRPC routes of the stack, including those of the pool's chart."""
     known = {(namespace_of(one.resource), own_name(one.resource)): one for one in gateways(resources)}
     for one in resources:
         if one.kind in ("HTTPRoute", "GRPCRoute") and one.is_kubernetes:
@@ -209,7 +207,7 @@ def pods_behind(resources: Sequence[Resource], namespace: str, selector: Mapping
 
 
 def servers_behind(resources: Sequence[Resource], backend: Backend) -> tuple[Server, ...]:
-    """The vLLM servers of this stack that a backend leads to; none where another stack has them."""
+    """The vLLM servers of this stack behind a backend."""
     selector: Any = None
     if backend.kind == "Service":
         service = by_key(resources, "Service").get((backend.namespace, backend.name))
@@ -232,35 +230,35 @@ def gke_policies(resources: Sequence[Resource], kind: str, target: Backend) -> t
 
 
 def model_backends(resources: Sequence[Resource]) -> dict[Backend, list[Route]]:
-    """What routes of GKE gateways in this stack lead to and is known to be model servers, with those routes.
+    """Model servers behind GKE gateways of this stack, with their routes.
 
-    A Service counts where vLLM pods of this stack are behind it, a pool always. Gateways of other implementations, and
-    gateways of other stacks, whose class nobody sees from here, do not count.
+    A pool always counts, a Service where vLLM pods of this stack are behind it. Gateways of other implementations or stacks do
+    not count.
     """
     found: dict[Backend, list[Route]] = {}
     for route in routes(resources):
         if not any(one.is_gke for one in route.gateways):
             continue
         for backend in dict.fromkeys(route.backends):
-            if backend.kind in POOL_KINDS or servers_behind(resources, backend):
+            if backend.kind == "InferencePool" or servers_behind(resources, backend):
                 found.setdefault(backend, []).append(route)
     return found
 
 
 def stake(found: Sequence[Server]) -> str:
-    """What the nodes of these servers cost, in words."""
+    """Formatted cost of the nodes of these servers."""
     resources = {id(one.pod.resource): one.pod.resource for one in found}
     return "; ".join(text for one in resources.values() if (text := money.at_stake(one)))
 
 
 def has_key(server: Server) -> bool:
-    """Whether a vLLM server asks its callers for a key: by option, by variable, or by a wrapper that sets the variable."""
+    """Whether a vLLM server requires a key: by option, variable, or a wrapper that sets the variable."""
     name = "VLLM_API_KEY"
     return "api-key" in server.flags or name in server.container.env_names or name in server.container.words
 
 
 def is_internal(service: Resource) -> bool:
-    """Whether a LoadBalancer Service has an address inside the VPC alone."""
+    """Whether a LoadBalancer Service has only an internal address."""
     annotations = mapped(dig(service.props, "metadata", "annotations"))
     keys = ("networking.gke.io/load-balancer-type", "cloud.google.com/load-balancer-type")
     return any(str(dig(annotations, key) or "").lower() == "internal" for key in keys)

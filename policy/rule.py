@@ -1,10 +1,10 @@
-"""What a rule is: a pure function over rendered resources, with what it needs to be understood, configured and obeyed.
+"""Rules: pure functions over rendered resources, with their texts, level and settings.
 
-Nothing here knows Pulumi's policy SDK: rules run in tests as plain functions over plain dicts. `analyzer` turns each
-rule into a policy of the pack.
+Nothing here depends on Pulumi's policy SDK, so tests call rules with plain dicts. `analyzer` turns each rule into a policy of
+the pack.
 
-Values that a preview cannot know raise when they are read, and end the rule for that resource: the engine then says that
-it could not be judged. So read only what the verdict needs, through `dig` and `has`.
+Reading a value that is unknown during a preview raises and stops the rule for that resource, which the engine reports. So read
+only what the verdict needs, through `dig` and `has`.
 """
 
 from __future__ import annotations
@@ -22,23 +22,14 @@ from settings.rules.lesson import Setting as Setting
 from settings.rules.secrets_in_text import without_secrets
 
 ON_PURPOSE: Final = "vllm-fleet.dev/on-purpose"
-"""Annotation: comma-separated names of the rules that a workload breaks on purpose."""
+"""Annotation: comma-separated names of the rules that a workload deliberately breaks."""
 REPRODUCES: Final = "vllm-fleet.dev/reproduces"
-"""Annotation: the published result that a workload reproduces. `ON_PURPOSE` counts only beside it."""
+"""Annotation: the published result that a workload reproduces. Required for `ON_PURPOSE`."""
 
 
 Settings = Mapping[str, Any]
-"""Values of a rule's settings by name. Every declared setting is there; None where it is unset."""
+"""Values of all declared settings of a rule by name; None where unset."""
 _NO_SETTINGS: Final[Settings] = {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What Pulumi itself was told about a resource."""
-
-    protect: bool = False
-    ignore_changes: tuple[str, ...] = ()
-    delete_before_replace: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +41,12 @@ class Resource:
     props: Mapping[str, Any]
     name: str = ""
     urn: str = ""
-    options: Options = field(default_factory=Options)
-    parent: str = ""
-    """URN; only in stack rules."""
+    protect: bool = False
+    """Pulumi's option of that name."""
     dependencies: tuple[str, ...] = ()
     """URNs; only in stack rules."""
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What readers of this resource have worked out once for all rules."""
+    """Cache shared by all rules."""
 
     @cached_property
     def kind(self) -> str:
@@ -70,36 +60,36 @@ class Resource:
 
     @property
     def label(self) -> str:
-        """How a message names it: kind and the object's own name where it is known."""
+        """Name in messages: kind, and the resource's name where known."""
         return f"{self.kind} {self.name or self.urn.rpartition('::')[2]}".rstrip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing a rule found. `message` adds what the rule knows by itself."""
+    """One violation of a rule. `message` adds the rule's own texts."""
 
     what: str
-    """What is wrong where, with the value found: "spec.strategy.rollingUpdate.maxSurge is 1"."""
+    """Path and value: "spec.strategy.rollingUpdate.maxSurge is 1"."""
     why: str = ""
-    """The reason with its figure, where it depends on the value. Default: the rule's evidence."""
+    """Reason, where it depends on the value. Default: the rule's evidence."""
     fix: str = ""
-    """What to write instead, where it depends on the value. Default: the rule's fix."""
+    """What to write, where it depends on the value. Default: the rule's fix."""
     urn: str = ""
     """The resource concerned, in stack rules."""
     at_stake: str = ""
-    """Money, where the resource itself does not tell: "$391.32 an hour (12 A4 nodes, Spot)"."""
+    """Cost, where it cannot be read from the resource: "$391.32 an hour (12 A4 nodes, Spot)"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Described:
     name: str
-    """kebab-case; the same as the lesson of the settings where there is one."""
+    """kebab-case; equal to the lesson of the settings where there is one."""
     subject: str
     """Heading in the README: serving, capacity, storage, network, rollout, security, cost."""
     statement: str
-    """The rule in one line, as a fact about good resources."""
+    """The requirement in one sentence."""
     evidence: str
-    """Why: the figure and its source, and why the level is what it is."""
+    """Why: figure, source and the reason for the level."""
     fix: str
     level: Level
     severity: Severity
@@ -108,12 +98,11 @@ class _Described:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(_Described):
-    """A rule that one resource can break by itself."""
+    """A rule about a single resource."""
 
     judge: Callable[[Resource, Settings], Iterator[Finding]]
     lesson: str = ""
-    """Name under which a workload that reproduces a published result may break it on purpose: see `ON_PURPOSE`. Empty:
-    nothing excuses it."""
+    """Name for a deliberate exception, see `ON_PURPOSE`. Empty: no exception is possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,12 +133,12 @@ def all_rules() -> tuple[AnyRule, ...]:
 
 
 def with_defaults(rule: AnyRule, given: Mapping[str, Any]) -> Settings:
-    """The rule's settings: what was given over its defaults."""
+    """The given settings over the rule's defaults."""
     return {one.name: given.get(one.name, one.default) for one in rule.settings} if rule.settings else _NO_SETTINGS
 
 
 def message(rule: AnyRule, finding: Finding, *, at_stake: str = "") -> str:
-    """What a person reads: what, why, fix, money."""
+    """The verdict as text: what, why, fix, cost."""
     return without_secrets(
         verdict.encode(
             verdict.Verdict(
@@ -163,9 +152,9 @@ def message(rule: AnyRule, finding: Finding, *, at_stake: str = "") -> str:
 
 
 def dig(value: Any, *path: str | int) -> Any:
-    """The value at a path of keys and indexes, or None where something on the way is missing.
+    """The value at a path of keys and indexes, None where missing.
 
-    Raises for a value that is unknown during a preview, as any reading does.
+    Raises for a value that is unknown during a preview.
     """
     for step in path:
         if isinstance(value, Mapping):
@@ -178,18 +167,18 @@ def dig(value: Any, *path: str | int) -> Any:
 
 
 def has(mapping: Any, key: Any) -> bool:
-    """Whether a key is there, without reading its value: `in` would, and an unknown value raises."""
+    """Whether a key exists, without reading its value: `in` reads it, and an unknown value raises."""
     return isinstance(mapping, Mapping) and key in set(mapping)
 
 
 def listed(value: Any) -> Iterable[Any]:
-    """The items of a list, none where there is no list."""
+    """The items of a list; empty if it is not a list."""
     if isinstance(value, Sequence) and not isinstance(value, str):
-        # By index: the items are read one by one, so an unknown one raises only when its turn comes.
+        # By index, so that an unknown item raises only when it is reached.
         return (value[index] for index in range(len(value)))
     return ()
 
 
 def mapped(value: Any) -> Mapping[str, Any]:
-    """The mapping itself, an empty one where there is none."""
+    """The mapping itself; empty if it is not a mapping."""
     return value if isinstance(value, Mapping) else {}

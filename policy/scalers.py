@@ -1,4 +1,4 @@
-"""Autoscalers of GPU servers, whichever object they are."""
+"""Autoscalers of GPU servers: KEDA's ScaledObjects and HorizontalPodAutoscalers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rule import Finding, Resource, dig, listed, mapped
 
 KEDA: Final = "keda.sh"
 CLOCKS: Final = ("cron",)
-"""Triggers that need no metric."""
+"""Triggers without a metric."""
 KEDA_MOST: Final = 100
 """Source: keda 2.20.2, defaultHPAMaxReplicas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaler:
-    """An autoscaler, and the GPU servers that it scales."""
+    """An autoscaler and the GPU servers that it scales."""
 
     resource: Resource
     deployment: Resource
@@ -28,7 +28,7 @@ class Scaler:
 
     @property
     def is_keda(self) -> bool:
-        """Whether KEDA acts on it."""
+        """Whether it is a ScaledObject."""
         return self.resource.kind == "ScaledObject"
 
     @property
@@ -38,25 +38,25 @@ class Scaler:
 
     @property
     def metrics(self) -> tuple[Any, ...]:
-        """KEDA's triggers but for clocks, or the metrics of Kubernetes' autoscaler."""
+        """KEDA's triggers except cron, or the metrics of a HorizontalPodAutoscaler."""
         if self.is_keda:
             return tuple(one for one in listed(dig(self.spec, "triggers")) if dig(one, "type") not in CLOCKS)
         return tuple(listed(dig(self.spec, "metrics")))
 
     @property
     def most(self) -> float | None:
-        """Most servers; KEDA's own hundred where that is left out."""
+        """Maximum replicas; KEDA's default where missing."""
         written = number(dig(self.spec, "maxReplicaCount" if self.is_keda else "maxReplicas"))
         return KEDA_MOST if written is None and self.is_keda else written
 
     @property
     def down(self) -> Any:
-        """How it takes servers away."""
+        """Its scaleDown behavior."""
         path = ("advanced", "horizontalPodAutoscalerConfig", "behavior") if self.is_keda else ("behavior",)
         return dig(self.spec, *path, "scaleDown")
 
     def found(self, what: str, fix: str = "", *, urn: str = "") -> Finding:
-        """A finding about it, with what its servers cost."""
+        """A finding about it, with the cost of its servers."""
         return Finding(what=what, fix=fix, urn=urn or self.resource.urn, at_stake=money.at_stake(self.deployment))
 
 
@@ -73,5 +73,5 @@ def scalers(resources: Sequence[Resource]) -> Iterator[Scaler]:
 
 
 def most_replicas(resources: Sequence[Resource]) -> dict[str, int]:
-    """Most replicas of each Deployment that is scaled, by its URN."""
+    """Maximum replicas of each scaled Deployment by URN."""
     return {one.deployment.urn: int(one.most) for one in scalers(resources) if one.most is not None}

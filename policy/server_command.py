@@ -1,4 +1,4 @@
-"""How a container's words start a vLLM server: directly, through a wrapper that execs it, or in a shell's script."""
+"""Finds the vLLM server in a container's command: direct, behind a wrapper that execs it, or in a shell script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPERATORS: Final = frozenset({";", "&", "&&", "|", "||", ")"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """How a server is started."""
+    """A vLLM server's command."""
 
     entrypoint: str
     """`serve` or `module`."""
@@ -24,13 +24,13 @@ class Started:
 
 
 def is_server_image(image: str) -> bool:
-    """Whether an image starts `vllm serve` by itself, by its name."""
+    """Whether an image's name means that its entrypoint is `vllm serve`."""
     name = PurePosixPath(image.partition("@")[0]).name.partition(":")[0]
     return name == "vllm" or name.startswith("vllm-openai")
 
 
 def server_arguments(words: Sequence[str]) -> Started | None:
-    """How these words start a vLLM server, directly, through a wrapper that execs it, or in a shell's script."""
+    """The vLLM server that these words start, None without one."""
     for index, word in enumerate(words):
         program = PurePosixPath(word).name
         if program == "vllm" and words[index + 1 : index + 2] == ("serve",):
@@ -43,7 +43,7 @@ def server_arguments(words: Sequence[str]) -> Started | None:
 
 
 def _script(words: Sequence[str]) -> str:
-    """What a shell is asked to run: the word after `-c`, also in `-lc` or `-ec`."""
+    """The word after `-c`, `-lc` or `-ec`."""
     for index, word in enumerate(words[:-1]):
         if re.fullmatch(r"-[a-z]*c", word):
             return words[index + 1]
@@ -64,6 +64,6 @@ def _in_script(script: str) -> Started | None:
             else:
                 command.append(word)
     except ValueError:
-        # Quotes that do not end: not a script that runs either.
+        # Unbalanced quotes: not a valid script.
         return None
     return None

@@ -1,4 +1,4 @@
-"""How a component's arguments hold their plain values against the limits of the stack file, each written once, there."""
+"""Checks a component's arguments against the limits of the stack file's sections."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from settings.sections.section import Section
 
 
 def within_limits(args: object, section: type[Section], fields: Iterable[str]) -> None:
-    """Holds these fields of `args` against the limits of the section's fields of the same names. Raises ValueError with every value
-    that is outside.
-    """
+    """Check these fields of `args` against the section's fields of the same names. Raises ValueError with every wrong value."""
     try:
         section.model_validate({name: getattr(args, name) for name in fields})
     except ValidationError as error:
@@ -26,7 +24,7 @@ def within_limits(args: object, section: type[Section], fields: Iterable[str]) -
 
 
 def refuse(args: object, problems: Iterable[Problem]) -> None:
-    """Raises ValueError with every problem, if there is one; a problem's path is the name of a field of `args`."""
+    """Raise ValueError with all problems, if any. A problem's path is the name of a field of `args`."""
     found = [
         f"{type(args).__name__}.{one.path} is {one.value!r}; allowed: {one.allowed} ({one.why}); write {one.write}"
         for one in problems

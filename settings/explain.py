@@ -1,6 +1,6 @@
-"""Turns pydantic's errors into `Problem`s: the key's path, the value, what is allowed, why, what to write.
+"""Converts pydantic's errors to `Problem`s.
 
-Imported only once something is wrong, so it may take its time (it reads the sections' source for their docstrings).
+Import it only after an error: it reads the sections' source for their docstrings, which is slow.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pydantic_core import ErrorDetails
 
 from settings.problems import Problem, listed, nearest, shown, value_at
 from settings.sections.docstrings import field_docs
-from settings.sections.section import IN_WORDS, NAMESPACE
+from settings.sections.section import NAMESPACE, PATTERN_TEXTS
 
 _GCP_KEYS = {"project", "region"}
 _NO_SUCH_MODE = {
     "standard": (
-        "nodes without any discount are called on demand here",
-        "{mode: on-demand}, for a machine that is sold so",
+        "nodes at the list price are called on-demand",
+        "{mode: on-demand}, if the machine type is sold on demand",
     ),
     "cud": (
-        "a committed use discount is a price, not capacity: without a reservation no node is held for it",
+        "a committed use discount is a price, not capacity: without a reservation it holds no node",
         "{mode: reservation, name: MY-RESERVATION, commitment: cud-1y}",
     ),
 }
@@ -36,17 +36,17 @@ _NO_SUCH_MODE["cud-1y"] = _NO_SUCH_MODE["cud-3y"] = _NO_SUCH_MODE["commitment"] 
 
 
 def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> list[Problem]:
-    """One problem per thing that pydantic refused in a `root`. `prefix` is put before each path, e.g. "server.engine"."""
+    """One problem for each error of pydantic in a `root`. `prefix` is put before each path, e.g. "server.engine"."""
     problems: dict[tuple[str, str], Problem] = {}
     details = error.errors(include_url=False)
     for detail in details:
         if detail["type"] == "too_short" and any(_is_inside(other, detail) for other in details):
-            continue  # pydantic counts the items that are left once it has dropped the wrong ones
+            continue  # pydantic dropped the wrong items before it counted
         if detail["type"] == "default_factory_not_called":
-            continue  # a default that is made from other keys, one of which is wrong
+            continue  # the default is derived from another key, which is wrong
         problem = _problem(detail, root, prefix)
         earlier = problems.setdefault((problem.path, problem.id), problem)
-        if problem.allowed not in earlier.allowed:  # the branches of a union each say what they would take
+        if problem.allowed not in earlier.allowed:  # each branch of a union reports what it accepts
             problems[problem.path, problem.id] = replace(earlier, allowed=f"{earlier.allowed}, or {problem.allowed}")
     return list(problems.values())
 
@@ -59,7 +59,7 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Proble
     place = _place(detail["loc"], root)
     path = _path(place.keys, prefix)
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
-    given = value_at(path, listed(given))  # before any sentence is made of it
+    given = value_at(path, listed(given))  # before it enters any text
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _no_such_branch(path, given, place)
     last = str(place.keys[-1]) if place.keys else ""
@@ -71,7 +71,7 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Proble
             path=path,
             value=given,
             allowed=", ".join(sorted(names)),
-            why="an unknown key is a setting that silently does not apply",
+            why=f"unknown key{f'; did you mean {near}?' if near else ''}",
             write=near or f"one of the keys above, or remove {last}",
         )
     doc = "" if place.model is None else field_docs(place.model).get(place.field, "")
@@ -81,35 +81,37 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Proble
             path=path,
             value=None,
             allowed=_sentence(doc) or "a value",
-            why="there is no default that would be right for every stack",
-            write=_example(path) or f"{last}: ...",
+            why="required; there is no default",
+            write=_example(path) or f"{last}: {_sample_at(place, last)}",
         )
     return Problem(
         id="wrong-value",
         path=path,
         value=given,
         allowed=_allowed(kind, context, detail["msg"]),
-        why=_sentence(doc) or "the program could not use it",
-        write=_write_item(place.keys, path) or _write(kind, path, given, context, place),
+        why=_sentence(doc) or "not a valid value",
+        write="a key as allowed above"
+        if detail["loc"][-1] == "[key]"
+        else _write_item(place.keys, path) or _write(kind, path, given, context, place),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where something is wrong, in the stack file's own keys."""
+    """Where an error is, in the stack file's keys."""
 
     keys: tuple[Any, ...]
-    """Without what pydantic puts between them: a capacity mode, the branches of a union, "[key]"."""
+    """Without what pydantic adds: a capacity mode, the branches of a union, "[key]"."""
     model: type[BaseModel] | None = None
-    """The section that has the last key, or would have it."""
+    """Section of the last key."""
     field: str = ""
-    """Its Python name there; empty where the section has no such key."""
+    """Python name of the key in that section; empty for an unknown key."""
     type_: Any = None
-    """What may stand there; None where that is not known."""
+    """Type of the value; None if unknown."""
 
 
 def _place(location: tuple[Any, ...], root: type[BaseModel]) -> _Place:
-    """The place of an error, followed through the sections' types: a key may have any name, also that of a mode or a type."""
+    """The place of an error, resolved through the sections' types, because a key may be named like a mode or a type."""
     keys: list[Any] = []
     model: type[BaseModel] | None = None
     field = ""
@@ -119,7 +121,7 @@ def _place(location: tuple[Any, ...], root: type[BaseModel]) -> _Place:
         if get_origin(type_) is Annotated:
             type_ = members[0]
         elif get_origin(type_) in (Union, UnionType):
-            # pydantic names the branch, unless there is one only.
+            # pydantic names the branch if there are several.
             type_ = members[0] if len(members) == 1 else _branches(type_)[1].get(rest.pop(0))
         elif _fields(type_):
             key = rest.pop(0)
@@ -135,7 +137,7 @@ def _place(location: tuple[Any, ...], root: type[BaseModel]) -> _Place:
 
 
 def _branches(type_: Any) -> tuple[str, dict[Any, type[BaseModel]]]:
-    """The key that tells the branches of a union of sections apart, and each branch by its word there."""
+    """The discriminating key of a union of sections, and each branch by its value."""
     while get_origin(type_) is Annotated:
         type_ = get_args(type_)[0]
     sections = [one for one in get_args(type_) if _fields(one)]
@@ -150,12 +152,12 @@ def _fields(type_: Any) -> dict[str, FieldInfo]:
 
 
 def _write_item(keys: tuple[Any, ...], path: str) -> str | None:
-    """What to write for an item of a list: the whole list, where there is an example of one."""
+    """Example of the whole list for an error in one of its items."""
     return _example(path.rpartition("[")[0]) if keys and isinstance(keys[-1], int) else None
 
 
 def _example(path: str) -> str | None:
-    """What to write at a path: by all of it, or by its last key."""
+    """Example for a path, or for its last key."""
     return _EXAMPLES.get(path) or _EXAMPLES.get(path.rpartition(".")[2])
 
 
@@ -167,10 +169,16 @@ _EXAMPLES = {
     "recurrence": 'recurrence: "FREQ=WEEKLY;BYDAY=SA,SU"',
     "runDurationSeconds": "runDurationSeconds: 86400",
     "vllm-fleet:platform.stack": "stack: spot, or organization/project/stack",
+    "vllm-fleet:server.engine.version": 'version: "0.33.0"',
+    "extraArgs": 'extraArgs: ["--name=value"]',
+    "reasoningParser": "reasoningParser: qwen3",
+    "toolCallParser": "toolCallParser: qwen3_coder",
+    "revision": "revision: the commit id from the repository's history",
+    "usdPerMonth": "usdPerMonth: 10000",
     "billingAccount": "billingAccount: the id that `gcloud billing accounts list` prints",
     "concurrency": "concurrency: [500, 1000, 2000]",
     "url": "url: https://alerts.example.com/vllm",
-    "sha256": "sha256: the 64 digits that `sha256sum FILE` prints",
+    "sha256": "sha256: the output of `sha256sum FILE`",
 }
 
 
@@ -185,14 +193,14 @@ def _path(location: tuple[Any, ...], prefix: str) -> str:
 
 
 def _no_such_branch(path: str, given: Any, place: _Place) -> Problem:
-    """The refusal of a section that does not say, or says wrong, which kind of section it is."""
+    """Problem for a section whose discriminating key is missing or wrong."""
     name, branches = _branches(place.type_)
     word = given.get(name) if isinstance(given, dict) else given
     allowed = " | ".join(branches)
     if name == "mode":
         why, write = _NO_SUCH_MODE.get(
             str(word).lower(),
-            ("selectors, price and grace all follow from this one word; there is no default", "{mode: spot}"),
+            ("required: selectors, price and grace period follow from it", "{mode: spot}"),
         )
         return Problem(id="capacity-mode", path=f"{path}.mode", value=word, allowed=allowed, why=why, write=write)
     meant = nearest(str(word), branches) or next(iter(branches))
@@ -201,7 +209,7 @@ def _no_such_branch(path: str, given: Any, place: _Place) -> Problem:
         path=f"{path}.{name}",
         value=word,
         allowed=allowed,
-        why=f"the other keys follow from its {name}; there is no default",
+        why=f"required: the other keys depend on {name}",
         write=_sample(branches[meant], name),
     )
 
@@ -219,7 +227,7 @@ _TYPES = {
     "int_from_float": "a whole number",
     "float_type": "a number without quotes",
     "bool_type": "true or false without quotes",
-    "string_type": "text (put it in quotes)",
+    "string_type": "text in quotes",
     "tuple_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping of keys to values",
@@ -238,13 +246,13 @@ def _allowed(kind: str, context: dict[str, Any], message: str) -> str:
         bound = context.get("ge", context.get("gt", context.get("le", context.get("lt"))))
         return f"{sign} {bound:g}" if isinstance(bound, float) else f"{sign} {bound}"
     if kind == "string_pattern_mismatch":
-        return IN_WORDS[str(context.get("pattern"))]
+        return PATTERN_TEXTS[str(context.get("pattern"))]
     if kind == "too_short":
-        return f"at least {context.get('min_length')} of them"
+        return f"at least {context.get('min_length')} item(s)"
     if kind == "too_long":
-        return f"at most {context.get('max_length')} of them"
+        return f"at most {context.get('max_length')} item(s)"
     message = message.removeprefix("Value error, ")
-    return message if message[:2].isupper() else message[:1].lower() + message[1:]  # a variable keeps its capitals
+    return message if message[:2].isupper() else message[:1].lower() + message[1:]  # a variable's name stays uppercase
 
 
 _SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), "true") | dict.fromkeys(("false", "no", "off", "0"), "false")
@@ -254,27 +262,32 @@ def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: _Pl
     name = next((str(key) for key in reversed(place.keys) if not isinstance(key, int)), "")
     if kind.startswith(("greater_than", "less_than")) and context.get("le") == 1 and 1 < given <= 100:
         return f"{name}: {given / 100:g}"
+    info = _fields(place.model).get(place.field)
+    if kind == "less_than_equal" and info is not None and info.default is None:  # a default is safer than the maximum
+        return f"{name}: {shown(context['le'])}"
     if kind in ("int_type", "float_type") and isinstance(given, str):
         digits = given.strip()
         if digits.replace(".", "", 1).lstrip("-").isdigit():
             return f"{name}: {digits}"
-    if kind == "bool_type":  # never one of them by itself: a default may be what the reader wanted to leave
+    if kind == "bool_type":  # no single value: the default may be what the user wanted to change
         return f"{name}: {_SWITCHES.get(str(given).lower(), 'true or false')}"
     if kind == "literal_error":
         choices = [c.strip().strip("'") for c in str(context.get("expected", "")).replace(" or ", ", ").split(",")]
         if meant := nearest(str(given), choices):
             return f"{name}: [{meant}]" if isinstance(place.keys[-1], int) else f"{name}: {meant}"
+    if example := _example(path):
+        return example
     if kind == "string_type" and isinstance(given, bool | int | float):
         return f'{name}: "{shown(given)}"'
-    return _example(path) or f"{name}: {_sample_at(place, name)}"
+    return f"{name}: {_sample_at(place, name)}"
 
 
 def _sample_at(place: _Place, name: str) -> str:
-    """What could stand at a place: the default, where there is one that can be written, else an example of the type."""
+    """A valid value for a place: the default if it can be written, else an example of the type."""
     info = _fields(place.model).get(place.field)
     if info is not None and name == info.alias:
         return _sample_of_field(info, name)
-    # A key of the user's own, in a mapping: a number would be made up.
+    # A user-defined key in a mapping has no meaningful example number.
     of_it = get_args(place.type_)[0] if get_origin(place.type_) is Annotated else place.type_
     return "a number as allowed above" if of_it in (int, float) else _sample(place.type_, name)
 
@@ -291,7 +304,7 @@ def _sample_of_field(info: FieldInfo, name: str) -> str:
 
 
 def _sample(type_: Any, name: str, limits: Sequence[Any] = ()) -> str:
-    """An example of a type in YAML; of a section with what it requires, or else with its first key."""
+    """An example of a type in YAML; a section has its required keys, or else its first key."""
     members = [one for one in get_args(type_) if one is not type(None)]
     origin = get_origin(type_)
     if origin is Annotated:
@@ -324,13 +337,13 @@ def _sample(type_: Any, name: str, limits: Sequence[Any] = ()) -> str:
 
 
 def _sample_text(name: str, pattern: str | None) -> str:
-    """An example of a text: what the words of its pattern give, or a name; the words themselves where neither fits."""
+    """An example of a text: the one in its pattern's description, or a name, or the description itself."""
     if example := _EXAMPLES.get(name):
         return example.removeprefix(f"{name}: ")
-    named = "my-" + re.sub(r"(?=[A-Z])", "-", name).lower()
+    named = "my-" + re.sub(r"(?<=.)(?=[A-Z])", "-", name).lower()
     if pattern is None:
         return named
-    words = IN_WORDS.get(pattern, "a text")
-    if found := re.search(r"(?:such as|like) (\"[^\"]+\"|[^ ,]+)", words):
+    description = PATTERN_TEXTS.get(pattern, "a text")
+    if found := re.search(r"such as (\"[^\"]+\"|[^ ,]+)", description):
         return found[1]
-    return next((one for one in (named, words) if re.search(pattern, one)), words)
+    return named if re.search(pattern, named) else description

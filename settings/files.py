@@ -1,4 +1,4 @@
-"""Files of others read within bounds, and files of ours that a reader sees whole or not at all."""
+"""Reads files with a size limit, and writes files atomically."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 _MOST_BYTES: Final = 256 * 2**20
-"""Assumed: ten times the state of a stack with ten thousand resources."""
+"""Assumed: ten times the size of the state of a stack with ten thousand resources."""
 
 
 def read_bounded(path: Path, most: int = _MOST_BYTES) -> bytes:
-    """The content. Raises OSError, also for a folder, a pipe or a device, which may never end, and for a longer file."""
+    """The content. Raises OSError, also for a folder, a pipe or a device, and for a larger file."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     with path.open("rb") as file:
@@ -24,9 +24,9 @@ def read_bounded(path: Path, most: int = _MOST_BYTES) -> bytes:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put the content in its place at once; what was there stays until then. Raises OSError, and leaves nothing half then.
+    """Write atomically: readers see the old or the new content. Raises OSError and keeps the old content.
 
-    It keeps the mode that was there. Through a link to its target; into a pipe or a device, which cannot be replaced, as it comes.
+    Keeps the file's mode and follows links. A pipe or a device is written directly.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():
@@ -39,7 +39,7 @@ def write_whole(path: Path, content: bytes) -> None:
             part.chmod(stat.S_IMODE(target.stat().st_mode))
         part.replace(target)
     except OSError as error:
-        # A full disk names no file, and that of the part is not what was asked for.
+        # The error of a full disk names no file, and other errors name the temporary file.
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The kubeconfig of a cluster that somebody else made: read and judged alike by the program and by whoever checks a stack file."""
+"""Reads and checks the kubeconfig of an existing cluster, for the program and for `fleet config check`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from settings.problems import Problem, SettingsError
 from settings.sections.section import key
 
 MOST_BYTES: Final = 2**20
-"""Of a kubeconfig. Assumed: hundreds of times one cluster's."""
+"""Maximum size of a kubeconfig. Assumed: hundreds of times the size for one cluster."""
 
 
 def read_kubeconfig(path: Path, *, stack: str, project: str, region: str) -> tuple[str, str, str]:
-    """Text of the kubeconfig; name and address of the cluster that it names. Raises SettingsError."""
+    """Text of the kubeconfig, and name and address of its cluster. Raises SettingsError."""
     file = path.name
 
     def refusal(why: str) -> SettingsError:
@@ -24,7 +24,7 @@ def read_kubeconfig(path: Path, *, stack: str, project: str, region: str) -> tup
             id="platform-kubeconfig",
             path=key("platform.kubeconfig"),
             value=file,
-            allowed="what `gcloud container clusters get-credentials` writes of one cluster of gcp:project and gcp:region",
+            allowed="the output of `gcloud container clusters get-credentials` for one cluster in gcp:project and gcp:region",
             why=why,
             write=f"KUBECONFIG={file} gcloud container clusters get-credentials NAME --location={region} --project={project} "
             "--dns-endpoint",
@@ -41,17 +41,17 @@ def read_kubeconfig(path: Path, *, stack: str, project: str, region: str) -> tup
         name, server, login = str(cluster["name"]), str(cluster["cluster"]["server"]), dict(user["user"])
         command = login.pop("exec")["command"]
     except (SettingsError, KeyError, TypeError, ValueError):  # the text itself may hold credentials
-        raise refusal("it does not hold one cluster and one user who logs in by a plugin") from None
+        raise refusal("it must contain one cluster and one user with a credential plugin") from None
     if command != CREDENTIALS_PLUGIN or login:
         raise refusal(
-            f"its user logs in by more or other than {CREDENTIALS_PLUGIN}: a credential in a file ends in version control"
+            f"its user must log in with {CREDENTIALS_PLUGIN} only: a credential in a file ends up in version control"
         )
     kind, _, rest = name.partition("_")
     its_project, _, rest = rest.partition("_")
     its_region, _, called = rest.partition("_")
     if (kind, its_project, its_region) != ("gke", project, region):
         raise refusal(
-            f"its cluster is {name}; nodes, secrets and prices follow gcp:project {project} and gcp:region "
-            f"{region}, so the name has to begin with gke_{project}_{region}_"
+            f"its cluster is {name}; for gcp:project {project} and gcp:region {region} the name must start with "
+            f"gke_{project}_{region}_"
         )
     return data.decode(), called, server

@@ -1,4 +1,4 @@
-"""From configuration text to checked settings: the only reader of `pulumi.Config` in this project."""
+"""Loads and checks the settings of a stack; the only reader of `pulumi.Config` in this project."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from facts.ledger import LedgerError
 from facts.machines import DEFAULT_MACHINE, MACHINES
 from settings import strict_json
 from settings.names import ESC_OFFLINE
-from settings.problems import Problem, SettingsError, nearest, renamed_project, secret_in_plain_text, secret_in_section
+from settings.problems import (
+    Problem,
+    SettingsError,
+    is_exposed_secret,
+    nearest,
+    renamed_project,
+    secret_in_plain_text,
+    secret_in_section,
+)
 from settings.rules.secrets_in_text import secrets_in
 from settings.sections.section import NAMESPACE, SECRET_KEYS, tuples
 from settings.sections.server import Server
@@ -50,11 +58,11 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 KEYS = _SCALARS | _SECTIONS | SECRET_KEYS.keys()
 """Every key of this project's namespace."""
 _OTHERS = frozenset({"gcp", "kubernetes", "pulumi"})
-"""Namespaces of other packages that stacks here set; another one is looked at for a misspelt one."""
+"""Namespaces of other packages. Any other namespace may be a misspelling of this project's."""
 
 
 class Secrets(NamedTuple):
-    """Secret configuration values, as Pulumi secrets; None where the stack sets none."""
+    """Secret configuration values, as Pulumi secrets; None if not set."""
 
     hf_token: pulumi.Output[str] | None
     api_key: pulumi.Output[str] | None
@@ -72,9 +80,12 @@ def load() -> tuple[Settings, Secrets]:
     try:
         if (project := pulumi.get_project()) != NAMESPACE:
             raise SettingsError(pulumi.get_stack(), [renamed_project(project)])
-        of_secrets = [f"{NAMESPACE}:{name}" for name in SECRET_KEYS if everything.get(f"{NAMESPACE}:{name}")]
-        exposed = [secret_in_plain_text(key) for key in of_secrets if not is_config_secret(key)]
-        # Decrypted by the engine: any sentence about it would show what the stack file hides.
+        exposed = [
+            secret_in_plain_text(key)
+            for key, value in everything.items()
+            if is_exposed_secret(key, value) and not is_config_secret(key)
+        ]
+        # The engine has decrypted it: any message that quotes it would expose it.
         sealed = [secret_in_section(f"{NAMESPACE}:{name}") for name in sorted(_SECTIONS | _SCALARS)]
         if refused := exposed + [one for one in sealed if is_config_secret(one.path)]:
             raise SettingsError(pulumi.get_stack(), refused)
@@ -88,7 +99,7 @@ def load() -> tuple[Settings, Secrets]:
 
 
 def accept(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -> Settings:
-    """Settings that nothing speaks against. Raises SettingsError with every refusal, the placeholder project included."""
+    """Settings without errors. Raises SettingsError with every error, including a placeholder project."""
     settings = parse(stack, config, unopened)
     refused = [problem for problem in (*placeholder(settings), *check(settings)) if problem.level == "refused"]
     if refused:
@@ -99,7 +110,7 @@ def accept(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) 
 def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -> Settings:
     """Typed settings from the engine's strings. Raises SettingsError with every unknown key and wrong value.
 
-    `unopened` are the environments of the stack file whose values nothing stands in for (`StackFile.unopened`).
+    `unopened`: ESC environments whose values are unknown (`StackFile.unopened`).
     """
     problems: list[Problem] = []
     values: dict[str, Any] = {"stack": stack}
@@ -113,7 +124,7 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
         elif name in SECRET_KEYS:
             values[SECRET_KEYS[name]] = bool(text)
         elif name in _SCALARS:
-            # An empty text is how Pulumi.yaml's default says "not set".
+            # Pulumi.yaml's default for "not set" is an empty text.
             if text:
                 values[name] = text
         elif name in _SECTIONS:
@@ -122,7 +133,7 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
             except ValueError:
                 problems.append(_not_structured(key, text))
             else:
-                # An empty section is how Pulumi.yaml's default says "not set".
+                # Pulumi.yaml's default for "not set" is an empty section.
                 if section != {}:
                     values[name] = section
         else:
@@ -143,7 +154,7 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
         raise SettingsError(stack, [*problems, *explained]) from None
     if problems:
         raise SettingsError(stack, problems)
-    # Resolving merges the profile with the overrides; a wrong override is a wrong setting like any other.
+    # Merges the profile with the overrides, and raises for a wrong override.
     _ = settings.serving
     try:
         _ = settings.canary
@@ -155,7 +166,7 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
 
 
 def check(settings: Settings) -> tuple[Problem, ...]:
-    """Everything that the article, Google Cloud or vLLM would hold against these settings, of every level."""
+    """Every problem with valid settings, of every level: limits of Google Cloud, GKE and vLLM, and the article's lessons."""
     from settings.checks.lessons import lessons
     from settings.checks.rollout import rollout_problems
     from settings.checks.structure import structural_problems
@@ -165,7 +176,7 @@ def check(settings: Settings) -> tuple[Problem, ...]:
 
 
 def placeholder(settings: Settings) -> tuple[Problem, ...]:
-    """The refusal that stands while gcp:project is still the stack file's placeholder."""
+    """The error for a gcp:project that is still the stack file's placeholder."""
     if settings.project != PLACEHOLDER_PROJECT:
         return ()
     return (
@@ -173,15 +184,15 @@ def placeholder(settings: Settings) -> tuple[Problem, ...]:
             id="placeholder-project",
             path="gcp:project",
             value=settings.project,
-            allowed="the id of a Google Cloud project of yours",
-            why="the stack files come with a placeholder; an offline preview needs no project, everything else does",
+            allowed="the id of your Google Cloud project",
+            why="it is the stack file's placeholder; only an offline preview works without a project",
             write=f"pulumi config set gcp:project MY-PROJECT --stack {settings.stack}",
         ),
     )
 
 
 def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int | str, ...]]) -> tuple[Problem, ...]:
-    """What is wrong with profile and overrides where other settings, at the locations `wrong`, are wrong as well."""
+    """Problems of profile and overrides when the settings at the locations `wrong` are wrong as well."""
     given = values.get("server", {})
     server = (
         {key: value for key, value in given.items() if ("server", key) not in wrong} if isinstance(given, dict) else {}
@@ -200,7 +211,7 @@ def _perhaps_of_an_environment(problem: Problem, stack: str, unopened: Sequence[
         return problem
     return replace(
         problem,
-        why=f"{problem.why}; environment {', '.join(unopened)} may set it, and no environment is opened offline",
+        why=f"{problem.why}; environment {', '.join(unopened)} may set it, but environments are not opened offline",
         write=f"{problem.write}, in Pulumi.{stack}{ESC_OFFLINE}.yaml if the environment sets it, else in the stack file",
     )
 
@@ -218,8 +229,8 @@ def _unknown_key(key: str, meant: str | None = None) -> Problem:
         path=key,
         value=name,
         allowed=", ".join(sorted(KEYS)),
-        why="the program would ignore it, and a misspelt key is a setting that silently does not apply",
-        write=meant or "one of the keys above",
+        why=f"unknown key{f'; did you mean {meant}?' if meant else ''}",
+        write=meant or "one of the keys above, or remove it",
     )
 
 
@@ -230,15 +241,15 @@ def _not_structured(key: str, text: str) -> Problem:
         path=key,
         value=text,
         allowed="a list" if is_list else "a mapping",
-        why="this key is a list" if is_list else "this key is a section with keys of its own",
+        why=f"{key} is a {'list' if is_list else 'section'}, not text",
         write=f'{key}: ["europe-west4-b"]'
         if is_list
-        else f"{key}: {{KEY: VALUE}}; settings/stack.schema.json has its keys",
+        else f"{key}: {{KEY: VALUE}}; settings/stack.schema.json lists its keys",
     )
 
 
 def _unprintable(path: str, value: Any) -> Iterator[Problem]:
-    """Texts with characters that no manifest, argument or terminal carries: controls, and halves of characters."""
+    """Texts with control characters or lone surrogates, which no manifest, argument or terminal can carry."""
     if isinstance(value, dict):
         for name, one in value.items():
             yield from _unprintable(path, name)
@@ -252,6 +263,6 @@ def _unprintable(path: str, value: Any) -> Iterator[Problem]:
             path=_UNPRINTABLE.sub("?", path),
             value=_UNPRINTABLE.sub("?", value),
             allowed="text without control characters",
-            why=f"it has U+{ord(found[0]):04X}, which an argument, a label or a file cannot carry",
-            write="the same text without it",
+            why=f"it contains U+{ord(found[0]):04X}, which an argument, a label or a file cannot carry",
+            write="the text without that character",
         )

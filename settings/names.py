@@ -1,4 +1,4 @@
-"""Names and ports that Google Cloud's side and Kubernetes' side of a stack must agree on, and those of its files."""
+"""Names and ports shared by a stack's Google Cloud and Kubernetes resources, and names of its files."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import Final
 
 ESC_OFFLINE: Final = ".esc-offline"
-"""`Pulumi.<stack>.esc-offline.yaml` stands in, offline, for the Pulumi ESC environments of that stack."""
+"""`Pulumi.<stack>.esc-offline.yaml` replaces the stack's Pulumi ESC environments offline."""
 
 APP_LABEL: Final = "app"
-"""The label that says which workload a pod is; the article's own key (`app: qwen35-server`)."""
-
-# Values of `app` besides the server's, which is its name.
+"""Label of a pod's workload; the article's key (`app: qwen35-server`)."""
 CREDENTIALS_PLUGIN: Final = "gke-gcloud-auth-plugin"
-"""What every kubeconfig here names in place of credentials: it brings those of whoever runs it."""
+"""Credential plugin of every kubeconfig: it uses the credentials of the user who runs it."""
+
+# Values of `app`, in addition to the server's name.
 WRITER_APP: Final = "weights-writer"
 BENCHMARK_APP: Final = "vllm-benchmark"
 SPENDING_APP: Final = "spending-guard"
-"""The guard's pods, and every object of its that has no name of its own."""
+"""Also the name of the guard's objects."""
 _PICKER_ENDING: Final = "-epp"
-"""End of the name of every endpoint picker. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
+"""Suffix of the names of endpoint pickers. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
 
 SPENDING_GUARD_VCPUS: Final = 0.05
-"""What the guard's pod asks for: the least that Autopilot takes where pods may burst; elsewhere it makes 0.25 of it. Source: GKE docs,
+"""CPU request of the guard's pod: Autopilot's minimum in clusters with bursting; other clusters raise it to 0.25. Source: GKE docs,
 resource requests in Autopilot."""
 
 # Kubernetes service accounts, in the stack's namespace; Google Cloud roles are granted to these names.
@@ -33,49 +33,47 @@ SERVER_ACCOUNT: Final = "vllm-server"
 BENCHMARK_ACCOUNT: Final = "benchmark"
 
 KEDA_VERSION: Final = "2.20.2"
-"""Of KEDA's chart and of KEDA: what this program's values and objects were read against."""
+"""Version of KEDA and of its chart; this program's values and objects were checked with it."""
 KEDA_NAMESPACE: Final = "keda"
 KEDA_VCPUS: Final = 0.75
-"""Of its three pods together; see workloads/keda/values.py."""
+"""Of its three pods in total; see workloads/keda/values.py."""
 KEDA_ACCOUNT: Final = "keda-operator"
-"""KEDA's operator asks Cloud Monitoring as this account. Source: chart keda 2.20.2, values.yaml, serviceAccount.operator.name."""
+"""Account of KEDA's operator for queries to Cloud Monitoring. Source: chart keda 2.20.2, values.yaml, serviceAccount.operator.name."""
 
 HTTP_PORT: Final = 8000
 """vLLM's API and metrics. Source: the article, Service `qwen35-server:8000`."""
 EPP_EXT_PROC_PORT: Final = 9002
-"""Where the endpoint picker answers the load balancer. Source: inferencepool chart v1.4.0, extProcPort."""
+"""Port of the endpoint picker for the load balancer. Source: inferencepool chart v1.4.0, extProcPort."""
 
 
 ARTICLE_CLUSTER: Final = "vllm-inference-cluster"
-"""The article's cluster; a stack's own has the stack's name behind it, because GKE has each name once in a project and region."""
+"""The article's cluster. The default adds the stack's name, because the name must be unique in a project and region."""
 MAX_CLUSTER_NAME: Final = 40
 """Source: GKE API v1, Cluster.name."""
 MAX_NAMESPACE: Final = 40
-"""Longest default. Kubernetes allows 63; names of classes are made of it, and a ComputeClass's is a label's value on its nodes."""
+"""Maximum length of the default. Kubernetes allows 63, but names of classes contain it, and a ComputeClass's name is a label's value."""
 
 
 def cluster_name(stack: str) -> str:
-    """Name of the cluster of a stack that gives it none."""
+    """Default name of a stack's cluster."""
     return fitted(stack, before=ARTICLE_CLUSTER, limit=MAX_CLUSTER_NAME)
 
 
 def stack_namespace(stack: str) -> str:
-    """Kubernetes namespace of a stack that names none. Two stacks of a project must not share one, on any clusters: Workload Identity
-    knows a pod by project, namespace and service account, and grants to the one would be grants to the other.
+    """Default Kubernetes namespace of a stack. Two stacks of a project must not share a namespace, not even in different clusters:
+    Workload Identity identifies a pod by project, namespace and service account, so they would share permissions.
     """
     return fitted(stack, before="vllm", limit=MAX_NAMESPACE)
 
 
 def fitted(text: str, *, before: str = "", after: str = "", limit: int) -> str:
-    """`before-text-after` in lower-case letters, digits and dashes, a letter first, with a hash in place of what had to be changed
-    or cut.
-    """
+    """`before-text-after` in lowercase letters, digits and dashes, starting with a letter, with a hash if it had to be changed or cut."""
     plain = re.sub(r"[^a-z0-9-]+", "-", text.lower()).strip("-")
     if not before and not plain[:1].isalpha():
         plain = f"s-{plain}".rstrip("-")
     digest = ""
     if plain != text or len("-".join(filter(None, (before, plain, after)))) > limit:
-        # "Dev" and "dev", or two names that differ only after the cut, must not meet.
+        # "Dev" and "dev", or two names with the same beginning, must stay different.
         digest = hashlib.sha256(text.encode()).hexdigest()[:6]
         room = limit - len("-".join(filter(None, (before, digest, after)))) - 1
         plain = plain[:room].rstrip("-")
@@ -83,27 +81,28 @@ def fitted(text: str, *, before: str = "", after: str = "", limit: int) -> str:
 
 
 def own_server_name(name: str) -> str:
-    """The name of a server, as given. Raises ValueError for one that the objects of another workload have: Services and network
-    policies select by it, so the server would get that workload's traffic, and its way out.
+    """A server's name. Raises ValueError for the name of another workload: Services and network policies select by name, so the server
+    would get that workload's traffic and permissions.
     """
     if name in (WRITER_APP, BENCHMARK_APP, SPENDING_APP) or name.endswith(_PICKER_ENDING):
         raise ValueError(
-            f"a name of its own: {WRITER_APP}, {BENCHMARK_APP}, {SPENDING_APP} and names ending in {_PICKER_ENDING} are other workloads'"
+            f"a name other than {WRITER_APP}, {BENCHMARK_APP}, {SPENDING_APP} and names ending in {_PICKER_ENDING}, which other "
+            "workloads use"
         )
     return name
 
 
 def epp_name(pool: str) -> str:
-    """Name of the endpoint picker's objects. Source: the same template."""
+    """Name of the endpoint picker's objects. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
     return f"{pool[:40]}{_PICKER_ENDING}"
 
 
 def label_value(text: str) -> str:
-    """`text` as a label's value: what is not allowed becomes a dash, 63 characters at most."""
+    """`text` as a label's value: invalid characters replaced by dashes, up to 63 characters."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("._-")
 
 
 def stack_names(root: Path) -> tuple[str, ...]:
-    """Names of the stacks that have a file in `root`, sorted. Reads names only: shell completion uses it."""
+    """Sorted names of the stacks with a file in `root`. Reads file names only, because shell completion uses it."""
     names = (path.name[len("Pulumi.") : -len(".yaml")] for path in root.glob("Pulumi.?*.yaml"))
     return tuple(sorted(name for name in names if not name.endswith(ESC_OFFLINE)))

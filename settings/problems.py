@@ -1,6 +1,6 @@
-"""How a wrong setting is told to a person: where, what was given, what is allowed, why, what to write.
+"""Problems with a stack's settings: the key's path, the value, what is allowed, why, and what to write.
 
-No `Problem` carries a secret, so no report of one can show it, in whatever format.
+A `Problem` never carries a secret, so no report can print one.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from typing import Any, Literal
 
 from settings.redact import Redactor, plaintexts_in
 from settings.rules.secrets_in_text import SECRET_TEXT, without_secrets
-from settings.sections.section import NAMESPACE
+from settings.sections.section import NAMESPACE, SECRET_KEYS
 
 Level = Literal["refused", "finding", "notice"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing about the settings that a person should know before paying for it."""
+    """A wrong or noteworthy setting."""
 
     id: str
-    """Stable identifier, e.g. "tp8-on-one-gpu-model"; tests, reports and `Profile.lessons` refer to it."""
+    """Stable identifier, e.g. "tp8-on-one-gpu-model". Tests, reports and `Profile.lessons` refer to it."""
     path: str
-    """The key's path as it is written in the stack file, e.g. "vllm-fleet:server.engine.maxModelLen"."""
+    """Path of the key in the stack file, e.g. "vllm-fleet:server.engine.maxModelLen"."""
     value: Any
-    """The value that was given (or the default that applies); `[secret]` where key or value looks like one."""
+    """The value given, or the default in effect; `[secret]` where key or value looks like one."""
     allowed: str
-    """What would be accepted, in words or as a range with its unit."""
+    """What is accepted: a description, or a range with its unit."""
     why: str
-    """The reason, with its figure where there is one."""
+    """The reason, with its figure if there is one."""
     write: str
     """What to write instead, ready to paste."""
     level: Level = "refused"
-    """`refused`: nothing runs. `finding`: shown, counted. `notice`: shown."""
+    """`refused`: an error, nothing runs. `finding`: a warning, counted. `notice`: a note, not counted."""
     on_purpose: bool = False
-    """The profile reproduces a published row that teaches this, and the stack file left the settings concerned alone."""
+    """True for a deliberate exception: the profile reproduces a published run, and the stack file does not set these options."""
 
     def __post_init__(self) -> None:
-        """Take secrets out: what a key of the path calls one, and what looks like one, in the value and in every sentence."""
+        """Replace secrets in the value and in every text."""
         redactor = Redactor(_secrets_at(self.path, self.value))
         object.__setattr__(self, "value", value_at(self.path, self.value))
         object.__setattr__(self, "path", without_secrets(self.path))
@@ -49,16 +49,19 @@ class Problem:
             object.__setattr__(self, name, redactor.text(getattr(self, name)))
 
     def text(self) -> str:
-        """The problem as the few lines that a terminal shows."""
-        verdict = {"refused": "is refused", "finding": "deserves a look", "notice": "(notice)"}[self.level]
-        given = f"{shown(self.value)} {verdict}"
-        if self.value is None:
-            given = "missing" if self.level == "refused" else f"not set; {verdict}"
-        return f"{self.path}: {given}\n  allowed: {self.allowed}\n  why:     {self.why}\n  write:   {self.write}"
+        """The problem as lines for a terminal."""
+        given = f": {shown(self.value)}" if self.value is not None else " is missing" if self.level == "refused" else ""
+        verdict = {
+            "refused": " is not allowed" * (self.value is not None),
+            "finding": " (warning)",
+            "notice": " (note)",
+        }
+        head = f"{self.path}{given}{verdict[self.level]}"
+        return f"{head}\n  allowed: {self.allowed}\n  why:     {self.why}\n  write:   {self.write}"
 
 
 class SettingsError(Exception):
-    """The stack's settings cannot be used. Carries every problem found, not only the first."""
+    """A stack's settings are invalid. Carries every problem found."""
 
     def __init__(self, stack: str, problems: Iterable[Problem]) -> None:
         self.stack = stack
@@ -66,35 +69,35 @@ class SettingsError(Exception):
         super().__init__(self.text())
 
     def text(self) -> str:
-        """All problems, ready to print."""
+        """All problems as text."""
         count = len(self.problems)
-        head = f"Stack {without_secrets(self.stack)!r}: {count} setting{'' if count == 1 else 's'} cannot be used."
+        head = f"Stack {without_secrets(self.stack)!r}: {count} invalid setting{'' if count == 1 else 's'}."
         return "\n\n".join([head, *(problem.text() for problem in self.problems)])
 
 
 def shown(value: Any) -> str:
-    """A value as YAML has it, where Python writes another word."""
+    """Format a value as YAML."""
     if isinstance(value, bool):
         return str(value).lower()
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else repr(value)
 
 
 def listed(value: Any) -> Any:
-    """A value with lists where the settings have tuples, as the stack file has it."""
+    """Convert tuples in a value to lists."""
     if isinstance(value, dict):
         return {key: listed(one) for key, one in value.items()}
     return [listed(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that a misspelt `name` was meant for, capitals aside; None where none is near enough."""
+    """The entry of `names` closest to a misspelled `name`, ignoring case; None if none is close enough."""
     by_lower = {one.lower(): one for one in names}
     found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
     return by_lower[found[0]] if found else None
 
 
 def value_at(path: str, value: Any) -> Any:
-    """A value as it may be shown at its place in a stack file: as it is, or without its secrets."""
+    """The value without its secrets, judged by the keys of `path` and by its form."""
     found = _secrets_at(path, value)
     return Redactor(found).value(value) if found else value
 
@@ -107,30 +110,27 @@ def _secrets_at(path: str, value: Any) -> frozenset[str]:
 
 
 def renamed_project(name: object) -> Problem:
-    """The refusal of a project that is not called as the keys of every stack file begin."""
+    """Problem for a project whose name is not the prefix of the stack files' keys."""
     return Problem(
         id="renamed-project",
         path="Pulumi.yaml: name",
         value=name,
         allowed=NAMESPACE,
-        why="Pulumi takes a stack's keys by the project's name, and stack files, settings and schema all say "
-        f"{NAMESPACE}:KEY; a new name is also a new identity of every resource, which replaces what is up",
-        write=f"name: {NAMESPACE}, and tell your fleets apart by their stacks: pulumi stack init NAME",
+        why=f"the project's name prefixes every key ({NAMESPACE}:KEY), and renaming it replaces every deployed resource",
+        write=f"name: {NAMESPACE}; use one stack for each fleet: pulumi stack init NAME",
     )
 
 
 def secret_in_plain_text(path: str, what: str = "") -> Problem:
-    """The refusal of a secret that is not encrypted: of a key that is for one, or, where `what` says what it looks like, of a
-    value anywhere else.
-    """
+    """Problem for a secret in plain text: under a secret key, or, with `what` it looks like, anywhere else."""
     return Problem(
         id="secret-in-plain-text",
         path=path,
         value=SECRET_TEXT,
         allowed="a value without a secret" if what else "an encrypted value",
         why=(f"it looks like {what}; " if what else "")
-        + "plain text in a stack file or in the stack's configuration ends in version control, state and logs",
-        write=f"nothing secret here ({_place_for_secret(path)}), and replace the secret, because it has been written down"
+        + "plain text in a stack file ends up in version control, state and logs",
+        write=f"remove it, rotate the secret, and {_place_for_secret(path)}"
         if what
         else f"pulumi config set --secret {path}",
     )
@@ -138,20 +138,26 @@ def secret_in_plain_text(path: str, what: str = "") -> Problem:
 
 def _place_for_secret(path: str) -> str:
     if path.startswith(f"{NAMESPACE}:monitoring"):
-        return (
-            "`pulumi config set --secret vllm-fleet:webhookPassword`, or slackToken, or pagerdutyKey, takes a channel's"
-        )
-    return "server.apiKeySecret, weights.tokenSecret and registry.dockerHubTokenSecret take the names of Secret Manager secrets"
+        return "set a channel's secret: pulumi config set --secret vllm-fleet:webhookPassword (or slackToken, pagerdutyKey)"
+    return "name a Secret Manager secret in server.apiKeySecret, weights.tokenSecret or registry.dockerHubTokenSecret"
+
+
+def is_exposed_secret(key: str, value: object) -> bool:
+    """Whether a key that must be encrypted has this plain value. `gcp:credentials` may be the path of a file."""
+    space, _, name = key.partition(":")
+    if space == NAMESPACE:
+        return name in SECRET_KEYS and bool(value)
+    return bool(value) and (key == "gcp:accessToken" or (key == "gcp:credentials" and "{" in str(value)))
 
 
 def secret_in_section(path: str) -> Problem:
-    """The refusal of an encrypted value inside a section, or of an encrypted section."""
+    """Problem for an encrypted value inside a section, or for an encrypted section."""
     return Problem(
         id="secret-in-section",
         path=path,
         value=SECRET_TEXT,
-        allowed="secrets as top-level keys of their own, or names of Secret Manager secrets",
-        why="a secret inside a section makes the whole section secret: nothing in it could be checked before it is paid for",
-        write="`pulumi config set --secret vllm-fleet:hfToken` (or apiKey, slackToken, pagerdutyKey, webhookPassword), or name a Secret "
-        "Manager secret in weights.tokenSecret or server.apiKeySecret",
+        allowed="encrypted top-level keys, or names of Secret Manager secrets",
+        why="a secret inside a section encrypts the whole section, so none of it can be checked before deployment",
+        write="pulumi config set --secret vllm-fleet:hfToken (or apiKey, slackToken, pagerdutyKey, webhookPassword), or name a "
+        "Secret Manager secret in weights.tokenSecret or server.apiKeySecret",
     )

@@ -1,6 +1,6 @@
-"""settings/profiles.yaml as plain data: one profile with what it is laid over, its shared items and its figures put in.
+"""Reads settings/profiles.yaml as plain data and resolves bases, shared items and figures.
 
-Read without pydantic, so that a plan does not need it; `settings.profiles` validates what it looks up.
+Without pydantic, so that `fleet plan` does not load it; `settings.profiles` validates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIGURE = re.compile(r"\{([^{}:]*)(?::([^{}]*))?\}")
 
 @cache
 def document() -> Mapping[str, Any]:
-    """The whole file. Raises LedgerError where it is not YAML."""
+    """The whole file. Raises LedgerError for invalid YAML."""
     return _of(dict, ledger.parse(Path(__file__).with_name("profiles.yaml")), "the file")
 
 
@@ -37,15 +37,14 @@ def names() -> tuple[str, ...]:
 
 
 def entry(name: str) -> dict[str, Any]:
-    """The profile of that name as `resolved` gives it. Raises LedgerError."""
+    """The resolved profile with that name. Raises LedgerError."""
     return resolved(document(), name)
 
 
 def resolved(file: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """One profile of a file's content, with every key of its own and `name` and `modelId`; `model` is None without a revision.
+    """One profile of a file's content, with `name` and `modelId` added; `model` is None without a revision.
 
-    Raises LedgerError, which names profile and key, for a profile, base, model, shared item or figure that does not exist,
-    for an unknown key, and for profiles that are laid over each other in a circle.
+    Raises LedgerError with profile and key for an unknown profile, base, model, shared item, figure or key, and for circular bases.
     """
     found: dict[str, Any] = {}
     for layer in _layers(file, name):
@@ -57,14 +56,14 @@ def resolved(file: Mapping[str, Any], name: str) -> dict[str, Any]:
             found[key] = _with_figures(_with_shared(file, found[key], f"{name}: {key}"), f"{name}: {key}")
     model = found.get("model")
     if not isinstance(model, str) or model not in CATALOGUE:
-        raise _wrong(f"{name}: model", f"{model!r} is not in the catalogue; `fleet models` lists it")
+        raise _wrong(f"{name}: model", f"{model!r} is not in the catalog (`fleet models`)")
     listed = CATALOGUE[model]
     pinned = {"id": model, "revision": listed.revision, "sizeGb": listed.size_gb} if listed.revision else None
     return {**found, "name": name, "modelId": model, "model": pinned}
 
 
 def _layers(file: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """The profile and what it is laid over, the lowest first."""
+    """The profile and its bases, the lowest first."""
     profiles = _section(file, "profiles")
     layers = [_layer(profiles, name, "profiles")]
     passed = [name]
@@ -81,12 +80,12 @@ def _layer(profiles: Mapping[str, Any], name: Any, where: str) -> Mapping[str, A
     layer = _named(profiles, name, where, dict)
     unknown = sorted(str(key) for key in layer.keys() - _INHERITED - _OWN)
     if unknown:
-        raise _wrong(f"{name}: {unknown[0]}", f"unknown key; there are {', '.join(sorted(_INHERITED | _OWN))}")
+        raise _wrong(f"{name}: {unknown[0]}", f"unknown key; allowed: {', '.join(sorted(_INHERITED | _OWN))}")
     return {**layer, "engine": _of(dict, layer.get("engine", {}), f"{name}: engine")}
 
 
 def _with_shared(file: Mapping[str, Any], items: Any, where: str) -> Any:
-    """Items with those of `shared` in place of each `{shared: NAME}`; what is not a list is left for the validation."""
+    """Items with each `{shared: NAME}` replaced. A value that is not a list is left to the validation."""
     if not isinstance(items, list):
         return items
     found: list[Any] = []
@@ -126,7 +125,7 @@ def _section(file: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _named(entries: Mapping[str, Any], name: Any, where: str, kind: type[_T]) -> _T:
     if not isinstance(name, str) or name not in entries:
-        raise _wrong(where, f"{name!r} does not exist; there are {', '.join(entries)}")
+        raise _wrong(where, f"{name!r} does not exist; allowed: {', '.join(entries)}")
     return _of(kind, entries[name], name)
 
 

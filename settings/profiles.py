@@ -1,6 +1,6 @@
-"""Profiles: named sets of engine flags, each with the traffic it is for and what is known about it, by name from profiles.yaml.
+"""Profiles from profiles.yaml: named sets of engine flags with their expected traffic and evidence.
 
-Looking one up validates that one only: a preview pays for what it shows.
+Only the profile that is looked up is validated, for speed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from settings.sections.model import Model
 from settings.sections.section import Section, tuples
 
 NAMES: tuple[str, ...] = profile_file.names()
-"""Every profile, those for use first, then the article's phases in its order."""
+"""Every profile: those for use, then the article's phases in order."""
 
 
 Evidence = Literal["measured there", "inferred", "unmeasured"]
-"""`measured there`: by the article on B200, or by the trial on an H200, as the reason says. `inferred`: follows from
-vLLM's code or from arithmetic. `unmeasured`: nobody has published or taken a figure."""
+"""`measured there`: by the article on B200 or the trial on an H200, as the reason says. `inferred`: from vLLM's source or arithmetic.
+`unmeasured`: no figure exists."""
 
 
 class Difference(Section):
-    """One point in which a profile leaves the record, and why."""
+    """One difference of a profile from `record`, with its reason."""
 
     setting: str
     """Path below `server` in the stack file, e.g. "engine.maxNumSeqs"."""
@@ -41,7 +41,7 @@ class Difference(Section):
 
 
 class Profile(Section):
-    """A named set of engine flags. The engine's own docstrings say what each flag does."""
+    """A named set of engine flags, which settings/sections/engine.py documents."""
 
     name: str
     title: str
@@ -50,34 +50,33 @@ class Profile(Section):
     model_id: str
     """Hugging Face repository of the model."""
     model: Model | None
-    """The model with its pinned revision. None: no revision is published for it, so the stack names one itself."""
+    """The model with its pinned revision. None: no revision is known, so the stack must set one."""
     workload: str
-    """What the profile is for: a workload of the ledger (facts/data/workloads.yaml), or one without figures."""
+    """Workload of the profile: one of facts/data/workloads.yaml, or one without figures."""
     context_tokens: Annotated[int, Field(ge=1)]
-    """Longest prompt plus answer that this workload needs, in tokens."""
+    """Longest prompt plus output of the workload, in tokens."""
     concurrency_per_replica: Annotated[int, Field(ge=1)]
-    """Requests in flight per replica at peak, of as many GPUs as its engines have."""
+    """Peak requests in flight per replica with its own number of GPUs."""
     versions: tuple[str, ...] = (DEFAULT,)
-    """Releases of vLLM that it holds for: their parsers and configurations accept it, and no known defect speaks against it."""
+    """vLLM releases that accept the profile and have no known defect with it."""
     reproduces: str | None = None
-    """The published row this profile repeats, as the ledger addresses it, e.g. "phases.tp8"."""
+    """The published row that this profile reproduces, as in the ledger, e.g. "phases.tp8"."""
     lessons_reproduced: Annotated[frozenset[str], Field(alias="lessons", strict=False)] = frozenset()
-    """Lessons that the row teaches: shown as findings instead of refused, as long as the stack leaves the flag
-    alone."""
+    """Deliberate exceptions: lessons that the row breaks. They are findings unless the stack file sets the flag."""
     assumptions: tuple[str, ...] = ()
-    """What the article leaves open and this profile had to choose."""
+    """Choices of this profile where the article gives no value."""
     differences: tuple[Difference, ...] = ()
-    """Every point in which the profile deliberately leaves the record."""
+    """Every difference from `record`."""
 
 
 class UnknownProfileError(LookupError):
-    """No profile has that name. The message names those there are, and the nearest."""
+    """No profile has that name. The message lists all names and the closest one."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.nearest = next(iter(get_close_matches(name, NAMES, n=1)), None)
         hint = f"; did you mean {self.nearest}?" if self.nearest else ""
-        super().__init__(f"no profile is called {name!r}{hint} Profiles: {', '.join(NAMES)}")
+        super().__init__(f"unknown profile {name!r}{hint} Profiles: {', '.join(NAMES)}")
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -85,20 +84,20 @@ class UnknownProfileError(LookupError):
 
 @cache
 def profile(name: str) -> Profile:
-    """The profile of that name. Raises UnknownProfileError, and LedgerError where the file has it wrong."""
+    """The profile with that name. Raises UnknownProfileError, or LedgerError for an error in the file."""
     if name not in NAMES:
         raise UnknownProfileError(name)
     return validated(profile_file.entry(name))
 
 
 def validated(entry: Mapping[str, Any]) -> Profile:
-    """The profile of an entry as `profile_file.resolved` gives it. Raises LedgerError with every key that is wrong."""
+    """The profile of a resolved entry. Raises LedgerError with every wrong key."""
     try:
         return Profile.model_validate(tuples(entry))
     except ValidationError as error:
         wrong = "; ".join(
             f"{'.'.join(str(part) for part in detail['loc'])}: {detail['msg']}"
-            # Of a missing key pydantic tells the whole section.
+            # For a missing key pydantic quotes the whole section.
             + ("" if detail["type"] == "missing" else f", got {detail['input']!r}")
             for detail in error.errors(include_url=False)
         )

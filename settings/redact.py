@@ -1,4 +1,4 @@
-"""Takes secrets out of what is printed: those that are known, and whatever looks like one."""
+"""Removes secrets from output: known ones, and anything that looks like one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from settings.rules.secrets_in_text import SECRET_TEXT, secrets_in, without_secr
 
 T = TypeVar("T")
 _SHORTEST_INSIDE: Final = 4
-"""Characters from which on a secret is also looked for inside longer text. Assumed: a shorter one occurs by chance."""
+"""Minimum length of a secret to be searched for inside longer text. Assumed: a shorter one occurs by chance."""
 
 
 class Redactor:
-    """Hides the given plaintexts wherever they turn up (also in base64), and whatever has a secret's form."""
+    """Hides the given plaintexts everywhere (also in base64), and anything with a secret's form."""
 
     def __init__(self, plaintexts: Iterable[str] = ()) -> None:
         whole = {text for text in plaintexts if text and text != SECRET_TEXT}
@@ -26,13 +26,13 @@ class Redactor:
         self._inside = re.compile("|".join(map(re.escape, inside))) if inside else None
 
     def text(self, text: str) -> str:
-        """The text without any of the secrets."""
+        """The text without secrets."""
         if text in self._whole:
             return SECRET_TEXT
         return without_secrets(self._inside.sub(SECRET_TEXT, text) if self._inside else text)
 
     def value(self, value: Any) -> Any:
-        """The value with text in place of secrets; ready for JSON and YAML."""
+        """The value without secrets, ready for JSON and YAML."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -44,7 +44,7 @@ class Redactor:
         return value
 
     def whole(self, value: T) -> T:
-        """Plain data of any shape, dataclasses among it, without the secrets in its texts."""
+        """Plain data of any shape, including dataclasses, without secrets in its texts."""
         cleaned: Any = value
         if isinstance(value, str):
             cleaned = self.text(value)
@@ -57,9 +57,9 @@ class Redactor:
         elif is_dataclass(value) and not isinstance(value, type):
             changes = {field.name: self.whole(getattr(value, field.name)) for field in fields(value)}
             cleaned = replace(value, **changes)
-        return cleaned  # type: ignore[no-any-return]  # each branch keeps the type it was given
+        return cleaned  # type: ignore[no-any-return]  # each branch keeps the type
 
 
 def plaintexts_in(values: Iterable[Any], *, any_name: bool = False) -> frozenset[str]:
-    """Every secret that stands readable in the values: what a `Redactor` of a report about them has to hide."""
+    """Every secret in plain text in the values, for a `Redactor`."""
     return frozenset(text for value in values for found in secrets_in(value, any_name=any_name) for text in found.texts)

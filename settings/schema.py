@@ -1,7 +1,7 @@
-"""The JSON Schema of stack files, made from the settings' own types and docstrings: what an editor shows and checks.
+"""The JSON Schema of stack files, generated from the settings' types and docstrings, for editors.
 
-The committed copy is settings/stack.schema.json; `fleet config schema` prints this one, and a test holds them equal.
-The schema knows each key by itself. What keys mean together is checked by `fleet config check`.
+The committed copy is settings/stack.schema.json; `fleet config schema` prints it, and a test compares them. The schema checks each key
+alone; `fleet config check` checks keys against each other.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from settings.sections.section import NAMESPACE, SECRET_KEYS, Section
 from settings.stack import Settings
 
 SCHEMA_FILE = "settings/stack.schema.json"
-"""Where the committed copy is, from the project's root; the stack files' first line points there."""
+"""Path of the committed copy, which the first line of each stack file refers to."""
 
 _SECRETS = {
-    "hfToken": "Hugging Face token, for a model that is not public. Write it with `pulumi config set --secret`.",
-    "apiKey": "API key that vLLM asks for on /v1. Write it with `pulumi config set --secret`.",
-    "slackToken": "Token of Slack, for alerts. Write it with `pulumi config set --secret`.",
-    "pagerdutyKey": "Integration key of PagerDuty, for alerts. Write it with `pulumi config set --secret`.",
-    "webhookPassword": "Password of the webhook that alerts go to. Write it with `pulumi config set --secret`.",
+    "hfToken": "Hugging Face token, for a model that is not public. Set it with `pulumi config set --secret`.",
+    "apiKey": "API key that vLLM requires under /v1. Set it with `pulumi config set --secret`.",
+    "slackToken": "Slack token, for alerts. Set it with `pulumi config set --secret`.",
+    "pagerdutyKey": "PagerDuty integration key, for alerts. Set it with `pulumi config set --secret`.",
+    "webhookPassword": "Password of the alerts' webhook. Set it with `pulumi config set --secret`.",
 }
 _PROVIDER_KEYS = {"project": "gcp:project", "region": "gcp:region"}
 
@@ -48,7 +48,7 @@ def stack_file_schema() -> dict[str, Any]:
         fields = definitions[section]["properties"]
         fields["engine"] = {"$ref": "#/$defs/Engine", "description": fields["engine"]["description"]}
     fields = settings["properties"]
-    # OpenAPI's word: strict JSON Schema readers stumble over it, and `oneOf` says the same.
+    # An OpenAPI keyword that strict JSON Schema validators reject; `oneOf` is sufficient.
     fields["capacity"].pop("discriminator")
     config = {key: fields[name] for name, key in _PROVIDER_KEYS.items()}
     for name in sorted(KEYS):
@@ -67,11 +67,11 @@ def stack_file_schema() -> dict[str, Any]:
                 "required": sorted(required),
                 "additionalProperties": False,
                 "properties": config,
-                # Keys of Pulumi and its providers, such as pulumi:disable-default-providers, are theirs to check.
+                # Keys of Pulumi and its providers, such as pulumi:disable-default-providers.
                 "patternProperties": {f"^(?!{NAMESPACE}:)[A-Za-z][A-Za-z0-9_-]*:.+$": {}},
             },
             "environment": _environment(),
-            "secretsprovider": {"type": "string", "description": "What encrypts this stack's secrets."},
+            "secretsprovider": {"type": "string", "description": "Provider that encrypts this stack's secrets."},
             "encryptedkey": {"type": "string"},
             "encryptionsalt": {"type": "string"},
         },
@@ -80,7 +80,7 @@ def stack_file_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The schema as the committed file has it."""
+    """The schema as in the committed file."""
     return json.dumps(stack_file_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -91,7 +91,7 @@ def _sections(base: type[Section]) -> Iterator[type[Section]]:
 
 
 def _document(schema: dict[str, Any], model: type[BaseModel]) -> None:
-    """Put the fields' docstrings in, and take out titles that only repeat the names."""
+    """Add the fields' docstrings, and remove titles, which only repeat the names."""
     schema.pop("title", None)
     docs = field_docs(model)
     for name, field in model.model_fields.items():
@@ -106,13 +106,13 @@ def _document(schema: dict[str, Any], model: type[BaseModel]) -> None:
 
 
 def _environment() -> dict[str, Any]:
-    """The forms that Pulumi reads. Source: pulumi, sdk/go/common/workspace/project.go; pulumi/esc, ast/environment.go."""
+    """The forms that Pulumi accepts. Source: pulumi, sdk/go/common/workspace/project.go; pulumi/esc, ast/environment.go."""
     name = {"type": "string", "minLength": 1}
     merge = {"type": "object", "additionalProperties": False, "properties": {"merge": {"type": "boolean"}}}
     imported = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": merge}
     return {
         "description": "Pulumi ESC environments: names, or a definition. They are not opened offline; "
-        f"Pulumi.<stack>{ESC_OFFLINE}.yaml stands in for what they set.",
+        f"Pulumi.<stack>{ESC_OFFLINE}.yaml replaces their values.",
         "oneOf": [
             {"type": "array", "items": name},
             {

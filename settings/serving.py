@@ -1,4 +1,4 @@
-"""What a stack serves: its profile with the stack's own overrides applied."""
+"""Resolves what a stack serves: its profile with the stack's overrides."""
 
 from __future__ import annotations
 
@@ -22,40 +22,37 @@ from settings.sections.server import Image, ImageChoice, Server
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """The resolved answer to "which model, with which flags, for which traffic"."""
+    """Model, flags and expected traffic of a stack."""
 
     profile: Profile
     engine: Engine
-    """The profile's engine with `server.engine` laid over it."""
+    """The profile's engine with the stack's `server.engine`."""
     image: Image
-    """Where vLLM comes from: as the stack file says, else the published image of the engine's version."""
+    """The stack file's image, else the published image of the engine's version."""
     model: Model
     shape: ModelShape | None
-    """What the model's config.json says, None where neither the stack nor the catalogue has one."""
+    """The model's shape from its config.json or the catalog; None if unknown."""
     context_tokens: int
-    """Longest prompt plus answer that the traffic needs."""
+    """Longest prompt plus output of the expected traffic."""
     concurrency_per_replica: int
-    """Requests in flight per replica at peak."""
+    """Peak requests in flight per replica."""
     workload: str
-    """Name of the workload the profile is for, as figures are published for it."""
+    """Name of the profile's workload, as in published figures."""
     overrides: frozenset[str]
-    """camelCase names of the engine settings that the stack file sets itself: no profile excuses those."""
+    """camelCase names of the engine settings in the stack file, which are never deliberate exceptions."""
     left_out: tuple[str, ...]
-    """camelCase names of the profile's engine settings that are for its own model's architecture and not for this one's."""
+    """camelCase names of the profile's engine settings that do not apply to this model's architecture."""
     fitted: Mapping[str, Any]
-    """The profile's engine settings that are otherwise on this machine or for this model, by camelCase name; None is vLLM's choice."""
+    """Engine settings changed for this machine type or model, by camelCase name; None: vLLM's default."""
 
     @property
     def served_model_name(self) -> str:
-        """The name clients ask for."""
+        """Model name in requests."""
         return self.engine.served_model_name or self.model.id
 
 
 def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: Machine) -> Serving:
-    """The profile with the stack's overrides, on pods of that machine.
-
-    Raises SettingsError for an unknown profile and every wrong override.
-    """
+    """The profile with the stack's overrides, for a machine type. Raises SettingsError for an unknown profile and wrong overrides."""
     problems: list[Problem] = []
     try:
         chosen = profile(server.profile)
@@ -66,11 +63,11 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
                 path=f"{NAMESPACE}:server.profile",
                 value=server.profile,
                 allowed=", ".join(NAMES),
-                why="a profile is a named set of engine flags; docs/profiles.md says what each is for",
+                why="unknown profile; docs/profiles.md describes each",
                 write=f"profile: {error.nearest or 'record'}",
             )
         )
-        chosen = profile("record")  # any profile's engine shows what is wrong with an override
+        chosen = profile("record")  # any profile serves to check the overrides
     id_ = own_model.id if own_model else chosen.model_id
     shape = (own_model.config if own_model else None) or called([id_])
     parsers = _own_parsers(chosen.engine, id_) if own_model else {}
@@ -103,8 +100,8 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
                 id="model-without-revision",
                 path=f"{NAMESPACE}:model",
                 value=None,
-                allowed=f"{chosen.model_id} with a commit of its repository and its size",
-                why=f"no revision of it is published with profile {chosen.name}, and an unpinned model can change under a fleet",
+                allowed=f"{chosen.model_id} with a commit id of its repository and its size",
+                why=f"profile {chosen.name} has no revision, and an unpinned model can change under a running fleet",
                 write=f"model: {{id: {chosen.model_id}, revision: 40 hexadecimal digits, sizeGb: ...}}",
             )
         )
@@ -126,15 +123,15 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
 
 
 def _load(chosen: Profile, engine: Engine, gpus: int, *, is_other: bool) -> int:
-    """The profile's requests in flight on so many GPUs; on fewer, or of another model, at most what the engines admit."""
+    """The profile's load for this number of GPUs; with other GPUs or another model, at most what the engines admit."""
     load = max(1, chosen.concurrency_per_replica * gpus // chosen.engine.gpus)
     other = is_other or gpus != chosen.engine.gpus
     return min(load, engine.data_parallel_size * engine.max_num_seqs) if other and engine.max_num_seqs else load
 
 
 def _fitted(chosen: Profile, server: Server, machine: Machine, gpus: int, *, is_other: bool) -> dict[str, Any]:
-    """What the profile's settings for its own eight B200 and its own model are here: ranks for the pod's GPUs, and no kernels and no
-    cache format that this GPU or this model may not have.
+    """Changes of the profile, made for its model on eight B200, for other GPUs or models: ranks, and kernels and cache formats that may
+    not be supported.
     """
     engine, changes = chosen.engine, dict[str, Any]()
     each = server.engine.get("tensorParallelSize", engine.tensor_parallel_size)
@@ -151,7 +148,7 @@ def _fitted(chosen: Profile, server: Server, machine: Machine, gpus: int, *, is_
 
 
 def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Problem]]:
-    """The image of the engine's release, or what is missing to know it."""
+    """The image of the engine's release, or problems."""
     release, named = engine.release, of_tag(choice.tag or "")
     problem = None
     if named is not None and named.number != release.number:
@@ -159,8 +156,8 @@ def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Prob
             id="version-not-the-images",
             path=f"{NAMESPACE}:server.engine.version",
             value=engine.version,
-            allowed=f"{named.version}, which server.image.tag names, or left out",
-            why="options and defaults are read as those of this release; another one runs",
+            allowed=f"{named.version}, as in server.image.tag, or left out",
+            why="options and defaults would be checked for another release than the one that runs",
             write=f"version: {named.version}",
         )
     elif choice.tag is None and not release.known:
@@ -169,7 +166,7 @@ def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Prob
             path=f"{NAMESPACE}:server.engine.version",
             value=engine.version,
             allowed=f"{', '.join(VERSIONS)}, or another one with server.image.tag and server.image.digest",
-            why="options, defaults and defects of other releases were not read: they are taken for those of the known one before it",
+            why="options, defaults and defects of this release are unknown",
             write=f"version: {VERSIONS[-1]}",
         )
     tag = choice.tag or release.tag
@@ -179,9 +176,9 @@ def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Prob
             id="image-without-digest",
             path=f"{NAMESPACE}:server.image.digest",
             value=None,
-            allowed="the digest that the registry shows for this tag",
-            why=f"no published digest of {choice.repository}:{tag} is known here, and a tag can be moved",
-            write=f"image: {{digest: sha256:...}}, as `docker buildx imagetools inspect {choice.repository}:{tag}` prints it",
+            allowed="the tag's digest in the registry",
+            why=f"the digest of {choice.repository}:{tag} is unknown, and a tag can be moved",
+            write=f"image: {{digest: sha256:...}}; `docker buildx imagetools inspect {choice.repository}:{tag}` prints it",
         )
     if problem is not None or digest is None:
         return None, [problem] if problem else []
@@ -189,7 +186,7 @@ def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Prob
 
 
 def _pinned(chosen: ChosenModel) -> Model:
-    """The model with what the catalogue adds. Nothing is missing: `_incomplete` has been asked."""
+    """The model with defaults from the catalog; `_incomplete` found nothing missing."""
     listed = CATALOGUE.get(chosen.id)
     given = {"id": chosen.id, "revision": chosen.revision, "size_gb": chosen.size_gb}
     known = {"revision": listed.revision, "size_gb": listed.size_gb} if listed else {}
@@ -197,17 +194,17 @@ def _pinned(chosen: ChosenModel) -> Model:
 
 
 def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Problem]:
-    """What neither the stack file nor the catalogue says of a model."""
+    """Problems with a model whose properties are neither in the stack file nor in the catalog."""
     listed = CATALOGUE.get(chosen.id)
     if chosen.revision is None and (listed is None or listed.revision is None):
         yield Problem(
             id="model-without-revision",
             path=f"{NAMESPACE}:model.revision",
             value=None,
-            allowed=f"a commit of {chosen.id}: 40 digits and letters a to f",
-            why="an unpinned model can change under a fleet"
-            + (", and the catalogue has no revision of it" if listed else ""),
-            write="revision: the newest commit that the repository's history shows",
+            allowed=f"a commit id of {chosen.id}: 40 hexadecimal digits",
+            why="an unpinned model can change under a running fleet"
+            + (", and the catalog has no revision of it" if listed else ""),
+            write="revision: the latest commit id in the repository's history",
         )
     if chosen.size_gb is None and listed is None:
         yield Problem(
@@ -215,22 +212,22 @@ def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Probl
             path=f"{NAMESPACE}:model.sizeGb",
             value=None,
             allowed="the size of the repository's files in GB (10**9 bytes)",
-            why=f"it sizes the weights volume and the time to load, and the catalogue does not have {chosen.id}",
-            write="sizeGb: the sum that the repository's file list shows",
+            why=f"the weights volume and the load time depend on it, and {chosen.id} is not in the catalog",
+            write="sizeGb: the total size in the repository's file list",
         )
     if shape is None:
         yield Problem(
             id="model-without-config",
             path=f"{NAMESPACE}:model.config",
             value=None,
-            allowed="the path of the model's config.json, from the stack file's folder",
-            why=f"layers and heads decide the memory, and the catalogue does not have {chosen.id}; `fleet models` lists what it has",
+            allowed="the path of the model's config.json, relative to the stack file",
+            why=f"the memory check needs layers and heads, and {chosen.id} is not in the catalog (`fleet models`)",
             write="config: the path of a copy of the repository's config.json",
         )
 
 
 def _own_parsers(engine: Engine, model: str) -> dict[str, str]:
-    """The catalogue's parsers in place of the profile's, by their camelCase names."""
+    """The catalog's parsers that replace the profile's, by camelCase name."""
     listed = CATALOGUE.get(model)
     if listed is None:
         return {}
@@ -242,7 +239,7 @@ def _own_parsers(engine: Engine, model: str) -> dict[str, str]:
 
 
 def _for_another_architecture(engine: Engine, model: str, shape: ModelShape | None) -> tuple[str, ...]:
-    """CamelCase names of the settings for an architecture that the model is not known to have."""
+    """Names, in camelCase, of settings for an architecture that the model is not known to have."""
     parts = parts_of([model], shape) or frozenset()
     set_ = engine.model_dump(include=set(flag_fields()))
     needed = {field: part_for(long_name(field), value) for field, value in set_.items()}

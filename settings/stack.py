@@ -33,43 +33,43 @@ from settings.sections.weights import Weights
 from settings.serving import Serving, resolve
 
 PLACEHOLDER_PROJECT = "your-project-id"
-"""What the stack files carry for gcp:project; the same words as in the article's commands."""
+"""Placeholder of gcp:project in the stack files; the same as in the article's commands."""
 
 
 MOST_LABELS = 50
-"""Google Cloud takes 64 a resource; the program adds two, and GKE and Cloud Storage theirs. Source: Resource Manager, labels."""
+"""Google Cloud's maximum is 64 a resource; the program, GKE and Cloud Storage add some. Source: Resource Manager, labels."""
 
 
 class Settings(Section):
-    """One stack: where it runs, on what capacity, which model it serves, and what stands around it."""
+    """Settings of one stack."""
 
     stack: str
-    """Name of the stack; from the engine, not from the stack file."""
+    """Name of the stack, from the engine."""
     project: ProjectId
-    """`gcp:project`: the Google Cloud project id."""
+    """Google Cloud project id."""
     region: Annotated[str, like(r"^[a-z]+-[a-z]+[0-9]+$", "a region, such as europe-west4")]
-    """`gcp:region`: the region of network, cluster and registry."""
+    """Region of network, cluster and registry, e.g. europe-west4."""
     zones: Annotated[
         tuple[Annotated[str, like(r"^[a-z]+-[a-z]+[0-9]+-[a-z]$", "a zone, such as europe-west4-b")], ...],
         Field(min_length=1),
     ]
-    """Zones that have the machine for this stack; each gets its own copy of the weights volume."""
+    """Zones of the servers' nodes; each gets a copy of the weights volume. The machine type must be available there."""
     namespace: Namespace = Field(default_factory=lambda given: stack_namespace(given["stack"]))
-    """Kubernetes namespace of everything this stack adds to the cluster. Default: `vllm-dev` for a stack `dev`."""
+    """Kubernetes namespace of this stack's objects. Default, also for an empty text: `vllm-dev` for a stack `dev`."""
     platform: Platform = Platform()
-    """Where the cluster comes from."""
+    """The cluster, if this stack does not create it."""
     network: Network = Network()
-    """The VPC; unused where the stack joins a cluster."""
+    """The VPC; not used if the stack joins a cluster."""
     cluster: Cluster = Cluster()
-    """The cluster; unused where the stack joins one."""
+    """The Autopilot cluster; not used if the stack joins a cluster."""
     machine: MachineType = Field(default_factory=lambda: DEFAULT_MACHINE)
-    """Machine type of the servers' nodes, e.g. `g2-standard-12`. Default: the article's, a4-highgpu-8g."""
+    """Machine type of the servers' nodes, e.g. `g2-standard-12`. Default, also for an empty text: the article's, a4-highgpu-8g."""
     capacity: Capacity
-    """How nodes are obtained. Required: on demand, which nobody would have to name, many machines cannot be had."""
+    """Provisioning mode of the nodes, e.g. `{mode: spot}`. Required, because many machine types are not sold on demand."""
     model: ChosenModel | None = None
     """The model to serve. Default: the profile's."""
     weights: Weights = Weights()
-    """How the weights reach the GPUs."""
+    """The model weights: source, volume and download."""
     server: Server = Server()
     """The vLLM server."""
     gateway: Gateway = Gateway()
@@ -77,53 +77,53 @@ class Settings(Section):
     benchmark: Benchmark = Benchmark()
     """The benchmark Job."""
     monitoring: Monitoring = Monitoring()
-    """Managed Prometheus."""
+    """Managed Prometheus, dashboard and alerts."""
     rollout: Rollout = Rollout()
-    """An upgrade that one replica tries first."""
+    """An upgrade in progress, with a canary."""
     budget: Budget | None = None
-    """A billing budget; none by default."""
+    """A billing budget. Default: none."""
     spending: Spending | None = None
-    """A limit at which the fleet is paused; none by default."""
+    """A limit at which the fleet is paused. Default: none."""
     registry: Registry | None = None
-    """A Docker Hub account for image pulls; anonymous by default."""
+    """A Docker Hub account for image pulls. Default: anonymous pulls."""
     results: Results = Results()
     """The bucket for benchmark results."""
     prices: dict[str, Annotated[float, Field(ge=0)]] = {}
-    """Your own unit prices in USD, by the item's id in facts/data/prices.yaml, e.g. `{hyperdisk-ml-capacity: 0.10}` for a
-    GiB-month. Default: the list price published for the stack's region; items without one make totals lower bounds."""
+    """Your unit prices in USD, by item id of facts/data/prices.yaml, e.g. `{hyperdisk-ml-capacity: 0.10}` for a GiB-month. Default: the
+    list price in the stack's region; without one, totals are lower bounds."""
     labels: Annotated[
         dict[
             Annotated[
                 str,
                 like(
                     r"^[a-z][-_a-z0-9]{0,62}$",
-                    "keys of 1 to 63 lower-case letters, digits, dashes and underscores, first a letter",
+                    "keys of 1 to 63 lowercase letters, digits, dashes and underscores, starting with a letter",
                 ),
             ],
-            Annotated[str, like(r"^[-_a-z0-9]{0,63}$", "up to 63 lower-case letters, digits, dashes and underscores")],
+            Annotated[str, like(r"^[-_a-z0-9]{0,63}$", "up to 63 lowercase letters, digits, dashes and underscores")],
         ],
         Field(max_length=MOST_LABELS),
     ] = {}
-    """Labels for every Google Cloud resource that takes them, e.g. `{team: inference}`; `app` and `stack` are the program's own."""
+    """Labels for every Google Cloud resource that supports them, e.g. `{team: inference}`. The program sets `app` and `stack`."""
     has_hf_token: bool = False
-    """True when the secret key `vllm-fleet:hfToken` is set; the value itself never enters the settings."""
+    """Whether the secret key `vllm-fleet:hfToken` is set; settings never contain the value."""
     has_api_key: bool = False
-    """True when the secret key `vllm-fleet:apiKey` is set."""
+    """Whether the secret key `vllm-fleet:apiKey` is set."""
     has_slack_token: bool = False
-    """True when the secret key `vllm-fleet:slackToken` is set."""
+    """Whether the secret key `vllm-fleet:slackToken` is set."""
     has_pagerduty_key: bool = False
-    """True when the secret key `vllm-fleet:pagerdutyKey` is set."""
+    """Whether the secret key `vllm-fleet:pagerdutyKey` is set."""
     has_webhook_password: bool = False
-    """True when the secret key `vllm-fleet:webhookPassword` is set."""
+    """Whether the secret key `vllm-fleet:webhookPassword` is set."""
 
     @property
     def owns_platform(self) -> bool:
-        """Whether this stack makes its own network and cluster."""
+        """Whether this stack creates its network and cluster."""
         return self.platform.stack is None and self.platform.kubeconfig is None
 
     @property
     def replicas(self) -> int:
-        """Replicas this stack sizes things for: the number, the most that its autoscaler may ask for, or 1 where somebody else scales."""
+        """Replicas that this stack is sized for: a fixed number, the autoscaler's maximum, or 1 if managed externally."""
         fixed = self.server.fixed_replicas
         if fixed != "external":
             return fixed
@@ -131,31 +131,29 @@ class Settings(Section):
 
     @property
     def own_replicas(self) -> int | None:
-        """Replicas that this stack sets; None where the number has another owner."""
+        """Replicas that this stack sets; None if an autoscaler or kubectl manages them."""
         replicas = self.server.replicas
         return None if replicas == "external" or self.server.scaling.mode != "none" else replicas
 
     @property
     def gpu_ceiling(self) -> int | None:
-        """Most GPUs that the namespace may ask for: what the stack file asks for, canary included. None where the number has another
-        owner, whom a ceiling would fight.
-        """
-        somebody_elses = self.own_replicas is None and self.server.scaling.mode == "none"
-        return None if somebody_elses else (self.replicas + self.canary_replicas) * self.gpus_per_replica
+        """GPU quota of the namespace, canary included; None if replicas are managed externally."""
+        is_external = self.own_replicas is None and self.server.scaling.mode == "none"
+        return None if is_external else (self.replicas + self.canary_replicas) * self.gpus_per_replica
 
     @property
     def is_scaled(self) -> bool:
-        """Whether an autoscaler of this stack's own says how many replicas there are now; not while the fleet is paused."""
+        """Whether this stack's autoscaler sets the number of replicas; false while the fleet is paused."""
         return self.server.scaling.mode != "none" and self.server.replicas != 0
 
     @property
     def scales_by_keda(self) -> bool:
-        """Whether this stack's servers are scaled by KEDA."""
+        """Whether KEDA scales this stack's servers."""
         return self.server.scaling.mode != "none" and self.server.scaling.mechanism == "keda"
 
     @property
     def makes_keda(self) -> bool:
-        """Whether KEDA is installed with this stack's cluster: as asked, else where it scales by it."""
+        """Whether this stack installs KEDA: as set, else if KEDA scales its servers."""
         return self.owns_platform and (self.scales_by_keda if self.cluster.keda is None else self.cluster.keda)
 
     @property
@@ -165,11 +163,11 @@ class Settings(Section):
 
     @property
     def nodes(self) -> int:
-        """Nodes at full size, canary included: pods share one where they take part of its GPUs."""
+        """Nodes at full size, canary included. Pods with part of a machine's GPUs share nodes."""
         return self.nodes_for(self.replicas)
 
     def nodes_for(self, replicas: int) -> int:
-        """Nodes of so many replicas and the canary."""
+        """Nodes of this number of replicas and the canary."""
         return ceil((replicas + self.canary_replicas) * self.gpus_per_replica / self.machine.gpus)
 
     @property
@@ -179,45 +177,45 @@ class Settings(Section):
 
     @cached_property
     def resources(self) -> PodResources:
-        """What a server pod asks of its node beside GPUs."""
+        """Requests of a server pod, without GPUs."""
         return self.server.resources.of_pod(self.machine, self.gpus_per_replica)
 
     @property
     def local_ssd(self) -> bool:
-        """Whether nodes get local SSDs that they have only where asked: where the pods need more than the boot disk leaves."""
+        """Whether nodes get optional local SSDs, because the pods need more disk than the boot disk has."""
         share = node_room.of_machine(self.machine).share(self.gpus_per_replica, self.machine.gpus)
-        # A ComputeClass is not asked for them here.
+        # The ladder's ComputeClass does not request them.
         asked = self.machine.local_ssd == "optional" and not isinstance(self.capacity, Ladder)
         return asked and self.resources.ephemeral_storage_gib > share.ephemeral_gib
 
     @property
     def proxy_only_subnet(self) -> bool:
-        """Whether the proxy-only subnet exists: as asked, else with the gateway."""
+        """Whether the proxy-only subnet exists: as set, else with the gateway."""
         return self.gateway.enabled if self.network.proxy_only.enabled is None else self.network.proxy_only.enabled
 
     @property
     def guards_v1_only(self) -> bool:
-        """Whether an API key is in force, which vLLM checks on paths under /v1 and nowhere else."""
+        """Whether there is an API key, which vLLM checks under /v1 only."""
         return self.api_key_store is not None
 
     @property
     def api_key_secret(self) -> SecretManagerSecret | None:
-        """The API key's secret, where Secret Manager holds it."""
+        """The API key's Secret Manager secret, if any."""
         return self._of_project(self.server.api_key_secret)
 
     @property
     def hf_token_secret(self) -> SecretManagerSecret | None:
-        """The Hugging Face token's secret, where Secret Manager holds it."""
+        """The Hugging Face token's Secret Manager secret, if any."""
         return self._of_project(self.weights.token_secret)
 
     @property
     def api_key_store(self) -> SecretStore | None:
-        """Where pods get the API key from; None where nothing asks for one."""
+        """Source of the API key; None without one."""
         return _store(self.api_key_secret, self.has_api_key)
 
     @property
     def hf_token_store(self) -> SecretStore | None:
-        """Where pods get the Hugging Face token from; None where the stack has none: Qwen3.5-27B-FP8 is public."""
+        """Source of the Hugging Face token; None without one."""
         return _store(self.hf_token_secret, self.has_hf_token)
 
     def _of_project(self, secret: SecretVersion | None) -> SecretManagerSecret | None:
@@ -227,7 +225,7 @@ class Settings(Section):
 
     @property
     def object_labels(self) -> dict[str, str]:
-        """Labels of this stack's Kubernetes objects. `app` names the server; objects of other workloads have their own there."""
+        """Labels of this stack's Kubernetes objects. `app` is the server; other workloads replace it."""
         return {
             APP_LABEL: self.server.name,
             "app.kubernetes.io/part-of": "vllm-fleet",
@@ -237,7 +235,7 @@ class Settings(Section):
 
     @cached_property
     def placement(self) -> Placement:
-        """What machine and capacity mode mean for the pods."""
+        """Scheduling of the server pods."""
         return placement(
             self.capacity,
             self.namespace,
@@ -249,7 +247,7 @@ class Settings(Section):
 
     @cached_property
     def serving(self) -> Serving:
-        """The profile with this stack's overrides: engine, model, needs."""
+        """The profile with this stack's overrides."""
         return resolve(self.stack, self.server, self.model, self.machine)
 
     @property
@@ -259,8 +257,8 @@ class Settings(Section):
 
     @cached_property
     def as_canary(self) -> Settings | None:
-        """The stack as if the canary's pods were its servers, without gateway and benchmark; None without one. What is asked of a
-        stack's servers is asked of its canary through it.
+        """The stack with the canary as its servers, without gateway and benchmark, to apply the servers' checks to the canary; None without
+        a canary.
         """
         canary = self.rollout.canary
         if canary is None:
@@ -270,17 +268,17 @@ class Settings(Section):
 
     @property
     def without_canary(self) -> Settings:
-        """The stack as if it had no canary."""
+        """The stack without its canary."""
         return self if self.rollout.canary is None else self._but(frozenset({"rollout"}))
 
     def _but(self, without: Container[str], **changes: Any) -> Settings:
         given = {name: getattr(self, name) for name in self.model_fields_set if name not in without}
-        # Not model_copy, which takes what was worked out for this one along.
+        # Not model_copy, which copies cached properties.
         return Settings.model_construct(**{**given, "namespace": self.namespace, **changes})
 
     @cached_property
     def canary(self) -> Serving | None:
-        """What the canary's pods serve; None without one. Raises SettingsError."""
+        """What the canary serves; None without a canary. Raises SettingsError."""
         return None if self.as_canary is None else self.as_canary.serving
 
 

@@ -1,4 +1,4 @@
-"""Reads Pulumi.yaml and Pulumi.<stack>.yaml as the engine would hand them to the program, without the engine."""
+"""Reads Pulumi.yaml and Pulumi.<stack>.yaml as the engine does, without the engine."""
 
 from __future__ import annotations
 
@@ -11,51 +11,59 @@ from typing import Any, Final
 
 from settings import strict_yaml
 from settings.names import ESC_OFFLINE, stack_names
-from settings.problems import Problem, SettingsError, renamed_project, secret_in_plain_text, secret_in_section
+from settings.problems import (
+    Problem,
+    SettingsError,
+    is_exposed_secret,
+    nearest,
+    renamed_project,
+    secret_in_plain_text,
+    secret_in_section,
+)
 from settings.rules.secrets_in_text import SECRET_TEXT, form_of
-from settings.sections.section import NAMESPACE, SECRET_KEYS
+from settings.sections.section import NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackFile:
-    """A stack's configuration as the engine passes it on: every value a string, structured ones as JSON."""
+    """A stack's configuration as the engine passes it to a program: every value a string, structured ones as JSON."""
 
     path: Path
     project: str
-    """Name of the Pulumi project, which is also the namespace of its keys."""
+    """Name of the Pulumi project, and namespace of its keys."""
     stack: str
     config: Mapping[str, str]
-    """The stack's own values, over those that stand in for its environments, over those that Pulumi.yaml gives every stack."""
+    """The stack's values over the stand-in values of its environments over Pulumi.yaml's values."""
     secret_keys: frozenset[str]
     environments: tuple[str, ...] = ()
-    """Pulumi ESC environments the file imports, `(inline)` for values written into it; they cannot be opened offline."""
+    """Pulumi ESC environments the file imports, `(inline)` for values written into it. They cannot be opened offline."""
     stand_in: str | None = None
-    """Name of the file that stands in for the environments, where there is one."""
+    """Name of the file with stand-in values for the environments, if there is one."""
 
     @property
     def unopened(self) -> tuple[str, ...]:
-        """The environments whose values nothing stands in for."""
+        """Environments without stand-in values."""
         return () if self.stand_in else self.environments
 
     @property
     def about_environments(self) -> str:
-        """What an offline command knows of the environments, as a sentence; empty where the stack has none."""
+        """What an offline command knows of the environments, as a sentence; empty for a stack without any."""
         if not self.environments:
             return ""
-        from_file = f"{self.stand_in} stands in for them"
-        unknown = f"what they set is unknown here and can be written into Pulumi.{self.stack}{ESC_OFFLINE}.yaml"
+        from_file = f"{self.stand_in} is used instead"
+        unknown = f"their values are unknown; add them to Pulumi.{self.stack}{ESC_OFFLINE}.yaml"
         known = from_file if self.stand_in else unknown
         return f"Pulumi ESC environments are not opened offline ({', '.join(self.environments)}): {known}."
 
 
 def read(root: Path, stack: str, text: str | None = None) -> StackFile:
-    """The configuration of `stack`, merged as the engine merges it; with `text` as if the stack file held that.
+    """The configuration of `stack`, merged as the engine merges it; with `text` in place of the stack file's content.
 
     The stack's own `config:` wins over the `pulumiConfig` of its environments, key by key also inside mappings; Pulumi.yaml's
     `value:` counts where both are silent. Source: pulumi, pkg/workspace/config.go (mergeConfig) and
     sdk/go/common/resource/config/object.go (Merge).
 
-    Raises SettingsError when a file is missing, broken or ambiguous, or when the project is called otherwise.
+    Raises SettingsError when a file is missing, broken or ambiguous, or when the project has another name.
     """
     path = root / f"Pulumi.{stack}.yaml"
     of_every_stack = _project_values(root, stack)
@@ -69,12 +77,14 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
                     path="--stack",
                     value=stack,
                     allowed=f"a stack with a file in this folder: {known}",
-                    why=f"there is no {path.name}",
-                    write="the name of one of them, or copy a stack file and edit it",
+                    why=f"{path.name} does not exist",
+                    write="one of these names, or copy a stack file and edit it",
                 )
             ],
         )
     document = content(path, stack) if text is None else _mapping(path, stack, text.encode())
+    if misspelled := [_misspelled(path, name, near) for name in document if (near := _meant(name))]:
+        raise SettingsError(stack, misspelled)
     environments = _environments(document.get("environment"))
     given = document.get("config")
     raw = {} if given is None else given
@@ -94,7 +104,7 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
     if problems:
         raise SettingsError(stack, problems)
     config = {**of_every_stack, **_merged(of_environments, own)}
-    # The program runs in the project's folder; a command may run in any.
+    # The program runs in the project's folder, a command in any folder.
     for name, *inside in (("model",), ("rollout", "canary", "model")):
         if f"{NAMESPACE}:{name}" in config:
             config[f"{NAMESPACE}:{name}"] = _config_from(root, config[f"{NAMESPACE}:{name}"], inside)
@@ -109,8 +119,25 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
     )
 
 
+def _meant(name: str) -> str | None:
+    """The top-level key that a misspelled one was meant to be."""
+    known = ("config", "environment", "encryptedkey", "encryptionsalt", "secretsprovider")
+    return None if name in known else nearest(name, known)
+
+
+def _misspelled(path: Path, name: str, meant: str) -> Problem:
+    return Problem(
+        id="unknown-key",
+        path=f"{path.name}: {name}",
+        value=name,
+        allowed=meant,
+        why=f"unknown key; did you mean {meant}?",
+        write=f"{meant}:",
+    )
+
+
 def _config_from(root: Path, section: Any, inside: list[str]) -> Any:
-    """The section, with the path of a model's config.json, in the section of these names, from `root`."""
+    """The section with the path of its model's config.json joined to `root`; `inside`: names of the nested sections."""
     if not isinstance(section, dict):
         return section
     if inside:
@@ -121,26 +148,26 @@ def _config_from(root: Path, section: Any, inside: list[str]) -> Any:
         )
     if not isinstance(section.get("config"), str):
         return section
-    # Joined as text: a Path would make one slash of a URL's two, and what hides its password would not know it.
+    # Joined as text: a Path would collapse the slashes of a URL, and its password would not be recognized and hidden.
     return {**section, "config": os.path.join(root, section["config"])}  # noqa: PTH118
 
 
 _SEALED: Final = object()
-"""In place of a secret, which cannot be decrypted without the stack's secrets provider."""
+"""Stands for a secret, which cannot be decrypted without the stack's secrets provider."""
 
 
 def _values(raw: Mapping[Any, Any], problems: list[Problem]) -> dict[str, Any]:
-    """The values by their full keys; what is wrong with secrets is added to `problems`."""
+    """The values by their full keys. Adds problems with secrets to `problems`."""
     values: dict[str, Any] = {}
     for key, value in raw.items():
         full = str(key) if ":" in str(key) else f"{NAMESPACE}:{key}"
         if _is_secret(value) and form_of(str(*value.values())):
-            problems.append(secret_in_plain_text(full))  # typed by hand where a ciphertext belongs
+            problems.append(secret_in_plain_text(full))  # plain text in place of a ciphertext
         elif _is_secret(value):
             values[full] = _SEALED
         elif path_to_secret := _find_secret(value):
             problems.append(secret_in_section(f"{full}{path_to_secret}"))
-        elif value and full in {f"{NAMESPACE}:{name}" for name in SECRET_KEYS}:
+        elif is_exposed_secret(full, value):
             problems.append(secret_in_plain_text(full))
         else:
             values[full] = value
@@ -154,7 +181,7 @@ def _merged(below: Any, above: Any) -> Any:
 
 
 def _environments(given: Any) -> tuple[str, ...] | None:
-    """What `environment:` names; None where it has a form that Pulumi refuses.
+    """The environments of `environment:`; None for a form that Pulumi rejects.
 
     Source: pulumi, sdk/go/common/workspace/project.go (Environment); pulumi/esc, ast/environment.go (ImportDecl).
     """
@@ -171,7 +198,7 @@ def _environments(given: Any) -> tuple[str, ...] | None:
 
 
 def _project_values(root: Path, stack: str) -> dict[str, Any]:
-    """What Pulumi.yaml sets for every stack, for other packages and the engine. Raises SettingsError for another project."""
+    """Pulumi.yaml's values for every stack, for other packages and the engine. Raises SettingsError for another project."""
     path = root / "Pulumi.yaml"
     if not path.is_file():
         raise SettingsError(
@@ -182,7 +209,7 @@ def _project_values(root: Path, stack: str) -> dict[str, Any]:
                     path="Pulumi.yaml",
                     value=str(root),
                     allowed="a folder with a Pulumi.yaml",
-                    why="the project's name, which prefixes every key, is read from it",
+                    why="the project's name, which prefixes every key, comes from it",
                     write="run the command in the project's folder, or pass --root",
                 )
             ],
@@ -203,10 +230,10 @@ def _has_value(declared: Any) -> bool:
 
 
 def content(path: Path, stack: str) -> dict[str, Any]:
-    """The mapping that a file of the project holds, `stack` being what is asked about. Raises SettingsError."""
+    """The content of a project file. Raises SettingsError for `stack`."""
     if not path.resolve().is_relative_to(path.parent.resolve()):
-        # Messages quote the file: a link in somebody's change must not show what lies elsewhere on this machine.
-        raise SettingsError(stack, [_broken(path, "a link out of the project", "the file must lie in the project")])
+        # Messages quote the file: a symbolic link in a pull request must not expose other files of this machine.
+        raise SettingsError(stack, [_broken(path, "a link out of the project", "the file must be inside the project")])
     with path.open("rb") as file:
         return _mapping(path, stack, file.read(strict_yaml.MOST_BYTES + 1))
 
@@ -219,7 +246,7 @@ def _mapping(path: Path, stack: str, data: bytes) -> dict[str, Any]:
 
 
 def _is_secret(value: Any) -> bool:
-    """Whether a stack file (`secure:`) or an environment (`fn::secret:`) calls this a secret."""
+    """Whether a stack file (`secure:`) or an environment (`fn::secret:`) marks this as a secret."""
     return isinstance(value, dict) and len(value) == 1 and next(iter(value)) in ("secure", "fn::secret")
 
 
@@ -243,7 +270,7 @@ def _as_text(value: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    return "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else "one single value"
+    return "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else "a single value"
 
 
 def _broken(path: Path, value: Any, why: str) -> Problem:
@@ -255,5 +282,5 @@ def _broken(path: Path, value: Any, why: str) -> Problem:
         if ESC_OFFLINE not in path.name
         else "YAML, a mapping of keys to values",
         why=why,
-        write="mend the line; an editor that follows the file's schema comment shows where",
+        write="correct the line; an editor that supports the file's schema comment shows where",
     )

@@ -1,4 +1,4 @@
-"""Reads JSON that somebody else wrote: what is no JSON, or too deep to be walked through, is a ValueError."""
+"""Reads untrusted JSON. Raises ValueError for invalid JSON and for excessive nesting."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final
 from settings.files import read_bounded
 
 _DEEPEST: Final = 100
-"""Assumed: five times the deepest object that Kubernetes, Google Cloud or a state has here."""
+"""Assumed: five times the deepest object of Kubernetes, Google Cloud or a Pulumi state in this project."""
 
 
 def loads(text: str | bytes) -> Any:
-    """The value. `Infinity` and `NaN`, which only Python takes for JSON, are refused, as are more than a hundred levels."""
+    """Parse JSON. Raises ValueError also for `Infinity` and `NaN`, which Python accepts, and for more than a hundred levels."""
     try:
         found = json.loads(text, parse_constant=_refuse)
     except RecursionError:
@@ -26,7 +26,7 @@ def loads(text: str | bytes) -> Any:
 
 
 def read(path: Path) -> Any:
-    """The value in a file. Raises ValueError, and OSError as `read_bounded` does."""
+    """Parse a file. Raises ValueError, and OSError as `read_bounded` does."""
     return loads(read_bounded(path))
 
 

@@ -1,6 +1,6 @@
-"""Reads YAML that somebody else wrote: in one pass over the parser's events, bounded before anything is built.
+"""Reads untrusted YAML in one pass over the parser's events, with limits on size and depth.
 
-Only what every reader of YAML reads alike is accepted: the engine's is go-yaml v3, this one libyaml's. Source: gopkg.in/yaml.v3,
+Accepts only what all YAML parsers agree on: the engine uses go-yaml v3, this module libyaml. Source: gopkg.in/yaml.v3,
 README ("Compatibility") and decode.go (unique keys, `<<`, integers that become floats).
 """
 
@@ -18,26 +18,26 @@ from settings.sections.section import NAMESPACE
 MOST_BYTES: Final = 256 * 1024
 """Assumed: a hundred times the largest stack file here."""
 _MOST_NODES: Final = 2_000
-"""Keys and values, those of an alias each time again. Assumed: ten times Pulumi.yaml, the largest file here."""
+"""Keys and values, an alias counted in full each time. Assumed: ten times Pulumi.yaml, the largest file here."""
 _DEEPEST: Final = 20
 _LARGEST: Final = 2**53
-"""Above it not every whole number is a float, and JSON readers differ."""
+"""Larger integers lose precision as floats, and JSON parsers differ."""
 _TAG: Final = "tag:yaml.org,2002:"
 _AMBIGUOUS: Final = re.compile(
     r"^(?:y|Y|yes|Yes|YES|no|No|NO|n|N|on|On|ON|off|Off|OFF|[-+]?0[0-9_]+|0[xob][0-9a-fA-F_]+|[-+]?[0-9][0-9_]*_[0-9_]*"
     r"|[0-9]+(?::[0-5]?[0-9])+|\d{4}-\d\d?-\d\d?(?:[Tt ].*)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
-"""Words that readers of YAML 1.1 and 1.2 take for different things."""
+"""Values that YAML 1.1 and 1.2 parsers read differently."""
 _WHY: Final = {
     "ambiguous-yaml": (
-        "readers of YAML and JSON disagree about it, and the engine's reader is not this one",
-        "quotes around it if it is text; true, false or a decimal number otherwise",
+        "YAML parsers read it differently, and Pulumi's parser is not this one",
+        "put it in quotes if it is text; otherwise write true, false or a decimal number",
     ),
     "broken-stack-file": (
-        "it could not be read as the engine reads it",
-        "mend the line; an editor that follows the file's schema comment shows where",
+        "the file could not be parsed as Pulumi parses it",
+        "correct the line; an editor that supports the file's schema comment shows where",
     ),
-    "duplicate-key": ("the engine refuses the file", "one of the two lines"),
+    "duplicate-key": ("Pulumi rejects a file with duplicate keys", "remove one of the two lines"),
 }
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -57,18 +57,18 @@ for _kind, _pattern, _first in (
 
 
 def load(data: bytes, *, name: str, stack: str) -> Any:
-    """The content of the file called `name`. Raises SettingsError with line and key of everything that is wrong."""
+    """The content of the file called `name`. Raises SettingsError with the line and key of every error."""
     reader = _Reader(name)
     try:
         document = reader.document(data)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else data.count(b"\n", 0, getattr(error, "position", 0)) + 1
-        # Without what it quotes of the file, which may be a secret that was not put in quotes.
+        # Without the quoted part of the file, which may be a secret.
         told = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML")
         what = re.sub(r"['\"][^'\"]*\w\w[^'\"]*['\"]", "[...]", told)
         if mark and data.decode(errors="replace")[mark.index : mark.index + 1] == "\t":
-            what = "a tab; YAML indents with spaces"
+            what = "a tab; indent YAML with spaces"
         reader.refuse(f"{line}, column {mark.column + 1}" if mark else line, what, "YAML")
     except _StoppedError:
         pass
@@ -78,7 +78,7 @@ def load(data: bytes, *, name: str, stack: str) -> Any:
 
 
 class _StoppedError(Exception):
-    """What follows cannot be judged; the reason is among the problems."""
+    """Parsing stopped; the reason is among the problems."""
 
 
 class _Reader:
@@ -95,7 +95,7 @@ class _Reader:
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
-            self._stop(data.count(b"\n", 0, error.start) + 1, "bytes in another encoding", "text in UTF-8")
+            self._stop(data.count(b"\n", 0, error.start) + 1, "bytes that are not UTF-8", "text in UTF-8")
         loader = _Loader(text)
         try:
             self._resolve, self._next = loader.resolve, loader.get_event
@@ -141,11 +141,11 @@ class _Reader:
         lines: dict[str, int] = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             line, key = event.start_mark.line + 1, self._value(event, path, depth + 1, key=True)
-            # The path as every other message writes it: without `config`.
+            # Like every other message, without `config`.
             inner = f"{path}.{key}" if path and path != "config" else str(key)
             if not isinstance(key, str):
-                self.refuse(line, key, "keys that are text, in quotes where they look like another value", path)
-            # The engine takes the project's own keys with and without their namespace.
+                self.refuse(line, key, "text as a key, in quotes if it looks like another type", path)
+            # The engine accepts the project's keys with and without their namespace.
             bare = str(key).removeprefix(f"{NAMESPACE}:")
             if bare in lines:
                 self._add("duplicate-key", line, f"lines {lines[bare]} and {line}", "each key once", inner)
@@ -164,7 +164,7 @@ class _Reader:
             text == "<<" or (not key and _AMBIGUOUS.match(text)) if kind == "str" else not abs(float(text)) <= _LARGEST
         )
         if unlike:
-            allowed = "a quoted string, true/false, or a plain decimal number up to 2**53"
+            allowed = "text in quotes, true or false, or a decimal number up to 2**53"
             self._add("ambiguous-yaml", line, textwrap.shorten(text, 60), allowed, path)
             return text
         return {"int": int, "float": float}.get(kind, str)(text)
@@ -172,7 +172,7 @@ class _Reader:
     def _count(self, nodes: int, line: int, path: str) -> None:
         self._nodes += nodes
         if self._nodes > _MOST_NODES:
-            allowed = f"at most {_MOST_NODES:,}, those behind an alias each time again"
+            allowed = f"at most {_MOST_NODES:,}, with aliases counted in full each time"
             self._stop(line, f"more than {_MOST_NODES:,} keys and values", allowed, path)
 
     def _stop(self, line: int, value: Any, allowed: str, path: str = "") -> NoReturn:
@@ -180,7 +180,7 @@ class _Reader:
         raise _StoppedError
 
     def refuse(self, line: int | str, value: Any, allowed: str, path: str = "") -> None:
-        """Add what cannot be read."""
+        """Add a problem with something unreadable."""
         self._add("broken-stack-file", line, value, allowed, path)
 
     def _add(self, id_: str, line: int | str, value: Any, allowed: str, path: str) -> None:

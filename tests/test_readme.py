@@ -42,7 +42,8 @@ PAGES = {page: text for page, text in TEXTS.items() if page.suffix == ".md"}
 
 
 def _exists(name: str, page: Path) -> bool:
-    """From the root or from the page; a word in capitals stands for any name."""
+    """From the root, from the page or in the wheel, whose folder is the repository's root; capitals stand for any name."""
+    name = name.removeprefix("vllm_fleet/repository/")
     pattern = re.sub(r"[A-Z]{3,}", "*", name)
     return any((folder / name).exists() or any(folder.glob(pattern)) for folder in (ROOT, page.parent))
 
@@ -80,11 +81,14 @@ def test_the_readme_puts_fleet_on_the_path_before_it_is_typed() -> None:
     assert any(line.startswith("source .venv/bin/activate") for line in typed[:first])
 
 
-def test_every_decision_has_a_number_of_its_own() -> None:
-    numbers = [int(page.name[:4]) for page in sorted(RECORDS.glob("*.md"))]
-    assert len(numbers) == len(set(numbers))
-    for page in RECORDS.glob("*.md"):
+def test_every_decision_has_a_number_and_the_index_has_every_decision() -> None:
+    pages = [page for page in sorted(RECORDS.glob("*.md")) if page.name != "README.md"]
+    assert len({page.name[:4] for page in pages}) == len(pages)
+    for page in pages:
         assert page.read_text(encoding="utf-8").startswith(f"# {int(page.name[:4])}. "), page
+    table = (RECORDS / "README.md").read_text(encoding="utf-8")
+    index = re.findall(r"^\| \[\d+\]\((\S+)\) \| (.+) \| .+ \|$", table, re.MULTILINE)
+    assert index == [(page.name, page.read_text(encoding="utf-8").split("\n\n")[1]) for page in pages]
 
 
 def test_every_make_target_and_module_that_is_named_exists() -> None:
@@ -102,7 +106,7 @@ def test_every_fleet_command_that_is_named_exists() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     used = set()
     for page, text in PAGES.items():
-        for group, name in re.findall(r"(?:`|^)fleet ([a-z]+)(?: ([a-z]+))?", text, re.MULTILINE):
+        for group, name in re.findall(r"(?:`|^)fleet ([a-z]+)(?: ([a-z][a-z-]*))?", text, re.MULTILINE):
             assert group in commands, (page, group)
             if members := getattr(commands[group], "commands", None):
                 assert not name or name in members, (page, group, name)

@@ -1,4 +1,4 @@
-"""What changes the number of servers: KEDA's ScaledObject, or GKE's AutoscalingMetric with an autoscaler of Kubernetes' own."""
+"""Autoscaling of the servers: KEDA's ScaledObject, or GKE's AutoscalingMetric with a HorizontalPodAutoscaler."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ GKE_API: Final = "autoscaling.gke.io/v1beta1"
 AUTHENTICATION: Final = "gmp"
 METRIC: Final = "in-flight"
 PAUSED: Final = "autoscaling.keda.sh/paused-replicas"
-"""Annotation that holds the number. Source: keda 2.20.2, scaledobject_types.go."""
+"""Annotation that freezes the replicas. Source: keda 2.20.2, scaledobject_types.go."""
 GMP: Final = "https://monitoring.googleapis.com/v1/projects/{0}/location/global/prometheus"
 """Source: Cloud Monitoring docs, PromQL by the Prometheus HTTP API."""
 POLLING_SECONDS: Final = 30
 COOLDOWN_SECONDS: Final = 300
-"""From the last window's end to zero, where the minimum is 0. KEDA's own default, written down: it is when callers lose their servers."""
+"""Seconds from the last window's end to zero replicas, with a minimum of 0. KEDA's default, explicit because callers then lose their
+servers."""
 NEVER_ALONE: Final = 10**9
-"""Requests in flight above which load alone would keep the last servers: more than there ever are. At a minimum of 0, KEDA goes to
-zero in one step once no trigger is active, so the clock decides and nothing else. Source: keda 2.20.2, scale_scaledobjects.go."""
+"""Activation threshold in requests in flight, above any real load. With a minimum of 0, KEDA scales to
+zero in one step once no trigger is active, so only the schedule decides. Source: keda 2.20.2, scale_scaledobjects.go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +41,17 @@ class AutoscalingArgs:
     space: Space
     """Namespace of the servers; labels."""
     server: Server
-    """The servers whose number is changed. Their Deployment must leave `replicas` to others: `ServerArgs.replicas` None."""
+    """Servers to scale. `ServerArgs.replicas` must be None."""
     policy: ScalingPolicy
-    """Bounds, target, windows and speeds."""
+    """Bounds, target, windows and scaling rates."""
     project: pulumi.Input[str]
-    """Project whose Cloud Monitoring has the servers' series."""
+    """Project whose Cloud Monitoring stores the servers' series."""
 
 
 class Autoscaling(pulumi.ComponentResource):
-    """The autoscaler of one stack's servers. KEDA itself is the cluster's: see `Keda`.
+    """Autoscaler of one stack's servers. `Keda` installs KEDA, once per cluster.
 
-    It does not wait for servers: while the first one starts, the autoscaler already asks for the others.
+    It does not wait for the servers: it already requests further replicas while the first one starts.
     """
 
     def __init__(self, name: str, args: AutoscalingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -102,15 +103,15 @@ class Autoscaling(pulumi.ComponentResource):
 
 
 def in_flight(server: str, namespace: str) -> str:
-    """PromQL: requests in flight in the whole fleet, one number. Waiting alone would grow for as long as a server takes to start."""
+    """PromQL for the fleet's requests in flight. Waiting requests alone would grow during a server's whole start."""
     of = f'{{app="{server}",namespace="{namespace}"}}'
     return f"sum(vllm:num_requests_running{of}) + sum(vllm:num_requests_waiting{of})"
 
 
 def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[Manifest]) -> Manifest:
-    """Spec of the ScaledObject. Without a fallback where the clock alone decides, which cannot fail, and at a minimum of 0: an empty
-    fleet has no series, and a fallback counts as activity, so KEDA would start a server all night long. Missing metrics take no server
-    away then either: the autoscaler does not go down while one of its metrics fails, and KEDA not to zero.
+    """Spec of the ScaledObject. No fallback for a pure schedule, which cannot fail, or with a minimum of 0: an empty
+    fleet has no series, and a fallback counts as activity, so KEDA would start a server again and again. Missing metrics remove no server
+    in that case either: neither the HPA nor KEDA scales down while a metric fails.
     Source: keda 2.20.2, scale_handler.go and scale_scaledobjects.go; kubernetes, horizontal.go.
     """
     spec: Manifest = {
@@ -120,7 +121,7 @@ def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[Manife
         "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior(policy)}},
         "triggers": triggers,
     }
-    if policy.min == 0:  # above it neither has an effect, and KEDA's webhook warns of both
+    if policy.min == 0:  # otherwise neither has an effect, and KEDA's webhook warns
         spec |= {"pollingInterval": POLLING_SECONDS, "cooldownPeriod": COOLDOWN_SECONDS}
     if policy.mode == "load" and policy.min:
         spec["fallback"] = {
@@ -132,7 +133,7 @@ def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[Manife
 
 
 def load_trigger(policy: ScalingPolicy, address: pulumi.Input[str], query: pulumi.Input[str]) -> Manifest:
-    """The trigger on requests in flight. No series is an error, which holds the number of servers, and not a zero."""
+    """Trigger on requests in flight. A missing series is an error, which keeps the replicas, not zero."""
     metadata: Manifest = {
         "serverAddress": address,
         "query": query,
@@ -152,7 +153,7 @@ def load_trigger(policy: ScalingPolicy, address: pulumi.Input[str], query: pulum
 
 
 def cron_triggers(policy: ScalingPolicy) -> Iterator[Manifest]:
-    """A trigger for each window: a floor from the moment at which servers must be asked for to the window's end."""
+    """One trigger per window: a minimum from the time servers must be requested until the window's end."""
     for number, window in enumerate(policy.windows, 1):
         yield {
             "type": "cron",
@@ -167,7 +168,7 @@ def cron_triggers(policy: ScalingPolicy) -> Iterator[Manifest]:
 
 
 def behavior(policy: ScalingPolicy) -> Manifest:
-    """How fast the number moves: up at once, down one server at a time after a window of two starts."""
+    """HPA behavior: scale up immediately; scale down one server at a time, after a window of two starts."""
     up, down = policy.up_period_seconds, policy.down_period_seconds
     return {
         "scaleUp": {
@@ -185,7 +186,7 @@ def behavior(policy: ScalingPolicy) -> Manifest:
 
 
 def autoscaler_spec(server: str, policy: ScalingPolicy) -> Manifest:
-    """Spec of the HorizontalPodAutoscaler on GKE's own metric; without series it changes nothing."""
+    """Spec of the HorizontalPodAutoscaler on GKE's metric; without series it changes nothing."""
     return {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": server},
         "minReplicas": policy.min,
@@ -204,6 +205,6 @@ def autoscaler_spec(server: str, policy: ScalingPolicy) -> Manifest:
 
 
 def _cron(days: tuple[int, ...], minute: int) -> str:
-    """Five fields of a crontab; its week begins on Sunday."""
+    """Crontab with five fields; the week starts on Sunday."""
     of_week = "*" if len(days) == 7 else ",".join(str(day) for day in sorted((day + 1) % 7 for day in days))
     return f"{minute % 60} {minute // 60} * * {of_week}"

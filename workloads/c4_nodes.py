@@ -1,4 +1,4 @@
-"""How a pod asks Autopilot for a C4 machine: fast single threads for load clients and the endpoint picker."""
+"""Node selection for C4 machines: fast single threads for load clients and the endpoint picker."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from workloads.manifest import Manifest
 
 _GKE: Final = "cloud.google.com"
 COMPUTE_CLASS: Final = "Performance"
-"""The compute class that has C4, and C4A; its pods pay for the whole machine. Source: GKE docs, Performance compute class."""
+"""Compute class with C4 and C4A. Each pod pays for its whole machine. Source: GKE docs, Performance compute class."""
 MACHINE_FAMILY: Final = "c4"
 
 
 def node_selector() -> dict[str, str]:
-    """Selector for a C4 machine. Its size follows from the pod's requests: Autopilot refuses a selector on the machine type, makes
-    the smallest machine that holds the pod, and gives each pod of this class a machine of its own.
+    """Selector for a C4 machine. Its size follows from the pod's requests: Autopilot refuses a selector on the machine type, creates
+    the smallest machine that fits, and gives each pod of this class its own machine.
 
     Source: facts/node_labels.py; GKE cluster autoscaler, compute_classes.go (sliceOfHardware), podpervmgenerators.go.
     """
@@ -22,9 +22,9 @@ def node_selector() -> dict[str, str]:
 
 
 def node_affinity() -> dict[str, Any]:
-    """The same by affinity, for a chart that knows no nodeSelector.
+    """The same as node affinity, for a chart without nodeSelector.
 
-    One term with two expressions: terms are alternatives, and the class alone may bring another family.
+    One term with two expressions: terms are alternatives, and the class alone may select another family.
     """
     term = {
         "matchExpressions": [
@@ -36,5 +36,5 @@ def node_affinity() -> dict[str, Any]:
 
 
 def toleration() -> Manifest:
-    """For every pod of the class: Autopilot taints its nodes. It also adds this by itself; written, it survives without that."""
+    """Toleration for the class's nodes, which Autopilot taints. Autopilot also adds it; set explicitly so as not to depend on that."""
     return {"key": f"{_GKE}/compute-class", "operator": "Equal", "value": COMPUTE_CLASS, "effect": "NoSchedule"}

@@ -1,4 +1,4 @@
-"""The ladder: a ComputeClass that asks for nodes in one place after another until one has them."""
+"""The capacity ladder: a ComputeClass that tries several provisioning modes in order."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from facts.machines import DEFAULT_MACHINE, DRIVER_VERSION, Machine
 from settings.sections.capacity import Ladder
 
 RECYCLE_LEAD_SECONDS = 3600
-"""A flex-start node is replaced this long before its time is up: node start, weights and compilation took the article
-about 16 minutes, and there may be a queue. Source of the field: GKE docs, ComputeClass, nodeRecycling."""
+"""Lead time for replacing a flex-start node before it expires: node start, weights and compilation took the article
+about 16 minutes, plus a queue. Source of the field: GKE docs, ComputeClass, nodeRecycling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,32 +22,32 @@ class CapacityLadderArgs:
     """Arguments of `CapacityLadder`."""
 
     class_name: str
-    """Name of the ComputeClass, e.g. "b200-ladder-vllm": unique in the cluster, and not beginning with `gke` or `autopilot`."""
+    """Name of the ComputeClass, e.g. "b200-ladder-vllm": unique in the cluster, without prefix `gke` or `autopilot`."""
     ladder: Ladder
-    """The rungs: which places are asked for nodes, in which order. At least one."""
+    """Provisioning modes in order. At least one."""
     zones: Sequence[str]
-    """Zones of the nodes, e.g. ("us-central1-b",): those that have the weights."""
+    """Zones of the nodes, e.g. ("us-central1-b",): the zones with the weights."""
     machine: Machine = DEFAULT_MACHINE
-    """The machine that every rung asks for. Default: the article's, a4-highgpu-8g."""
+    """Machine type of every rung. Default: the article's, a4-highgpu-8g."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the ComputeClass."""
 
     def __post_init__(self) -> None:
         if self.class_name.startswith(("gke", "autopilot")):
             raise ValueError(
-                f"CapacityLadderArgs.class_name is {self.class_name!r}; allowed: a name that does not begin with gke or autopilot"
+                f"CapacityLadderArgs.class_name is {self.class_name!r}; allowed: a name without prefix gke or autopilot"
             )
         if self.ladder.reservation is None and self.ladder.flex_start_seconds is None and not self.ladder.spot:
-            raise ValueError("CapacityLadderArgs.ladder has no rung; give it a reservation, flex_start_seconds or spot")
+            raise ValueError("CapacityLadderArgs.ladder has no rung; set a reservation, flex_start_seconds or spot")
         if not self.zones:
-            raise ValueError("CapacityLadderArgs.zones is empty; name the zones that have the weights")
+            raise ValueError("CapacityLadderArgs.zones is empty; list the zones with the weights")
 
 
 class CapacityLadder(pulumi.ComponentResource):
-    """The cluster-wide ComputeClass of `capacity.mode: ladder`; server pods select it by name and nothing else.
+    """The cluster-wide ComputeClass of `capacity.mode: ladder`. Server pods select it by name only.
 
-    GKE brings the kind some time after the cluster, and Pulumi looks for it for half a minute: let it depend on what takes
-    longer.
+    GKE installs the kind some time after the cluster, and Pulumi retries for half a minute only: make this depend on a resource that
+    takes longer.
     """
 
     compute_class: k8s.apiextensions.CustomResource
@@ -66,10 +66,10 @@ class CapacityLadder(pulumi.ComponentResource):
 
 
 def compute_class_spec(ladder: Ladder, zones: Sequence[str], machine: Machine) -> dict[str, Any]:
-    """Spec of the ComputeClass: the rungs in the order in which they are tried."""
+    """Spec of the ComputeClass, with the rungs in order."""
     return {
         "nodePoolAutoCreation": {"enabled": True},
-        # The other choice hands out whatever machine there is, and the pods stay Pending beside it.
+        # The alternative creates any machine, on which the pods stay Pending.
         "whenUnsatisfiable": "DoNotScaleUp",
         "priorities": _rungs(ladder, sorted(zones), machine),
     }
@@ -85,9 +85,9 @@ def _rungs(ladder: Ladder, zones: list[str], machine: Machine) -> list[dict[str,
         reservation: dict[str, Any] = {"name": ladder.reservation.name, "zones": zones}
         if ladder.reservation.project is not None:
             reservation["project"] = ladder.reservation.project
-        # A specific reservation brings its zones itself: with `location.zones` beside it the class is refused.
+        # A specific reservation implies its zones; the class is refused if `location.zones` is set too.
         rungs.append({**node, "reservations": {"affinity": "Specific", "specific": [reservation]}})
-    # The weights are in these zones only.
+    # The weights exist only in these zones.
     elsewhere = {**node, "location": {"zones": zones, "locationPolicy": "ANY"}}
     if ladder.flex_start_seconds is not None:
         flex: dict[str, Any] = {"enabled": True}

@@ -1,10 +1,10 @@
-"""Plain data in the Kubernetes API's own spelling, for what does not go through the SDK's types alone."""
+"""Type of Kubernetes objects as plain data."""
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
 
 Manifest: TypeAlias = Any
-"""A Kubernetes object or a part of one, with camelCase keys: what `fleet bench run` sends by kubectl too, parts that its pods and
-the SDK's share, and custom resources. A test holds them against the published schemas. All else is an `...ArgsDict` of the SDK,
-whose fields mypy knows and the SDK spells in camelCase; at run time it is a dict and costs nothing."""
+"""A Kubernetes object or part of one, with camelCase keys: objects that `fleet bench run` also sends with kubectl, parts shared with
+the SDK, and custom resources. A test validates them against the published schemas. Everything else is an `...ArgsDict` of the SDK,
+which mypy checks and which costs nothing at run time."""

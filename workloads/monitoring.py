@@ -1,6 +1,6 @@
-"""What managed Prometheus scrapes, and the series that it computes of them: settings/signals has them.
+"""Scrape configuration and recording rules for managed Prometheus, from settings/signals.
 
-The cluster's automatic scraping is off: with it, every sample of these pods would be taken, and billed, twice.
+The cluster's automatic scraping is off: otherwise every sample of these pods would be stored and billed twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 API = "monitoring.googleapis.com/v1"
 MAX_TIMEOUT_SECONDS = 10
-"""A busy server answers /metrics late: eight engines share one exporter. At most the interval."""
+"""Scrape timeout in seconds, at most the interval. A busy server is slow: eight engines share one exporter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,22 +32,22 @@ class MonitoringArgs:
     space: Space
     """Namespace of the servers; labels."""
     server: Server
-    """The servers whose series are taken."""
+    """Servers to scrape."""
     also: tuple[Server, ...] = ()
-    """Further servers to scrape, such as a canary; nothing is computed of theirs."""
+    """Further servers to scrape, such as a canary, without recording rules."""
     signals: Catalogue | None = None
-    """What is watched of the servers: its recordings become rules. None: no rules."""
+    """Signal catalogue whose recordings become rules. None: no rules."""
     gateway: Gateway | None = None
-    """The gateway in front of them, where there is one: its endpoint picker is scraped too."""
+    """Gateway whose endpoint picker is scraped too, if any."""
     monitoring: MonitoringSection = field(default_factory=MonitoringSection)
-    """Seconds between two scrapes. `enabled` is the caller's to read."""
+    """Scrape interval in seconds. `enabled` is ignored here."""
 
 
 class Monitoring(pulumi.ComponentResource):
-    """Scrapes of the servers and of the endpoint picker, and the recording rules over them.
+    """PodMonitorings for servers and endpoint picker, and recording rules.
 
-    They wait until a pod has had a node. A webhook judges rules and refuses them while it does not answer, its pod needs a
-    node too, and a new cluster has none. Not for servers that are ready: a fleet that lacks its last one is scraped too.
+    They wait until a pod has had a node. A webhook validates rules; its pod needs a node, and a new cluster has none.
+    They do not wait for ready servers: an incomplete fleet is scraped too.
     """
 
     def __init__(self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -76,13 +76,13 @@ class Monitoring(pulumi.ComponentResource):
 
 
 def server_scrape(server: str, interval_seconds: int) -> dict[str, Any]:
-    """PodMonitoring spec for the servers; one scrape of a pod returns all of its engines."""
+    """PodMonitoring spec for the servers; one scrape of a pod covers all of its engines."""
     return {
         "selector": {"matchLabels": selector(server)},
         "endpoints": [
             {
                 **_endpoint(HTTP_PORT_NAME, interval_seconds),
-                # vLLM's own series and the request counters; Python's and the process's say nothing about the fleet.
+                # vLLM's series and the request counters; drop Python's and the process's.
                 "metricRelabeling": [
                     {"action": "keep", "sourceLabels": ["__name__"], "regex": "vllm:.+|http_requests_total"}
                 ],
@@ -96,8 +96,8 @@ def server_scrape(server: str, interval_seconds: int) -> dict[str, Any]:
 
 
 def picker_scrape(pool: str, interval_seconds: int) -> dict[str, Any]:
-    """PodMonitoring spec for the endpoint picker. The chart renders one only together with token authentication, which
-    the release switches off; NetworkPolicies say who may ask instead.
+    """PodMonitoring spec for the endpoint picker. The chart renders one only with token authentication, which
+    the release disables; NetworkPolicies restrict access instead.
     """
     return {
         "selector": {"matchLabels": epp_selector(pool)},

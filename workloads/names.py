@@ -1,11 +1,11 @@
-"""Names, labels and ports that several workloads share, so that a selector and the pods it selects cannot drift apart."""
+"""Names, labels and ports shared by several workloads, such as selectors and the pods they select."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-# Shared with Google Cloud's side; handed on from here, so that a workload imports its names from one place.
+# Shared with infra/; re-exported so that workloads import names from one module.
 from settings.names import APP_LABEL as APP_LABEL
 from settings.names import BENCHMARK_ACCOUNT as BENCHMARK_ACCOUNT
 from settings.names import BENCHMARK_APP as BENCHMARK_APP
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ServicePortArgsDict
 
 CLIENT_LABEL: Final = "vllm-fleet/client"
-"""On a pod of this namespace, or on another namespace: may call the server. Value "true"."""
+"""Label, value "true", on a pod of this namespace or on another namespace that may call the server."""
 CLIENT_VALUE: Final = "true"
 
 HTTP_PORT_NAME: Final = "http"
-"""Name of that container port: a scrape by name fills the `container` label, one by number does not."""
+"""Name of the container port: only a scrape by name sets the `container` label."""
 GATEWAY_PORT: Final = 80
 """Listener of the Gateway."""
 EPP_HEALTH_PORT: Final = 9003
@@ -35,20 +35,20 @@ EPP_METRICS_PORT_NAME: Final = "metrics"
 """Source: chart inferencepool v1.4.0, templates/epp-deployment.yaml."""
 
 HF_TOKEN_SECRET: Final = "hf-token"  # noqa: S105 - the name of a Secret, not a secret
-"""The article's Secret; also the name of the SecretProviderClass where Secret Manager holds the token."""
+"""The article's Secret; also the SecretProviderClass if Secret Manager stores the token."""
 HF_TOKEN_KEY: Final = "token"  # noqa: S105 - a key's name
 HF_TOKEN_DIR: Final = "/var/run/secrets/hf-token"  # noqa: S105 - a folder
 HF_TOKEN_PATH: Final = f"{HF_TOKEN_DIR}/{HF_TOKEN_KEY}"
-"""Where a pod that needs the token finds it, whichever store it came from; `HF_TOKEN_PATH` for huggingface_hub."""
+"""Path of the token in a pod, from either store; `HF_TOKEN_PATH` for huggingface_hub."""
 
 
 def labels(common: Mapping[str, str], app: str) -> dict[str, str]:
-    """Labels of an object that belongs to `app`: the common ones and its own. Selectors use `selector`, which never changes."""
+    """Labels of an object of `app`: the common ones and its own. For selectors use `selector`, which never changes."""
     return {**common, **selector(app)}
 
 
 def selector(app: str) -> dict[str, str]:
-    """What selects the pods of `app`: one label, because a Deployment's selector is immutable."""
+    """Selector of `app`'s pods: one label, because a Deployment's selector is immutable."""
     return {APP_LABEL: app}
 
 
@@ -64,5 +64,5 @@ def http_service_port() -> ServicePortArgsDict:
 
 
 def epp_selector(pool: str) -> dict[str, str]:
-    """The one label of the endpoint picker's pods. Source: the chart's selectorLabels."""
+    """Label of the endpoint picker's pods. Source: the chart's selectorLabels."""
     return {"inferencepool": epp_name(pool)}

@@ -1,4 +1,4 @@
-"""The namespace of a stack: its pod security level, GPU quota, service accounts and network policies."""
+"""A stack's namespace: pod security level, GPU quota, service accounts and network policies."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ResourceQuotaSpecArgsDict
 
 POD_SECURITY_VERSION = "v1.36"
-"""Pinned, so that a cluster upgrade cannot tighten the rules under running pods; the version the manifests are checked
-against. A cluster older than it applies its own latest."""
+"""Pinned, so that a cluster upgrade cannot tighten the rules for running pods; the manifests are checked against this
+version. An older cluster applies its latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,24 +28,24 @@ class NamespaceArgs:
     name: str
     """Name of the Kubernetes namespace, e.g. "vllm"."""
     traffic: Traffic
-    """Which pods live here and who may talk to whom: accounts, pod security level and network policies follow from it."""
+    """Workloads and their allowed connections; accounts, pod security level and network policies follow from it."""
     ranges: pulumi.Input[VpcRanges] | None = None
-    """The VPC's ranges, where another stack knows them: `PlatformOutputs.ranges`. They replace those of `traffic`."""
+    """VPC ranges from another stack, `PlatformOutputs.ranges`; override those of `traffic`."""
     gpus: int | None = None
-    """Most GPUs that the namespace's pods may ask for. None: no ceiling, where the number of replicas has another owner."""
+    """GPU quota of the namespace. None: no quota, for replicas managed externally."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every object."""
 
     def __post_init__(self) -> None:
         if self.gpus is not None and self.gpus < 0:
-            raise ValueError(f"NamespaceArgs.gpus is {self.gpus}; allowed: 0 or more, or None for no ceiling")
+            raise ValueError(f"NamespaceArgs.gpus is {self.gpus}; allowed: 0 or more, or None for no quota")
 
 
 class Namespace(pulumi.ComponentResource):
-    """The Kubernetes namespace of one stack and the guards that hold for everything in it."""
+    """The Kubernetes namespace of one stack, with quota, accounts and policies."""
 
     name: pulumi.Output[str]
-    """Name of the namespace, known once it exists."""
+    """Name of the namespace; resolves once it exists."""
 
     def __init__(self, name: str, args: NamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Namespace", name, None, opts)
@@ -65,14 +65,7 @@ class Namespace(pulumi.ComponentResource):
                 opts=child,
             )
         for account in service_accounts(args.traffic):
-            k8s.core.v1.ServiceAccount(
-                f"{name}-{account}",
-                metadata={"name": account, "namespace": self.name, "labels": part_of},
-                # None of our pods talks to the Kubernetes API. Workload Identity and the Secret Manager driver need no
-                # token in the pod either: the node's metadata server and driver fetch their own.
-                automount_service_account_token=False,
-                opts=child,
-            )
+            service_account(f"{name}-{account}", account, self.name, part_of, child)
         NetworkPolicies(
             f"{name}-network-policies",
             NetworkPoliciesArgs(namespace=self.name, traffic=args.traffic, ranges=args.ranges, labels=args.labels),
@@ -81,15 +74,33 @@ class Namespace(pulumi.ComponentResource):
         self.register_outputs({"name": self.name})
 
 
+def service_account(
+    name: str,
+    account: str,
+    namespace: pulumi.Input[str],
+    labels: Mapping[str, str],
+    opts: pulumi.ResourceOptions,
+) -> k8s.core.v1.ServiceAccount:
+    """A service account without a Kubernetes API token; `name` is the Pulumi resource name."""
+    return k8s.core.v1.ServiceAccount(
+        name,
+        metadata={"name": account, "namespace": namespace, "labels": labels},
+        # These pods do not use the Kubernetes API. Workload Identity and the Secret Manager driver need no
+        # token in the pod: the node's metadata server and driver fetch their own.
+        automount_service_account_token=False,
+        opts=opts,
+    )
+
+
 def pod_security_labels(traffic: Traffic) -> dict[str, str]:
-    """Pod Security levels. Our own pods meet `restricted`; the endpoint picker's chart sets no security context, and its
-    pods must live beside the pool, so with the gateway only `baseline` can be enforced and `restricted` is reported.
+    """Pod Security levels. Our pods meet `restricted`. The endpoint picker's chart sets no security context, and its
+    pods must run beside the pool, so with the gateway `baseline` is enforced and `restricted` only reported.
     """
     return _levels("restricted" if traffic.gateway is None else "baseline")
 
 
 def restricted() -> dict[str, str]:
-    """Pod Security levels of a namespace whose pods all meet `restricted`."""
+    """Pod Security levels for pods that all meet `restricted`."""
     return _levels("restricted")
 
 
@@ -104,12 +115,12 @@ def _levels(enforced: Literal["baseline", "restricted"]) -> dict[str, str]:
 
 
 def gpu_quota(gpus: int) -> ResourceQuotaSpecArgsDict:
-    """A ceiling on GPUs, at what is asked for: a mistyped `kubectl scale` cannot buy nodes."""
+    """GPU quota at the configured size: a mistyped `kubectl scale` cannot add nodes."""
     return {"hard": {"requests.nvidia.com/gpu": str(gpus)}}
 
 
 def service_accounts(traffic: Traffic) -> tuple[str, ...]:
-    """One account per kind of pod, so that each can be granted its own secrets and buckets and no other's."""
+    """One account per kind of pod, so that each gets only its own secrets and buckets."""
     accounts = [traffic.server_account]
     if traffic.canary is not None and traffic.canary.server_account not in accounts:
         accounts.append(traffic.canary.server_account)

@@ -1,7 +1,7 @@
-"""Who may talk to whom in the namespace: one table of flows over a default deny, and the NetworkPolicies made from it.
+"""NetworkPolicies of a namespace: a default deny, and a table of allowed flows.
 
-Dataplane V2 enforces them. It always lets a node reach its own pods, so kubelet probes and `kubectl port-forward` need
-no flow here; and it sees a connection after the Service's address was translated, so flows name pods, not Services.
+Dataplane V2 enforces them. A node can always reach its own pods, so kubelet probes and `kubectl port-forward` need
+no flow. Policies apply after Service address translation, so flows name pods, not Services.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Protocol = Literal["TCP", "UDP"]
 
 # Source: Google Cloud Load Balancing, health check ranges.
 HEALTH_CHECKS = ("35.191.0.0/16", "130.211.0.0/22")
-# Source: GKE docs, NodeLocal DNSCache and Cloud DNS: no pod answers there, so no pod selector can match.
+# Source: GKE docs, NodeLocal DNSCache and Cloud DNS: not pods, so no pod selector can match.
 DNS_SERVERS = ("169.254.20.10/32", "169.254.169.254/32")
 # Source: GKE docs, NodeLocal DNSCache: the Service kube-dns has the tenth address of the range of Services.
 KUBE_DNS_ADDRESS = 10
@@ -64,10 +64,10 @@ _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pods:
-    """Pods of this namespace with these labels; all of them without any."""
+    """Pods of this namespace with these labels; without labels, all pods."""
 
     name: str
-    """A word for the table, and the name of the policy made for these pods."""
+    """Name in the table, and of these pods' policy."""
     labels: tuple[tuple[str, str], ...] = ()
 
 
@@ -79,12 +79,12 @@ class Namespaces:
     label: str
     values: tuple[str, ...]
     pods: tuple[str, tuple[str, ...]] | None = None
-    """A label of the pods, and the values that count. None: all pods."""
+    """Pod label and accepted values. None: all pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Addresses outside the pod network, less the excepted ranges."""
+    """Addresses outside the pod network, except the excluded ranges."""
 
     name: str
     ranges: tuple[str, ...]
@@ -96,7 +96,7 @@ Party = Pods | Namespaces | Addresses
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """One line of the table: connections that `from_` may open to `to`."""
+    """One allowed flow: connections from `from_` to `to`."""
 
     from_: Party
     to: Party
@@ -124,12 +124,12 @@ def server_pods(server: str) -> Pods:
 
 
 def endpoint_picker(pool: str) -> Pods:
-    """The endpoint picker, by the one label its chart puts on it."""
+    """The endpoint picker, by its chart's label."""
     return Pods(name=epp_name(pool), labels=tuple(epp_selector(pool).items()))
 
 
 def dns_servers(traffic: Traffic) -> Addresses:
-    """Addresses that resolve names without being a pod's, and the one that a policy may see instead of a pod's."""
+    """DNS addresses that are not pods, and the Service address of kube-dns."""
     if traffic.ranges.services is None:
         return Addresses(name="dns", ranges=DNS_SERVERS)
     kube_dns = ipaddress.IPv4Network(traffic.ranges.services)[KUBE_DNS_ADDRESS]
@@ -137,7 +137,7 @@ def dns_servers(traffic: Traffic) -> Addresses:
 
 
 def internet(traffic: Traffic) -> Addresses:
-    """Everything that is no special range and no range of the VPC: a VPC may also use public addresses privately."""
+    """All addresses except special-purpose ranges and the VPC's ranges, which may include public addresses used privately."""
     return Addresses(name="internet", ranges=("0.0.0.0/0",), excepted=_merged((*NOT_INTERNET, *traffic.ranges.known)))
 
 
@@ -147,13 +147,13 @@ def vpc(traffic: Traffic) -> Addresses:
 
 
 def _merged(ranges: Iterable[str]) -> tuple[str, ...]:
-    """The ranges without those that lie inside another, in the order given."""
+    """The ranges, in order, without those contained in another."""
     blocks = [ipaddress.IPv4Network(one) for one in dict.fromkeys(ranges)]
     return tuple(str(one) for one in blocks if not any(one != other and one.subnet_of(other) for other in blocks))
 
 
 def flows(traffic: Traffic) -> tuple[Flow, ...]:
-    """The table for one namespace: what is not in it is denied."""
+    """The allowed flows of one namespace; everything else is denied."""
     server = server_pods(traffic.server)
     return (
         *name_resolution(traffic),
@@ -169,7 +169,7 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
 
 
 def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
-    """In policies of their own, also where the other end has one: policies add up."""
+    """Flows in separate policies, even if the other end has one: policies are additive."""
     pods = Pods(name="canary", labels=tuple(selector(canary.server).items()))
     table = [*_to_the_server(replace(traffic, internal_load_balancer=False), pods)]
     if not traffic.weights_writer:
@@ -177,7 +177,7 @@ def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
     if traffic.compile_cache:
         table += _compile_cache(pods)
     if traffic.benchmark:
-        table.append(Flow(from_=BENCHMARK, to=pods, port=HTTP_PORT, why="the load that the canary is measured under"))
+        table.append(Flow(from_=BENCHMARK, to=pods, port=HTTP_PORT, why="the canary's measurement load"))
     if traffic.monitoring:
         table += _scrapes(None, pods)
     for flow in table:
@@ -187,7 +187,7 @@ def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
 
 
 def name_resolution(traffic: Traffic) -> Iterator[Flow]:
-    """What every pod of a namespace needs to resolve names."""
+    """DNS flows, needed by every pod."""
     answers: tuple[tuple[Party, str], ...] = (
         (dns_servers(traffic), "names resolve at the node, not at a pod"),
         (CLUSTER_DNS, "names resolve at a pod, where the cluster's DNS is kube-dns"),
@@ -201,8 +201,8 @@ _DNS_PROTOCOLS: tuple[Protocol, ...] = ("UDP", "TCP")
 
 
 def _to_the_server(traffic: Traffic, server: Pods) -> Iterator[Flow]:
-    # With an API key and a gateway, only /v1 is routed; a pod reached directly would also answer the paths that the key
-    # does not guard.
+    # With an API key and a gateway, only /v1 is routed; a pod reached directly would also serve the paths that the key
+    # does not protect.
     if not (traffic.guards_v1_only and traffic.gateway is not None):
         yield Flow(
             from_=CLIENT_PODS, to=server, port=HTTP_PORT, why=f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}"
@@ -224,20 +224,20 @@ def _to_the_server(traffic: Traffic, server: Pods) -> Iterator[Flow]:
 
 def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, server: Pods) -> Iterator[Flow]:
     picker = endpoint_picker(gateway.pool)
-    # Where the range is not known, a wrong guess would be a gateway that answers 503 to everything.
+    # If the range is unknown, a wrong guess would make the gateway answer 503 to everything.
     known = traffic.ranges.proxies
     proxies = vpc(traffic) if known is None else Addresses(name="gateway-proxies", ranges=(known,))
     yield Flow(from_=proxies, to=server, port=HTTP_PORT, why="requests, from the proxies of the regional load balancer")
-    yield Flow(from_=proxies, to=picker, port=EPP_EXT_PROC_PORT, why="each request asks which replica shall have it")
+    yield Flow(from_=proxies, to=picker, port=EPP_EXT_PROC_PORT, why="a replica is picked for each request")
     yield Flow(from_=PROBERS, to=server, port=HTTP_PORT, why="the load balancer's health check of the replicas")
     yield Flow(from_=PROBERS, to=picker, port=EPP_EXT_PROC_PORT, why="the load balancer's health check of the picker")
     yield Flow(from_=PROBERS, to=picker, port=EPP_HEALTH_PORT, why="the picker's own health service")
-    yield Flow(from_=picker, to=server, port=HTTP_PORT, why="the picker reads queue and cache of every replica")
+    yield Flow(from_=picker, to=server, port=HTTP_PORT, why="the picker reads queue and cache state of every replica")
     yield Flow(
         from_=picker,
         to=vpc(traffic),
         port=443,
-        why="the picker watches pods and the pool; the control plane answers at a private address that GKE chooses",
+        why="the picker watches pods and the pool; GKE assigns the control plane's private address",
     )
 
 
@@ -256,7 +256,7 @@ def _downloads(traffic: Traffic, server: Pods) -> Iterator[Flow]:
 
 
 def _compile_cache(server: Pods) -> Iterator[Flow]:
-    yield Flow(from_=server, to=METADATA, port=80, why="the access token for the bucket of compile caches")
+    yield Flow(from_=server, to=METADATA, port=80, why="the access token for the compile-cache bucket")
     yield Flow(
         from_=server,
         to=GOOGLE_APIS,
@@ -267,11 +267,11 @@ def _compile_cache(server: Pods) -> Iterator[Flow]:
 
 def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     gateway, outside = traffic.gateway, internet(traffic)
-    yield Flow(from_=BENCHMARK, to=server, port=HTTP_PORT, why="the load, and each server's metrics from its pod")
+    yield Flow(from_=BENCHMARK, to=server, port=HTTP_PORT, why="the load, and each server's metrics")
     yield Flow(
-        from_=BENCHMARK, to=METADATA, port=80, why="the access token for the bucket of results, and of a dataset"
+        from_=BENCHMARK, to=METADATA, port=80, why="the access token for the results bucket and the dataset's bucket"
     )
-    yield Flow(from_=BENCHMARK, to=outside, port=443, why="tokenizer and dataset, and results to Cloud Storage")
+    yield Flow(from_=BENCHMARK, to=outside, port=443, why="tokenizer, dataset, and results to Cloud Storage")
     if gateway is not None:
         yield Flow(
             from_=BENCHMARK,
@@ -297,20 +297,20 @@ def _spending(traffic: Traffic) -> Iterator[Flow]:
         from_=SPENDING_GUARD,
         to=vpc(traffic),
         port=443,
-        why="the guard asks the control plane, which answers at a private address that GKE chooses",
+        why="the guard uses the control plane, whose private address GKE assigns",
     )
 
 
 def _vpc_without_pods(traffic: Traffic) -> Addresses:
-    """The VPC's addresses without the cluster's own pods, which are let in by label only; Dataplane V2 does not match pods by
-    address anyway, so that a range that is not known does no harm.
+    """The VPC's addresses without the cluster's pods, which are admitted by label only. Dataplane V2 does not match pods by
+    address, so an unknown range does no harm.
     """
     pods = () if traffic.ranges.pods is None else (traffic.ranges.pods,)
     return Addresses(name="vpc-clients", ranges=vpc(traffic).ranges, excepted=pods)
 
 
 def policies(table: Iterable[Flow]) -> dict[str, NetworkPolicySpecArgsDict]:
-    """NetworkPolicy specs by name: a default deny, and one policy for each group of pods with all its flows."""
+    """NetworkPolicy specs by name: a default deny, and one policy per group of pods."""
     groups: dict[str, Pods] = {}
     inward: dict[str, list[NetworkPolicyIngressRuleArgsDict]] = {}
     outward: dict[str, list[NetworkPolicyEgressRuleArgsDict]] = {}
@@ -349,7 +349,7 @@ def _peers(party: Party) -> list[NetworkPolicyPeerArgsDict]:
 
 
 def _block(cidr: str, excepted: Iterable[str]) -> IPBlockArgsDict:
-    # The API refuses an exception that does not lie inside its block.
+    # The API refuses an exception outside its block.
     outer = ipaddress.IPv4Network(cidr)
     inside = [one for one in excepted if ipaddress.IPv4Network(one).subnet_of(outer)]
     return {"cidr": cidr, "except_": inside} if inside else {"cidr": cidr}
@@ -372,11 +372,11 @@ class NetworkPoliciesArgs:
     """Arguments of `NetworkPolicies`."""
 
     namespace: pulumi.Input[str]
-    """Namespace that the policies guard."""
+    """Namespace of the policies."""
     traffic: Traffic
-    """The connections that are needed; every other is denied."""
+    """Workloads and required connections; all others are denied."""
     ranges: pulumi.Input[VpcRanges] | None = None
-    """The VPC's ranges, where they are known later than the rest of `traffic`: another stack's. They replace those of `traffic`."""
+    """VPC ranges from another stack; override those of `traffic`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every policy."""
 
@@ -402,7 +402,7 @@ class NetworkPolicies(pulumi.ComponentResource):
 
 
 def _within(ranges: pulumi.Input[VpcRanges], traffic: Traffic, policy: str) -> pulumi.Output[NetworkPolicySpecArgsDict]:
-    """The spec of one policy, once the ranges are known: which policies there are does not depend on them."""
+    """The spec of one policy, once the ranges are known. The set of policies does not depend on them."""
 
     def spec(known: VpcRanges) -> NetworkPolicySpecArgsDict:
         return policies(flows(replace(traffic, ranges=known)))[policy]

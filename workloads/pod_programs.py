@@ -1,18 +1,19 @@
-"""The Python programs that pods run, as they are shipped: the files beside the components without their words.
+"""Python programs for pods: the source files beside the components, without docstrings and comments.
 
-A docstring or a comment is for the reader of this repository. In a manifest it would be part of the object: a corrected sentence
-would roll the servers or replace a benchmark's ConfigMap. So pods get the code alone, and the words stay here.
+In a manifest, a changed comment would change the object: it
+would restart the servers or replace a benchmark's ConfigMap.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 FOLDER: Final = Path(__file__).parent
 PACKAGE: Final = "pod_scripts"
-"""The name that the benchmark's programs have as a package in a pod."""
+"""Package name of the benchmark's programs in a pod."""
 
 _PYTHON: Final = re.compile(
     r"""
@@ -27,7 +28,7 @@ _WORDLESS: Final = re.compile(r"(?:[ ]*(?:#[^\n]*)?\n)*(?P<indent>[ ]*)")
 
 
 def benchmark_programs() -> dict[str, str]:
-    """What a benchmark's pod needs, as a package: the code of each file of benchmark/pods, by its name there."""
+    """The benchmark's package: code of each file of benchmark/pods, by file name."""
     files = sorted((FOLDER / "benchmark" / "pods").glob("*.py"))
     return {file.name: python_program(f"benchmark/pods/{file.name}") for file in files}
 
@@ -37,13 +38,14 @@ def python_program(path: str) -> str:
     return code_of((FOLDER / path).read_text(encoding="utf-8"))
 
 
+@cache
 def code_of(text: str) -> str:
-    """Python source without docstrings, comments and blank lines; nothing else changes.
+    """Python source without docstrings, comments and blank lines.
 
-    Not `ast.unparse`, whose text differs between Python versions: the same commit must give the same manifest on every laptop.
+    `ast.unparse` is not used: its output differs between Python versions, and a commit must give the same manifest everywhere.
     """
     without = _PYTHON.sub(_kept, text)
-    # Where a comment was the whole line, its line feed is left.
+    # A comment on its own line leaves an empty line.
     return _PYTHON.sub(lambda found: "" if found["blank"] else found[0], without).lstrip("\n")
 
 

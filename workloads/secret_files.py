@@ -1,4 +1,4 @@
-"""A secret as a file in a pod: from a Secret of the namespace, or from Secret Manager through GKE's add-on."""
+"""Secrets mounted as files: from a Secret of the namespace, or from Secret Manager through GKE's add-on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 DRIVER: Final = "secrets-store-gke.csi.k8s.io"
-"""Source: GKE documentation, Secret Manager add-on; the upstream driver's name does not work with the add-on."""
+"""CSI driver of GKE's add-on; the upstream driver's name does not work. Source: GKE documentation, Secret Manager add-on."""
 
 
 def volume(name: str, provider_class: str) -> Manifest:
@@ -26,32 +26,32 @@ def volume(name: str, provider_class: str) -> Manifest:
 
 
 def provider_class_spec(secret: SecretManagerSecret, file: str) -> dict[str, Any]:
-    """Spec of the SecretProviderClass that puts `secret`, its version or the newest, into `file` when a pod starts."""
+    """Spec of the SecretProviderClass that writes `secret`, at its version or the latest, to `file` when a pod starts."""
     version = f"projects/{secret.project}/secrets/{secret.name}/versions/{secret.version or 'latest'}"
     return {
         "provider": "gke",
-        # The add-on wants a YAML list in a string; JSON is YAML.
+        # The add-on expects a YAML list in a string; JSON is YAML.
         "parameters": {"secrets": json.dumps([{"resourceName": version, "path": file}])},
     }
 
 
 def store_of(secret: pulumi.Output[str] | SecretManagerSecret) -> SecretStore:
-    """Where a pod's volume finds this secret."""
+    """Volume source for this secret."""
     return "secret-manager" if isinstance(secret, SecretManagerSecret) else "kubernetes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A secret where pods find it."""
+    """A secret stored for pods to mount."""
 
     object: pulumi.CustomResource
-    """What the pods' volume names; pods that mount it depend on it."""
+    """The object that the pods' volume refers to; pods that mount it depend on it."""
     version: pulumi.Input[str] | None
-    """Another text for another secret, for an annotation of pods that read the file once: it restarts them. None where nobody here
-    sees a new version, that is for the newest of a Secret Manager secret.
+    """Changes with the secret; as a pod annotation it restarts pods that read the file once. None for the
+    latest version of a Secret Manager secret, whose changes are not visible here.
 
-    A Secret is replaced when its content changes, and the API server draws its uid anew; nothing of the content is in it. A digest
-    would let a short secret be guessed."""
+    For a Secret it is the uid: the Secret is replaced when its content changes. A digest
+    would allow guessing a short secret."""
 
 
 def stored(
@@ -63,7 +63,7 @@ def stored(
     metadata: ObjectMetaArgsDict,
     opts: pulumi.ResourceOptions,
 ) -> Stored:
-    """Makes what the pods' volume names: `class_name` is the resource of a SecretProviderClass, `secret_name` that of a Secret."""
+    """Creates the SecretProviderClass (resource `class_name`) or the Secret (resource `secret_name`)."""
     import pulumi
     import pulumi_kubernetes as k8s
 
@@ -78,5 +78,5 @@ def stored(
         )
         return Stored(object=provider_class, version=None if secret.version is None else str(secret.version))
     made = k8s.core.v1.Secret(secret_name, metadata=metadata, type="Opaque", string_data={key: secret}, opts=opts)
-    # The id is unknown until the Secret exists; metadata alone is what the program gives until then, without a uid.
+    # The id is unknown until the Secret exists; until then metadata has no uid.
     return Stored(object=made, version=pulumi.Output.all(made.id, made.metadata.uid).apply(lambda known: str(known[1])))

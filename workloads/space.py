@@ -1,4 +1,4 @@
-"""Where workloads are made: what every one of their objects on the cluster is told alike."""
+"""Namespace, labels and image source shared by a stack's workloads."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pulumi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """A namespace on a cluster."""
+    """A namespace with common labels and an image prefix."""
 
     namespace: pulumi.Input[str]
-    """Name of the namespace: `Namespace.name`, which waits for it, or that of one that is there."""
+    """Name of the namespace: `Namespace.name`, which waits for it, or an existing one."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every object; where an object belongs to one workload, `app` is that workload's name whatever it is here."""
+    """Labels of every object. For an object of one workload, `app` is always the workload's name."""
     image_prefix: pulumi.Input[str] | None = None
-    """`LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`: the repository that Docker Hub's images are pulled through,
+    """`LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`: pull-through repository of Docker Hub,
     `ImageRegistry.image_prefix`. None: from Docker Hub itself."""
 
     def image(self, reference: str) -> pulumi.Input[str]:
-        """What a pod names as its image."""
+        """The full image name for a pod."""
         prefix = self.image_prefix
         if prefix is None or isinstance(prefix, str):
             return reference if prefix is None else f"{prefix}/{reference}"

@@ -1,7 +1,7 @@
-"""Draws the dashboard as docs/img/dashboard.svg: its real layout, titles, units, thresholds and legends, over made-up series.
+"""Draws the dashboard as docs/img/dashboard.svg: real layout, titles, units, thresholds and legends, over synthetic series.
 
-`python docs/generate/dashboard_picture.py` writes the picture; with `--check` it exits with 1 if the committed one is not current.
-Cloud Monitoring draws it in its own way; this is for whoever reviews what is on it.
+`python docs/generate/dashboard_picture.py` writes the picture; with `--check` it exits with 1 if the committed one is out of date.
+Cloud Monitoring draws it differently.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WATCHED: Final = Watched(
     node_usd_per_hour=34.07,
     planned_usd_per_million_output=0.31,
 )
-"""A fleet that has everything, so that every panel is drawn."""
+"""A fleet with every feature, so that every panel is drawn."""
 PODS: Final = ("a", "b", "c")
 DAY: Final[Mapping[str, tuple[tuple[float, float], ...]]] = {
     "Replicas": ((6, 12), (6, 12), (6, 12)),
@@ -57,7 +57,7 @@ DAY: Final[Mapping[str, tuple[tuple[float, float], ...]]] = {
     "KV cache of the fullest engine": ((0.2, 0.85), (0.18, 0.8), (0.15, 0.78)),
     "Preemptions": ((0, 0.05), (0, 0.03), (0, 0.02)),
     "Autoscaler": ((6, 12), (12, 12)),
-    "Fullest engine over mean": ((1.3, 1.1), (1.25, 1.1), (1.2, 1.08)),
+    "Busiest engine / mean": ((1.3, 1.1), (1.25, 1.1), (1.2, 1.08)),
     "Requests by pod": ((250, 1750), (240, 1720), (230, 1700)),
     "Accepted drafts": ((0.86, 0.84),),
     "Prefix cache hits": ((0.35, 0.5),),
@@ -67,11 +67,11 @@ DAY: Final[Mapping[str, tuple[tuple[float, float], ...]]] = {
     "Scale-up failures and preemptions": ((0, 0), (0, 0)),
     "Hottest GPU": ((52, 71), (51, 70), (50, 69)),
     "GPU activity": ((0.3, 0.85), (0.28, 0.83), (0.25, 0.8)),
-    "Dollars an hour": ((204, 409),),
-    "Dollars per million output tokens": ((1.1, 0.33),),
+    "USD an hour": ((204, 409),),
+    "USD per million output tokens": ((1.1, 0.33),),
     "Spend guard": ((0, 0),),
 }
-"""Made up: the value at night and at the busiest hour, for each line."""
+"""Synthetic values at night and at the busiest hour, for each line."""
 EVENTS: Final[Mapping[str, tuple[tuple[int, float], ...]]] = {
     "Replicas": ((1, -1), (2, -1)),
     "Endpoint picker": ((0, -1),),
@@ -83,7 +83,7 @@ EVENTS: Final[Mapping[str, tuple[tuple[int, float], ...]]] = {
     "Scale-up failures and preemptions": ((0, 2), (1, 1)),
     "Spend guard": ((0, 1),),
 }
-"""Made up: what a Spot node that is taken back in the afternoon adds, by line."""
+"""Synthetic effect of a Spot preemption in the afternoon, by line."""
 
 
 def main() -> int:
@@ -92,7 +92,7 @@ def main() -> int:
     if "--check" in sys.argv[1:]:
         current = PICTURE.is_file() and PICTURE.read_text(encoding="utf-8") == drawn
         if not current:
-            sys.stderr.write(f"{PICTURE.relative_to(ROOT)} is not current; run: make picture\n")
+            sys.stderr.write(f"{PICTURE.relative_to(ROOT)} is out of date; run: make picture\n")
         return 0 if current else 1
     PICTURE.write_text(drawn, encoding="utf-8")
     return 0
@@ -103,15 +103,15 @@ def picture() -> str:
     placed = list(tiles(catalogue(WATCHED)))
     width = COLUMNS * UNIT[0]
     height = TOP + max(one.y + one.height for one in placed) * UNIT[1] + GAP
-    words = "Dashboard of a fleet that has everything. Layout, titles, units, thresholds (dashed) as made; the series are made up."
+    text = "Dashboard of a fleet with every feature. Layout, titles, units and thresholds (dashed) are real; the series are synthetic."
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
             ' font-family="Roboto, Arial, sans-serif" font-size="10" fill="#3c4043">',
-            f"<title>{words}</title>",
+            f"<title>{text}</title>",
             f'<rect width="{width}" height="{height}" fill="#f1f3f4"/>',
             f'<text x="{GAP}" y="20" font-size="15" font-weight="bold">vllm-fleet spot: qwen35-server</text>',
-            f'<text x="{GAP}" y="37" font-size="12" fill="#b3261e">{words}</text>',
+            f'<text x="{GAP}" y="37" font-size="12" fill="#b3261e">{text}</text>',
             *(line for one in placed for line in _tile(one)),
             "</svg>\n",
         )

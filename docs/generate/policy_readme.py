@@ -1,4 +1,4 @@
-"""Writes policy/README.md from the rules themselves, or checks that it is up to date.
+"""Writes policy/README.md from the rules, or checks that it is up to date.
 
 python -m docs.generate.policy_readme           write it
 python -m docs.generate.policy_readme --check   exit 1 if it would change
@@ -25,33 +25,27 @@ SUBJECTS: Final = (
     "cost",
     "alerting",
 )
-"""In the order in which a fleet meets them."""
+"""Order of the headings."""
 
 _HEAD: Final = """\
 # llm-fleet: a policy pack for LLM fleets on Kubernetes
 
 <!-- Generated from the rules by `make policy-readme`. Edit the rules. -->
 
-{count} rules over rendered resources, whoever wrote them: this program, another one, or a hand. They know vLLM 0.18.1 and
-0.33.0, the GPU machines of GKE Autopilot and the Qwen3.5 family best, and say nothing of what they do not know.
+{count} rules for rendered resources of this program, of another one, or written manually. They cover vLLM 0.18.1 and 0.33.0, the
+GPU machines of GKE Autopilot and the Qwen3.5 family; what they do not know, they do not check.
 
 ```sh
 pip install -r policy/requirements.txt
 pulumi preview --policy-pack policy --policy-pack-config policy/config/STACK.json
 ```
 
-`make policy-pack` assembles a folder that needs nothing beside it: copy that into any project. `fleet preview` asks the
-same pack without the Pulumi CLI and without credentials. [docs/policies.md](../docs/policies.md) says how to set levels
-and settings and how to add a rule.
+`make policy-pack` assembles a self-contained folder to copy into any project. `fleet preview` runs the same pack without the
+Pulumi CLI or credentials. [docs/policies.md](../docs/policies.md): levels, settings, annotations, adding a rule.
 
-- **mandatory** stops an update, **advisory** does not. Each rule argues its level in its *why*; a stack's config file may
-  set another.
-- Traffic cannot be read from a manifest. Servers declare it in annotations of the pod template:
-  `vllm-fleet.dev/context-tokens` (longest prompt plus answer) and `vllm-fleet.dev/concurrency-per-replica` (requests in
-  flight).
-- A workload that reproduces a published result says so in `vllm-fleet.dev/reproduces` and names the rules it breaks for
-  that in `vllm-fleet.dev/on-purpose`. Rules marked ° then speak through the advisory `repeated-on-purpose` instead.
-- Values that are not known during a preview are not judged; Pulumi says which rules that stopped.
+- **mandatory** stops an update, **advisory** does not. *Why* justifies the level; a stack's config file may set another.
+- Rules marked ° allow deliberate exceptions: findings in a workload that reproduces a published result become advisories of
+  `repeated-on-purpose`.
 """
 
 
@@ -68,11 +62,12 @@ def readme() -> str:
     for subject in SUBJECTS:
         parts.append(f"## {subject.capitalize()}\n")
         parts += ["\n".join(_details(rule)) for rule in rules if rule.subject == subject]
-    parts.append("## On purpose\n")
+    parts.append("## Deliberate exceptions\n")
     parts.append(
-        "### repeated-on-purpose\n\nA workload that reproduces a published result says which rules it breaks for that.\n\n"
-        "- *advisory, low*. One verdict for each rule that is broken, with what that rule says. Make it mandatory where "
-        "nothing may be reproduced, such as in production.\n"
+        "### repeated-on-purpose\n\nA workload that reproduces a published result names the rules that it deliberately breaks. "
+        "*Advisory, low*\n\n"
+        "- One finding for each broken rule. Make it mandatory where exceptions are not allowed, such as in "
+        "production.\n"
     )
     return "\n".join(parts)
 
@@ -81,7 +76,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Described(Protocol):
-        """What a rule says about itself; the pack's own classes are not on this checker's path."""
+        """A rule's fields; the pack's classes are not on the type checker's path."""
 
         name: str
         subject: str
@@ -94,21 +89,18 @@ if TYPE_CHECKING:
 
 
 def _overview(rules: Iterable[Described]) -> Iterator[str]:
-    yield "| subject | rule | level | severity | what holds |"
-    yield "| --- | --- | --- | --- | --- |"
-    by_subject = sorted(rules, key=lambda rule: SUBJECTS.index(rule.subject))
-    for rule in by_subject:
-        name = f"[{rule.name}](#{rule.name}){_mark(rule)}"
-        yield f"| {rule.subject} | {name} | {rule.level} | {rule.severity} | {_cell(rule.statement)} |"
+    for subject in SUBJECTS:
+        names = (f"[{rule.name}](#{rule.name})" for rule in rules if rule.subject == subject)
+        yield f"- [{subject.capitalize()}](#{subject}): {', '.join(names)}"
     yield ""
 
 
 def _details(rule: Described) -> Iterator[str]:
     yield f"### {rule.name}"
     yield ""
-    yield f"{_text(rule.statement)}{_mark(rule)}"
+    exception = " °" if getattr(rule, "lesson", "") else ""
+    yield f"{_text(rule.statement)} *{rule.level.capitalize()}, {rule.severity}*{exception}"
     yield ""
-    yield f"- *{rule.level}, {rule.severity}*, judges {'one resource' if _is_about_one(rule) else 'the stack'}"
     yield f"- Why: {_text(rule.evidence)}"
     yield f"- Fix: {_text(rule.fix)}"
     for setting in rule.settings:
@@ -118,21 +110,9 @@ def _details(rule: Described) -> Iterator[str]:
     yield ""
 
 
-def _is_about_one(rule: Described) -> bool:
-    return type(rule).__name__ == "Rule"
-
-
-def _mark(rule: Described) -> str:
-    return " °" if getattr(rule, "lesson", "") else ""
-
-
 def _text(text: str) -> str:
-    """Plain text as Markdown: what looks like HTML would vanish."""
+    """Plain text as Markdown, with HTML escaped."""
     return text.replace("<", "&lt;").replace("*", "\\*")
-
-
-def _cell(text: str) -> str:
-    return _text(text).replace("|", "\\|")
 
 
 def main(arguments: list[str]) -> int:
@@ -146,7 +126,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if README.is_file() and README.read_text(encoding="utf-8") == text:
         return 0
-    print("policy/README.md is not what the rules say: run `make policy-readme`", file=sys.stderr)  # noqa: T201
+    print("policy/README.md is out of date: run `make policy-readme`", file=sys.stderr)  # noqa: T201
     return 1
 
 

@@ -1,4 +1,4 @@
-"""A network and an Autopilot cluster for somebody else's program: no stack file and no settings of vllm-fleet."""
+"""A network and an Autopilot cluster in your own program, without a vllm-fleet stack file."""
 
 from __future__ import annotations
 

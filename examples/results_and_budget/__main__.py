@@ -1,4 +1,4 @@
-"""A results bucket, a budget and a pod's access on a cluster that somebody else made."""
+"""A results bucket, a budget and a pod's permissions on an existing cluster."""
 
 from __future__ import annotations
 

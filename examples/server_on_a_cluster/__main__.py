@@ -1,4 +1,4 @@
-"""One model's servers on a cluster that somebody else made, reached by its kubeconfig: no stack file and no settings of vllm-fleet."""
+"""One model's servers on an existing cluster, by kubeconfig, without a vllm-fleet stack file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ namespace = Namespace(
     on_cluster,
 )
 space = Space(namespace=namespace.name)
-# After the namespace's policies, quota and accounts, which guard the pods.
+# After the namespace's policies, quota and accounts.
 guarded = pulumi.ResourceOptions(providers={"kubernetes": cluster}, depends_on=[namespace])
 server = Server(
     "server",

@@ -1,4 +1,4 @@
-"""Two models on one cluster, each in a namespace of its own: no stack file and no settings of vllm-fleet."""
+"""Two models on one cluster, each in its own namespace, without a vllm-fleet stack file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ model = Model(id="Qwen/Qwen3.5-27B-FP8", revision="2e1b21350ce589fcaafbb3c7d7eac
 
 
 def serve(name: str, *, profile_name: str, replicas: int) -> Server:
-    """One model with a volume of its own; every name on the cluster begins with `name`."""
+    """One model with its own volume; every name on the cluster begins with `name`."""
     serving = profile(profile_name)
     namespace = Namespace(
         f"{name}-namespace",

@@ -1,4 +1,4 @@
-"""Weights from a disk image that is there already, as one read-only volume: no writer, no download, no stack file of vllm-fleet."""
+"""Weights from an existing disk image as a read-only volume: no writer, no download, no vllm-fleet stack file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ weights = Weights(
     "weights",
     WeightsArgs(
         space=Space(namespace="models"),
-        # What the image holds: the release that it was made of.
+        # The release in the image.
         model=Model(
             id="Qwen/Qwen3.5-27B-FP8",
             revision="2e1b21350ce589fcaafbb3c7d7eac526a7aed582",

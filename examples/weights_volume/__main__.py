@@ -1,4 +1,4 @@
-"""A model's weights as one read-only volume, for servers of somebody else's: no stack file and no settings of vllm-fleet."""
+"""A model's weights as a read-only volume for your own servers, without a vllm-fleet stack file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workloads.weights.weights import Weights, WeightsArgs
 
 cluster = k8s.Provider("cluster", kubeconfig=pulumi.Config().require_secret("kubeconfig"))
 
-# The namespace is there already, and what guards it; the writer's account is not.
+# The namespace and its policies exist already; the writer's account does not.
 writer = k8s.core.v1.ServiceAccount(
     "writer",
     metadata={"name": WRITER_ACCOUNT, "namespace": "models"},
@@ -36,7 +36,7 @@ weights = Weights(
     pulumi.ResourceOptions(providers={"kubernetes": cluster}, depends_on=[writer]),
 )
 
-# What a pod mounts: the claim, read-only, and the folder of the model in it.
+# For pods: the read-only claim and the model's folder in it.
 assert weights.mount is not None
 pulumi.export("claim", weights.mount.claim_name)
 pulumi.export("modelPath", weights.mount.model_path)

@@ -1,7 +1,7 @@
-"""What keeps a benchmark from an answer."""
+"""Error of the benchmark."""
 
 from __future__ import annotations
 
 
 class BenchmarkError(Exception):
-    """One message for a person: what was wrong, with which value or file, what is allowed, and what to do."""
+    """One message: what is wrong, with its value or file, what is allowed, what to do."""

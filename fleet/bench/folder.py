@@ -1,6 +1,6 @@
-"""The folder of one measurement, as the pods write it to the bucket and as everything here reads it.
+"""The folder of one measurement: its files and their models.
 
-    DIR/run.json                         what was asked: `Asked`
+    DIR/run.json                         stack, workload and loads: `Asked`
     DIR/point-00-repeat-0/               one run: all clients once, started together
         client-000.json                  the client's own result (`vllm bench serve --save-detailed`)
         client-000.witness.json          what was seen inside the client process: `Witness`
@@ -10,33 +10,43 @@
     DIR/gpu/dmon-POD.txt                 `nvidia-smi dmon -d 1 -o DT` of a server's pod
     DIR/dcgm.json                        managed Prometheus' DCGM series: `DcgmSeries`
 
-A folder without run.json that holds clients' results is one run about which nothing else is known. All moments are seconds
-since 1970 by the wall clock unless a name says otherwise. Pods write these files with the standard library alone; the
-models are what they must be read back with.
+A folder of clients' results without run.json is one run of an unknown stack. Times are seconds since 1970 by the wall clock unless a name
+says otherwise. Pods write these files with the standard library.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA: Final = 1
-"""Version of the files that are ours; a reader refuses any other."""
+"""Version of these files; a reader refuses any other."""
 RUN_FILE: Final = "run.json"
 METRICS_FILE: Final = "server-metrics.jsonl.gz"
 DCGM_FILE: Final = "dcgm.json"
 GPU_FOLDER: Final = "gpu"
 MERGED_FILE: Final = "merged.json"
 LOOPBACK_MACHINE: Final = "loopback"
-"""Machine type of a self-test's servers, which only keep time."""
+"""Machine type of a self-test's simulated servers."""
 MOST_CLIENTS: Final = 100_000
-"""Of a run. Assumed: a hundred times what the largest fleet needs; a number beyond it is damage."""
+"""Of a run. Assumed: a hundred times what the largest fleet needs; more is a damaged file."""
 MOST_REPEATS: Final = 1_000
-"""Of a load. Assumed: fifty times what the settings allow; a number beyond it is damage."""
+"""Of a load. Assumed: fifty times what the settings allow; more is a damaged file."""
 RUN_FOLDER: Final = re.compile(r"point-(?P<point>\d{2,})-repeat-(?P<repeat>\d+)")
 CLIENT_FILE: Final = re.compile(r"client-(?P<client>\d{3,})\.json")
+_NOT_INPUTS: Final = (".html", ".png", ".sig")
+
+
+def is_input(path: Path, folder: Path) -> bool:
+    """Whether a file below a measurement's folder was measured, and not made from the measurement afterwards."""
+    return (
+        path.name not in (MERGED_FILE, "SHA256SUMS")
+        and path.suffix not in _NOT_INPUTS
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
 
 
 class _File(BaseModel):
@@ -55,7 +65,7 @@ class AskedPoint(_File):
 
 
 class AskedWorkload(_File):
-    """What the clients draw their requests from."""
+    """Source of the requests."""
 
     name: str
     """A name of facts/data/workloads.yaml."""
@@ -63,13 +73,13 @@ class AskedWorkload(_File):
     arguments: dict[str, str]
     """Options of `vllm bench serve`, without dashes in front."""
     ignore_eos: bool
-    """Whether every answer must be as long as asked; `vllm bench serve` forces it for random prompts."""
+    """Whether every answer has the requested length; `vllm bench serve` forces it for random prompts."""
     dataset: str | None = None
-    """SHA-256 of the file that requests come from. None: they come from none, or it was not written down."""
+    """SHA-256 of the file that requests come from. None: no file, or unknown."""
 
     @property
     def of_a_file(self) -> bool:
-        """Whether requests come from a file, which may hold one several times; else every client draws its own."""
+        """Whether requests come from a file, where they may repeat; else every client draws them."""
         return self.kind in ("sharegpt", "trace")
 
 
@@ -82,7 +92,7 @@ class AskedSlo(_File):
 
 
 class AskedShape(_File):
-    """What the figures hold for: the fields of facts.figures.ServingShape, but for the dataset, which is the workload's."""
+    """The configuration of the figures: fields of facts.figures.ServingShape without the dataset."""
 
     model: str
     engine_version: str
@@ -96,7 +106,7 @@ class AskedShape(_File):
 
 
 class AskedCost(_File):
-    """What the stack costs while it is measured."""
+    """Cost of the stack during the measurement."""
 
     usd_per_hour: Annotated[float, Field(ge=0)]
     at_least: bool
@@ -106,7 +116,7 @@ class AskedCost(_File):
 
 
 class Asked(_File):
-    """run.json: what a measurement was asked to do, written by the program and completed by pod 0."""
+    """run.json: stack, workload and loads, written by the program and completed by pod 0."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     name: str = ""
@@ -120,7 +130,7 @@ class Asked(_File):
     image: str
     """Tag of the server's image, with its digest."""
     release: str = ""
-    """SHA-256 of all that a canary may have otherwise: settings.derived.canary.release. Empty: it was not written down."""
+    """SHA-256 of what may differ in a canary: settings.derived.canary.release. Empty: unknown."""
     engines_per_replica: Annotated[int, Field(ge=1)]
     """Data-parallel ranks of a server."""
     speculative_tokens: Annotated[int, Field(ge=0)]
@@ -139,21 +149,21 @@ class Asked(_File):
 
 
 class Clock(_File):
-    """Both clocks read at one moment, so that monotonic times can be laid on the wall clock."""
+    """Both clocks at one time, to convert monotonic times to the wall clock."""
 
     wall: float
     perf_counter: float
 
 
 class Barrier(_File):
-    """How a client came to start."""
+    """The start of a client."""
 
     ready_at: float
-    """Its prompts were made and its warm-up done."""
+    """Prompts drawn and warm-up finished."""
     go_at: float
-    """The common start, as decided for all."""
+    """The common start."""
     released_at: float
-    """When it did go on."""
+    """When it started."""
 
 
 class ClientSamples(_File):
@@ -169,7 +179,7 @@ class ClientSamples(_File):
 
 
 class Witness(_File):
-    """client-NNN.witness.json: one client process, seen from inside."""
+    """client-NNN.witness.json: measurements inside one client process."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     client: int
@@ -229,7 +239,7 @@ class MetricsSample(_File):
     info: dict[str, str] | None = None
     """Labels of vllm:cache_config_info, on a server's first sample."""
     error: str | None = None
-    """Why there is no reading."""
+    """Why the reading failed."""
 
 
 class DcgmOne(_File):
@@ -241,16 +251,16 @@ class DcgmOne(_File):
 
 
 class DcgmSeries(_File):
-    """dcgm.json: what managed Prometheus had of the run's time."""
+    """dcgm.json: series of managed Prometheus during the run."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     series: tuple[DcgmOne, ...]
     problem: str | None = None
-    """Why there is none or not all."""
+    """Why series are missing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 def as_json(file: BaseModel) -> dict[str, Any]:
-    """What is written of one of these files."""
+    """One of these files as JSON."""
     return file.model_dump(mode="json", by_alias=True)

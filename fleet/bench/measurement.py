@@ -1,7 +1,7 @@
-"""A measurement: many clients' results as one. What `fleet bench merge` writes (merged.json) and everything else reads.
+"""A measurement: many clients' results as one. The models of merged.json.
 
-Rates are per second. Moments are seconds since 1970 by the wall clock, or, where no client's wall clock is known, seconds
-since the first request. Latencies are milliseconds, over all successful requests of all clients pooled.
+Rates are per second. Times are seconds since 1970 by the wall clock, or seconds since the first request where no client's wall clock
+is known. Latencies are milliseconds, over all successful requests of all clients pooled.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Rates(_Part):
     input_tokens_per_s: float
     output_tokens_per_s: float
     requests_per_s: float
-    """Requests that ended in the window, a second."""
+    """Requests a second that ended in the window."""
 
 
 class SummedRates(_Part):
-    """The article's way: every client's own rate over its own time, added up. Too high where clients do not overlap."""
+    """The article's way: sum of each client's rate over its own time. Too high where clients do not overlap."""
 
     total_tokens_per_s: float
     output_tokens_per_s: float
@@ -39,7 +39,7 @@ class SummedRates(_Part):
 
 
 class Histogram(_Part):
-    """Counts between edges; one edge more than counts. Every value lies within the edges."""
+    """Counts between edges; there is one more edge than counts."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
@@ -81,7 +81,7 @@ class Goodput(_Part):
     share: float
     """Of all requests, failed ones included."""
     requests_per_s: float
-    """In the steady window; where there is none, in the common one or the whole run."""
+    """In the steady window, else in the common one or the whole run."""
     output_tokens_per_s: float
 
 
@@ -112,7 +112,7 @@ class ClientResult(_Part):
     ttft_p50_ms: float
     tpot_p50_ms: float | None
     chunks_per_s: float
-    """Mean over the client's own time: what its event loop had to take."""
+    """Mean over the client's own time."""
     cpu_share_mean: float | None
     cpu_share_peak: float | None
     """Of one core; within the steady window. None: no witness."""
@@ -124,19 +124,19 @@ class ClientResult(_Part):
 
 
 class Prompts(_Part):
-    """Whether every prompt was sent once, by their hashes."""
+    """Uniqueness of the prompts, by their hashes."""
 
     known: int
     """Prompts whose hash is known."""
     repeated: int
-    """Of these, how many had been sent before in the measurement, by any client in any run of it."""
+    """Of these, sent before by any client in any run."""
 
 
 class Lengths(_Part):
-    """Asked against got, over successful requests."""
+    """Requested and received lengths of successful requests."""
 
     asked_known: bool
-    """Whether what was asked is known request by request."""
+    """Whether the requested length of each answer is known."""
     input_mean: float
     input_min: int
     input_max: int
@@ -144,7 +144,7 @@ class Lengths(_Part):
     output_min: int
     output_max: int
     output_shorter: int
-    """Answers shorter than asked."""
+    """Answers shorter than requested."""
     output_longer: int
 
 
@@ -160,7 +160,7 @@ class Timeline(_Part):
 
 
 class Batches(_Part):
-    """The steady window in equal pieces: how much a rate wanders within one run."""
+    """The steady window in equal pieces: how much a rate varies within one run."""
 
     seconds: float
     """Length of a piece."""
@@ -203,7 +203,7 @@ class ServerTimeline(_Part):
 
 
 class ServerMetrics(_Part):
-    """What the servers said of themselves."""
+    """Figures of the servers' metrics."""
 
     servers: int
     engines: tuple[EngineResult, ...]
@@ -218,7 +218,7 @@ class ServerMetrics(_Part):
     aborted: float
     """Requests that ended with finished_reason abort or error."""
     generation_tokens: float
-    """Generated in the whole run by all servers; against the clients' own count it tells foreign traffic."""
+    """Generated in the whole run by all servers; more than the clients' count means other traffic."""
     failed_scrapes: int
     scrapes: int
     cache_config: dict[str, str]
@@ -246,7 +246,7 @@ class GpuTimeline(_Part):
 
 
 class Gpus(_Part):
-    """What was read of the GPUs."""
+    """Readings of the GPUs."""
 
     readings: tuple[GpuReading, ...]
     timeline: GpuTimeline | None
@@ -268,13 +268,13 @@ class Run(_Part):
     failed: int
     errors: tuple[ErrorKind, ...]
     clock: Literal["witness", "one node", "end date"]
-    """How clients' times were laid over each other: by both clocks, read in every client (the nodes' wall clocks are taken as one); by
-    one node's clock; by the date in the file, to a second."""
+    """How clients' times were aligned: by both clocks, recorded in every client; by one node's clock; by the date in the file, to a
+    second."""
     clock_uncertainty_s: float
     whole: Rates
     """From the first request to the last answer."""
     common: Rates | None
-    """While every client was at work: from the latest first request to the earliest last answer. None: they never all were."""
+    """While every client was active: from the latest first request to the earliest last answer. None: they never all were."""
     steady: Rates | None
     """The common window without warm-up and tail: the figure that is certified. None: never steady."""
     steady_why: str
@@ -293,11 +293,16 @@ class Run(_Part):
     pod_cores: tuple[float, ...]
     """CPU that each pod could use."""
     pod_cpu_peak: tuple[float, ...]
-    """Highest CPU that all clients of a pod used together in a second of the window that is looked at, in cores."""
+    """Highest CPU of all clients of a pod in a second of `looked_at`, in cores."""
+
+    @property
+    def title(self) -> str:
+        """The run for a reader: loads and repeats count from 1."""
+        return f"load {self.point + 1}, repeat {self.repeat + 1} ({self.connections:,} in flight)"
 
     @property
     def looked_at(self) -> Rates:
-        """The narrowest window that there is: over it the clients' CPU, the servers and the GPUs are read."""
+        """The narrowest window: the one over which the clients' CPU, the servers and the GPUs are read."""
         return self.steady or self.common or self.whole
 
 
@@ -330,7 +335,7 @@ class Point(_Part):
 
 
 class Excluded(_Part):
-    """A file that was left out because somebody asked for it."""
+    """An excluded file."""
 
     file: str
     why: str
@@ -347,7 +352,7 @@ class Measurement(_Part):
     prompts: Prompts
     excluded: tuple[Excluded, ...]
     remarks: tuple[str, ...]
-    """What a reader should know of how it was merged."""
+    """Remarks on the merge."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -359,22 +364,24 @@ class Check(_Part):
     title: str
     verdict: Literal["passed", "failed", "not measured"]
     found: str
-    """What was found, in words."""
+    """What was found, as text."""
     allowed: str
     why: str
     """Why it matters, and what to do."""
     blames: Literal["client", "server", "run", "data"]
-    """Where the fault lies when it fails."""
+    """Cause of a failure."""
     required: bool = True
     """Whether a certificate needs it: `not measured` of a required check is not certified. A failed check never is."""
 
 
 class Certificate(_Part):
-    """Whether a measurement measured the server, and only the server."""
+    """Whether a measurement measured the servers and only the servers."""
 
     verdict: Literal["certified", "not certified"]
     headline: str
-    """One sentence."""
+    """One line: the certified rate, or how many checks failed."""
+    reason: str = ""
+    """Not certified: the check that decided, with what it found."""
     checks: tuple[Check, ...]
     run: str | None = None
 
@@ -394,7 +401,7 @@ class Comparison(_Part):
 
 
 class Judged(_Part):
-    """What merge prints and merged.json holds."""
+    """merged.json."""
 
     measurement: Measurement
     certificate: Certificate

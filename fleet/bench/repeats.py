@@ -1,4 +1,4 @@
-"""What a few repeats say: a mean with its interval, and the interval of the difference between two means."""
+"""Mean of a few repeats with its interval, and the interval of a difference of two means."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from fleet.bench.measurement import Estimate
 from fleet.bench.student_t import two_sided
 
 CONFIDENCE: Final = 0.95
-"""Of every interval. Two-sided: where nothing has changed, a difference of two means is called worse once in forty times."""
+"""Of every interval. Two-sided: an unchanged mean is called worse once in forty times."""
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """A mean with its 95 % confidence interval by Student's t; of no values, 0 of no repeats."""
+    """A mean with its 95 % confidence interval by Student's t; without values, 0 with no repeats."""
     if not values:
         return Estimate(mean=0.0, low=None, high=None, repeats=0, variation=None)
     mean = sum(values) / len(values)
@@ -34,7 +34,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 def welch_half_width(before: Sequence[float], after: Sequence[float], confidence: float = CONFIDENCE) -> float:
     """Half the width of the interval for the difference of two means whose spreads need not be equal.
 
-    Welch's t with the Welch-Satterthwaite degrees of freedom; 0 where neither side varies, infinite where nobody can say. Each
+    Welch's t with the Welch-Satterthwaite degrees of freedom; 0 where neither side varies, infinite where it is undefined. Each
     side needs two values.
     """
     (_, first), (_, second) = _mean_and_variance(before), _mean_and_variance(after)
@@ -44,7 +44,7 @@ def welch_half_width(before: Sequence[float], after: Sequence[float], confidence
         return inf
     if not error > 0:
         return 0.0
-    # Shares instead of the squares themselves: the squares of tiny numbers are 0.
+    # Shares, since the squares of tiny numbers are 0.
     shares = parts[0] / error, parts[1] / error
     degrees = 1 / (shares[0] * shares[0] / (len(before) - 1) + shares[1] * shares[1] / (len(after) - 1))
     return two_sided(degrees, confidence) * sqrt(error)

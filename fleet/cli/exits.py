@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import NoReturn
 
+from fleet import CODE
 from fleet.cli.command_error import CommandError as CommandError
 
 CLEAN = 0
@@ -20,9 +20,6 @@ INTERRUPTED = 130
 """128 + SIGINT, as shells count it."""
 PIPE_CLOSED = 141
 """128 + SIGPIPE: the reader went away (`fleet preview | head`), as any other program would report it."""
-
-_ROOT = Path(__file__).parents[2]
-"""Where this project's packages are: one of them missing is a defect, not a missing installation."""
 
 
 def flush(code: int) -> int:
@@ -78,7 +75,7 @@ def _words(error: Exception) -> str:
         "LedgerError",
     ):
         return f"fleet: {error}"
-    if isinstance(error, ModuleNotFoundError) and error.name and not (_ROOT / error.name.partition(".")[0]).is_dir():
+    if isinstance(error, ModuleNotFoundError) and error.name and not (CODE / error.name.partition(".")[0]).is_dir():
         from fleet.cli.packages import how_to_install
 
         return f"fleet: {error.name} is not installed; run: {how_to_install(error.name)}"

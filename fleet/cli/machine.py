@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from fleet import program_folder
+from fleet.cli.packages import install_command, pip_install
 from settings.names import stack_names
 
 Step = Literal["preview", "rehearse", "up", "bench"]
@@ -22,8 +24,6 @@ STEPS: tuple[Step, ...] = ("preview", "rehearse", "up", "bench")
 
 MIN_PYTHON = (3, 11)
 """Source: pyproject.toml, requires-python."""
-_PREVIEW_TOOLS = ("typer", "rich", "grpcio")
-"""What `fleet` needs on top of requirements.txt, at the versions of requirements-dev.txt."""
 _LIVE: tuple[Step, ...] = ("up", "bench")
 """Steps that reach a stack in the cloud."""
 _LOGIN = "gcloud auth login --update-adc"
@@ -100,35 +100,34 @@ def _packages(root: Path) -> Check:
         steps=STEPS,
         ok=not wrong,
         found="; ".join(wrong) or "all at their pinned versions",
-        why="the program and this command, at the versions of requirements.txt and requirements-dev.txt",
+        why="the program and this command, at the versions of requirements.txt and requirements-fleet.txt",
         # Not `make setup`: that one trusts its stamp, and what is missing here is missing in spite of it.
-        mend=f"{Path(sys.executable).name} -m pip install -r requirements-dev.txt",
+        mend=pip_install("fleet"),
     )
 
 
-def _packages_of(root: Path, name: str, step: Step, file: str, why: str, mend: str) -> Check:
-    """The packages that one step needs on top."""
+def _packages_of(root: Path, which: str, step: Step, why: str) -> Check:
+    """The packages that one step needs as well."""
+    file = f"requirements-{which}.txt"
     wrong = _wrong(_pinned(root, file))
     return Check(
-        name=name,
+        name=f"{which} packages",
         steps=(step,),
         ok=not wrong,
         found="; ".join(wrong) or "all at their pinned versions",
         why=f"{why}, at the versions of {file}",
-        mend=mend,
+        mend=install_command(which),
     )
 
 
 def _rehearsal_packages(root: Path) -> Check:
     why = "a client of Kubernetes, certificates, HTTP"
-    return _packages_of(
-        root, "rehearsal packages", "rehearse", "requirements-rehearsal.txt", why, "make setup-rehearsal"
-    )
+    return _packages_of(root, "rehearsal", "rehearse", why)
 
 
 def _benchmark_packages(root: Path) -> Check:
     why = "percentiles, pictures, HTTP and Google Cloud of `fleet bench` and `fleet verify`"
-    return _packages_of(root, "benchmark packages", "bench", "requirements-benchmark.txt", why, "make setup-benchmark")
+    return _packages_of(root, "benchmark", "bench", why)
 
 
 def _wrong(pins: Iterator[tuple[str, str]]) -> list[str]:
@@ -143,12 +142,12 @@ def _wrong(pins: Iterator[tuple[str, str]]) -> list[str]:
 def _pins(root: Path) -> Iterator[tuple[str, str]]:
     """Name and version of every pinned package that the program and `fleet` need."""
     yield from _pinned(root, "requirements.txt")
-    yield from (pin for pin in _pinned(root, "requirements-dev.txt") if pin[0] in _PREVIEW_TOOLS)
+    yield from _pinned(root, "requirements-fleet.txt")
 
 
 def _pinned(root: Path, file: str) -> Iterator[tuple[str, str]]:
     """Name and version of every package that a file pins itself."""
-    path = root / file
+    path = program_folder(root) / file
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         match = re.match(r"([A-Za-z0-9_.-]+)==([^\s;#]+)", line)
         if match:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,15 @@ import typer
 from fleet.cli.exits import CommandError
 from fleet.cli.project import find_root
 from settings.names import stack_names
+
+
+def choices(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Shell completion from a list of names, which is read only when the shell asks."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return complete
 
 
 def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:

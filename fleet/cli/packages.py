@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.util import find_spec
 
+from fleet import IS_INSTALLED
 from fleet.cli.command_error import CommandError
 
 FOR_BENCHMARKS = frozenset({"aiohttp", "google", "numpy", "orjson", "requests", "resvg_py", "ttf_opensans"})
 """Top-level modules of requirements-benchmark.txt."""
 FOR_REHEARSALS = frozenset({"aiohttp", "cryptography", "kubernetes", "trustme", "urllib3"})
 """Modules of requirements-rehearsal.txt."""
-_TARGETS = {"benchmark": "setup-benchmark", "rehearsal": "setup-rehearsal", "dev": "setup"}
+_TARGETS = {"benchmark": "setup-benchmark", "rehearsal": "setup-rehearsal", "fleet": "setup"}
 
 
 def how_to_install(module: str) -> str:
     """What to type for a missing module, by the set that it is of."""
     top = module.partition(".")[0]
-    return _install("benchmark" if top in FOR_BENCHMARKS else "rehearsal" if top in FOR_REHEARSALS else "dev")
+    return _install("benchmark" if top in FOR_BENCHMARKS else "rehearsal" if top in FOR_REHEARSALS else "fleet")
 
 
 def require_benchmark_packages() -> None:
@@ -36,11 +37,23 @@ def require_rehearsal_packages() -> None:
     _require("rehearsal", sorted(FOR_REHEARSALS))
 
 
+def _install(which: str) -> str:
+    return pip_install(which) if IS_INSTALLED else f"{install_command(which)} (or: {pip_install(which)})"
+
+
 def _require(which: str, names: Iterable[str]) -> None:
     for name in names:
         if find_spec(name) is None:
             raise CommandError(f"{name} is not installed; run: {_install(which)}")
 
 
-def _install(which: str) -> str:
-    return f"make {_TARGETS[which]} (or: python -m pip install -r requirements-{which}.txt)"
+def install_command(which: str) -> str:
+    """The command that installs a set."""
+    return pip_install(which) if IS_INSTALLED else f"make {_TARGETS[which]}"
+
+
+def pip_install(which: str) -> str:
+    """The same without make, whose stamps trust that nothing was removed since."""
+    if IS_INSTALLED:
+        return f"python -m pip install 'vllm-fleet{'' if which == 'fleet' else f'[{which}]'}'"
+    return f"python -m pip install -r requirements-{which}.txt"

@@ -5,21 +5,22 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fleet.cli.documents import Documents, deliver, documents_of, format_option
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.options import Root, finite
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from fleet.plan.plan import Alternative, Plan
     from fleet.plan.question.asking import Asked
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
+    from fleet.report.terminal import Paper
 
-_Format = Literal["text", "json", "html"]
 _Capacity = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
 ANY_MACHINE = "any"
 _Start = Literal["nothing", "cluster", "weights"]
@@ -223,9 +224,7 @@ def plan(
         str | None,
         typer.Option("--stack", metavar="NAME", help="With --day: the fleet of Pulumi.NAME.yaml.", show_default=False),
     ] = None,
-    format_: Annotated[
-        _Format, typer.Option("--format", "-f", help="For a terminal, a machine or a browser.")
-    ] = "text",
+    format_: Annotated[list[str] | None, format_option("text", "json", "html")] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Where to write it.", show_default=False),
@@ -267,6 +266,11 @@ def plan(
     from fleet.plan.question.asking import Asked, AskingError, question_of
 
     anywhere = machine == ANY_MACHINE
+    formats = documents_of(format_)
+    if out is not None:
+        if "text" in formats or [*formats.values()] != [None]:
+            raise CommandError("--out needs exactly one of --format html and --format json, without =FILE")
+        formats = dict.fromkeys(formats, out)
     _check_options(
         write=write,
         anywhere=anywhere,
@@ -274,8 +278,7 @@ def plan(
         day=day,
         stack=stack is not None,
         documents=documents is not None,
-        format_=format_,
-        out=out,
+        formats=formats,
         of_write={
             "--force": force,
             "--reservation": reservation,
@@ -316,9 +319,9 @@ def plan(
             compile_cache=compile_cache,
         )
         if anywhere:
-            return _anywhere(asked, capacity, region, format_, out)
+            return _anywhere(asked, capacity, region, formats)
         if day and stack is not None:
-            return _day_of_stack(stack, asked, format_, out, root)
+            return _day_of_stack(stack, asked, formats, root)
         question = question_of(asked)
     except AskingError as error:
         raise CommandError(str(error)) from None
@@ -329,7 +332,7 @@ def plan(
     try:
         answer = plan_of(question)
     except PlanImpossibleError as error:
-        return _impossible(error, question, format_, out)
+        return _impossible(error, question, formats)
     written = None
     if write is not None:
         from fleet.cli.project import find_root
@@ -346,17 +349,17 @@ def plan(
             replace=force,
         )
         written = write
-    _print(answer, alternatives_of(question) if compare else (), format_, out, written, day=day)
+    _print(answer, alternatives_of(question) if compare else (), formats, written, day=day)
     return CLEAN
 
 
-def _day_of_stack(stack: str, asked: Asked, format_: _Format, out: Path | None, root: Path | None) -> int:
+def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | None) -> int:
     """A simulated week of what a stack file describes."""
     from dataclasses import replace
 
     from fleet.plan.question.asking import Asked as Options
 
-    if replace(asked, requests_per_second=None) != Options() or format_ == "html":
+    if replace(asked, requests_per_second=None) != Options() or "html" in formats:
         raise CommandError(
             "--stack names the fleet: beside it there are --requests-per-second, the peak, and --format json"
         )
@@ -379,14 +382,13 @@ def _day_of_stack(stack: str, asked: Asked, format_: _Format, out: Path | None, 
         found = comparisons(subject)
     except (PlanImpossibleError, LookupError, ValueError) as error:
         raise CommandError(f"Pulumi.{name}.yaml: {error}") from None
-    if format_ == "json":
-        from fleet.plan.report.json_document import json_text
+    for format_, file in formats.items():
+        if format_ == "json":
+            from fleet.plan.report.json_document import json_text
 
-        _deliver(json_text({"stack": name, "day": day_document(subject, found)}), out)
-    else:
-        from fleet.report.terminal import stdout_paper
-
-        print_day(stdout_paper(), subject, found)
+            _deliver(json_text({"stack": name, "day": day_document(subject, found)}), file, formats)
+        else:
+            _deliver(lambda paper: print_day(paper, subject, found), file, formats)
     return CLEAN
 
 
@@ -398,8 +400,7 @@ def _check_options(
     day: bool,
     stack: bool,
     documents: bool,
-    format_: _Format,
-    out: Path | None,
+    formats: Documents,
     of_write: Mapping[str, object],
 ) -> None:
     """Refuses options that would do nothing."""
@@ -408,7 +409,7 @@ def _check_options(
     if stack and not day:
         raise CommandError("--stack belongs to --day: a plan without it is for a goal")
     if anywhere:
-        given = {"--write": write is not None, "--compare": compare, "--format html": format_ == "html", "--day": day}
+        given = {"--write": write is not None, "--compare": compare, "--format html": "html" in formats, "--day": day}
         for option, there in given.items():
             if there:
                 raise CommandError(
@@ -419,11 +420,9 @@ def _check_options(
     for option, value in of_write.items():
         if value and write is None:
             raise CommandError(f"{option} belongs to --write")
-    if out is not None and format_ == "text":
-        raise CommandError("--out writes a page or a document: add --format html or --format json")
 
 
-def _anywhere(asked: Asked, capacity: _Capacity | None, region: str | None, format_: _Format, out: Path | None) -> int:
+def _anywhere(asked: Asked, capacity: _Capacity | None, region: str | None, formats: Documents) -> int:
     """Every machine's answer to one question."""
     from fleet.plan.anywhere import market
 
@@ -431,15 +430,10 @@ def _anywhere(asked: Asked, capacity: _Capacity | None, region: str | None, form
     if asked.usd_per_node_hour is not None:
         raise CommandError("--usd-per-node-hour is the price of one machine: name it with --machine")
     found = market(asked, capacity=capacity, region=region)
-    if format_ == "json":
-        from fleet.plan.report.market import market_json
+    for format_, file in formats.items():
+        from fleet.plan.report.market import market_json, print_market
 
-        _deliver(market_json(found), out)
-    else:
-        from fleet.plan.report.market import print_market
-        from fleet.report.terminal import stdout_paper
-
-        print_market(stdout_paper(), found)
+        _deliver(market_json(found) if format_ == "json" else lambda paper: print_market(paper, found), file, formats)
     return CLEAN if found.offers else FINDINGS
 
 
@@ -472,12 +466,12 @@ def _zone(answer: Plan) -> str:
     return f"{question.region}-{with_machine[0].zones[0]}"
 
 
-def _impossible(error: PlanImpossibleError, question: PlanQuestion, format_: _Format, out: Path | None) -> int:
-    if format_ == "json":
+def _impossible(error: PlanImpossibleError, question: PlanQuestion, formats: Documents) -> int:
+    if "json" in formats:
         from fleet.plan.report.json_document import impossible_json
 
-        _deliver(impossible_json(error, question), out)
-    else:
+        _deliver(impossible_json(error, question), formats["json"], formats)
+    if formats.keys() != {"json"}:
         sys.stderr.write(f"fleet: no fleet reaches this goal: {error.why}\n  nearest: {error.nearest}\n")
     return FINDINGS
 
@@ -485,8 +479,7 @@ def _impossible(error: PlanImpossibleError, question: PlanQuestion, format_: _Fo
 def _print(
     answer: Plan,
     alternatives: Sequence[Alternative],
-    format_: _Format,
-    out: Path | None,
+    formats: Documents,
     written: str | None,
     *,
     day: bool,
@@ -500,36 +493,39 @@ def _print(
             week = subject, comparisons(subject)
         except ValueError as error:
             raise CommandError(f"--day: {error}") from None
-    if format_ == "json":
-        from fleet.plan.report.json_document import plan_json
+    for format_, file in formats.items():
+        if format_ == "json":
+            from fleet.plan.report.json_document import plan_json
 
-        _deliver(plan_json(answer, alternatives, week), out)
-    elif format_ == "html":
-        from fleet.plan.report.html import html_text
+            _deliver(plan_json(answer, alternatives, week), file, formats)
+        elif format_ == "html":
+            from fleet.plan.report.html import html_text
 
-        _deliver(html_text(answer, alternatives, week), out)
-    elif week is not None:
-        from fleet.plan.report.day import print_day
-        from fleet.report.terminal import stdout_paper
-
-        print_day(stdout_paper(), *week)
-    else:
-        from fleet.plan.report.text import print_comparison, print_plan
-        from fleet.report.terminal import stdout_paper
-
-        if alternatives:
-            print_comparison(stdout_paper(), alternatives)
+            _deliver(html_text(answer, alternatives, week), file, formats)
         else:
-            print_plan(stdout_paper(), answer, written=written)
-    if written is not None and (format_ != "text" or out is not None):
+            _deliver(lambda paper: _print_text(paper, answer, alternatives, week, written), file, formats)
+    if written is not None and formats.get("text", ...) is not None:
         sys.stderr.write(f"fleet: Pulumi.{written}.yaml is written\n")
 
 
-def _deliver(text: str, out: Path | None) -> None:
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        from settings.files import write_whole
+def _print_text(
+    paper: Paper, answer: Plan, alternatives: Sequence[Alternative], week: Any, written: str | None
+) -> None:
+    if week is not None:
+        from fleet.plan.report.day import print_day
 
-        write_whole(out, text.encode())
-        sys.stdout.write(f"{out}\n")
+        print_day(paper, *week)
+        return
+    from fleet.plan.report.text import print_comparison, print_plan
+
+    if alternatives:
+        print_comparison(paper, alternatives)
+    else:
+        print_plan(paper, answer, written=written)
+
+
+def _deliver(document: str | Callable[[Paper], None], file: Path | None, formats: Documents) -> None:
+    """Write it, and name the file where nothing else goes to stdout."""
+    deliver(document, file)
+    if file is not None and None not in formats.values():
+        sys.stdout.write(f"{file}\n")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fleet.cli.documents import Documents, deliver, documents_of, format_option
 from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, error_text, leave
 from fleet.cli.options import Root, Stacks
 
@@ -20,18 +20,12 @@ if TYPE_CHECKING:
     from fleet.preview.report.several_stacks import Outcome
 
 
-_Format = Literal["text", "markdown", "json", "html"]
-
-
 def preview(
     stack: Stacks = None,
     all_stacks: Annotated[
-        bool, typer.Option("--all-stacks", help="Every stack that has a file, in one report.")
+        bool, typer.Option("--all-stacks", help="Preview every stack that has a file, in one report.")
     ] = False,
-    format_: Annotated[
-        _Format,
-        typer.Option("--format", "-f", help="For a terminal, a pull request, a machine or a browser."),
-    ] = "text",
+    format_: Annotated[list[str] | None, format_option("text", "markdown", "json", "html")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -39,7 +33,7 @@ def preview(
             "-o",
             metavar="DIR",
             file_okay=False,
-            help="Also write every manifest to this folder; of several stacks, to a folder of each in it.",
+            help="Also write every manifest to this folder; with several stacks, to a subfolder for each.",
             show_default=False,
         ),
     ] = None,
@@ -48,61 +42,71 @@ def preview(
         typer.Option(
             "--against",
             metavar="GITREF|STATE.json",
-            help="Show what differs from a git reference, or from what `pulumi stack export` wrote.",
+            help="Show changes since a git reference, or from the output of `pulumi stack export`.",
             show_default=False,
         ),
     ] = None,
-    no_policy: Annotated[bool, typer.Option("--no-policy", help="Do not ask the policy pack.")] = False,
+    no_policy: Annotated[bool, typer.Option("--no-policy", help="Skip the policy pack.")] = False,
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="With --against: exit with 4 when there are changes.")
+        bool, typer.Option("--detailed-exitcode", help="With --against: exit with 4 if anything changes.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Preview again whenever a file is saved; Ctrl-C stops.")
     ] = False,
     root: Root = None,
 ) -> int:
-    """Show what a stack would create, what it costs, what was published for it and what is wrong with it.
+    """Show what a stack would create, what it costs, which throughput was published for it, and what is wrong.
 
-    With --against, what it would change: per resource, in money, and in what runs.
-    Needs no credentials and no Pulumi CLI. Exits with 1 when a mandatory policy is violated. Repeat --stack, or pass
-    --all-stacks, for one report of several.
+    With --against, show changes: resources, cost, and running workloads.
+    Needs no credentials and no Pulumi CLI. Exits with 1 if a mandatory policy is violated. Repeat --stack, or pass
+    --all-stacks, for one report on several stacks.
     """
     from fleet.cli.project import find_root, require_stacks
     from fleet.clients.stopping import stopped_by_exception
 
     if detailed_exitcode and against is None:
-        raise CommandError(
-            "--detailed-exitcode tells whether anything changes: name what to compare with, --against REF"
-        )
+        raise CommandError("--detailed-exitcode needs --against REF")
     folder = find_root(root)
     names = require_stacks(folder, stack or (), every=all_stacks)
-    from fleet.preview.record import quick_sdk
-
-    quick_sdk.install()
-    from fleet.preview.stack_preview import preview_stack
+    documents = documents_of(format_)
+    if watch and (len(names) > 1 or documents != {"text": None} or detailed_exitcode):
+        raise CommandError("--watch shows one stack as text on stdout; omit --detailed-exitcode and other formats")
 
     with stopped_by_exception(), _baseline(against, folder, names) as baseline:
 
-        def preview_one(name: str) -> Report:
+        def preview_one(name: str, pack_of: Any = None) -> Report:
+            from fleet.preview.record import quick_sdk
+
+            quick_sdk.install()
+            from fleet.preview.stack_preview import preview_stack
+
             return preview_stack(
                 folder,
                 name,
                 out=out / name if out is not None and len(names) > 1 else out,
                 ask_policies=not no_policy,
-                for_machines=format_ == "json",
+                for_machines="json" in documents,
                 against=baseline,
+                pack_of=pack_of,
             )
 
         outcomes: tuple[Outcome, ...]
+        if watch:
+            from fleet.cli.watch import watch as keep_previewing
+
+            leave(keep_previewing(folder, lambda pack_of: preview_one(names[0], pack_of)))
         if len(names) == 1:
             outcomes = (preview_one(names[0]),)
         else:
             from fleet.preview.report.several_stacks import by_weight, preview_each
 
             outcomes = by_weight(preview_each(names, preview_one, error_text))
-    _print(outcomes, format_)
-    leave(_exit_code(outcomes, tells_changes=detailed_exitcode))
+    _write(outcomes, documents)
+    leave(_exit_code(outcomes, changes_count=detailed_exitcode))
 
 
 def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> AbstractContextManager[RunningBaseline | None]:
-    """What to compare with. Begun before anything else: a reference's program is recorded while this one imports."""
+    """What to compare with. Started first: a git reference's program is recorded while this process imports."""
     if against is None:
         return nullcontext()
     from fleet.preview.compare.against import start
@@ -110,34 +114,34 @@ def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> Abstrac
     return start(against, root, stacks)
 
 
-def _exit_code(outcomes: Sequence[Outcome], *, tells_changes: bool) -> int:
-    """The gravest: a stack without a preview, then a mandatory violation or an error of the program, then changes, if asked for."""
+def _exit_code(outcomes: Sequence[Outcome], *, changes_count: bool) -> int:
+    """The most severe: a stack without a preview, then a mandatory violation or a program error, then changes if they count."""
     from fleet.preview.report.several_stacks import refusals_of, reports_of
 
     reports = reports_of(outcomes)
     if refusals_of(outcomes):
         return UNUSABLE
-    if any(one.policies.mandatory or any(said.severity == "error" for said in one.diagnostics) for one in reports):
+    if any(one.policies.mandatory or any(found.severity == "error" for found in one.diagnostics) for one in reports):
         return FINDINGS
     changed = any(one.comparison is not None and one.comparison.pending for one in reports)
-    return CHANGES if tells_changes and changed else CLEAN
+    return CHANGES if changes_count and changed else CLEAN
 
 
-def _print(outcomes: Sequence[Outcome], format_: _Format) -> None:
-    if format_ == "text":
-        from fleet.preview.report.text import print_text
-        from fleet.report.terminal import stdout_paper
+def _write(outcomes: Sequence[Outcome], documents: Documents) -> None:
+    for format_, file in documents.items():
+        if format_ == "text":
+            from fleet.preview.report.text import print_text
 
-        print_text(stdout_paper(), *outcomes)
-    elif format_ == "json":
-        from fleet.preview.report.json_document import json_text
+            deliver(lambda paper: print_text(paper, *outcomes), file)
+        elif format_ == "json":
+            from fleet.preview.report.json_document import json_text
 
-        sys.stdout.write(json_text(*outcomes))
-    elif format_ == "markdown":
-        from fleet.preview.report.comment import markdown_text
+            deliver(json_text(*outcomes), file)
+        elif format_ == "markdown":
+            from fleet.preview.report.comment import markdown_text
 
-        sys.stdout.write(markdown_text(*outcomes))
-    else:
-        from fleet.preview.report.html_page import html_text
+            deliver(markdown_text(*outcomes), file)
+        else:
+            from fleet.preview.report.html_page import html_text
 
-        sys.stdout.write(html_text(*outcomes))
+            deliver(html_text(*outcomes), file)

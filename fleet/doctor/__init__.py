@@ -1,1 +1,1 @@
-"""What Google Cloud would say to a stack before it is brought up: the user's own gcloud is asked, and nothing is changed."""
+"""Read-only checks of Google Cloud before `pulumi up`, with the user's gcloud."""

@@ -1,4 +1,4 @@
-"""The user's own gcloud, asked for JSON. It never installs, enables or changes anything, and never waits for a person."""
+"""Runs the user's gcloud for JSON. Read-only and non-interactive."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from settings import strict_json
 from settings.rules.secrets_in_text import without_secrets
 
 ANSWER_SECONDS: Final = 30.0
-"""Assumed: one command needs 1 to 3 s, and a dozen at once share the processor. Measured: without a network gcloud 528 crashes after
-10 s, or is still trying after 45."""
+"""Timeout. Assumed: one command takes 1 to 3 s, and a dozen run in parallel. Measured: without a network gcloud 528 crashes after
+10 s, or still retries after 45."""
 _SHOWN: Final = 300
-"""Letters of what gcloud says that a report repeats."""
+"""Characters of gcloud's messages shown in a report."""
 
 Reason = Literal[
     "no gcloud",
@@ -35,8 +35,8 @@ Reason = Literal[
 ]
 
 _ASKING: Final = {
-    # Without a terminal gcloud answers its own questions. With prompts disabled the answer to "install this component?" is yes;
-    # with prompts enabled and nobody there it is an error. Source: gcloud 528, console_io.PromptContinue, throw_if_unattended.
+    # Without a terminal, gcloud answers prompts itself. With prompts disabled, it answers yes to "install this component?";
+    # with prompts enabled and no terminal, it fails. Source: gcloud 528, console_io.PromptContinue, throw_if_unattended.
     "CLOUDSDK_CORE_DISABLE_PROMPTS": "false",
     # "API not enabled, would you like to enable it?"
     "CLOUDSDK_CORE_SHOULD_PROMPT_TO_ENABLE_API": "false",
@@ -57,11 +57,11 @@ _REASONS: Final[tuple[tuple[Reason, str], ...]] = (
     ("forbidden", r"PERMISSION_DENIED|[Pp]ermission|does not have .{0,80}access|\b403\b"),
     ("not found", r"NOT_FOUND|not found|\b404\b"),
 )
-"""In this order: an API that is off is told as a permission denied."""
+"""In this order: gcloud reports a disabled API as permission denied."""
 
 
 class NoAnswerError(Exception):
-    """A question without an answer: why, in a line for a person."""
+    """A query failed; one line gives the reason."""
 
     def __init__(self, message: str, reason: Reason) -> None:
         super().__init__(message)
@@ -69,12 +69,12 @@ class NoAnswerError(Exception):
 
 
 def is_installed() -> bool:
-    """Whether there is a gcloud on PATH."""
+    """Whether gcloud is on PATH."""
     return shutil.which("gcloud") is not None
 
 
 def ask(*arguments: str, seconds: float = ANSWER_SECONDS) -> Any:
-    """What gcloud printed as JSON. Raises NoAnswerError."""
+    """Gcloud's output, parsed as JSON. Raises NoAnswerError."""
     said = text(*arguments, "--format=json", seconds=seconds)
     try:
         return strict_json.loads(said)
@@ -83,7 +83,7 @@ def ask(*arguments: str, seconds: float = ANSWER_SECONDS) -> Any:
 
 
 def text(*arguments: str, seconds: float = ANSWER_SECONDS) -> str:
-    """What gcloud printed. Raises NoAnswerError."""
+    """Gcloud's output. Raises NoAnswerError."""
     program = shutil.which("gcloud")
     if program is None:
         raise NoAnswerError("gcloud is not on PATH", "no gcloud")
@@ -94,7 +94,7 @@ def text(*arguments: str, seconds: float = ANSWER_SECONDS) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, **_ASKING},
-            # gcloud may be a script: what it starts is ended with it.
+            # gcloud may be a script: end its child processes too.
             process_group=0,
         )
     except OSError as error:
@@ -112,7 +112,7 @@ def text(*arguments: str, seconds: float = ANSWER_SECONDS) -> str:
 
 
 def plain(said: str) -> str:
-    """What somebody else's program said, on one line of a report: no secret, no terminal codes, not long."""
+    """Another program's message on one line: redacted, without terminal codes, truncated."""
     words = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[^\x20-\x7e\xa0-\U0010ffff]+", " ", said)
     words = " ".join(without_secrets(words).split())
     return words if len(words) <= _SHOWN else f"{words[:_SHOWN]} ..."
@@ -127,7 +127,7 @@ def _no_answer(said: str, code: int) -> NoAnswerError:
     if reason == "unreachable":
         return NoAnswerError("Google could not be reached", reason)
     own = GCLOUD.search(said)
-    return NoAnswerError(plain(own[1] if own else said) or f"gcloud ended with code {code} and said nothing", reason)
+    return NoAnswerError(plain(own[1] if own else said) or f"gcloud exited with code {code} and no message", reason)
 
 
 _running: Final[set[subprocess.Popen[bytes]]] = set()
@@ -146,7 +146,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @atexit.register
 def _end_all() -> None:
-    """Threads that were left at a Ctrl-C do not end theirs."""
+    """Processes left by threads at Ctrl-C are ended here."""
     for process in list(_running):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

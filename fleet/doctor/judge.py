@@ -1,4 +1,4 @@
-"""What the answers mean for a stack, one row for each thing it needs. Pure: the same answers give the same rows."""
+"""Turns Google Cloud's answers into rows of needed, granted and missing. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Row, ...]:
-    """Every row, in the order in which a first `pulumi up` would meet it."""
+    """Every row, in the order of a first `pulumi up`."""
     of_project, accelerator = f"--project={settings.project}", settings.machine.accelerator
     rows = [
         *_rows(
@@ -95,7 +95,7 @@ def _rows(
     *,
     look: str,
 ) -> Iterator[Row]:
-    """The rows that an answer means, or one that says why there is none."""
+    """The rows for an answer, or one row with the reason for its absence."""
     try:
         if isinstance(answer, NoAnswerError):
             raise answer
@@ -109,7 +109,7 @@ def _billing(settings: Settings, said: Any) -> Iterator[Row]:
     found = mapping(said)
     if "projectId" not in found and "billingEnabled" not in found:
         raise unreadable()
-    # Left out where it is false, as protobuf's JSON form does.
+    # protobuf's JSON omits false.
     on = found.get("billingEnabled") is True
     yield Row(
         area="billing",
@@ -118,7 +118,7 @@ def _billing(settings: Settings, said: Any) -> Iterator[Row]:
         needed="on",
         granted="on" if on else "off",
         missing="" if on else "a billing account",
-        why="" if on else "nothing that costs money can be made in a project without one",
+        why="" if on else "billable resources require a billing account",
         mend="" if on else f"gcloud billing projects link {settings.project} --billing-account=ACCOUNT",
     )
 
@@ -135,7 +135,7 @@ def _apis(settings: Settings, said: Any) -> Iterator[Row]:
         granted=len(needed) - len(off),
         missing=len(off) or "",
         why=f"`pulumi up` enables {', '.join(off)}" if off else "",
-        # Limits of an API that is off cannot be read.
+        # Limits of a disabled API cannot be read.
         mend=f"gcloud services enable {' '.join(off)} --project={settings.project}" if off else "",
     )
 
@@ -162,7 +162,7 @@ def _permissions(settings: Settings, said: Any) -> Iterator[Row]:
             needed=len(of_role),
             granted=len(of_role) - len(permissions),
             missing=len(permissions),
-            why=f"{', '.join(permissions)}, asked as the login that `pulumi up` uses",
+            why=f"{', '.join(permissions)}, checked with the login that `pulumi up` uses",
             mend=f"gcloud projects add-iam-policy-binding {settings.project} --member=user:YOUR-ADDRESS --role={role}",
         )
 
@@ -178,7 +178,7 @@ def _machine_types(settings: Settings, said: Any) -> Iterator[Row]:
 
 
 def _in_region(settings: Settings, machine: str, zones: list[str]) -> Row:
-    """Machines without GPUs are made in whichever zone of the region has them: the writer's volume and the clients follow them."""
+    """Machines without GPUs may use any zone of the region; the writer's volume and the clients follow."""
     return Row(
         area="zone",
         name=machine,
@@ -186,10 +186,10 @@ def _in_region(settings: Settings, machine: str, zones: list[str]) -> Row:
         needed=f"a zone of {settings.region}",
         granted=", ".join(zones) or "none",
         missing="" if zones else settings.region,
-        why="offered; whether one is free now, only `pulumi up` tells"
+        why="offered; availability is known only at `pulumi up`"
         if zones
-        else f"no zone of {settings.region} offers it",
-        mend="" if zones else "another region, or another family for the weights' writer (docs/weights.md)",
+        else f"not offered in any zone of {settings.region}",
+        mend="" if zones else "another region, or another family for the weights writer (docs/weights.md)",
     )
 
 
@@ -201,7 +201,7 @@ def _accelerators(settings: Settings, said: Any) -> Iterator[Row]:
 
 def _in_zones(settings: Settings, name: str, zones: list[str], everywhere: list[str]) -> Row:
     without = [zone for zone in settings.zones if zone not in zones]
-    elsewhere = f"; the project sees it in {', '.join(everywhere)}" if everywhere and without else ""
+    elsewhere = f"; offered in {', '.join(everywhere)}" if everywhere and without else ""
     return Row(
         area="zone",
         name=name,
@@ -209,7 +209,7 @@ def _in_zones(settings: Settings, name: str, zones: list[str], everywhere: list[
         needed=", ".join(settings.zones),
         granted=", ".join(zones) or "none",
         missing=", ".join(without),
-        why=f"not offered there{elsewhere}" if without else "offered; whether one is free now, only `pulumi up` tells",
+        why=f"not offered there{elsewhere}" if without else "offered; availability is known only at `pulumi up`",
         mend=f"pulumi config set --path 'vllm-fleet:zones[0]' ZONE --stack {settings.stack}" if without else "",
     )
 
@@ -268,8 +268,8 @@ def _one_reservation(settings: Settings, name: str, owner: str, found: Mapping[s
             mend=look,
         )
     if free < needed:
-        # A stack that is up uses its own machines.
-        why += f"; fewer than {needed} are free, which is right only where this stack itself uses the others"
+        # A running stack uses its own machines.
+        why += f"; fewer than {needed} are free, which is fine only if this stack uses the others"
         return Row(
             area="reservation",
             name=name,
@@ -286,7 +286,7 @@ def _one_reservation(settings: Settings, name: str, owner: str, found: Mapping[s
 def _images(settings: Settings, said: Any) -> Iterator[Row]:
     found, name, needed = mapping(said), image_repository(settings), "reachable"
     if not found:
-        why = "made by `pulumi up`; whether Docker Hub answers through it, only a pull tells"
+        why = "created by `pulumi up`; only a pull tests the path to Docker Hub"
         yield Row(area="images", name=name, state="by up", needed=needed, granted="not there yet", why=why)
         return
     repository, code = mapping(found.get("repository")), whole(found.get("pull"))
@@ -294,7 +294,7 @@ def _images(settings: Settings, said: Any) -> Iterator[Row]:
         raise unreadable()
     remote = mapping(repository.get("remoteRepositoryConfig", {}))
     as_whom = (
-        "with an account" if remote.get("upstreamCredentials") else "anonymously, an address that many projects share"
+        "with an account" if remote.get("upstreamCredentials") else "anonymous, with an address shared by many projects"
     )
     if settings.registry is not None and not remote.get("upstreamCredentials"):
         as_whom += " (`pulumi up` adds the account)"
@@ -305,8 +305,8 @@ def _images(settings: Settings, said: Any) -> Iterator[Row]:
         )
         return
     says = {
-        403: "permission denied: the login needs roles/artifactregistry.reader on it",
-        404: f"Docker Hub has no {image}, or the repository may not read it",
+        403: "permission denied: the login needs roles/artifactregistry.reader on the repository",
+        404: f"{image} does not exist on Docker Hub, or the repository lacks access to it",
         429: f"Docker Hub's pull limit is reached, {as_whom}; wait six hours, or give it an account",
     }.get(code)
     yield Row(
@@ -315,7 +315,7 @@ def _images(settings: Settings, said: Any) -> Iterator[Row]:
         state="missing" if says else "unknown",
         needed=needed,
         granted=f"HTTP {code}",
-        why=says or "it does not answer as a registry",
+        why=says or "unexpected response for a registry",
         mend="vllm-fleet:registry: {dockerHubUser: NAME, dockerHubTokenSecret: SECRET} in the stack file (docs/google-cloud.md)"
         if code == 429
         else f"gcloud artifacts repositories describe {name} --location={settings.region} --project={settings.project}",

@@ -1,4 +1,4 @@
-"""Quotas: what a stack needs against what the project has in its region."""
+"""Compares a stack's quota needs with the project's limits in its region."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def quota_row(need: QuotaNeed, settings: Settings, answers: Mapping[str, Answer]) -> Row:
-    """One quota. Cloud Quotas decides; where it does not know, the older list of the region or the project."""
+    """One quota, from Cloud Quotas, else from the older list of the region or the project."""
     quota = need.quota
     infos, why = answers[quota_question(need)], need.because
     found = in_cloud_quotas(infos, quota, settings)
@@ -58,7 +58,7 @@ def quota_row(need: QuotaNeed, settings: Settings, answers: Mapping[str, Answer]
 
 
 def in_cloud_quotas(infos: Answer, quota: Quota, settings: Settings) -> tuple[Mapping[str, Any], int] | NoAnswerError:
-    """The limit that applies here, with what Cloud Quotas says of that quota."""
+    """The applicable limit, with Cloud Quotas' details."""
     if isinstance(infos, NoAnswerError):
         return infos
     try:
@@ -66,18 +66,20 @@ def in_cloud_quotas(infos: Answer, quota: Quota, settings: Settings) -> tuple[Ma
             for row in objects(info.get("dimensionsInfos", [])):
                 if not _applies(row, quota, settings):
                     continue
-                # A limit of 0 is left out. Source: protobuf's JSON form; so seen for families that nobody was granted.
+                # protobuf's JSON omits a limit of 0, as seen for families without a grant.
                 limit = whole(mapping(row.get("details")).get("value", 0))
                 if limit != UNLIMITED or not str(info.get("quotaId")).endswith(PER_ZONE):
                     return info, limit
     except NoAnswerError as error:
         return error
-    what = "Cloud Quotas has no such quota" if not infos else "Cloud Quotas has no row of it for this place"
+    what = (
+        "Cloud Quotas does not list this quota" if not infos else "Cloud Quotas does not list this quota for the region"
+    )
     return NoAnswerError(what, "not found")
 
 
 def in_older_list(answer: Answer, quota: Quota) -> tuple[int, int] | None:
-    """Limit and use in the list of a region or project. gcloud leaves the name out of each metric that it does not know."""
+    """Limit and usage in the list of a region or project. gcloud omits the name of metrics that it does not know."""
     try:
         for entry in objects(mapping(answer).get("quotas")):
             if entry.get("metric") == quota.metric:
@@ -88,7 +90,7 @@ def in_older_list(answer: Answer, quota: Quota) -> tuple[int, int] | None:
 
 
 def _applies(row: Mapping[str, Any], quota: Quota, settings: Settings) -> bool:
-    """Whether a row, of which the more specific come first, holds for the quota's family in the stack's region."""
+    """Whether a row (most specific first) applies to the quota's family in the stack's region."""
     dimensions = mapping(row.get("dimensions") or {})
     families = {key: value for key, value in dimensions.items() if key not in ("region", "zone")}
     if any(quota.dimensions.get(key) != value for key, value in families.items()):

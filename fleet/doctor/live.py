@@ -1,4 +1,4 @@
-"""Asks Google Cloud about a stack and judges the answers."""
+"""Queries Google Cloud about a stack and evaluates the answers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def look(settings: Settings, others: Sequence[Settings] = ()) -> LiveReport:
-    """Everything that Google Cloud says of this stack; `others` are the project's other stacks, which are mentioned.
+    """Checks Google Cloud for this stack; `others` are the project's other stacks, which are listed.
 
-    Raises LiveError where there is no gcloud, or not one question was answered: no login, no network, no such project.
+    Raises LiveError without gcloud, or if every query failed: no login, no network, no such project.
     """
     if not gcloud.is_installed():
         raise LiveError(
-            "gcloud is not on PATH, and --live asks Google Cloud through it; install it: https://cloud.google.com/sdk/docs/install",
+            "--live requires gcloud, which is not on PATH; install it: https://cloud.google.com/sdk/docs/install",
             reason="missing program",
         )
     begun = time.monotonic()
@@ -45,7 +45,7 @@ def look(settings: Settings, others: Sequence[Settings] = ()) -> LiveReport:
 
 
 def neighbours(settings: Settings, others: Sequence[Settings]) -> tuple[str, ...]:
-    """What each other stack of the project takes of the quotas that this one counts against."""
+    """Usage by the project's other stacks of the quotas that this stack needs."""
     own = {need.quota.metric: need.quota for need in quota_needs(settings)}
     found = []
     for other in others:
@@ -66,7 +66,7 @@ def _nobody_answered(project: str, refused: Sequence[NoAnswerError]) -> LiveErro
     if why.reason == "login":
         return LiveError(f"gcloud has no valid login: {why} Run: gcloud auth login --update-adc", reason="credentials")
     return LiveError(
-        f"no question about project {project} was answered: {why}. Check the network, the proxy, and that "
-        f"`gcloud projects describe {project}` shows the project",
+        f"every query about project {project} failed: {why}. Check the network, the proxy, and that "
+        f"`gcloud projects describe {project}` works",
         reason="unreachable",
     )

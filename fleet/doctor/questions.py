@@ -1,4 +1,4 @@
-"""What Google Cloud is asked about a stack: every question at once, each with a timeout, each failing alone."""
+"""Queries to Google Cloud about a stack, in parallel, each with its own timeout and error."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 Answer = Any | NoAnswerError
-"""What gcloud printed, as JSON, or why it did not."""
+"""gcloud's output as JSON, or the error."""
 
 RESOURCE_MANAGER = "https://cloudresourcemanager.googleapis.com"
-"""Of all questions the one that gcloud has no command for: `projects.testIamPermissions`."""
+"""The query without a gcloud command: `projects.testIamPermissions`."""
 REGISTRY = "https://{region}-docker.pkg.dev"
 
 
 def ask_all(settings: Settings) -> dict[str, Answer]:
-    """Every answer by the name of its question."""
+    """Answers by query name."""
     asked = questions(settings)
 
     def answer(name: str) -> Answer:
@@ -41,7 +41,7 @@ def ask_all(settings: Settings) -> dict[str, Answer]:
 
 
 def questions(settings: Settings) -> dict[str, Callable[[], Any]]:
-    """Every question about this stack, by name."""
+    """All queries about this stack, by name."""
     project, region = settings.project, settings.region
     of_project = f"--project={project}"
     asked: dict[str, Callable[[], Any]] = {
@@ -72,12 +72,12 @@ def questions(settings: Settings) -> dict[str, Callable[[], Any]]:
 
 
 def quota_question(need: QuotaNeed) -> str:
-    """Name of the question about a quota."""
+    """Name of the query for a quota."""
     return f"quota {need.quota.metric}"
 
 
 def reservation_of(settings: Settings) -> tuple[str, str] | None:
-    """Name and project of the reservation that the stack's machines come from; None where there is none yet, or at all."""
+    """Name and project of the stack's reservation; None if it has none or none yet."""
     match settings.capacity:
         case Reservation(name=name, project=project):
             return name, project or settings.project
@@ -89,7 +89,7 @@ def reservation_of(settings: Settings) -> tuple[str, str] | None:
 
 
 def image_repository(settings: Settings) -> str:
-    """Id of the repository that the stack pulls Docker Hub's images through."""
+    """Id of the stack's pull-through repository for Docker Hub."""
     return name_of(settings.stack, "docker-hub")
 
 
@@ -98,7 +98,7 @@ _TRACKS: Final = (("beta",), ())
 
 
 def _quota_infos(need: QuotaNeed, project: str) -> list[Any]:
-    """What Cloud Quotas knows under each id of the quota, without those that the project does not have."""
+    """Cloud Quotas' entries for each id of the quota that the project has."""
     found = []
     for quota_id in need.quota.ids:
         try:
@@ -146,7 +146,7 @@ def _permissions(settings: Settings) -> Any:
 
 
 def _images(settings: Settings) -> Mapping[str, Any]:
-    """The image repository, and the status of asking it for vLLM's image; empty where the repository is not there yet."""
+    """The image repository, and the HTTP status of requesting vLLM's image; empty if the repository does not exist yet."""
     name, project, region = image_repository(settings), settings.project, settings.region
     try:
         found = gcloud.ask(

@@ -1,4 +1,4 @@
-"""The table of a live look: for a terminal, and as part of a JSON document."""
+"""Table of live checks, for the terminal and JSON."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _TITLES: Final = {
 
 
 def write(page: Page, report: LiveReport) -> None:
-    """Put the table on a page: what is needed, granted, missing, and below each line that is not fine what mends it."""
+    """Print the table: needed, granted, missing, with a fix below each problem."""
     page.line((f"Google Cloud for stack {report.stack}", "bold"), "  ", verdict(report))
     page.prose(
-        f"project {report.project}, {', '.join(report.zones)}; asked in {report.seconds:.0f} s, nothing changed",
+        f"project {report.project}, {', '.join(report.zones)}; checked in {report.seconds:.0f} s, read-only",
         style="dim",
     )
     width = max(len(row.name) for row in report.rows) + 2
@@ -46,7 +46,7 @@ def write(page: Page, report: LiveReport) -> None:
 
 
 def verdict(report: LiveReport) -> tuple[str, str]:
-    """How many rows are missing or unknown, with the style to show it in."""
+    """Number of missing or unknown rows, with a style."""
     missing = sum(row.state == "missing" for row in report.rows)
     unknown = sum(row.state == "unknown" for row in report.rows)
     said = [f"{missing} missing"] * bool(missing) + [f"{unknown} unknown"] * bool(unknown)

@@ -1,4 +1,4 @@
-"""What no gcloud command asks: one request to one of Google's own addresses, with the user's token, which is never shown."""
+"""Requests to Google APIs without a gcloud command, with the user's token, which is never shown."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from fleet.doctor.gcloud import NoAnswerError, plain
 from settings import strict_json
 
 VARIABLE: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"
-"""Source: Terraform's and Pulumi's Google providers read an access token from it."""
+"""Environment variable with an access token. Source: Terraform's and Pulumi's Google providers."""
 ANSWER_SECONDS: Final = 20.0
 _LOGINS: Final = (("auth", "application-default", "print-access-token"), ("auth", "print-access-token"))
-"""The provider acts as the application default credentials; gcloud's own login is asked where there are none."""
+"""The provider uses application default credentials; gcloud's login is the fallback."""
 
 
 class _NoRedirect(HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """A redirect is an answer: followed, it would carry the token to another host."""
+        """Does not follow redirects, which would send the token to another host."""
 
 
 _open: Final = build_opener(_NoRedirect).open
 
 
 def token() -> str:
-    """An access token, of the login that the Google Cloud provider uses where there is one. Raises NoAnswerError."""
+    """An access token of the login that the Google Cloud provider uses. Raises NoAnswerError."""
     if given := os.environ.get(VARIABLE, "").strip():
         return given
     refused = NoAnswerError("no login", "login")
@@ -43,7 +43,7 @@ def token() -> str:
 
 
 def status(method: str, url: str, bearer: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
-    """HTTP status and JSON body (None where there is none) of a request. Raises NoAnswerError where nothing came back."""
+    """HTTP status and JSON body (None without a body) of a request. Raises NoAnswerError without a response."""
     request = Request(  # noqa: S310 - Google's addresses, written in this package
         url,
         method=method,

@@ -1,4 +1,4 @@
-"""What a stack needs of Google Cloud, what is granted, and what mends the difference."""
+"""Rows of the live checks: needed, granted, missing, fix."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 State = Literal["ready", "by up", "missing", "unknown"]
-"""`by up`: not there, and made by `pulumi up`. `unknown`: nobody answered, which is never taken for ready."""
+"""`by up`: created by `pulumi up`. `unknown`: the query failed; never treated as ready."""
 Amount = int | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One thing that a stack needs."""
+    """One requirement of a stack."""
 
     area: str
     """quota, zone, reservation, API, billing, permission or images."""
@@ -20,13 +20,13 @@ class Row:
     state: State
     needed: Amount
     granted: Amount
-    """What is there; empty where that is unknown."""
+    """The granted amount; empty if unknown."""
     missing: Amount = ""
-    """The difference; empty where there is none."""
+    """The missing amount; empty if none."""
     why: str = ""
-    """Where the need comes from, and what was found."""
+    """Reason for the requirement, and the finding."""
     mend: str = ""
-    """The command, or the place to look at; empty where nothing is to be done."""
+    """Command that fixes it, or where to look; empty if not needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +39,10 @@ class LiveReport:
     zones: tuple[str, ...]
     rows: tuple[Row, ...]
     neighbours: tuple[str, ...]
-    """What other stacks of the project take beside this one, in a sentence each."""
+    """Usage by other stacks of the project, one sentence each."""
     seconds: float
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is missing, and nothing unknown."""
+        """Whether nothing is missing or unknown."""
         return all(row.state in ("ready", "by up") for row in self.rows)

@@ -1,4 +1,4 @@
-"""Reads JSON of other people's programs: a form that is not the expected one is no answer, never a wrong one."""
+"""Typed access to other programs' JSON; an unexpected structure raises NoAnswerError."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def objects(value: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def word(value: Any) -> str:
-    """The value, text, of which the last part where it is a URL: `.../zones/europe-west4-b`. Raises NoAnswerError."""
+    """The value, a text; for a URL its last part: `.../zones/europe-west4-b`. Raises NoAnswerError."""
     if not isinstance(value, str) or not value:
         raise unreadable()
     return value.rpartition("/")[2]
 
 
 def whole(value: Any) -> int:
-    """The value, a number, or text that is one: Google writes 64-bit numbers as text. Raises NoAnswerError."""
+    """The value, a number or numeric text: Google encodes 64-bit numbers as text. Raises NoAnswerError."""
     if isinstance(value, bool):
         raise unreadable()
     try:
@@ -40,5 +40,5 @@ def whole(value: Any) -> int:
 
 
 def unreadable() -> NoAnswerError:
-    """Why there is no answer, where there is one that cannot be read."""
-    return NoAnswerError("the answer has a form that this version of fleet does not know", "unreadable")
+    """The error for an unexpected structure."""
+    return NoAnswerError("unexpected response format", "unreadable")

@@ -1,1 +1,1 @@
-"""The catalogue of models, as text and as one document."""
+"""The model catalog, as text and JSON."""

@@ -1,4 +1,4 @@
-"""What the catalogue knows of each model, and the GPUs that it needs on each machine."""
+"""The model catalog with the GPUs that each model needs per machine."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from fleet.report.words import NOTHING
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One model, and what it takes."""
+    """One model and its GPU needs."""
 
     model: CatalogueModel
     gpus: Mapping[str, int | None]
-    """GPUs needed, by machine type; None where one machine does not hold it."""
+    """GPUs needed, by machine type; None if it does not fit one machine."""
 
 
 class UnknownError(ValueError):
-    """A machine type that is not known. The message names those there are."""
+    """Unknown machine type; the message lists the known ones."""
 
 
 def listed(machine: str | None) -> tuple[Listed, ...]:
     """Every model, on one machine or the largest of each GPU. Raises UnknownError."""
     if machine is not None and machine not in machines.MACHINES:
-        raise UnknownError(f"--machine {machine}: known are {', '.join(machines.MACHINES)}")
+        raise UnknownError(f"--machine {machine}: unknown; allowed: {', '.join(machines.MACHINES)}")
     chosen = (machines.find(machine),) if machine else _largest()
     return tuple(
         Listed(model=model, gpus={one.type: fit.gpus_needed(model.shape, one) for one in chosen})
@@ -39,7 +39,7 @@ def listed(machine: str | None) -> tuple[Listed, ...]:
 
 
 def _largest() -> tuple[Machine, ...]:
-    """The machine with the most GPUs of each kind, smallest memory first; GPUs that are alike but for their network are one kind."""
+    """The largest machine of each GPU kind, smallest memory first. GPUs that differ only in networking are one kind."""
     largest: dict[tuple[float, float], Machine] = {}
     for one in machines.MACHINES.values():
         kind = (one.gpu.memory_gib, one.gpu.bf16_flop_per_s)
@@ -49,9 +49,9 @@ def _largest() -> tuple[Machine, ...]:
 
 
 def print_listed(paper: Paper, rows: tuple[Listed, ...]) -> None:
-    """Write the catalogue to `paper`: a line for each model, and what fits where."""
+    """Print the catalog: one line per model, with GPUs per machine."""
     page, types = Page(paper), list(rows[0].gpus)
-    page.heading("Models of the catalogue", "GPUs needed at their format")
+    page.heading("Model catalog", "GPUs needed at their format")
     columns = (
         ("model", "<46"),
         ("B", ">6"),
@@ -65,18 +65,20 @@ def print_listed(paper: Paper, rows: tuple[Listed, ...]) -> None:
     page.table(columns, [_row(one) for one in rows], indent=0)
     page.title("How to read this")
     page.prose(
-        "A number is the fewest GPUs of one machine that hold the weights and a request of "
-        f"{fit.REQUEST_TOKENS:,} tokens with vLLM's defaults and a 16-bit cache; {NOTHING} says that no machine does. ~ marks a GPU "
-        "without arithmetic in the weights' format: it saves memory, not time."
+        "A number is the minimum of GPUs on one machine for the weights and a request of "
+        f"{fit.REQUEST_TOKENS:,} tokens, with vLLM's defaults and a 16-bit cache; {NOTHING} means that it does not fit. ~ marks a GPU "
+        "without native arithmetic for the weights' format: it saves memory, not time."
     )
     page.prose("Machines: " + ", ".join(f"{_gpu(one)} is {one}" for one in types) + ".")
-    page.prose("Memory is vLLM's own arithmetic; nothing here says how fast. gated: the download needs a token.")
-    page.prose("`vllm-fleet:model: {id: ...}` serves one of these; docs/models.md says what else it takes.")
+    page.prose(
+        "Memory follows vLLM's own calculation. The table does not show speed. gated: the download requires a token."
+    )
+    page.prose("To serve one: `vllm-fleet:model: {id: ...}` (docs/models.md).")
     page.print()
 
 
 def listed_json(rows: tuple[Listed, ...]) -> str:
-    """The same as one JSON document."""
+    """The same as JSON."""
     return json.dumps({"models": [_document(one) for one in rows]}, indent=2) + "\n"
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
+from fleet import program_folder
 from fleet.preview import children
 from fleet.preview.record.recording import ORGANIZATION, STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
@@ -65,8 +66,8 @@ class Violation:
 
 
 def find_pack(root: Path) -> Path | None:
-    """The project's own pack, if it has one."""
-    pack = root / "policy"
+    """The pack beside the project's program, if there is one."""
+    pack = program_folder(root) / "policy"
     return pack if (pack / PACK_FILE).is_file() else None
 
 
@@ -119,7 +120,10 @@ class PolicyRun:
         self, pack: Path, *, project: str, stack: str, config: Mapping[str, Level | Mapping[str, Any]]
     ) -> None:
         self._pack = pack.resolve()
-        self._config = config
+        self.config = config
+        """May be replaced between two recordings."""
+        self._configured: Any = None
+        self._answers_kept: dict[bytes, Any] = {}
         of_the_engine = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_CONFIG")}
         environment = of_the_engine | {
             "PULUMI_PROJECT": project,
@@ -141,12 +145,17 @@ class PolicyRun:
     ) -> None:
         self.close()
 
+    @property
+    def running(self) -> bool:
+        """Whether the process still answers."""
+        return self._process.poll() is None
+
     def close(self) -> None:
         """End the process."""
         children.end(self._process)
 
     def judge(self, recording: Recording) -> tuple[Violation, ...]:
-        """Every verdict on the recording, sorted. The process ends afterwards.
+        """Every verdict on the recording, sorted. May be called again: what has not changed is not asked again.
 
         A rule that breaks is a mandatory violation of its own: what it had to say is lost. Raises `PolicyError` when
         the pack does not start, dies or refuses its configuration.
@@ -161,28 +170,27 @@ class PolicyRun:
         The latter are URNs by policy. `first` records the stack as a first preview would; it is called while the pack
         judges `recording`.
         """
-        try:
-            import grpc  # type: ignore[import-untyped]
-            from pulumi.runtime.proto import analyzer_pb2_grpc
+        import grpc  # type: ignore[import-untyped]
+        from pulumi.runtime.proto import analyzer_pb2_grpc
 
-            from fleet.preview.policy_messages import PolicyMessages
+        from fleet.preview.policy_messages import PolicyMessages
 
-            messages = PolicyMessages(recording)
-            # Never through a proxy: the pack is a process of ours on this machine.
-            direct = (("grpc.enable_http_proxy", 0),)
-            with grpc.insecure_channel(f"127.0.0.1:{self._wait_for_port()}", options=direct) as channel:
-                stub = analyzer_pb2_grpc.AnalyzerStub(channel)
-                try:
-                    self._configure(stub, messages)
-                    asked = self._ask(stub, messages, recording, recording.resources)
-                    again = self._ask_what_is_unknown(stub, first()) if first is not None else []
-                    found, unreached = list(self._answers(asked)), _unreached(self._answers(again))
-                except ValueError as error:
-                    raise PolicyError(f"the policy pack in {self._pack} cannot be asked: {error}") from error
-                except grpc.RpcError as error:
-                    raise PolicyError(self._complaint(str(error.details()))) from error
-        finally:
-            self.close()
+        messages = PolicyMessages(recording)
+        # Never through a proxy: the pack is a process of ours on this machine.
+        direct = (("grpc.enable_http_proxy", 0),)
+        with grpc.insecure_channel(f"127.0.0.1:{self._wait_for_port()}", options=direct) as channel:
+            stub = analyzer_pb2_grpc.AnalyzerStub(channel)
+            try:
+                self._configure(stub, messages)
+                former, self._answers_kept = self._answers_kept, {}
+                asked = self._ask(stub, messages, recording, recording.resources, former)
+                again = self._ask_what_is_unknown(stub, first(), former) if first is not None else []
+                found, unreached = list(self._answers(asked)), _unreached(self._answers(again))
+            except ValueError as error:
+                self.close()
+                raise PolicyError(f"the policy pack in {self._pack} cannot be asked: {error}") from error
+            except grpc.RpcError as error:
+                raise PolicyError(self._complaint(str(error.details()))) from error
         redactor = Redactor({*recording.plaintexts, *_secret_texts(recording)})
         clean = {replace(one, message=redactor.text(one.message)) for one in found}
         return tuple(
@@ -192,31 +200,49 @@ class PolicyRun:
     def _configure(self, stub: Any, messages: PolicyMessages) -> None:
         from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 
+        if self._configured == (self.config, recorded := messages.configure_stack()):
+            return
+        self._configured, self._answers_kept = None, {}
         info = stub.GetAnalyzerInfo(empty_pb2.Empty(), timeout=_ANSWER_SECONDS)
-        stub.ConfigureStack(messages.configure_stack(), timeout=_ANSWER_SECONDS)
-        stub.Configure(messages.configure(info, self._config), timeout=_ANSWER_SECONDS)
+        stub.ConfigureStack(recorded, timeout=_ANSWER_SECONDS)
+        stub.Configure(messages.configure(info, self.config), timeout=_ANSWER_SECONDS)
+        self._configured = (self.config, recorded)
 
     def _ask(
-        self, stub: Any, messages: PolicyMessages, recording: Recording, resources: Iterable[RecordedResource]
+        self,
+        stub: Any,
+        messages: PolicyMessages,
+        recording: Recording,
+        resources: Iterable[RecordedResource],
+        former: Mapping[bytes, Any],
     ) -> list[_Asked]:
         # Many at once: the pack's server has threads of its own, and waiting for each answer would add up. Not all: gRPC's
         # server cancels calls beyond what it takes at a time.
-        room, asked = threading.Semaphore(_ASKED_AT_ONCE), []
-        for one in resources:
-            if one.type != STACK_REFERENCE_TYPE:
-                room.acquire()
-                answer = stub.Analyze.future(messages.analyze(one), timeout=_ANSWER_SECONDS)
-                answer.add_done_callback(lambda _: room.release())
-                asked.append((one.urn, answer))
-        stack_urn = next((one.urn for one in recording.resources if not one.parent), "")
-        return [*asked, (stack_urn, stub.AnalyzeStack.future(messages.analyze_stack(), timeout=_ANSWER_SECONDS))]
+        room = threading.Semaphore(_ASKED_AT_ONCE)
 
-    def _ask_what_is_unknown(self, stub: Any, first: Recording) -> list[_Asked]:
+        def ask(method: Any, request: Any) -> Any:
+            # A rule is a function of what it is asked about and of the configuration: an earlier answer still holds.
+            key = request.SerializeToString(deterministic=True)
+            answer = former.get(key)
+            if answer is None:
+                room.acquire()
+                answer = method.future(request, timeout=_ANSWER_SECONDS)
+                answer.add_done_callback(lambda _: room.release())
+            self._answers_kept[key] = answer
+            return answer
+
+        asked = [
+            (one.urn, ask(stub.Analyze, messages.analyze(one))) for one in resources if one.type != STACK_REFERENCE_TYPE
+        ]
+        stack_urn = next((one.urn for one in recording.resources if not one.parent), "")
+        return [*asked, (stack_urn, ask(stub.AnalyzeStack, messages.analyze_stack()))]
+
+    def _ask_what_is_unknown(self, stub: Any, first: Recording, former: Mapping[bytes, Any]) -> list[_Asked]:
         """Only what has unknown inputs is asked again: the verdict on anything else is the same."""
         from fleet.preview.policy_messages import PolicyMessages
 
         unknown = [one for one in first.resources if paths_of_unknowns(dict(one.inputs))]
-        return self._ask(stub, PolicyMessages(first), first, unknown)
+        return self._ask(stub, PolicyMessages(first), first, unknown, former)
 
     def _answers(self, asked: Iterable[_Asked]) -> Iterator[Violation]:
         import grpc

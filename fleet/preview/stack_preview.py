@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +25,9 @@ def preview_stack(
     ask_policies: bool = True,
     for_machines: bool = False,
     against: RunningBaseline | None = None,
+    pack_of: Callable[..., AbstractContextManager[PolicyRun]] | None = None,
 ) -> Report:
-    """Record and report one stack; write its manifests to `out` if given.
+    """Record and report one stack; write its manifests to `out` if given. `pack_of` stands in for `policy.start`.
 
     One recording serves the whole report wherever it can: with unknown values left unknown, or, where manifests or
     policies need whole ones, with made-up ones. What people read is the same in both. A report for machines carries
@@ -44,7 +45,8 @@ def preview_stack(
             if (pack := find_pack(root)) is not None:
                 # Before the recording: the pack's interpreter starts while this one imports the SDK.
                 config = read_config(root, stack)
-                run = cleanup.enter_context(start(pack, project=opened.file.project, stack=stack, config=config))
+                begin = pack_of or start
+                run = cleanup.enter_context(begin(pack, project=opened.file.project, stack=stack, config=config))
         whole = record_stack(opened, "known") if run is not None or out is not None else None
         shown = record_stack(opened, "preview") if whole is None or for_machines or against is not None else whole
         if out is not None and whole is not None:

@@ -1,1 +1,1 @@
-"""Prices: what the tool knows for a machine, and the price list of facts/data/prices.csv written anew from a downloaded one."""
+"""Machine prices, and updates of facts/data/prices.csv from a downloaded SKU list."""

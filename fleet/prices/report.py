@@ -1,4 +1,4 @@
-"""What is known of a machine's prices, as text and as one document."""
+"""Known prices of a machine, as text and JSON."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from fleet.report.words import format_usd, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Prices of one machine, and of what stands around it in one region."""
+    """Prices of one machine, and of other items in one region."""
 
     machine: str
     prices: tuple[Price, ...]
     """Cheapest first."""
     items: tuple[Price, ...]
-    """Of the region; none where no region was asked for."""
+    """Items of the region; empty without a region."""
     unknown_items: tuple[str, ...]
     today: date
 
 
 class UnknownError(ValueError):
-    """A machine or region that no price is known for. The message names those there are."""
+    """A machine or region without known prices; the message lists the known ones."""
 
 
 def known(machine: str, region: str | None, mode: Mode | None, today: date) -> Known:
-    """Everything known of a machine: in one region or all, bought one way or any. Raises UnknownError."""
+    """Known prices of a machine, optionally filtered by region and provisioning mode. Raises UnknownError."""
     rows = prices.rows()
     items = tuple(ledger.section("prices", "items"))
     machines = sorted({row.what for row in rows} - set(items))
     if machine not in machines:
-        raise UnknownError(f"--machine {machine}: prices are known of {', '.join(machines)}")
+        raise UnknownError(f"--machine {machine}: no known prices; allowed: {', '.join(machines)}")
     regions = sorted({row.region for row in rows if row.what == machine})
     if region is not None and region not in regions:
-        raise UnknownError(f"--region {region}: prices or zones of {machine} are known in {', '.join(regions)}")
+        raise UnknownError(f"--region {region}: no known prices or zones of {machine}; allowed: {', '.join(regions)}")
     found = {item: prices.find(item, region) for item in items} if region is not None else {}
     return Known(
         machine=machine,
@@ -51,19 +51,19 @@ def known(machine: str, region: str | None, mode: Mode | None, today: date) -> K
 
 
 def print_known(paper: Paper, found: Known) -> None:
-    """Write it to `paper`: a line for each price, the cheapest first."""
+    """Print one line per price, cheapest first."""
     page = Page(paper)
     page.heading(f"{found.machine}: USD an hour, list prices", "cheapest first")
     if not found.prices:
-        page.prose("No price is published for it there: capacity by contract alone, or a part of its price is unknown.")
+        page.prose("No published price: capacity by contract only, or part of the price is unknown.")
     else:
         columns = (
-            ("$/h", ">9"),
+            ("USD", ">9"),
             ("", "2"),
             ("region", "<25"),
-            ("bought", "<12"),
+            ("mode", "<12"),
             ("zones", "<9"),
-            ("of", "<17"),
+            ("price of", "<17"),
             ("source", ""),
         )
         page.table(columns, [_row(price, found.today) for price in found.prices], indent=0)
@@ -78,12 +78,8 @@ def print_known(paper: Paper, found: Known) -> None:
     if found.unknown_items:
         page.prose(f"not published for the region: {', '.join(found.unknown_items)}", mark="· ", style="yellow")
     page.title("How to read this")
-    page.prose(
-        "A price is not capacity: zones are those that had the machine in July 2026; empty where no source says."
-    )
-    page.prose(
-        "Sources are in docs/provenance.md. `fleet prices --update` takes prices from a list of SKUs that you have downloaded."
-    )
+    page.prose("A price does not mean capacity. Zones are those with the machine in July 2026; empty if unknown.")
+    page.prose("Sources: docs/provenance.md. `fleet prices --update` reads a downloaded SKU list.")
     old = sum(price.is_old(found.today) for price in (*found.prices, *found.items))
     if old:
         page.prose(
@@ -94,7 +90,7 @@ def print_known(paper: Paper, found: Known) -> None:
 
 
 def known_json(found: Known) -> str:
-    """The same as one JSON document."""
+    """The same as JSON."""
 
     def listed(some: Sequence[Price]) -> list[dict[str, object]]:
         return [asdict(price) | {"old": price.is_old(found.today)} for price in some]

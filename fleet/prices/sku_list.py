@@ -1,10 +1,10 @@
-"""From a downloaded list of SKUs to prices of machines and items.
+"""Computes prices of machines and items from a downloaded SKU list.
 
-The list is what the Cloud Billing Catalog API answers to `services.skus.list`, as JSON, page by page. Shape and units:
+The list is the Cloud Billing Catalog API's response to `services.skus.list`, as JSON pages. Format and units:
 cloud.google.com/billing/v1/how-tos/catalog-api and the reference of google.cloud.billing.v1. Descriptions of SKUs:
 Cyclenerd/google-cloud-pricing-cost-calculator, build/mapping.csv of 2026-08-20; those of A4 from public tests of other tools.
-Google sells a machine as vCPU, memory, GPUs and local SSD apart, so its price is their sum, and is only given where all of
-them are in the list. Nothing here reaches the network.
+Google sells vCPU, memory, GPUs and local SSD separately, so a machine's price is their sum, given only if all of
+them are in the list. No network access.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from settings import strict_json
 
 SOURCE: Final = "downloaded-sku-list"
 MOST_BYTES: Final = 64 * 2**20
-"""Of one page. Measured: 5,000 SKUs, which a page holds at most, are about 8 MiB."""
+"""Size limit of one page. Measured: 5,000 SKUs, a page's maximum, are about 8 MiB."""
 
 _LOCAL_SSD: Final = "SSD backed Local Storage"
 _COMMITMENTS: Final[Mapping[str, Mode]] = {"1": "cud-1y", "3": "cud-3y"}
@@ -33,15 +33,15 @@ _MODES: Final[tuple[tuple[re.Pattern[str], Mode], ...]] = (
     (re.compile(r"^DWS Calendar Mode | attached to DWS Calendar Mode VMs"), "calendar"),
     (re.compile(r"^DWS Defined Duration | attached to DWS Defined Duration VMs"), "flex-start"),
 )
-"""Of SKUs whose usage type says "OnDemand" all the same, as those of B200 do."""
+"""Modes of SKUs whose usage type is nevertheless "OnDemand", as for B200."""
 _REGION: Final = re.compile(r"[a-z]+-[a-z]+[0-9]+")
-"""Multi-regions ("us", "europe") are no place of a stack."""
+"""Regions; a stack cannot use multi-regions ("us", "europe")."""
 _PLACE: Final = re.compile(r"(?: running)? in .+$", re.IGNORECASE)
 
 _NOT_ON_DEMAND: Final = re.compile(r"a4-|a3-highgpu-[124]g")
-"""Machines with an SKU on demand that is not sold. Source: GPU machine types, Compute Engine documentation."""
+"""Machines with an on-demand SKU that is not sold. Source: GPU machine types, Compute Engine documentation."""
 _NOT_COMMITTED: Final = re.compile(r"a2-ultragpu")
-"""No public commitment, though its parts have SKUs. Source: Cyclenerd, build/pricing.pl."""
+"""Machines without public commitments although their parts have SKUs. Source: Cyclenerd, build/pricing.pl."""
 _SHAPES: Final[tuple[tuple[str, str, float, float, str, float], ...]] = (
     # Machine type with its number; family of vCPU and memory; GiB for each vCPU; vCPUs for each GPU; GPU; GB of SSD for each GPU.
     (r"g2-standard-(\d+)", "G2", 4, 0, "Nvidia L4 GPU", 0),
@@ -54,7 +54,7 @@ _SHAPES: Final[tuple[tuple[str, str, float, float, str, float], ...]] = (
     (r"c4-standard-(\d+)", "C4", 3.75, 0, "", 0),
 )
 _L4: Final = {4: 1, 8: 1, 12: 1, 16: 1, 24: 2, 32: 1, 48: 4, 96: 8}
-"""GPUs by vCPUs of a g2-standard machine, where the number of both is no ratio."""
+"""GPUs by vCPUs of g2-standard machines, which have no fixed ratio."""
 _ITEMS: Final[Mapping[str, str]] = {
     "boot-disk": "Hyperdisk Balanced Capacity",
     "boot-disk-pd": "Balanced PD Capacity",
@@ -68,7 +68,7 @@ _ITEMS: Final[Mapping[str, str]] = {
 
 
 class SkuListError(ValueError):
-    """A file that is no list of SKUs, or none that prices follow from. The message is one line."""
+    """The file is not a usable SKU list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,24 +77,24 @@ class Rate:
 
     usd: float
     unit: str
-    """As the catalogue writes it: "h", "GiBy.h", "GiBy.mo", "GiBy"."""
+    """Unit in the catalog: "h", "GiBy.h", "GiBy.mo", "GiBy"."""
     date: str
 
     @property
     def usd_per_hour(self) -> float:
-        """The price of an hour, of a rate by the hour or the month."""
+        """Price per hour of an hourly or monthly rate."""
         return self.usd / HOURS_PER_MONTH if self.unit.endswith("mo") else self.usd
 
 
 Rates = Mapping[tuple[str, Mode, str], Rate]
-"""By the SKU's stem, the way to buy and the region."""
+"""Rates by SKU stem, provisioning mode and region."""
 
 
 def read(path: Path) -> Rates:
-    """The rates in a file or in all JSON files of a folder. Raises SkuListError."""
+    """Rates in a file, or in all JSON files of a folder. Raises SkuListError."""
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not files:
-        raise SkuListError(f"{path}: the folder has no .json file; save the pages of the SKU list there")
+        raise SkuListError(f"{path}: no .json file in the folder; save the pages of the SKU list there")
     skus: list[Mapping[str, Any]] = []
     open_ends: dict[str, int] = {}
     for file in files:
@@ -102,7 +102,7 @@ def read(path: Path) -> Rates:
         found = page["skus"]
         skus += found
         for service in {_service(sku) for sku in found}:
-            # The last page alone has no token: of n pages, n - 1 name a next one.
+            # Only the last page has no token: n pages contain n - 1 tokens.
             open_ends[service] = open_ends.get(service, 1) - (0 if page.get("nextPageToken") else 1)
     missing = sorted(service for service, ends in open_ends.items() if ends > 0)
     if missing:
@@ -111,7 +111,7 @@ def read(path: Path) -> Rates:
 
 
 def rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
-    """Rates of the SKUs whose description says what they are. Raises SkuListError where one is not in dollars."""
+    """Rates of recognized SKUs. Raises SkuListError for a currency other than USD."""
     found: dict[tuple[str, Mode, str], Rate] = {}
     for sku in skus:
         named = _named(str(sku.get("description", "")))
@@ -125,9 +125,9 @@ def rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
 
 
 def rewritten(old: Sequence[Row], found: Rates) -> tuple[Row, ...]:
-    """The rows with what the rates tell of the machines and items in them; what they do not tell stays as it is.
+    """The rows, updated from the rates; rows without a rate stay unchanged.
 
-    Raises SkuListError where they tell nothing.
+    Raises SkuListError if no row can be updated.
     """
     zones = {(row.what, row.region): row.zones for row in old}
     new = [
@@ -137,7 +137,7 @@ def rewritten(old: Sequence[Row], found: Rates) -> tuple[Row, ...]:
     ]
     if not new:
         raise SkuListError(
-            "no SKU in it belongs to a machine or an item of the price list; is it Compute Engine's, 6F81-5844-456A?"
+            "contains no SKU of a machine or item in the price list; expected service: Compute Engine, 6F81-5844-456A"
         )
     told = {(row.what, row.region): row for row in new}
     kept = [row for row in old if not _told(row, told.get((row.what, row.region)))]
@@ -145,7 +145,7 @@ def rewritten(old: Sequence[Row], found: Rates) -> tuple[Row, ...]:
 
 
 def file_text(rows: Iterable[Row], heading: str, columns: Sequence[str]) -> str:
-    """The file that facts/prices.py reads: its comments, the columns, and a line for each row."""
+    """The CSV file for facts/prices.py: comments, columns, rows."""
     lines = [
         ",".join(
             (
@@ -164,17 +164,17 @@ def file_text(rows: Iterable[Row], heading: str, columns: Sequence[str]) -> str:
 
 def _page(file: Path) -> Mapping[str, Any]:
     if file.stat().st_size > MOST_BYTES:
-        raise SkuListError(f"{file}: more than {MOST_BYTES // 2**20} MiB; a page of the SKU list has about 8")
+        raise SkuListError(f"{file}: larger than {MOST_BYTES // 2**20} MiB; a page of the SKU list has about 8")
     try:
         page = strict_json.loads(file.read_bytes())
     except ValueError:
-        raise SkuListError(f"{file}: not JSON; save the answer of the Cloud Billing Catalog API as it comes") from None
+        raise SkuListError(f"{file}: not JSON; save the unmodified response of the Cloud Billing Catalog API") from None
     if isinstance(page, dict) and isinstance(page.get("error"), dict):
-        raise SkuListError(f"{file}: an error of the API, not its answer (code {page['error'].get('code')})")
+        raise SkuListError(f"{file}: an API error response (code {page['error'].get('code')})")
     skus = page.get("skus") if isinstance(page, dict) else None
     if not isinstance(skus, list) or not all(isinstance(sku, dict) for sku in skus):
         raise SkuListError(
-            f'{file}: no list of SKUs; it has to be an object with "skus", as services.skus.list answers'
+            f'{file}: not an SKU list; expected an object with "skus", as in the response of services.skus.list'
         )
     return cast(Mapping[str, Any], page)
 
@@ -184,7 +184,7 @@ def _service(sku: Mapping[str, Any]) -> str:
 
 
 def _named(description: str) -> tuple[str, Mode] | None:
-    """Stem and way to buy of a SKU; None of one that is neither."""
+    """Stem and provisioning mode of a SKU; None if not recognized."""
     if description.startswith("Reserved "):
         return None
     if committed := _COMMITTED.fullmatch(description):
@@ -201,14 +201,14 @@ def _named(description: str) -> tuple[str, Mode] | None:
 
 
 def _rate(sku: Mapping[str, Any]) -> Rate | None:
-    """The first rate above zero: what comes before it is a free allowance."""
+    """The first rate above zero, after any free allowance."""
     try:
         info = sku["pricingInfo"][-1]
         expression = info["pricingExpression"]
         for tier in expression["tieredRates"]:
             price = tier["unitPrice"]
             if price.get("currencyCode", "USD") != "USD":
-                raise SkuListError(f"prices are in {price['currencyCode']}; ask for them in USD (currencyCode)")
+                raise SkuListError(f"prices are in {price['currencyCode']}; request them in USD (currencyCode)")
             usd = int(price.get("units") or 0) + int(price.get("nanos") or 0) / 1e9
             if usd > 0:
                 day = date.fromisoformat(str(info["effectiveTime"])[:10])
@@ -221,7 +221,7 @@ def _rate(sku: Mapping[str, Any]) -> Rate | None:
 
 
 def _priced(what: str, found: Rates) -> Iterator[tuple[str, dict[Mode, float], str]]:
-    """Prices and their date, region by region."""
+    """Prices with their date, by region."""
     item = _ITEMS.get(what)
     parts = {item: 1.0} if item else _parts(what)
     regions = sorted({region for stem, _, region in found if stem in parts})
@@ -234,14 +234,14 @@ def _priced(what: str, found: Rates) -> Iterator[tuple[str, dict[Mode, float], s
             if len(known) < len(parts) or not _is_sold(what, mode):
                 continue
             amount = sum(quantity * _per_unit(rate, what if item else "") for rate, quantity in known)
-            usd[mode] = round(amount, 9)  # nanodollars, as the catalogue counts
+            usd[mode] = round(amount, 9)  # nanodollars, the catalog's precision
             dates += [rate.date for rate, _ in known]
         if usd:
             yield region, usd, min(dates)
 
 
 def _per_unit(rate: Rate, item: str) -> float:
-    """The rate per hour of a machine, per unit of an item."""
+    """The rate per machine-hour, or per unit of an item."""
     unit = str(ledger.entry("prices", "items", item)["unit"]) if item else "hour"
     if unit.endswith("-month"):
         return rate.usd_per_hour * HOURS_PER_MONTH
@@ -255,7 +255,7 @@ def _is_sold(what: str, mode: Mode) -> bool:
 
 
 def _parts(machine: str) -> dict[str, float]:
-    """SKUs of a machine with their quantities; none of a machine whose shape is not known here."""
+    """SKUs of a machine with quantities; empty for an unknown machine."""
     if machine.startswith("a4-highgpu-8g"):
         return {"A4 Nvidia B200 (1 gpu slice)": 8}
     for pattern, family, gib, vcpus_per_gpu, gpu, ssd in _SHAPES:
@@ -274,7 +274,7 @@ def _parts(machine: str) -> dict[str, float]:
 
 
 def _told(old: Row, new: Row | None) -> bool:
-    """Whether the new row says everything that the old one does."""
+    """Whether the new row has every price of the old one."""
     return new is not None and old.usd.keys() <= new.usd.keys()
 
 

@@ -1,1 +1,1 @@
-"""`fleet verify`: whether a live stack serves what its settings declare."""
+"""`fleet verify`: compares a live stack with its settings."""

@@ -1,6 +1,6 @@
-"""Asks the servers of a stack everything at once: who is there, one answer, a burst, one prompt twice. Judges nothing.
+"""Sends all requests to a stack's servers: identity, one answer, a burst, one prompt twice. Evaluates nothing.
 
-What was asked is small beside a fleet's load: two answers of a few hundred tokens, four requests of 64 tokens for each engine,
+The load is small: two answers of a few hundred tokens, four requests of 64 tokens per engine,
 one long prompt twice.
 """
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 GREETING_SECONDS: Final = 10.0
-"""For /health, /version, /v1/models, /metrics. The stack's own probes give /health as long (workloads/server/pod.py)."""
+"""For /health, /version, /v1/models, /metrics. Equal to the pods' /health probe timeout (workloads/server/pod.py)."""
 BURST_SECONDS: Final = 12.0
 TWICE_SECONDS: Final = 10.0
 CHAT_SECONDS: Final = 20.0
-"""For a phase; together with the greeting 52 s. Only the long prompt is sent twice, and not again where it had no answer: a minute,
+"""Per phase; 52 s with the greeting. Only the long prompt is sent twice, and not again without an answer: one minute in all,
 whatever the server does."""
 SETTLE_SECONDS: Final = 1.5
-"""How long the counters may lag behind the answers. Assumed: engines tell their counts with every step."""
+"""Maximum lag of counters behind the answers. Assumed: engines report counts with every step."""
 _SETTLE_POLL_SECONDS: Final = 0.25
 
 
 LogReader = Callable[[tuple[str, ...]], Mapping[str, tuple[int, ...]]]
-"""From names of pods to the tokens of their engines' caches, as their logs say."""
+"""Reads the tokens of the engines' caches from the pods' logs, by pod name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,26 +69,26 @@ async def ask(
     until: float,
     log_of: LogReader | None = None,
 ) -> Asked:
-    """Ask everybody, until `until` (time.monotonic()) at the latest.
+    """Query all servers, until `until` (time.monotonic()) at the latest.
 
-    `one_server`: everything sent to the door reaches the same server. `log_of` reads what pods' logs say of their caches; it is
-    asked only for pods whose metrics do not say it.
+    `one_server`: all requests to the endpoint reach the same server. `log_of` reads cache sizes from pods' logs; it is
+    called only for pods whose metrics do not have them.
     """
     async with Client(api_key=api_key, until=until) as client:
         everybody = ([door] if door else []) + list(pods)
         greeted = dict(
             zip(everybody, await asyncio.gather(*(_greet(client, settings, one) for one in everybody)), strict=True)
         )
-        # Beside everything else: kubectl has limits of its own, and shall not begin when the time is nearly up.
+        # In parallel with the rest: kubectl has its own timeout and must not start when the time is nearly up.
         reading = asyncio.create_task(_logs(client, pods, greeted, log_of))
-        # The pods where there are any; else the door, where what it says is one server's.
+        # The pods if any; else the endpoint, if it is a single server.
         alone = [door] if door is not None and not pods and one_server else []
         counted = [one for one in (*pods, *alone) if greeted[one].answers]
         bursts = await asyncio.gather(*(_burst(client, settings, one, greeted[one]) for one in counted))
         for one, burst in zip(counted, bursts, strict=True):
             greeted[one] = replace(greeted[one], burst=burst)
         twice, twice_trouble = await _twice(client, settings, counted, greeted)
-        # Last: a stream whose time is up is left half read, and kubectl ends the whole tunnel of a connection that breaks off.
+        # Last: a stream that times out is left half read, and kubectl closes the whole tunnel of an aborted connection.
         # Source: client-go, tools/portforward, handleConnection.
         through = next((one for one in everybody if greeted[one].answers), None)
         chats: tuple[Chat, ...] = ()
@@ -122,8 +122,8 @@ async def _greet(client: Client, settings: Settings, target: Target) -> Server:
         client.metrics(url, seconds),
     )
     if guarded and settings.gateway.enabled and target.name == "endpoint" and health.status == 404:
-        # The gateway routes /v1 alone then; that it answers there is what is left to see. A key that is refused is refused by a
-        # server, and another check tells of it.
+        # The gateway then routes only /v1; check that it answers there. A rejected key is rejected by a
+        # server, which another check reports.
         health = Reply(status=200) if models.status in (401, 403) else models
     return Server(
         name=target.name,
@@ -144,14 +144,14 @@ def listed_models(server: Server) -> tuple[Mapping[str, Any], ...]:
 
 
 def _model(settings: Settings, server: Server) -> str:
-    """The declared model; another one only where it is all there is, so that the rest can be looked at."""
+    """The declared model, or the only other one, so that the remaining checks can run."""
     wanted = declared.model_name(settings)
     listed = [str(one.get("id")) for one in listed_models(server)]
     return wanted if wanted in listed or not listed else listed[0]
 
 
 async def _chats(client: Client, settings: Settings, target: Target, server: Server) -> tuple[Chat, ...]:
-    """A whole answer as the server gives it by default, and a stream that is told to think where it can show that."""
+    """One complete answer with defaults, and one stream with thinking on if a parser can show it."""
     model = _model(settings, server)
     told = True if settings.serving.engine.reasoning_parser is not None else None
     whole = questions.chat(model, stream=False, thinking=None)
@@ -195,7 +195,7 @@ async def _burst(client: Client, settings: Settings, target: Target, server: Ser
 
 
 async def _settled(client: Client, target: Target, before: MetricsText | None, ranks: int) -> MetricsText | None:
-    """A scrape once every rank has moved, or the last one when time is up."""
+    """A scrape after every rank has made progress, or the last one before the timeout."""
     end = time.monotonic() + min(SETTLE_SECONDS, client.seconds_left)
     while True:
         after, _ = await client.metrics(target.url, GREETING_SECONDS)
@@ -218,11 +218,11 @@ async def _twice(
     if not settings.serving.engine.enable_prefix_caching or tokens is None:
         return None, ""
     if not counted:
-        return None, "no single server could be asked for its counters"
+        return None, "no single server's counters are available"
     target = counted[0]
     body = questions.long(_model(settings, greeted[target]), secrets.randbits(32), tokens)
     before, trouble = await client.metrics(target.url, TWICE_SECONDS)
-    # To one engine by name: each has a cache of its own.
+    # Pinned to one engine: each has its own cache.
     first = await client.post(target.url, "/v1/completions", body, TWICE_SECONDS, rank=0)
     second = Reply(trouble="not sent")
     if first.ok:

@@ -1,4 +1,4 @@
-"""What the control plane and the price list say: replicas, nodes as bought, the gateway, the bill."""
+"""Checks of replicas, node capacity, gateway and price."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ GATEWAY_API_SERVICE: Final = "networkservices.googleapis.com"
 """Source: the article, "ClusterIP vs Inference Gateway"; Inference Gateway guide v1.4.0."""
 _GKE: Final = "cloud.google.com"
 _HEALTHY: Final = "networking.gke.io/GatewayHealthy"
-"""GKE's own: False, with why, when what it had programmed no longer holds. Source: `kubectl describe gateway` of GKE 1.30 to 1.34."""
+"""GKE's condition: False, with a reason, if the programmed state is out of date. Source: `kubectl describe gateway` of GKE 1.30 to 1.34."""
 _PARENT_CONDITIONS: Final = ("Accepted", "ResolvedRefs")
 _RECONCILED: Final = "Reconciled"
-"""GKE's own: False, with why, when a route that it accepted could not be made into a load balancer.
+"""GKE's condition: False, with a reason, if an accepted route could not be programmed.
 Source: gateway-api-inference-extension, issue 846."""
 _SPOT_LABELS: Final = ((f"{_GKE}/gke-spot", "true"), (f"{_GKE}/gke-provisioning", "spot"))
 
@@ -43,22 +43,22 @@ def replicas(facts: Facts, settings: Settings) -> Check:
     ]
     if wanted == "external":
         if not pods:
-            return not_checked("replicas", title, "somebody else scales, and there is no pod now")
+            return not_checked("replicas", title, "replicas are managed externally, and there is no pod")
         scaling = settings.server.scaling
         owner = f"{scaling.min} to {scaling.max}, by the autoscaler" if settings.is_scaled else "replicas: external"
-        held = f"{plural(len(ready), 'replica')} ready; their number is somebody else's ({owner})"
+        held = f"{plural(len(ready), 'replica')} ready; managed externally ({owner})"
         return judged("replicas", title, differences, held=held)
     if len(ready) != wanted:
         differences.insert(
             0,
             Difference(where=settings.server.name, name="replicas", declared=str(wanted), found=f"{len(ready)} ready"),
         )
-    held = f"{len(ready)} of {wanted} ready" if wanted else "paused: none declared, none there"
-    return judged("replicas", title, differences, held=held, failed="fewer or other pods than the stack file pays for")
+    held = f"{len(ready)} of {wanted} ready" if wanted else "paused: none declared, none running"
+    return judged("replicas", title, differences, held=held, failed="the pods differ from the stack file")
 
 
 def capacity(facts: Facts, settings: Settings) -> Check:
-    """The nodes that the pods stand on against the capacity that is declared, and paid for."""
+    """The pods' nodes against the declared capacity."""
     title = "Nodes as bought"
     cluster = facts.cluster
     if cluster is None:
@@ -67,7 +67,7 @@ def capacity(facts: Facts, settings: Settings) -> Check:
         return not_checked("capacity", title, cluster.troubles["nodes"])
     taken = _nodes_of_pods(cluster)
     if not taken:
-        return not_checked("capacity", title, "no pod stands on a node")
+        return not_checked("capacity", title, "no pod has a node")
     nodes, machine = {node.name: node for node in cluster.nodes}, settings.machine
     unknown = sorted(taken - nodes.keys())
     differences = [
@@ -85,13 +85,13 @@ def capacity(facts: Facts, settings: Settings) -> Check:
     bought = sorted({_format_bought(node) for node in used})
     held = f"{plural(len(used), 'node')}: {', '.join(bought)}"
     if idle := len(nodes) - len(used):
-        held += f"; {plural(idle, f'further {machine.gpu.name} node')} of the cluster without a pod of this stack"
-    failed = f"capacity.mode {settings.capacity.mode} is declared, and something else runs and is paid for"
+        held += f"; {plural(idle, f'further {machine.gpu.name} node')} in the cluster without a pod of this stack"
+    failed = f"the nodes do not match capacity.mode {settings.capacity.mode}"
     return judged("capacity", title, differences, held=held, failed=failed)
 
 
 def _nodes_of_pods(cluster: Cluster) -> set[str]:
-    """Without those of pods that go: a node that was taken away goes before the pod that stood on it."""
+    """Without terminating pods: a preempted node disappears before its pod."""
     return {pod.node for pod in cluster.pods if pod.node and not pod.going}
 
 
@@ -124,11 +124,11 @@ def _format_bought(node: Node) -> str:
     provisioning = labels.get(f"{_GKE}/gke-provisioning", "")
     if labels.get(f"{_GKE}/gke-flex-start") == "true" or provisioning == "flex-start":
         return "flex-start"
-    return provisioning or "no label says how"
+    return provisioning or "no provisioning label"
 
 
 def price(facts: Facts, settings: Settings) -> Check:
-    """What the stack costs as declared, and with the nodes that are there."""
+    """Price of the stack as declared, and with the current nodes."""
     from facts import cost
     from settings.derived.figures import figures, fleet_shape
 
@@ -136,7 +136,7 @@ def price(facts: Facts, settings: Settings) -> Check:
     words = f"as declared {bill.format_hourly_total()}"
     cluster = facts.cluster
     if cluster is not None and "nodes" not in cluster.troubles:
-        # A canary's pods are looked at by --canary; its nodes are taken as declared.
+        # --canary checks the canary's pods; its nodes count as declared.
         taken = len(_nodes_of_pods(cluster)) + settings.nodes - settings.without_canary.nodes
         if taken != settings.nodes or settings.server.fixed_replicas == "external":
             found = cost.bill(replace(fleet_shape(settings), nodes=taken))
@@ -147,7 +147,7 @@ def price(facts: Facts, settings: Settings) -> Check:
 
 
 def gateway(facts: Facts, settings: Settings) -> Check | None:
-    """Gateway programmed, route accepted, pool there, both policies attached; nothing where the stack has none."""
+    """Gateway programmed, route accepted, pool present, both policies attached. Empty without a gateway."""
     if not settings.gateway.enabled:
         return None
     title = "Gateway programmed"
@@ -171,22 +171,22 @@ def gateway(facts: Facts, settings: Settings) -> Check | None:
     addresses = _addresses(cluster.gateway)
     failed = []
     if closed:
-        failed.append("no request comes through the load balancer")
+        failed.append("the load balancer serves no requests")
     if unprogrammed:
         failed.append(
-            f"it says nothing when {GATEWAY_API_SERVICE} is not enabled or the network has no proxy-only subnet"
+            f"it gives no reason if {GATEWAY_API_SERVICE} is not enabled or the network has no proxy-only subnet"
         )
     if unhealthy:
         failed.append(
-            "without its health check the load balancer asks for /, gets 404 and answers `no healthy upstream`"
+            "without its HealthCheckPolicy the load balancer checks /, gets 404 and answers `no healthy upstream`"
         )
     if short:
-        failed.append("without its timeout the load balancer cuts a stream after 30 s")
+        failed.append("without its GCPBackendPolicy the load balancer cuts streams after 30 s")
     return judged(
         "gateway",
         title,
         differences,
-        held=f"{name} at {', '.join(addresses)}, route and pool {pool} accepted, both policies there",
+        held=f"{name} at {', '.join(addresses)}, route and pool {pool} accepted, both policies attached",
         failed="; ".join(failed),
         lessons=(lessons.proxy_only_subnet(settings),) if unprogrammed else (),
     )
@@ -202,7 +202,7 @@ def _gateway_oddities(gateway_: Mapping[str, Any] | None, name: str) -> Iterator
     status = gateway_.get("status") or {}
     yield from _conditions(where, status.get("conditions"), must=("Programmed",), may=("Accepted", _HEALTHY))
     for listener in status.get("listeners") or ():
-        # The state of a listener: attached, programmed, no conflict.
+        # A listener's conditions: attached, programmed, no conflict.
         yield from _conditions(
             f"{where}, listener {listener.get('name', '')}",
             listener.get("conditions"),
@@ -221,7 +221,7 @@ def _parents_oddities(object_: Mapping[str, Any] | None, where: str, *, needs_pa
         return
     parents = (object_.get("status") or {}).get("parents") or ()
     if not parents and needs_parents:
-        yield Difference(where=where, name="parents", declared="the Gateway", found="no controller has taken it")
+        yield Difference(where=where, name="parents", declared="the Gateway", found="not accepted by a controller")
     for parent in parents:
         must = _PARENT_CONDITIONS if needs_parents else ()
         yield from _conditions(where, parent.get("conditions"), must=must, may=(*_PARENT_CONDITIONS, _RECONCILED))
@@ -234,14 +234,14 @@ def _policy_oddities(object_: Mapping[str, Any] | None, where: str) -> Iterator[
         yield Difference(where=where, name="object", declared="there", found="not found")
         return
     status = object_.get("status") or {}
-    # Written once, or once for every Gateway: the API has both.
+    # The API allows one list, or one per Gateway.
     told = [status, *(one for one in status.get("ancestors") or () if isinstance(one, Mapping))]
     for one in told:
         yield from _conditions(where, one.get("conditions"), must=(), may=("Attached",))
 
 
 def _conditions(where: str, given: Any, *, must: tuple[str, ...], may: tuple[str, ...]) -> Iterator[Difference]:
-    """Conditions that are not True: those of `must` also where they are missing or unknown, those of `may` when False."""
+    """Failed conditions: those in `must` if not True, missing or unknown; those in `may` if False."""
     found = {str(one.get("type")): one for one in given or () if isinstance(one, Mapping)}
     for type_ in must:
         condition = found.get(type_)

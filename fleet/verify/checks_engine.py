@@ -1,4 +1,4 @@
-"""Whether the engines are configured as declared: flags, resolved cache settings, how many there are, what their caches hold."""
+"""Checks of the engines: flags, environment, resolved cache settings, number of engines, cache size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ADDED_BY_THE_POD: Final = frozenset({"--shutdown-timeout", "--revision"})
 """Flags that workloads/server/pod.py adds to the engine's."""
 _LEFT_OUT: Final = "left out"
 _VLLMS_OWN: Final = "VLLM_"
-"""How the names of vLLM's own variables begin. Source: vLLM 0.18.1, envs.py."""
+"""Prefix of vLLM's variables. Source: vLLM 0.18.1, envs.py."""
 _SETTING_OF: Final[Mapping[str, str]] = {
     "cache_dtype": "kvCacheDtype",
     "gpu_memory_utilization": "gpuMemoryUtilization",
@@ -35,11 +35,11 @@ _SETTING_OF: Final[Mapping[str, str]] = {
     "mamba_cache_mode": "mambaCacheMode",
     "mamba_ssm_cache_dtype": "mambaSsmCacheDtype",
 }
-"""Label -> engine setting, to ask which lesson the found value repeats."""
+"""Label -> engine setting, to find the matching lesson."""
 
 
 def flags(facts: Facts, settings: Settings) -> Check:
-    """The arguments of the pods, flag by flag: what metrics do not tell."""
+    """The pods' arguments, flag by flag."""
     title = "Flags of the pods"
     pods, why = _server_pods(facts)
     if not pods:
@@ -72,7 +72,7 @@ def flags(facts: Facts, settings: Settings) -> Check:
 
 
 def environment(facts: Facts, settings: Settings) -> Check:
-    """The engine's environment variables in the pods. A value is told only of a variable that the program declares."""
+    """The engine's environment variables in the pods. Values are shown only for variables that the program declares."""
     title = "Environment of the pods"
     pods, why = _server_pods(facts)
     if not pods:
@@ -82,14 +82,14 @@ def environment(facts: Facts, settings: Settings) -> Check:
 
     wanted = effective_environment(settings.serving.engine)
     typed = {variable: field for field, variable in ENVIRONMENT.items()}
-    # In every pod whatever the engine is, and without bearing on speed.
+    # Set in every pod, irrelevant for speed.
     always = [*vllm_args.env(Engine(), ready_timeout_seconds=60, offline=True), *vllm_args.writable_environment("")]
     ignored = {one["name"] for one in always}
     differences: list[Difference] = []
     repeated: tuple[Lesson, ...] = ()
     for pod in pods:
         other: dict[str, Any] = {}
-        # Nobody else sets vLLM's own; all others that are not declared may be another's.
+        # Only the program sets vLLM's variables; other undeclared ones may be the platform's.
         left = {name for name in pod.env if name.startswith(_VLLMS_OWN)} - wanted.keys() - ignored
         for name in sorted(wanted.keys() | left):
             found = pod.env.get(name)
@@ -115,23 +115,23 @@ def _format_variable(env: Mapping[str, str | None], name: str, *, may_show: bool
         return _LEFT_OUT
     value = env[name]
     if value is None:
-        return "set from elsewhere (valueFrom)"
+        return "set by reference (valueFrom)"
     return (value or "empty") if may_show else "set"
 
 
 def _server_pods(facts: Facts) -> tuple[list[Pod], str]:
-    """Pods that run a server and stay, or why none can be looked at."""
+    """Running server pods, or why there are none to check."""
     if facts.cluster is None:
         return [], facts.cluster_trouble
-    return [pod for pod in facts.cluster.pods if pod.args and not pod.going], "there is no server pod"
+    return [pod for pod in facts.cluster.pods if pod.args and not pod.going], "no server pod"
 
 
 def _other_configuration(settings: Settings) -> str:
-    return f"pods of another configuration: `pulumi up --stack {settings.stack}` has not been run, or not ended"
+    return f"the pods run another configuration: `pulumi up --stack {settings.stack}` was not run or did not finish"
 
 
 def _parsed(arguments: Iterable[str]) -> dict[str, Any]:
-    """Flags by name; a JSON value as what it says."""
+    """Flags by name, JSON values parsed."""
     found: dict[str, Any] = {}
     for argument in arguments:
         if argument.startswith("-O") and not argument.startswith("--"):
@@ -160,14 +160,14 @@ def _format_flag(flags_: Mapping[str, Any], name: str) -> str:
 
 
 def _flag_as_setting(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The engine setting that a pod's flag is, to ask which lesson it repeats; nothing for what has no setting."""
+    """The engine setting of a pod's flag, to find the matching lesson; empty without a setting."""
     from settings.sections.engine import Engine, flag_fields, long_name
 
     bare = name.removeprefix("--").removeprefix("no-")
     field = next((one for one in flag_fields() if long_name(one) == bare), None)
     if field is None:
         return {}
-    # Left out is vLLM's default, which is the field's.
+    # An omitted flag means vLLM's default, which is the field's default.
     value = given.get(name, Engine.model_fields[field].default)
     if value is True:
         value = not name.startswith("--no-")
@@ -180,8 +180,8 @@ def _flag_as_setting(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def configuration(facts: Facts, settings: Settings) -> Check:
-    """The engines' resolved cache configuration against what follows from the stack file."""
-    title = "The engines' resolved configuration"
+    """The engines' resolved cache configuration against the stack file."""
+    title = "Resolved engine configuration"
     servers, why = _with_info(facts)
     if not servers:
         return not_checked("configuration", title, why)
@@ -211,17 +211,17 @@ def configuration(facts: Facts, settings: Settings) -> Check:
             repeated += lessons.repeated(settings, found_settings)
     held = f"{plural(len(wanted) - len(untold), 'value')} as declared on {format_where(one.name for one in servers)}"
     if untold:
-        held += f"; not told: {', '.join(sorted(untold))}"
+        held += f"; not reported: {', '.join(sorted(untold))}"
     if len(untold) == len(wanted):
-        return not_checked("configuration", title, f"{INFO} has none of the labels looked for")
-    failed = f"the engines run with something else than the stack file says; `pulumi up --stack {settings.stack}` restarts them"
+        return not_checked("configuration", title, f"{INFO} has none of the expected labels")
+    failed = f"the engines differ from the stack file; `pulumi up --stack {settings.stack}` restarts them"
     return judged("configuration", title, differences, held=held, failed=failed, lessons=repeated)
 
 
 def _expected_labels(settings: Settings) -> dict[str, str]:
     wanted = dict(declared.cache_labels(settings))
     extra = {argument.partition("=")[0].replace("_", "-") for argument in settings.serving.engine.extra_args}
-    # Set by nobody, these two decide the cache over everything that is declared.
+    # These two override every declared cache setting.
     for label in ("num_gpu_blocks_override", "kv_cache_memory_bytes"):
         if f"--{label.replace('_', '-')}" not in extra:
             wanted[label] = "None"
@@ -257,7 +257,7 @@ def _format_found(wrong: Mapping[str, list[str]], engines: int) -> str:
 
 
 def engines(facts: Facts, settings: Settings) -> Check:
-    """As many engines as declared ranks."""
+    """The number of engines against the declared ranks."""
     title = "Engines of a replica"
     wanted = settings.serving.engine.data_parallel_size
     servers = [one for one in facts.servers if one.answers and one.metrics is not None]
@@ -287,14 +287,14 @@ def _engine_names(server: Server) -> list[str]:
 
 
 def kv_tokens(facts: Facts, settings: Settings) -> Check:
-    """What an engine's cache holds against the planner's arithmetic."""
-    title = "KV tokens of an engine"
+    """An engine's cache size against the planner's memory model."""
+    title = "KV cache tokens per engine"
     if not declared.is_the_articles_model(settings):
         return not_checked(
             "kv-tokens", title, f"the planner's memory model is not calibrated for {settings.serving.model.id}"
         )
     if any(word in _expected_labels_missing(settings) for word in ("num_gpu_blocks_override", "kv_cache_memory_bytes")):
-        return not_checked("kv-tokens", title, "extraArgs set the cache's size themselves")
+        return not_checked("kv-tokens", title, "extraArgs set the cache size")
     layout = declared.layout(settings)
     try:
         expected = declared.kv_expectation(settings)
@@ -327,9 +327,9 @@ def kv_tokens(facts: Facts, settings: Settings) -> Check:
     held = f"{shown}, expected {expected.kv_tokens:,} ± {100 * declared.KV_TOLERANCE:.0f} %"
     if silent and not differences:
         return not_checked(
-            "kv-tokens", title, f"{held}; {plural(len(silent), 'pod')} did not tell: {', '.join(silent)}"
+            "kv-tokens", title, f"{held}; {plural(len(silent), 'pod')} did not report it: {', '.join(silent)}"
         )
-    failed = "the cache is not what the planner's memory model gives for the declared flags: sequences that run at once go with it"
+    failed = "the cache size differs from the planner's memory model for the declared flags, and so does the possible concurrency"
     return judged("kv-tokens", title, differences, held=held, failed=failed)
 
 
@@ -338,7 +338,7 @@ def _expected_labels_missing(settings: Settings) -> set[str]:
 
 
 def _tokens_of(server: Server, settings: Settings, layout: memory.CacheLayout) -> list[int]:
-    """Tokens of each engine's cache: from the metrics, else from what the log says."""
+    """Tokens of each engine's cache, from the metrics or the log."""
     engine = settings.serving.engine
     found: set[int] = set()
     for labels in _infos(server).values():
@@ -347,7 +347,7 @@ def _tokens_of(server: Server, settings: Settings, layout: memory.CacheLayout) -
             continue
         number = int(blocks)
         if engine.api_servers == 1 and engine.data_parallel_size > 1:
-            # One API server adds up what its engines report, and says the sum for each. Source: vLLM 0.18.1,
+            # With one API server, each engine reports the sum of all. Source: vLLM 0.18.1,
             # v1/engine/utils.py, process_input of the engines' READY.
             number //= engine.data_parallel_size
         found.add(number // (1 + memory.linear_groups(layout)) * int(block))
@@ -359,11 +359,11 @@ def _why_no_blocks(facts: Facts, settings: Settings) -> str:
         return _with_info(facts)[1]
     several_servers = settings.serving.engine.api_servers > 1
     why = (
-        "with several API servers vLLM 0.18.1 tells num_gpu_blocks None at /metrics"
+        "with several API servers, vLLM 0.18.1 reports num_gpu_blocks None at /metrics"
         if several_servers
-        else "/metrics does not tell num_gpu_blocks"
+        else "/metrics does not report num_gpu_blocks"
     )
-    where = "the pods' logs no longer begin at their start" if facts.pods else "the pods' logs are out of reach"
+    where = "the pods' logs no longer include the start" if facts.pods else "the pods' logs cannot be read"
     return f"{why}, and {where} (line `GPU KV cache size`)"
 
 
@@ -383,4 +383,4 @@ def _with_info(facts: Facts) -> tuple[list[Server], str]:
 
 def _why_no_metrics(facts: Facts) -> str:
     troubles = [one.metrics_trouble for one in facts.servers if one.answers and one.metrics_trouble]
-    return nobody(facts) or (troubles[0] if troubles else "no server told its metrics")
+    return nobody(facts) or (troubles[0] if troubles else "no server returned metrics")

@@ -1,4 +1,4 @@
-"""Whether the servers answer as declared: reachable, model, version, key, one completion, its reasoning apart."""
+"""Checks of the API: reachability, model, version, API key, completion, reasoning."""
 
 from __future__ import annotations
 
@@ -16,33 +16,28 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 KEY_VARIABLE: Final = "VLLM_API_KEY"
-"""Where the user puts the key; the name that vLLM's own server reads."""
+"""Environment variable with the API key; the same that vLLM's server reads."""
 _TEMPLATE_TOKENS: Final = 400
-"""Most tokens that a chat template puts around one question. Assumed; Qwen3.5's is about twenty."""
+"""Maximum tokens that a chat template adds. Assumed; Qwen3.5's adds about twenty."""
 _MARKS: Final = ("<think>", "</think>")
 _NO_UPSTREAM: Final = "no healthy upstream"
-"""What Google's load balancer answers, with 503, when no replica passes its health check."""
-_ENGINE_DIED: Final = (
-    "vLLM answers 503 when one of its engines has died, and its log says which; a proxy answers so when none is ready"
-)
+"""Google's load balancer's text with 503 when no replica passes its health check."""
+_ENGINE_DIED: Final = "vLLM returns 503 if an engine has died (see its log); a proxy does so if no replica is ready"
 """Source: vLLM 0.18.1, entrypoints/serve/instrumentator/health.py."""
 _NO_REPLICA_BEHIND: Final = (
-    "the load balancer knows no healthy replica: none is ready, or its health check asks for something else than /health, "
-    "which is / where the HealthCheckPolicy of the pool is missing"
+    "the load balancer has no healthy replica: none is ready, or its health check does not use /health, "
+    "as without the pool's HealthCheckPolicy"
 )
 _NOBODY_LISTENS: Final = (
-    "no connection is taken there: check the URL or the port forward; a pod takes none before its engines have loaded"
+    "connection refused: check the URL or the port forward; a pod refuses connections until its engines have loaded"
 )
-"""Source: vLLM 0.18.1, entrypoints/openai/api_server.py: the port is bound at once, and listened at when the engines are there."""
-_NAME_UNKNOWN: Final = "check the host in the URL: this machine finds no address for it"
-_WRONG_SCHEME: Final = (
-    "check whether the URL begins with http or https, and whether this machine trusts the certificate"
-)
+"""Source: vLLM 0.18.1, entrypoints/openai/api_server.py: the port is bound first and listens once the engines are ready."""
+_NAME_UNKNOWN: Final = "check the host in the URL: this machine cannot resolve it"
+_WRONG_SCHEME: Final = "check whether the URL needs http or https, and whether this machine trusts the certificate"
 _SILENT: Final = (
-    "the server hangs, or something on the way, such as a firewall, drops what is sent: check the URL from another machine, "
-    "and the pod's log"
+    "the server hangs, or a firewall drops the packets: check the URL from another machine, and the pod's log"
 )
-_ANOTHER_ANSWERS: Final = "what answers there is not vLLM, or stands before it: check the URL"
+_ANOTHER_ANSWERS: Final = "the response is not from vLLM: check the URL"
 
 
 def _everybody(facts: Facts) -> tuple[Server, ...]:
@@ -54,16 +49,16 @@ def _answering(facts: Facts) -> tuple[Server, ...]:
 
 
 def nobody(facts: Facts) -> str:
-    """Why nobody could be asked; empty where somebody answers."""
+    """Why no server could be queried; empty if one answered."""
     if _answering(facts):
         return ""
     asked = _everybody(facts)
-    return "no server answers" if asked else facts.door_trouble or facts.cluster_trouble or "there is no server to ask"
+    return "no server answers" if asked else facts.door_trouble or facts.cluster_trouble or "no server to query"
 
 
 def reachable(facts: Facts) -> Check:
     """/health of everybody."""
-    title = "Servers are there and ready"
+    title = "Servers reachable"
     servers = _everybody(facts)
     differences = [
         Difference(where=one.name, name="/health", declared="HTTP 200", found=_format_health(one))
@@ -78,8 +73,10 @@ def reachable(facts: Facts) -> Check:
             "reachable", title, f"{format_where(one.name for one in servers)} answered; {'; '.join(untold)}"
         )
     if differences and all(one.found == OUT_OF_TIME for one in differences):
-        return not_checked("reachable", title, f"{OUT_OF_TIME} before a server could be asked; --timeout gives it more")
-    beside = f"; the endpoint was not asked: {facts.door_trouble}" if facts.door is None and facts.door_trouble else ""
+        return not_checked("reachable", title, f"{OUT_OF_TIME} before a server was queried; raise --timeout")
+    beside = (
+        f"; the endpoint was not queried: {facts.door_trouble}" if facts.door is None and facts.door_trouble else ""
+    )
     return judged(
         "reachable",
         title,
@@ -90,13 +87,13 @@ def reachable(facts: Facts) -> Check:
 
 
 def _advice(health: Reply) -> str:
-    """What to do about an answer that is no 200."""
+    """Advice for a response other than 200."""
     if health.status == 503:
         return _NO_REPLICA_BEHIND if _NO_UPSTREAM in str(health.body) else _ENGINE_DIED
     if health.status is not None or health.trouble == NOT_HTTP:
         return _ANOTHER_ANSWERS
     if health.trouble == OUT_OF_TIME:
-        return "--timeout gives more time to those that were not asked"
+        return "raise --timeout to query the remaining servers"
     if health.late:
         return _SILENT
     if health.trouble.startswith(TLS_FAILED):
@@ -107,7 +104,7 @@ def _advice(health: Reply) -> str:
 def _format_health(server: Server) -> str:
     if server.health.status != 503:
         return server.health.summary
-    # vLLM says nothing more; whoever stands before it does.
+    # vLLM sends no body; a proxy in front of it does.
     said = _NO_UPSTREAM if _NO_UPSTREAM in str(server.health.body) else "not ready"
     return f"HTTP 503: {said}"
 
@@ -148,13 +145,13 @@ def model(facts: Facts, settings: Settings) -> Check:
 def _format_models(server: Server, settings: Settings) -> str:
     if server.models.status in (401, 403):
         if settings.guards_v1_only:
-            return f"HTTP {server.models.status}: the key in {KEY_VARIABLE} is not accepted"
-        return f"HTTP {server.models.status}: it asks for a key, and the stack declares none"
+            return f"HTTP {server.models.status}: the key in {KEY_VARIABLE} was rejected"
+        return f"HTTP {server.models.status}: it requires a key, but the stack declares none"
     return server.models.summary
 
 
 def version(facts: Facts, settings: Settings) -> Check:
-    """The release of vLLM, and the image of the pods where they can be seen."""
+    """The vLLM release, and the pods' image if visible."""
     title = "vLLM's version"
     tag, wanted = settings.serving.image.tag, declared.version(settings)
     differences: list[Difference] = []
@@ -175,12 +172,12 @@ def version(facts: Facts, settings: Settings) -> Check:
             found = pod.image.rpartition("/")[2]
             differences.append(Difference(where=pod.name, name="image", declared=f"{tag}@{digest}", found=found))
     if not asked and not differences:
-        return not_checked("version", title, nobody(facts) or "nobody told it at /version")
-    return judged("version", title, differences, held=f"{wanted}, as the tag {tag} says", lessons=repeated)
+        return not_checked("version", title, nobody(facts) or "no server reported it at /version")
+    return judged("version", title, differences, held=f"{wanted}, matches tag {tag}", lessons=repeated)
 
 
 def api_key(facts: Facts, settings: Settings) -> Check | None:
-    """Whether /v1 asks for the key; nothing where the stack declares none."""
+    """Whether /v1 requires the key; empty if the stack declares none."""
     if not settings.guards_v1_only:
         return None
     title = "API key in force"
@@ -192,30 +189,30 @@ def api_key(facts: Facts, settings: Settings) -> Check | None:
         for name, reply in asked.items()
         if reply.ok
     ]
-    # Neither let in nor refused: a gateway's own answer, or none.
+    # Neither accepted nor rejected: a gateway's own response, or none.
     untold = [f"{name}: {reply.summary}" for name, reply in asked.items() if reply.status not in (200, 401, 403)]
     if untold and not differences:
         return not_checked(
-            "api-key", title, f"a request without the key was neither answered nor refused ({', '.join(untold)})"
+            "api-key", title, f"a request without the key was neither accepted nor rejected ({', '.join(untold)})"
         )
     return judged(
         "api-key",
         title,
         differences,
-        held="a request below /v1 without the key is refused",
-        failed="anybody who reaches the server may use it: pods that read the key at their start do not have it",
+        held="a request to /v1 without the key is rejected",
+        failed="the server accepts requests without a key: its pods started without it",
     )
 
 
 def completion(facts: Facts) -> Check:
-    """One answer in one piece and one as a stream: text there, counts of tokens believable."""
+    """One complete and one streamed answer: text present, token counts plausible."""
     title = "One completion"
     if not facts.chats:
-        return not_checked("completion", title, nobody(facts) or "none was asked for")
+        return not_checked("completion", title, nobody(facts) or "no completion was requested")
     spoke = any(chat.spoke for chat in facts.chats)
     if not spoke and all(chat.trouble == OUT_OF_TIME for chat in facts.chats):
-        return not_checked("completion", title, f"{OUT_OF_TIME} before an answer had its own")
-    # Where the other answer brought text, one that is late is a loaded server's.
+        return not_checked("completion", title, f"{OUT_OF_TIME} before the answer's own timeout")
+    # If the other answer has text, a late one means a loaded server.
     judgeable = [chat for chat in facts.chats if chat.spoke or not (spoke and chat.late)]
     differences = [one for chat in judgeable for one in _oddities(chat, facts.chat_through)]
     told_of = [_told_of(chat) for chat in facts.chats]
@@ -246,7 +243,7 @@ def _oddities(chat: Chat, where: str) -> Iterator[Difference]:
         why = chat.trouble or "an empty text"
         yield Difference(where=where, name=kind, declared="some text", found=why)
         return
-    # A stream whose time was up has said something; one that broke off is another matter.
+    # A stream that timed out may have sent text; an aborted one is an error.
     if chat.trouble and not chat.late:
         yield Difference(where=where, name=kind, declared="an end", found=chat.trouble)
     if chat.usage is None:
@@ -266,7 +263,7 @@ def _oddities(chat: Chat, where: str) -> Iterator[Difference]:
         yield Difference(
             where=where, name=f"{kind}, completion_tokens", declared=f"1 to {chat.asked_tokens}", found=str(answer)
         )
-    # A chunk carries at least one token; the one that ends the thought may come as two.
+    # A chunk holds at least one token; the one that ends the reasoning may be split in two.
     if chat.stream and chat.chunks > answer + 1:
         yield Difference(
             where=where,
@@ -279,8 +276,8 @@ def _oddities(chat: Chat, where: str) -> Iterator[Difference]:
 
 
 def reasoning(facts: Facts, settings: Settings) -> Check:
-    """Reasoning in a field of its own where a parser is declared, and none where not."""
-    title = "Reasoning apart from the answer"
+    """Reasoning in its own field if a parser is declared, and not otherwise."""
+    title = "Reasoning separated from the answer"
     parser = settings.serving.engine.reasoning_parser
     spoke = [chat for chat in facts.chats if chat.spoke]
     if not spoke:
@@ -298,20 +295,20 @@ def reasoning(facts: Facts, settings: Settings) -> Check:
             if chat.reasoning
         ]
         marked = any(mark in chat.content for chat in spoke for mark in _MARKS)
-        stays = "what the model thinks stays in the text" + (", with its mark </think>" if marked else "")
-        return judged("reasoning", title, differences, held=f"no reasoningParser is declared: {stays}")
+        stays = "the reasoning stays in the text" + (", with its mark </think>" if marked else "")
+        return judged("reasoning", title, differences, held=f"no reasoningParser declared: {stays}")
     differences = [one for chat in spoke for one in _unsplit(chat, where, thinks=_should_think(chat, settings))]
     reached = any(chat.content and chat.reasoning for chat in spoke)
-    held = f"{parser}: `reasoning` and `content` hold their parts"
+    held = f"{parser}: `reasoning` and `content` are separate"
     if not reached:
         least = f"in {questions.STREAM_TOKENS} tokens or {max(chat.seconds for chat in spoke):.0f} s"
-        held = f"{parser}: the thought is in `reasoning`; the answer after it was not reached {least}"
+        held = f"{parser}: the reasoning is in `reasoning`; no answer yet {least}"
     return judged(
         "reasoning",
         title,
         differences,
         held=held,
-        failed=f"--reasoning-parser={parser} is declared, and clients that read `content` get the thought as the answer",
+        failed=f"--reasoning-parser={parser} is declared, but `content` contains the reasoning",
     )
 
 
@@ -322,15 +319,15 @@ def _should_think(chat: Chat, settings: Settings) -> bool:
 def _unsplit(chat: Chat, where: str, *, thinks: bool) -> Iterator[Difference]:
     kind = _kind(chat)
     if mark := next((one for one in _MARKS if one in chat.content), None):
-        yield Difference(where=where, name=kind, declared="the thought in `reasoning`", found=f"{mark} in `content`")
+        yield Difference(where=where, name=kind, declared="reasoning in `reasoning`", found=f"{mark} in `content`")
     elif thinks and not chat.reasoning:
         yield Difference(where=where, name=kind, declared="the thought in `reasoning`", found="nothing in `reasoning`")
     elif not thinks and chat.reasoning:
-        yield Difference(where=where, name=kind, declared="no thought: thinking is off", found="text in `reasoning`")
+        yield Difference(where=where, name=kind, declared="no reasoning: thinking is off", found="text in `reasoning`")
 
 
 def latency(facts: Facts) -> Check | None:
-    """How long the stream took: to know, not to judge."""
+    """Latency of the stream, for information."""
     stream = next((chat for chat in facts.chats if chat.stream and chat.ttft_seconds is not None), None)
     if stream is None or stream.ttft_seconds is None:
         return None
@@ -339,6 +336,4 @@ def latency(facts: Facts) -> Check | None:
     after = stream.seconds - stream.ttft_seconds
     if isinstance(tokens, int) and tokens > 1 and after > 0:
         words += f", then {after / (tokens - 1) * 1000:.1f} ms a token, {tokens} tokens in {stream.seconds:.1f} s"
-    return told(
-        "latency", "Latency of one request", f"{words}; through {_via(facts)}, beside whatever else it had to do"
-    )
+    return told("latency", "Latency of one request", f"{words}; through {_via(facts)}, under the server's current load")

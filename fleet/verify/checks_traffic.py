@@ -1,4 +1,4 @@
-"""What a little traffic of our own shows: every rank works, drafts are accepted, a repeated prompt is found again."""
+"""Checks with generated traffic: all ranks busy, draft acceptance, prefix-cache hits."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ACCEPTED: Final = "vllm:spec_decode_num_accepted_tokens_total"
 HITS: Final = "vllm:prefix_cache_hits_total"
 QUERIES: Final = "vllm:prefix_cache_queries_total"
 ACCEPTANCE_POINTS: Final = 0.10
-"""How far below the article's acceptance ours may be. Ten points are 5 % fewer tokens a step with one draft token, and below the
-84.7 % that the article saw at the first position with five drafts, the least it published. Our sample is known to 2 points."""
+"""Allowed difference to the article's acceptance, in points. Ten points are 5 % fewer tokens per step with one draft token, and below the
+84.7 % of the first position with five drafts, the lowest value it published. Our sample is accurate to 2 points."""
 FEWEST_DRAFTS: Final = 200
-"""Below it a share says nothing: two deviations are 4 points."""
+"""Minimum number of drafts: two deviations are 4 points."""
 
 
 def _bursts(facts: Facts) -> list[Server]:
@@ -37,8 +37,8 @@ def _why_no_burst(facts: Facts) -> str:
         return why
     if not facts.pods and not facts.one_server:
         return (
-            "through the endpoint alone: behind a Service or a gateway /metrics is one pod's, each time another's; "
-            "--kubeconfig or --outputs lets every pod be asked"
+            "only the endpoint is known: behind a Service or a gateway, each scrape of /metrics reaches a different pod; "
+            "pass --kubeconfig or --outputs to query every pod"
         )
     return "no burst was sent"
 
@@ -59,7 +59,7 @@ def ranks(facts: Facts, settings: Settings) -> Check:
         burst = server.burst
         assert burst is not None
         asked, answered, late = asked + burst.asked, answered + burst.answered, late + burst.late
-        # Short requests that are late wait behind a loaded server's others, unless not one of them came.
+        # Late short requests mean a loaded server, unless none was answered.
         if burst.answered + burst.late < burst.asked or not (burst.answered or burst.cut_short):
             why = f"{burst.answered} answered; {', '.join(burst.troubles)}"
             differences.append(
@@ -80,7 +80,7 @@ def ranks(facts: Facts, settings: Settings) -> Check:
                 Difference(
                     where=server.name,
                     name=f"rank {rank}",
-                    declared="some of the burst's tokens",
+                    declared="tokens of the burst",
                     found=_format_idle(burst.after, rank),
                 )
             )
@@ -89,12 +89,12 @@ def ranks(facts: Facts, settings: Settings) -> Check:
         return not_checked("ranks", title, f"no counters at /metrics of {', '.join(blind)}")
     if hurried and not differences:
         return not_checked(
-            "ranks", title, f"{OUT_OF_TIME} before the burst on {', '.join(hurried)} was over; --timeout gives it more"
+            "ranks", title, f"{OUT_OF_TIME} before the burst on {', '.join(hurried)} ended; raise --timeout"
         )
     held = f"{wanted} of {wanted} on {format_where(one.name for one in servers)}; {answered} of {asked} short requests answered"
     if late:
-        held += f", {late} still on their way when their time was up"
-    failed = "an engine that starves while the others work takes its share of the replica's throughput with it"
+        held += f", {late} timed out"
+    failed = "an engine without requests loses its share of the replica's throughput"
     return judged("ranks", title, differences, held=held, failed=failed, lessons=taught)
 
 
@@ -103,7 +103,7 @@ def _format_idle(after: MetricsText, rank: str) -> str:
     waiting = after.total("vllm:num_requests_waiting", engine=rank)
     used = after.total("vllm:kv_cache_usage_perc", engine=rank)
     if running is None:
-        return "none; it is not at /metrics"
+        return "none; not listed at /metrics"
     cache = "" if used is None else f", cache {100 * used:.1f} % full"
     return f"none; {running:.0f} running, {waiting or 0:.0f} waiting{cache}"
 
@@ -131,7 +131,7 @@ def speculation(facts: Facts, settings: Settings) -> Check:
             if there:
                 differences.append(
                     Difference(
-                        where=server.name, name="speculation", declared="none", found="counters of drafts at /metrics"
+                        where=server.name, name="speculation", declared="none", found="draft counters at /metrics"
                     )
                 )
             continue
@@ -139,7 +139,7 @@ def speculation(facts: Facts, settings: Settings) -> Check:
         drafted, accepted = drafted + drafts, accepted + taken
         tokens = f"{wanted.method}, {plural(wanted.num_speculative_tokens, 'draft token')} a step"
         if not there or not drafts:
-            found = "no draft in the burst" if there else "no counters of drafts: speculation is off"
+            found = "no draft in the burst" if there else "no draft counters: speculation is off"
             differences.append(Difference(where=server.name, name="speculation", declared=tokens, found=found))
             taught += (lessons.known("mtp-unused"),) if declared.is_the_articles_model(settings) else ()
         elif published is not None and drafts >= FEWEST_DRAFTS and taken / drafts < published - ACCEPTANCE_POINTS:
@@ -155,15 +155,15 @@ def speculation(facts: Facts, settings: Settings) -> Check:
     if blind and not differences:
         return not_checked("speculation", title, f"no counters at /metrics, or no answers, from {', '.join(blind)}")
     if wanted is None:
-        return judged("speculation", title, differences, held="none declared, none there")
+        return judged("speculation", title, differences, held="none declared, none found")
     if not differences and published is not None and drafted < FEWEST_DRAFTS:
-        return not_checked("speculation", title, f"only {drafted:.0f} drafts in the burst, too few for a share")
+        return not_checked("speculation", title, f"only {drafted:.0f} drafts in the burst, too few for a rate")
     share = 100 * accepted / drafted if drafted else 0.0
     against = (
-        f"; the article's {100 * published:.0f} %" if published is not None else "; none is published for this model"
+        f"; the article's {100 * published:.0f} %" if published is not None else "; no published value for this model"
     )
     held = f"{share:.0f} % of {drafted:,.0f} drafts accepted{against}"
-    failed = "the engine computes drafts for nothing, or none at all"
+    failed = "drafts are missing or mostly rejected"
     return judged("speculation", title, differences, held=held, failed=failed, lessons=taught)
 
 
@@ -172,22 +172,22 @@ def _grown(before: MetricsText, after: MetricsText, name: str, **labels: str) ->
 
 
 def prefix_caching(facts: Facts, settings: Settings) -> Check:
-    """The second of two equal prompts comes partly from the cache."""
+    """The second of two equal prompts is partly served from the cache."""
     title = "Prefix caching"
     if not settings.serving.engine.enable_prefix_caching:
-        return told("prefix-caching", title, "not declared, so not tried")
+        return told("prefix-caching", title, "not declared")
     if declared.prompt_to_hit(settings) is None:
         context = declared.context_tokens(settings)
         block = declared.block_tokens(settings)
         size = "of an unknown size" if block is None else f"{block:,} tokens"
-        why = f"no prompt that fits the {context:,} tokens of context can hit for sure: a block is {size}"
+        why = f"no prompt within the {context:,} tokens of context can hit: a block is {size}"
         return not_checked("prefix-caching", title, why, lessons.declared(settings, "prefix-cache-never-hits"))
     twice = facts.twice
     if twice is None:
         return not_checked("prefix-caching", title, nobody(facts) or facts.twice_trouble or _why_no_burst(facts))
     for name, reply in (("first", twice.first), ("second", twice.second)):
         if reply.late:
-            # The burst has told whether the engine hangs; this one only had other work.
+            # The burst already shows whether the engine hangs.
             return not_checked("prefix-caching", title, f"the {name} of two equal prompts: {reply.summary}")
         if not reply.ok:
             return judged(
@@ -198,17 +198,17 @@ def prefix_caching(facts: Facts, settings: Settings) -> Check:
                 failed=f"a prompt of {twice.prompt_tokens:,} tokens was not answered",
             )
     if twice.before is None or twice.after is None or twice.after.total(HITS) is None:
-        return not_checked("prefix-caching", title, "no counters of the cache at /metrics")
-    # Both went to rank 0; where a front end does not pin, the sum is what is left to look at.
+        return not_checked("prefix-caching", title, "no cache counters at /metrics")
+    # Both went to rank 0; if a front end does not pin requests, use the sum.
     ours = 2 * twice.prompt_tokens
     pinned = _grown(twice.before, twice.after, QUERIES, engine="0") >= ours
     labels = {"engine": "0"} if pinned else {}
     hits = _grown(twice.before, twice.after, HITS, **labels)
-    # The counters do not tell users apart: what others asked for meanwhile, they may have hit.
+    # The counters include other users' requests.
     theirs = max(0.0, _grown(twice.before, twice.after, QUERIES, **labels) - ours)
     block = declared.block_tokens(settings) or declared.UNKNOWN_MODELS_BLOCK
     if hits >= block > hits - theirs:
-        why = f"other requests asked the same cache for {theirs:,.0f} tokens meanwhile, and its {hits:,.0f} hits may be theirs"
+        why = f"other requests queried the same cache for {theirs:,.0f} tokens, so its {hits:,.0f} hits may be theirs"
         return not_checked("prefix-caching", title, why)
     layout = declared.layout(settings)
     expected = block if layout is None else memory.cached_prompt_tokens(layout, twice.prompt_tokens, block_tokens=block)
@@ -229,6 +229,6 @@ def prefix_caching(facts: Facts, settings: Settings) -> Check:
         title,
         differences,
         held=f"{hits:,.0f} of {twice.prompt_tokens:,} tokens of a repeated prompt came from the cache (blocks of {block:,})",
-        failed="every request computes its whole prompt again, whatever it shares with others",
+        failed="every request computes its whole prompt, even if it shares a prefix",
         lessons=(lessons.known("hybrid-prefix-cache-flags"),) if declared.is_hybrid(settings) else (),
     )

@@ -1,6 +1,6 @@
-"""HTTP to a running server: every request bounded in time and size, every failure in words, the key sent only below /v1.
+"""HTTP client for a running server: bounded in time and size, readable errors, API key sent only to /v1.
 
-aiohttp: a burst of hundreds of requests in one thread, and streams that can be left half read.
+Uses aiohttp for a burst of hundreds of requests in one thread, and for streams that may be left half read.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from fleet.verify.facts import LATE, NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FA
 from settings import strict_json
 
 LARGEST_BODY_BYTES: Final = 16 * 2**20
-"""Assumed: a scrape of eight engines is below 1 MiB; a server that sends without end is cut off."""
+"""Maximum body size. Assumed: a scrape of eight engines is below 1 MiB."""
 RANK_HEADER: Final = "X-data-parallel-rank"
 """Pins a request to one engine. Source: vLLM 0.18.1, entrypoints/openai/engine/serving.py."""
 _END_SECONDS: Final = 0.05
-"""A request that ends so close to the common moment was ended by it. Assumed: far above what a timer is off."""
+"""A request that ends this close to the deadline was ended by it. Assumed: far above timer accuracy."""
 
 
 class Client:
-    """Requests until one common moment, at which all of them end."""
+    """Requests with a common deadline."""
 
     def __init__(self, *, api_key: str | None, until: float) -> None:
         """`until` by time.monotonic()."""
@@ -37,7 +37,7 @@ class Client:
 
     async def __aenter__(self) -> Client:
         """Open the connections."""
-        # No limit: the burst is bounded by who sends it. No proxies and no .netrc: what is asked is what was named.
+        # No connection limit: the sender bounds the burst. No proxies and no .netrc: query exactly the given URL.
         connector = aiohttp.TCPConnector(limit=0)
         self._session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None))
         return self
@@ -53,18 +53,18 @@ class Client:
         return max(0.0, self._until - time.monotonic())
 
     async def get(self, url: str, path: str, seconds: float, *, with_key: bool = True) -> Reply:
-        """The answer to a GET."""
+        """Sends a GET."""
         return await self._ask("GET", url + path, seconds, headers=self._of(path) if with_key else {})
 
     async def post(
         self, url: str, path: str, body: Mapping[str, Any], seconds: float, *, rank: int | None = None
     ) -> Reply:
-        """The answer to a POST. `rank` asks for one engine of several."""
+        """Sends a POST. `rank` selects one of several engines."""
         pinned = {} if rank is None else {RANK_HEADER: str(rank)}
         return await self._ask("POST", url + path, seconds, headers={**self._of(path), **pinned}, body=body)
 
     async def metrics(self, url: str, seconds: float) -> tuple[MetricsText | None, str]:
-        """One scrape, or why there is none."""
+        """One scrape, or the reason for its absence."""
         reply = await self.get(url, "/metrics", seconds)
         if not reply.ok:
             return None, f"/metrics: {reply.summary}"
@@ -73,12 +73,12 @@ class Client:
         except MetricsTextError as error:
             return None, f"/metrics: {error}"
         if not any(one.name.startswith("vllm:") for one in found.series):
-            # Else engines that keep silent would be taken for engines that are not there.
-            return None, "/metrics has nothing of vLLM's engines: --disable-log-stats switches that off"
+            # Otherwise engines without metrics would count as missing.
+            return None, "/metrics has no engine metrics: --disable-log-stats disables them"
         return found, ""
 
     async def chat(self, url: str, body: Mapping[str, Any], seconds: float, *, thinking: bool | None) -> Chat:
-        """A whole chat completion."""
+        """A complete chat completion."""
         began = time.monotonic()
         asked = int(body["max_tokens"])
         reply = await self.post(url, "/v1/chat/completions", body, seconds)
@@ -104,7 +104,7 @@ class Client:
         )
 
     async def chat_stream(self, url: str, body: Mapping[str, Any], seconds: float, *, thinking: bool | None) -> Chat:
-        """A streamed chat completion; what came until the time was up counts."""
+        """A streamed chat completion, possibly cut off by the deadline."""
         assert self._session is not None
         read = _Stream()
         began = time.monotonic()
@@ -127,7 +127,7 @@ class Client:
                         read.line(line, time.monotonic() - began)
                         if read.bytes > LARGEST_BODY_BYTES:
                             break
-                    # vLLM writes what goes wrong in the middle of an answer into its stream, and ends it in order.
+                    # vLLM reports an error in the middle of an answer as an event in the stream.
                     trouble = read.error or ("" if read.finish else "the stream ended without a finish reason")
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             trouble = self._trouble(error, time.monotonic() - began)
@@ -147,7 +147,7 @@ class Client:
         )
 
     def _of(self, path: str) -> dict[str, str]:
-        # vLLM asks for the key below /v1 alone, and it is nobody else's business.
+        # vLLM requires the key only on /v1; send it nowhere else.
         return dict(self._headers) if path.startswith("/v1/") else {}
 
     async def _ask(
@@ -164,7 +164,7 @@ class Client:
         try:
             async with (
                 asyncio.timeout(min(seconds, self.seconds_left)),
-                # A redirect is followed nowhere: it would take the key along.
+                # Do not follow redirects, which would forward the key.
                 self._session.request(
                     method, url, headers=dict(headers), json=None if body is None else dict(body), allow_redirects=False
                 ) as answer,
@@ -173,7 +173,7 @@ class Client:
                 async for piece in answer.content.iter_chunked(1 << 16):
                     content += piece
                     if len(content) > LARGEST_BODY_BYTES:
-                        return Reply(trouble=f"an answer of more than {LARGEST_BODY_BYTES >> 20} MiB")
+                        return Reply(trouble=f"response larger than {LARGEST_BODY_BYTES >> 20} MiB")
                 return _reply(answer.status, bytes(content), time.monotonic() - began)
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             seconds_taken = time.monotonic() - began
@@ -186,7 +186,7 @@ class Client:
 
 
 class _Stream:
-    """Server-sent events of a chat, put together."""
+    """Assembles the server-sent events of a chat."""
 
     def __init__(self) -> None:
         self.content: list[str] = []
@@ -209,7 +209,7 @@ class _Stream:
         if not isinstance(event, Mapping):
             raise ValueError("an event of the stream is not a JSON object")
         if event.get("error"):
-            self.error = f"an error within the stream: {_words_of(event)}"
+            self.error = f"error in the stream: {_words_of(event)}"
         self.usage = _usage(event) or self.usage
         choice = _first(event.get("choices"))
         delta = choice.get("delta")
@@ -228,16 +228,16 @@ def format_trouble(error: BaseException, seconds: float) -> str:
     if isinstance(error, TimeoutError):
         return f"{LATE} {seconds:.0f} s"
     if isinstance(error, aiohttp.ClientSSLError):
-        # Before its parent: one of its kinds has no error of the system's within.
+        # Before its parent class: one of its subclasses has no OS error.
         return f"{TLS_FAILED}: {str(error)[:120]}"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return NAME_UNKNOWN
     if isinstance(error, aiohttp.ClientConnectorError):
-        # asyncio puts words of its own, with the address, where the system's would be.
+        # asyncio replaces the OS message with its own, which includes the address.
         number = error.os_error.errno
         return os.strerror(number) if number else "the connection failed"
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionResetError):
-        return "the connection broke off"
+        return "connection aborted"
     if isinstance(error, json.JSONDecodeError):
         return "an event of the stream is not JSON"
     if isinstance(error, aiohttp.ClientResponseError):
@@ -255,7 +255,7 @@ def _reply(status: int, content: bytes, seconds: float) -> Reply:
 
 
 def _refusal(reply: Reply) -> str:
-    """A refusal with the server's own words, shortened."""
+    """An error response with the server's message, truncated."""
     if reply.status is None:
         return reply.trouble
     words = _words_of(reply.body)
@@ -263,7 +263,7 @@ def _refusal(reply: Reply) -> str:
 
 
 def _words_of(body: Any) -> str:
-    """The message of an error as vLLM writes it, or whatever else was written."""
+    """The error message in vLLM's format, or the raw body."""
     error = body.get("error", body) if isinstance(body, Mapping) else body
     said = error.get("message", error) if isinstance(error, Mapping) else error
     return " ".join(str(said).split())[:160]
@@ -275,7 +275,7 @@ def _first(choices: Any) -> Mapping[str, Any]:
 
 
 def _reasoning(said: Mapping[str, Any]) -> str:
-    """`reasoning` as 0.18.1 names it. Source: vLLM 0.18.1, ChatMessage and DeltaMessage."""
+    """Name of the reasoning field in 0.18.1. Source: vLLM 0.18.1, ChatMessage and DeltaMessage."""
     return _text(said.get("reasoning"))
 
 

@@ -1,4 +1,4 @@
-"""What the control plane says of a stack, through kubectl. A kind that cannot be read is told with why; the rest is read all the same."""
+"""Reads a stack's objects with kubectl. A kind that cannot be read is reported; the others are still read."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ HEALTH_POLICIES: Final = "healthcheckpolicies.networking.gke.io"
 BACKEND_POLICIES: Final = "gcpbackendpolicies.networking.gke.io"
 CONTAINER: Final = "vllm"
 AT_ONCE: Final = 12
-"""kubectl processes side by side. Assumed: the article's fleet at once, without a laptop's memory being felt."""
+"""Parallel kubectl processes. Assumed: enough for the article's fleet, little for a laptop's memory."""
 LOG_BYTES: Final = 2_000_000
-"""From the beginning of a pod's log: the start of eight engines is a tenth of that. Assumed."""
+"""Bytes read from the start of a pod's log. Assumed: ten times the start of eight engines."""
 READ_SECONDS: Final = 8.0
-"""For one object or list; kubectl itself is given 15 s more for credentials."""
+"""Timeout for one object or list; kubectl gets 15 s more for credentials."""
 _KV_LINE: Final = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
 """Source: vLLM 0.18.1, v1/core/kv_cache_utils.py."""
 _UNKNOWN_KIND: Final = "doesn't have a resource type"
-"""kubectl's words where the cluster has no such custom resource. Source: kubectl 1.32, run."""
+"""kubectl's message for a missing custom resource. Source: kubectl 1.32."""
 
 
 def read_pods(kubectl: Kubectl, settings: Settings) -> tuple[Pod, ...]:
-    """The server's pods that have not ended, by name. Raises LiveError."""
+    """The server's pods that have not terminated, by name. Raises LiveError."""
     found = kubectl.list_all("pods", selector=f"app={settings.server.name}", seconds=READ_SECONDS)
     return tuple(sorted((_pod(one) for one in found if not _has_ended(one)), key=lambda pod: pod.name))
 
 
 def read(kubectl: Kubectl, settings: Settings) -> Cluster:
-    """Pods, nodes and, with a gateway, its objects. Raises LiveError where not even the pods can be read."""
+    """Pods, nodes and gateway objects. Raises LiveError if the pods cannot be read."""
     gateway = settings.gateway
     reads: dict[str, Callable[[], Any]] = {
         "pods": lambda: read_pods(kubectl, settings),
@@ -88,7 +88,7 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tunnels:
-    """Ways to pods through this machine's loopback."""
+    """Port forwards to pods."""
 
     urls: Mapping[str, str] = field(default_factory=dict)
     """By the pod's name."""
@@ -97,8 +97,8 @@ class Tunnels:
 
 @contextlib.contextmanager
 def tunnels(kubectl: Kubectl, pods: tuple[str, ...]) -> Iterator[Tunnels]:
-    """A tunnel to every pod, opened and closed side by side, while the block lasts."""
-    # Each is a context of its own, entered and left in a thread: closing a dozen one after another takes seconds.
+    """Port forwards to all pods, opened and closed in parallel."""
+    # One context per tunnel, entered and left in a thread: closing a dozen in sequence takes seconds.
     contexts = {name: kubectl.port_forward(f"pod/{name}", HTTP_PORT) for name in pods}
     urls: dict[str, str] = {}
     troubles: dict[str, str] = {}
@@ -112,13 +112,13 @@ def tunnels(kubectl: Kubectl, pods: tuple[str, ...]) -> Iterator[Tunnels]:
                     troubles[name] = str(error)
             yield Tunnels(urls=urls, troubles=troubles)
         finally:
-            # Those that could not be opened have closed themselves.
+            # Failed tunnels are closed already.
             for closed in [threads.submit(contexts[name].__exit__, None, None, None) for name in urls]:
                 closed.result()
 
 
 def logged_kv_tokens(kubectl: Kubectl, pods: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """What each pod's log says of its engines' caches; nothing for one whose log has been rotated or cannot be read."""
+    """Cache sizes from each pod's log; empty if the log was rotated or cannot be read."""
 
     def of(pod: str) -> tuple[int, ...]:
         arguments = ("logs", pod, f"--container={CONTAINER}", f"--limit-bytes={LOG_BYTES}")
@@ -141,9 +141,9 @@ def _one(kubectl: Kubectl, kind: str, name: str) -> Any:
 
 
 def _has_ended(manifest: Mapping[str, Any]) -> bool:
-    """Whether it only lies there still: an evicted pod, or one whose Spot node was taken; another has its place.
+    """Whether the pod has terminated: evicted, or its Spot node was preempted; another pod replaces it.
 
-    Source: Kubernetes docs, "Pod Lifecycle": a pod in phase Failed or Succeeded stays as an object until somebody deletes it.
+    Source: Kubernetes docs, "Pod Lifecycle": a pod in phase Failed or Succeeded remains as an object until deleted.
     """
     return (manifest.get("status") or {}).get("phase") in ("Failed", "Succeeded")
 
@@ -160,7 +160,7 @@ def _pod(manifest: Mapping[str, Any]) -> Pod:
         why_not_ready=_why_not_ready(status, ready),
         image=str(container.get("image", "")),
         args=tuple(str(one) for one in container.get("args", [])),
-        # A value that is empty is left out by the API server. Of equal names the last one counts, for the kubelet as here.
+        # The API server omits empty values. With duplicate names, the last one counts, as in the kubelet.
         env={
             str(one.get("name", "")): None if "valueFrom" in one else str(one.get("value", ""))
             for one in container.get("env", [])
@@ -169,7 +169,7 @@ def _pod(manifest: Mapping[str, Any]) -> Pod:
 
 
 def _why_not_ready(status: Mapping[str, Any], ready: Mapping[str, Any]) -> str:
-    # What runs first is looked at first: as long as it has not ended, the others only say PodInitializing.
+    # Init containers first: until they end, the others report only PodInitializing.
     for container in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
         if container.get("ready"):
             continue
@@ -178,7 +178,7 @@ def _why_not_ready(status: Mapping[str, Any], ready: Mapping[str, Any]) -> str:
                 restarts = container.get("restartCount", 0)
                 before = ((container.get("lastState") or {}).get("terminated") or {}).get("reason", "")
                 words = [str(state["reason"])] + ([f"{restarts} restarts"] if restarts else [])
-                return ", ".join(words + ([f"the last one ended with {before}"] if before else []))
+                return ", ".join(words + ([f"the previous container ended with {before}"] if before else []))
     scheduled: Mapping[str, Any] = next(
         (one for one in status.get("conditions", []) if one.get("type") == "PodScheduled"), {}
     )

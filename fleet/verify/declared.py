@@ -1,4 +1,4 @@
-"""What the stack file says the running engines are: names, versions, sizes, the labels of vLLM's own metrics.
+"""Expected values from the stack file: names, versions, sizes, labels of vLLM's metrics.
 
 Source of labels and spellings: vLLM 0.18.1, config/cache.py (metrics_info: every field of CacheConfig as `str`),
 v1/metrics/loggers.py (log_metrics_info).
@@ -19,42 +19,42 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 ARTICLE_MODEL = "Qwen3.5-27B"
-"""Part of the id of the model whose acceptance and cache the article published."""
+"""Part of the model id for which the article published acceptance and cache size."""
 KV_TOLERANCE = 0.05
-"""Share by which an engine's cache may be off the planner's. The model was 0.8 % off on the one GPU it was not fitted to
-(docs/planner-model.md). What it takes from elsewhere may add: CUDA graphs twice as large 1.3 %, half as much again for
-activations 1.0 %, one more copy of the logits 0.8 %, another reading of the GPU's memory 0.5 %: 4.4 % together. What must be
-seen is larger: a bfloat16 cache halves the tokens; 0.88 of the GPU instead of 0.92, or 7 GiB of another process, is 5.7 %."""
+"""Allowed relative difference of an engine's cache from the planner's. The model was 0.8 % off on the one GPU it was not fitted to
+(docs/planner-model.md). Its inputs may add: CUDA graphs twice as large 1.3 %, half as much again for
+activations 1.0 %, one more copy of the logits 0.8 %, another reading of the GPU's memory 0.5 %: 4.4 % together. Differences to
+detect are larger: a bfloat16 cache halves the tokens; 0.88 of the GPU instead of 0.92, or 7 GiB of another process, is 5.7 %."""
 UNKNOWN_MODELS_BLOCK = 16
-"""The least that there is. Source: vLLM 0.18.1, CacheConfig.DEFAULT_BLOCK_SIZE. Attention backends raise it, to 128 at most (CUTLASS
-MLA), in a process that tells nobody."""
+"""Minimum block size. Source: vLLM 0.18.1, CacheConfig.DEFAULT_BLOCK_SIZE. Attention backends raise it, to 128 at most (CUTLASS
+MLA), without reporting it."""
 UNKNOWN_MODELS_PROMPT = 1_025
-"""Tokens of a prompt that hits whatever the block is: eight of the largest, of which speculation gives up one."""
+"""Tokens of a prompt that hits with any block size: eight of the largest blocks, of which speculation drops one."""
 
 
 def model_name(settings: Settings) -> str:
-    """The name clients ask for."""
+    """The served model name."""
     return settings.serving.served_model_name
 
 
 def version(settings: Settings) -> str:
-    """The release of vLLM, from the image's tag: `v0.18.1-cu130` is 0.18.1."""
+    """The vLLM release from the image's tag: `v0.18.1-cu130` is 0.18.1."""
     return settings.serving.image.tag.removeprefix("v").partition("-")[0]
 
 
 def is_hybrid(settings: Settings) -> bool:
-    """Whether the model keeps recurrent states beside keys and values."""
+    """Whether the model has recurrent states in addition to keys and values."""
     shape = settings.serving.shape
     return shape is not None and shape.kind == "hybrid"
 
 
 def is_the_articles_model(settings: Settings) -> bool:
-    """Whether acceptance and cache were published for it."""
+    """Whether acceptance and cache size were published for the model."""
     return ARTICLE_MODEL in settings.serving.model.id
 
 
 def deployment(settings: Settings) -> Deployment | None:
-    """The stack as the planner knows fleets; None for a model whose architecture it does not know."""
+    """The stack as a planner deployment; None for an unknown architecture."""
     from fleet.plan.from_settings import deployment_of
 
     try:
@@ -64,13 +64,13 @@ def deployment(settings: Settings) -> Deployment | None:
 
 
 def layout(settings: Settings) -> memory.CacheLayout | None:
-    """One engine's cache as declared; None for a model whose architecture the planner does not know."""
+    """One engine's cache as declared; None for an unknown architecture."""
     fleet = deployment(settings)
     return None if fleet is None else fleet.layout
 
 
 def block_tokens(settings: Settings) -> int | None:
-    """Tokens of one cache block: what vLLM raises it to on a hybrid model, or what is declared; None where it is free."""
+    """Tokens of one cache block: raised by vLLM for a hybrid model, or as declared; None if undetermined."""
     chosen = settings.serving.engine.block_size
     known = layout(settings)
     if known is None or not is_hybrid(settings):
@@ -79,13 +79,13 @@ def block_tokens(settings: Settings) -> int | None:
 
 
 def kv_expectation(settings: Settings) -> MemoryBudget | None:
-    """What the planner says of one engine's cache; None where it cannot say. Raises DoesNotFitError."""
+    """The planner's memory of one engine; None if unknown. Raises DoesNotFitError."""
     fleet = deployment(settings)
     return None if fleet is None else budget(fleet)
 
 
 def cache_labels(settings: Settings) -> Mapping[str, str]:
-    """Labels of `vllm:cache_config_info` that follow from the stack file, with the values that vLLM resolves them to."""
+    """Expected labels of `vllm:cache_config_info`, with the values that vLLM resolves."""
     engine = settings.serving.engine
     hybrid, shape = is_hybrid(settings), settings.serving.shape
     prefix_caching = engine.enable_prefix_caching
@@ -95,13 +95,13 @@ def cache_labels(settings: Settings) -> Mapping[str, str]:
     }
     if (block := block_tokens(settings)) is not None:
         expected["block_size"] = str(block)
-    # A checkpoint may bring a cache type of its own; the article's does not.
+    # A checkpoint may set a cache type; the article's does not.
     if engine.kv_cache_dtype is not None or is_the_articles_model(settings):
         expected["cache_dtype"] = engine.kv_cache_dtype or "auto"
-    # Unset, it is on for plain attention and off for hybrid models.
+    # The default is on for plain attention and off for hybrid models.
     expected["enable_prefix_caching"] = str((not hybrid) if prefix_caching is None else prefix_caching)
     if hybrid:
-        # Without prefix caching there is no mode, and Qwen3.5 has no other than align.
+        # Without prefix caching there is no mode; Qwen3.5 supports only align.
         expected["mamba_cache_mode"] = "align" if prefix_caching else "none"
     if hybrid and shape is not None:
         ssm, own = engine.mamba_ssm_cache_dtype, shape.architecture.linear_state_dtype
@@ -112,13 +112,13 @@ def cache_labels(settings: Settings) -> Mapping[str, str]:
 
 
 def context_tokens(settings: Settings) -> int | None:
-    """`max_model_len` as the server tells it; None where the model's own is not known."""
+    """`max_model_len` as reported by the server; None if the model's own is unknown."""
     declared, shape = settings.serving.engine.max_model_len, settings.serving.shape
     return declared if declared is not None or shape is None else shape.context_tokens
 
 
 def acceptance(settings: Settings) -> float | None:
-    """Share of draft tokens that the article's model accepts, all positions together; None for others."""
+    """Published share of accepted draft tokens over all positions; None for other models."""
     from facts.workloads import draft_acceptance
 
     drafts = settings.serving.engine.speculative_tokens
@@ -130,8 +130,8 @@ def acceptance(settings: Settings) -> float | None:
 
 
 def prompt_to_hit(settings: Settings) -> int | None:
-    """Tokens of a prompt of which two blocks come from the cache when it is sent again; one block where no more fits the
-    context. None where none that fits can hit.
+    """Tokens of a prompt that hits two blocks when repeated, or one block if no more fits the
+    context. None if no prompt within the context can hit.
     """
     block = block_tokens(settings)
     given_up = 1 if settings.serving.engine.speculative_tokens else 0

@@ -1,4 +1,4 @@
-"""What was read on a running stack, before anybody judges it."""
+"""Data read from a running stack."""
 
 from __future__ import annotations
 
@@ -9,98 +9,98 @@ from typing import Any, Final
 from fleet.clients.metrics_text import MetricsText
 
 Manifest = Mapping[str, Any]
-OUT_OF_TIME: Final = "the time for this command was up"
+OUT_OF_TIME: Final = "the command's timeout expired"
 LATE: Final = "no answer within"
-"""Beginning of the words for a request that had all of its own time; seconds follow."""
-NAME_UNKNOWN: Final = "its name is not known here"
-NOT_HTTP: Final = "the answer is not HTTP"
+"""Start of the message for a request that timed out; seconds follow."""
+NAME_UNKNOWN: Final = "its name cannot be resolved"
+NOT_HTTP: Final = "the response is not HTTP"
 TLS_FAILED: Final = "TLS failed"
-"""Beginning of the words; the library's own follow."""
+"""Start of the message; the library's text follows."""
 
 
 def is_late(trouble: str) -> bool:
-    """Whether nothing is known but that no answer came in time: a busy server's, or one that was asked too late."""
+    """Whether the request timed out: a busy server, or a late request."""
     return trouble == OUT_OF_TIME or trouble.startswith(LATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The answer to one request."""
+    """The response to one request."""
 
     status: int | None = None
-    """None where none came; `trouble` says why."""
+    """None without a response; `trouble` gives the reason."""
     body: Any = None
-    """Parsed JSON, or text where it is not JSON."""
+    """Parsed JSON, or text."""
     trouble: str = ""
     seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
-        """Whether it is a 200."""
+        """Whether the status is 200."""
         return self.status == 200
 
     @property
     def late(self) -> bool:
-        """Whether it did not come in time."""
+        """Whether it timed out."""
         return is_late(self.trouble)
 
     @property
     def summary(self) -> str:
-        """What came back, for a person."""
+        """Short text of the response."""
         return self.trouble if self.status is None else f"HTTP {self.status}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chat:
-    """One chat completion, whole or streamed."""
+    """One chat completion, complete or streamed."""
 
     stream: bool
     thinking: bool | None
-    """What the request said about thinking; None leaves it to the server's default."""
+    """Requested thinking mode; None for the server's default."""
     asked_tokens: int
     status: int | None = None
     trouble: str = ""
     content: str = ""
     reasoning: str = ""
     finish: str | None = None
-    """The finish reason; None where the answer did not end."""
+    """The finish reason; None if the answer did not end."""
     usage: Mapping[str, Any] | None = None
     chunks: int = 0
-    """Chunks that carried text."""
+    """Chunks with text."""
     ttft_seconds: float | None = None
     seconds: float = 0.0
 
     @property
     def spoke(self) -> bool:
-        """Whether any text came."""
+        """Whether there is any text."""
         return bool(self.content or self.reasoning)
 
     @property
     def late(self) -> bool:
-        """Whether its end did not come in time."""
+        """Whether it timed out before the end."""
         return is_late(self.trouble)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """Short requests sent at once, and the counters around them."""
+    """Short parallel requests, with counters before and after."""
 
     asked: int
     answered: int
     troubles: tuple[str, ...]
-    """Distinct ones, the most frequent first."""
+    """Distinct errors, most frequent first."""
     seconds: float
     before: MetricsText | None
     after: MetricsText | None
     late: int = 0
-    """Not answered when the burst's time was up, and not refused."""
+    """Requests without an answer or error at the burst's timeout."""
     cut_short: bool = False
-    """Whether the command's time was up before the burst's own."""
+    """Whether the command's timeout expired before the burst's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Twice:
-    """The same long prompt sent twice, and the counters around it."""
+    """A long prompt sent twice, with counters before and after."""
 
     where: str
     prompt_tokens: int
@@ -112,29 +112,29 @@ class Twice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """One address that was asked: a pod through its tunnel, or the endpoint."""
+    """One queried address: a pod through its tunnel, or the endpoint."""
 
     name: str
     health: Reply
     models: Reply = field(default_factory=Reply)
     models_without_key: Reply | None = None
-    """Asked only where the stack guards /v1."""
+    """Only if the stack protects /v1."""
     version: Reply = field(default_factory=Reply)
     metrics: MetricsText | None = None
     metrics_trouble: str = ""
     logged_kv_tokens: tuple[int, ...] = ()
-    """What the pod's log says of every engine's cache, where the metrics do not."""
+    """Each engine's cache size from the pod's log, if the metrics do not have it."""
     burst: Burst | None = None
 
     @property
     def answers(self) -> bool:
-        """Whether it is there and ready."""
+        """Whether it is ready."""
         return self.health.ok
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A server pod as the cluster has it."""
+    """A server pod in the cluster."""
 
     name: str
     node: str
@@ -145,7 +145,7 @@ class Pod:
     image: str
     args: tuple[str, ...]
     env: Mapping[str, str | None] = field(default_factory=dict, repr=False)
-    """Variables of the server's container as the pod has them written; None for a value that comes from elsewhere, such as a Secret."""
+    """Environment variables of the server's container; None for a value by reference, such as a Secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What the control plane says. A kind that could not be read is in `troubles`, with why."""
+    """Objects in the cluster. `troubles` lists kinds that could not be read, with the reason."""
 
     pods: tuple[Pod, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -175,20 +175,20 @@ class Facts:
     """All of it."""
 
     endpoint: str
-    """The URL; empty where none is known."""
+    """The URL, or empty."""
     door: Server | None
-    """The endpoint, where it can be asked from here."""
+    """The endpoint, if reachable from this machine."""
     door_trouble: str = ""
     """Why it cannot."""
     one_server: bool = False
-    """Whether everything asked of the endpoint reaches the same server."""
+    """Whether all requests to the endpoint reach the same server."""
     pods: tuple[Server, ...] = ()
-    """Pods that were asked one by one."""
+    """Pods that were queried."""
     tunnel_troubles: Mapping[str, str] = field(default_factory=dict)
-    """Pods to which no tunnel could be had, with why."""
+    """Pods without a tunnel, with the reason."""
     cluster: Cluster | None = None
     cluster_trouble: str = ""
-    """Why there is no cluster to look at."""
+    """Why there is no cluster to check."""
     chats: tuple[Chat, ...] = ()
     chat_through: str = ""
     twice: Twice | None = None
@@ -197,5 +197,5 @@ class Facts:
 
     @property
     def servers(self) -> tuple[Server, ...]:
-        """What stands for the replicas: the pods, else the endpoint."""
+        """The queried replicas: the pods, else the endpoint."""
         return self.pods or ((self.door,) if self.door is not None else ())

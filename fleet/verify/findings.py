@@ -1,4 +1,4 @@
-"""What a check says: held, did not hold, could not be made, or is told for information."""
+"""Check results: passed, failed, not checked, information."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ State = Literal["passed", "failed", "not checked", "information"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """What was paid for before: an id of a lesson in settings/rules/ or of a row of the ledger."""
+    """A known lesson: the id of a rule in settings/rules/ or of a row in facts/data."""
 
     id: str
     text: str
     write: str = ""
-    """What to write in the stack file, where that mends it."""
+    """Fix for the stack file, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing that is not as declared."""
+    """One difference between declared and found."""
 
     where: str
-    """A pod, `endpoint`, or the name of an object."""
+    """A pod, `endpoint`, or an object's name."""
     name: str
     declared: str
     found: str
@@ -31,13 +31,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check with its outcome."""
+    """One check with its result."""
 
     id: str
     title: str
     state: State
     summary: str
-    """What was seen, or why nothing could be seen."""
+    """The finding, or why the check could not run."""
     differences: tuple[Difference, ...] = ()
     lessons: tuple[Lesson, ...] = ()
 
@@ -50,20 +50,20 @@ class Report:
     stack: str
     endpoint: str
     looked_at: str
-    """What was looked at and through what, in words."""
+    """What was checked and how it was reached."""
     seconds: float
     checks: tuple[Check, ...]
 
     @property
     def outcome(self) -> Literal["passed", "failed", "not checked"]:
-        """Of all checks together. One that could not be made is none that failed; where none passed either, nothing was checked."""
+        """Overall state. Checks that did not run are not failures; without any passed check, nothing was checked."""
         if self.of("failed"):
             return "failed"
         return "passed" if self.of("passed") else "not checked"
 
     @property
     def passed(self) -> bool:
-        """Whether something held and nothing failed."""
+        """Whether at least one check passed and none failed."""
         return self.outcome == "passed"
 
     def of(self, state: State) -> tuple[Check, ...]:
@@ -72,7 +72,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """One sentence: how many checks held, failed, and could not be made."""
+        """Counts of failed, passed and unchecked."""
         failed, unseen = len(self.of("failed")), len(self.of("not checked"))
         said = [f"{failed} failed"] if failed else []
         said.append(f"{len(self.of('passed'))} passed")

@@ -1,7 +1,7 @@
-"""The lesson that applies to what was found, in the words that settings/rules and the ledger have for it.
+"""Finds the lesson for a difference, from settings/rules and facts/data.
 
-Nothing is told twice in this repository: what the server says is laid over the stack's own engine, and the same lessons
-judge it that judge the stack file.
+The found values are applied to the stack's engine settings, and the same rules
+check them that check the stack file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def repeated(settings: Settings, found: Mapping[str, Any], image_tag: str | None = None) -> tuple[Lesson, ...]:
-    """Lessons that the running engine repeats and the stack file does not. `found`: engine settings by camelCase name."""
+    """Lessons that apply to the running engine but not to the stack file. `found`: engine settings by camelCase name."""
     from pydantic import ValidationError
 
     from settings.checks.declared_server import DeclaredServer
@@ -27,21 +27,21 @@ def repeated(settings: Settings, found: Mapping[str, Any], image_tag: str | None
     try:
         engine = settings.serving.engine.but(found)
     except ValidationError:
-        return ()  # cannot be a setting of ours
+        return ()  # not a valid setting
     known = {problem.id for problem in engine_problems(settings, DeclaredServer(settings))}
     running = engine_problems(settings, DeclaredServer(settings, engine=engine, tag=image_tag))
     return tuple(_lesson(one) for one in running if one.id not in known)
 
 
 def declared(settings: Settings, id_: str) -> tuple[Lesson, ...]:
-    """The lesson of that id where the stack's own settings repeat it."""
+    """The lesson with this id, if it applies to the stack's settings."""
     from settings.checks.lessons import lessons
 
     return tuple(_lesson(one, write=one.write) for one in lessons(settings) if one.id == id_)
 
 
 def known(name: str) -> Lesson:
-    """A lesson whether or not the settings repeat it."""
+    """The lesson with this id, regardless of the settings."""
     from settings.checks.declared_server import stack_file
     from settings.checks.lessons import lesson_named
 
@@ -50,25 +50,25 @@ def known(name: str) -> Lesson:
 
 
 def acceptance_falls() -> Lesson:
-    """What the article saw of drafts that are not accepted. Its id is the ledger's row."""
+    """The article's figures on rejected drafts; the id is a row in facts/data."""
     from facts.figures import published
 
     row = published("phases.tp8-mtp5")
     shares = ", ".join(f"{one:g}" for one in row.details["acceptance_percent_by_position"])
     return Lesson(
         id=row.id,
-        text=f"{row.title}: acceptance by position {shares} %; a draft that is not accepted costs a step's work for nothing",
+        text=f"{row.title}: acceptance by position {shares} %; a rejected draft wastes a step's work",
     )
 
 
 def proxy_only_subnet(settings: Settings) -> Lesson:
-    """Why a Gateway stays unprogrammed. For a stack that joins another's network, that network's setting is meant."""
+    """Why a Gateway stays unprogrammed. For a guest stack, the fix is in the other stack's network."""
     lesson = known("gateway-without-proxy-only-subnet")
-    # A stack with the gateway has the subnet unless it says otherwise.
+    # A stack with the gateway has the subnet unless disabled.
     says_no = settings.network.proxy_only.enabled is False
     return replace(lesson, write="network: {proxyOnly: {enabled: true}}") if says_no else lesson
 
 
 def _lesson(problem: Problem, *, write: str = "") -> Lesson:
-    # Where the stack file is right, there is nothing to write into it.
+    # If the stack file is right, it needs no fix.
     return Lesson(id=problem.id, text=problem.why, write=write)

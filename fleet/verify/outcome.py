@@ -1,4 +1,4 @@
-"""From differences to a check."""
+"""Builds checks from differences."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ def judged(
     failed: str = "",
     lessons: Iterable[Lesson] = (),
 ) -> Check:
-    """Failed where there are differences, else passed. `held` is what was seen when it holds, `failed` what to do when not."""
+    """A check that fails if there are differences. `held`: summary if passed; `failed`: summary if failed."""
     found = tuple(differences)
     if not found:
         return Check(id=id_, title=title, state="passed", summary=held)
-    # One lesson may be taught by several differences.
+    # Several differences may have the same lesson.
     unique = tuple({lesson.id: lesson for lesson in lessons}.values())
     summary = failed or "not as declared"
     return Check(id=id_, title=title, state="failed", summary=summary, differences=found, lessons=unique)
 
 
 def not_checked(id_: str, title: str, why: str, lessons: Iterable[Lesson] = ()) -> Check:
-    """A check that could not be made."""
+    """A check that could not run."""
     return Check(id=id_, title=title, state="not checked", summary=why, lessons=tuple(lessons))
 
 
 def told(id_: str, title: str, what: str) -> Check:
-    """Something to know, without a verdict."""
+    """Information without a verdict."""
     return Check(id=id_, title=title, state="information", summary=what)
 
 
 def format_where(names: Iterable[str]) -> str:
-    """What was looked at: `the endpoint`, `pod a`, `12 pods`."""
+    """What was checked: `the endpoint`, `pod a`, `12 pods`."""
     found = list(names)
     pods = [name for name in found if name != "endpoint"]
     words = [plural(len(pods), "pod")] if pods else []

@@ -1,4 +1,4 @@
-"""The report: for a terminal, and as one JSON document."""
+"""The report for the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _STYLES: Final[dict[State, str]] = {
     "information": "dim",
 }
 SHOWN_DIFFERENCES: Final = 8
-"""Lines of one check; the JSON document has all."""
+"""Maximum lines per check; the JSON document has all."""
 
 
 def print_text(paper: Paper, report: Report) -> None:
-    """Write the report, one check below the other, the failed ones with what was declared, what was found, and the lesson."""
+    """Print the report, with declared, found and lesson for failed checks."""
     page = Page(paper)
     page.heading(f"{report.project} / {report.stack}", "verify")
     page.prose(" · ".join(one for one in (report.endpoint, report.looked_at) if one), indent=0, style="dim")
@@ -56,7 +56,7 @@ def _check(page: Page, check: Check) -> None:
 
 
 def json_text(report: Report) -> str:
-    """The report as one JSON document."""
+    """The report as a JSON document."""
     document = {
         "project": report.project,
         "stack": report.stack,

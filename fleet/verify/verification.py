@@ -1,4 +1,4 @@
-"""The whole of `fleet verify`: from a stack to a report. Bounded in time whatever the server does."""
+"""Runs `fleet verify`: from a stack to a report, within a fixed time."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 ENDPOINT: Final = "endpoint"
-"""Name of the endpoint among the servers."""
-NOT_GIVEN: Final = "the cluster was not looked at: --endpoint alone; pass --outputs or --kubeconfig for it"
+"""Name of the endpoint in the report."""
+NOT_GIVEN: Final = "the cluster was not checked: only --endpoint was given; pass --outputs or --kubeconfig too"
 _IN_CLUSTER: Final = (".svc", ".svc.cluster.local")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """What a person gave."""
+    """The command's options."""
 
     endpoint: str | None = None
-    """Instead of the stack's own."""
+    """Overrides the stack's."""
     outputs: StackOutputs | None = None
     kubeconfig: Path | None = None
-    """Instead of the stack's own."""
+    """Overrides the stack's."""
     context: str | None = None
     api_key: str | None = None
     seconds: float = 60.0
 
     @property
     def has_cluster(self) -> bool:
-        """Whether there is a cluster to look at. The user's current context is none: it may be anybody's."""
+        """Whether a cluster was given. The user's current context is never used: it may be any cluster."""
         return self.outputs is not None or self.kubeconfig is not None or self.context is not None
 
 
 def verify(settings: Settings, project: str, asking: Asking) -> Report:
-    """Look at the stack and judge it. Raises LiveError where there is nothing to look at."""
+    """Checks the stack. Raises LiveError if there is nothing to check."""
     began = time.monotonic()
     facts = _look(settings, asking, began + asking.seconds)
     seconds = time.monotonic() - began
@@ -65,7 +65,7 @@ def verify(settings: Settings, project: str, asking: Asking) -> Report:
 
 
 def judge(facts: Facts, settings: Settings) -> tuple[Check, ...]:
-    """Every check, in the order of the report."""
+    """All checks, in report order."""
     checks = (
         checks_cluster.replicas(facts, settings),
         checks_service.reachable(facts),
@@ -93,8 +93,8 @@ def judge(facts: Facts, settings: Settings) -> tuple[Check, ...]:
 def _look(settings: Settings, asking: Asking, until: float) -> Facts:
     url = asking.endpoint or (asking.outputs.endpoint if asking.outputs is not None else "")
     paused = settings.server.replicas == 0
-    door_trouble = "the stack is paused (replicas: 0), so nobody is asked" if paused else _out_of_reach(url)
-    # What nobody named may still be reachable (a VPN), so only names that no resolver outside knows are left alone.
+    door_trouble = "the stack is paused (replicas: 0)" if paused else _out_of_reach(url)
+    # Internal addresses may be reachable (a VPN); only cluster-internal names are skipped.
     door = Target(name=ENDPOINT, url=url) if url and not door_trouble else None
     seen: Cluster | None = None
     cluster_trouble = "" if asking.has_cluster else NOT_GIVEN
@@ -110,7 +110,7 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
                 ready = tuple(pod.name for pod in seen.pods if pod.ready and not pod.going)
                 tunnels = stack.enter_context(cluster.tunnels(kubectl, ready))
         if seen is None and door is None:
-            raise LiveError(f"nothing can be looked at: {'; '.join(w for w in (door_trouble, cluster_trouble) if w)}")
+            raise LiveError(f"nothing to check: {'; '.join(w for w in (door_trouble, cluster_trouble) if w)}")
         asked = asyncio.run(
             ask(
                 settings,
@@ -124,12 +124,12 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
         )
     door_trouble = door_trouble or _out_of_the_vpc(asked, url, asking)
     if seen is None and door_trouble:
-        raise LiveError(f"nothing can be looked at: {door_trouble}; {cluster_trouble}")
+        raise LiveError(f"nothing to check: {door_trouble}; {cluster_trouble}")
     return _facts(asked, url, door_trouble, seen, cluster_trouble, tunnels, settings)
 
 
 def _out_of_the_vpc(asked: Asked, url: str, asking: Asking) -> str:
-    """Why silence at the stack's own endpoint says nothing of the stack; empty where somebody answers or the user named it."""
+    """Why an unreachable endpoint is not a failure; empty if it answers or the user named it."""
     if (
         asked.door is None
         or asked.door.health.status is not None
@@ -138,7 +138,7 @@ def _out_of_the_vpc(asked: Asked, url: str, asking: Asking) -> str:
     ):
         return ""
     said = asked.door.health.summary
-    return f"{url} is an address within the VPC, which this machine does not reach ({said}); --endpoint {url} holds it to account"
+    return f"{url} is an address in the VPC that this machine does not reach ({said}); pass --endpoint {url} to check it anyway"
 
 
 def _facts(
@@ -170,7 +170,7 @@ def _facts(
 def _kubectl(settings: Settings, asking: Asking) -> Iterator[Kubectl]:
     with contextlib.ExitStack() as stack:
         file = asking.kubeconfig
-        # A context that the user names is one of their own: the stack's kubeconfig has none of that name.
+        # A named context is in the user's kubeconfig; the stack's kubeconfig does not have it.
         if file is None and asking.context is None and asking.outputs is not None:
             file = stack.enter_context(asking.outputs.kubeconfig_file())
         yield Kubectl(namespace=settings.namespace, kubeconfig=file, context=asking.context)
@@ -183,12 +183,12 @@ def _log_of(kubectl: Kubectl | None) -> Callable[[tuple[str, ...]], dict[str, tu
 
 
 def _out_of_reach(url: str) -> str:
-    """Why this machine cannot ask an endpoint; empty where it may."""
+    """Why this machine cannot reach an endpoint; empty if it can."""
     if not url:
-        return "no endpoint is known"
+        return "no endpoint known"
     host = urlsplit(url).hostname or ""
     if host.endswith(_IN_CLUSTER):
-        return f"{host} is a name of the cluster, which only its pods know"
+        return f"{host} is a cluster-internal name"
     return ""
 
 
@@ -201,7 +201,7 @@ def _is_private(url: str) -> bool:
 
 
 def _is_one_server(url: str, settings: Settings) -> bool:
-    """Whether everything asked of the URL reaches one server: a tunnel on this machine, or a stack of one replica."""
+    """Whether all requests to the URL reach one server: a local tunnel, or a stack with one replica."""
     host = urlsplit(url).hostname or ""
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:

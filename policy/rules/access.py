@@ -1,4 +1,4 @@
-"""What machine accounts may do, who reaches a namespace, and what the public can read."""
+"""Rules for service accounts, namespaces and public access."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ NODE_ROLES = (
     "roles/autoscaling.metricsWriter",
     "roles/stackdriver.resourceMetadata.writer",
 )
-"""What a GKE node works with. Source: GKE documentation, least-privilege node service accounts."""
+"""Roles of a GKE node. Source: GKE documentation, least-privilege node service accounts."""
 EVERYONE = ("allUsers", "allAuthenticatedUsers")
 _ALL_OF_IT = (*BASIC_ROLES, "dmin", "legacyBucketOwner")
-"""How roles end that may do everything with one resource: `roles/storage.admin`, `roles/storage.objectAdmin`."""
+"""Suffixes of roles with all rights on one resource: `roles/storage.admin`, `roles/storage.objectAdmin`."""
 _MACHINES = ("serviceAccount:", "principal")
 _BUCKET_GRANTS = "gcp:storage/bucketIAM"
 _READS, _CREATES = "roles/storage.objectViewer", "roles/storage.objectCreator"
 COMPILE_CACHE = "compile-cache"
-"""Name of the container that stores what a server compiled."""
+"""Name of the container that uploads compiled kernels."""
 PROJECT_GRANTS = ("gcp:projects/iAM", "gcp:folder/iAM", "gcp:organizations/iAM")
 
 
@@ -57,10 +57,9 @@ def _open_egress(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
 
 
 def _namespaces(resources: Sequence[Resource]) -> Iterator[tuple[str, str, bool]]:
-    """Name and URN of every namespace to judge, and whether the stack makes it.
+    """Name and URN of every namespace to check, and whether the stack creates it.
 
-    Of namespaces that others made only `default` counts, where pods stand in it: who guards the others cannot be seen
-    from here.
+    Of other namespaces only `default` counts, where the stack runs pods in it: policies of other stacks are not visible.
     """
     made = {own_name(one): one for one in of_kind(resources, "Namespace", "core")}
     for name, one in made.items():
@@ -75,7 +74,7 @@ def _namespaces(resources: Sequence[Resource]) -> Iterator[tuple[str, str, bool]
 
 
 def _denies(policy: Resource, direction: str) -> bool:
-    """Whether a policy denies a direction to all pods of its namespace until another one allows something."""
+    """Whether a policy is a default deny of a direction for its namespace."""
     spec = dig(policy.props, "spec")
     types = tuple(listed(dig(spec, "policyTypes"))) or ("Ingress", *(("Egress",) if has(spec, "egress") else ()))
     chosen = mapped(dig(spec, "podSelector"))
@@ -84,9 +83,7 @@ def _denies(policy: Resource, direction: str) -> bool:
 
 
 def _cache_writers(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    """Servers that run what lies in a bucket, by the option `--bucket` of the container that stores it. Releases side by side share a
-    bucket, and each creates under its own key.
-    """
+    """Finds caches by the option `--bucket` of the container that uploads them. Releases share a bucket, each with its own key prefix."""
     kept = list(_kept_caches(resources))
     own = {(subject, condition) for _, _, subject, condition in kept}
     for server, bucket, _subject, _condition in kept:
@@ -101,13 +98,13 @@ def _cache_writers(resources: Sequence[Resource], _: Settings) -> Iterator[Findi
                 ):
                     continue
                 yield Finding(
-                    what=f"{grant.label} gives {role} on {bucket} to {member}, and {server.label} runs what lies there",
+                    what=f"{grant.label} grants {role} on {bucket} to {member}, and {server.label} runs code from it",
                     urn=grant.urn,
                 )
 
 
 def _kept_caches(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, str, str]]:
-    """Each server that keeps caches: their bucket, its pods' end of a principal, and the condition of its key."""
+    """Each server with a cache: its bucket, the suffix of its pods' principal, and the IAM condition of its key."""
     for server in resources:
         for pod in pods(server):
             saver = next((one for one in pod.init_containers if one.name == COMPILE_CACHE), None)
@@ -124,7 +121,7 @@ def _kept_caches(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str,
 
 
 def _options(words: Sequence[str]) -> dict[str, str]:
-    """Long options and their values, whether they follow or are joined by an equals sign."""
+    """Long options and their values, as `--name value` or `--name=value`."""
     found: dict[str, str] = {}
     for word, after in zip(words, (*words[1:], ""), strict=False):
         if word.startswith("--"):
@@ -138,11 +135,11 @@ def _no_pod_security(resource: Resource, _: Settings) -> Iterator[Finding]:
         return
     level = dig(resource.props, "metadata", "labels", "pod-security.kubernetes.io/enforce")
     if level not in ("baseline", "restricted"):
-        yield Finding(what=f"metadata.labels: pod-security.kubernetes.io/enforce is {level or 'left out'}")
+        yield Finding(what=f"metadata.labels: pod-security.kubernetes.io/enforce is {level or 'missing'}")
 
 
 def _members(resource: Resource) -> Iterator[str]:
-    """Whom a grant names."""
+    """Members of a grant."""
     if (one := dig(resource.props, "member")) is not None:
         yield str(one)
     yield from (str(one) for one in listed(dig(resource.props, "members")))
@@ -155,28 +152,28 @@ def _broad_roles(resources: Sequence[Resource], settings: Settings) -> Iterator[
             for member in _members(grant):
                 if member.startswith(_MACHINES):
                     yield Finding(
-                        what=f"{grant.label} gives {role} to a machine account, {member.partition(':')[2]}",
-                        why="it may delete what it should use, and give others what it has",
-                        fix="the role that reads, writes or pulls, and no more",
+                        what=f"{grant.label} grants {role} to a service account, {member.partition(':')[2]}",
+                        why="the account can delete what it uses, and grant its access to others",
+                        fix="a role that only reads, writes or pulls",
                         urn=grant.urn,
                     )
-        # The role first: it is known before the accounts are.
+        # Role first: it is known in a preview, the accounts may not be.
         if not grant.type.startswith(PROJECT_GRANTS) or (role := str(dig(grant.props, "role") or "")) in allowed | {""}:
             continue
         nodes = {f"serviceAccount:{email}" for email in _node_accounts(resources)}
         for member in _members(grant):
             if member in nodes:
                 yield Finding(
-                    what=f"{grant.label} gives {role} to the nodes' account, {member.partition(':')[2]}", urn=grant.urn
+                    what=f"{grant.label} grants {role} to the nodes' account, {member.partition(':')[2]}", urn=grant.urn
                 )
             elif role in BASIC_ROLES and member.startswith(_MACHINES):
                 yield Finding(
-                    what=f"{grant.label} gives {role} to a machine account, {member.partition(':')[2]}", urn=grant.urn
+                    what=f"{grant.label} grants {role} to a service account, {member.partition(':')[2]}", urn=grant.urn
                 )
 
 
 def _is_grant_on_one(resource: Resource) -> bool:
-    """Whether this grants something on one bucket, repository or secret, and not on a project or what contains projects."""
+    """Whether this is a grant on one bucket, repository or secret, not on a project, folder or organization."""
     kind = resource.kind.lower()
     return resource.type.startswith("gcp:") and "iam" in kind and not resource.type.startswith(PROJECT_GRANTS)
 
@@ -189,7 +186,7 @@ def _node_accounts(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def _account_places(resource: Resource) -> Iterator[Any]:
-    """Where a cluster or a node pool says which account its nodes have."""
+    """Where a cluster or node pool sets its nodes' account."""
     if resource.type == "gcp:container/cluster:Cluster":
         yield dig(resource.props, "clusterAutoscaling", "autoProvisioningDefaults")
         yield dig(resource.props, "nodeConfig")
@@ -200,7 +197,7 @@ def _account_places(resource: Resource) -> Iterator[Any]:
 def _default_account(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.type == "gcp:container/cluster:Cluster":
         autopilot = dig(resource.props, "enableAutopilot") is True
-        # Pools of their own say so themselves.
+        # Its node pools are checked instead.
         if not autopilot and dig(resource.props, "removeDefaultNodePool") is True:
             return
         where = "clusterAutoscaling.autoProvisioningDefaults" if autopilot else "nodeConfig"
@@ -208,9 +205,9 @@ def _default_account(resource: Resource, _: Settings) -> Iterator[Finding]:
         where = "nodeConfig"
     else:
         return
-    # Whether it is there, not what it is: before the first update the account's address is unknown.
+    # Presence only: before the first update the account's address is unknown.
     if not has(dig(resource.props, *where.split(".")), "serviceAccount"):
-        yield Finding(what=f"{where}.serviceAccount is left out")
+        yield Finding(what=f"{where}.serviceAccount is missing")
 
 
 def _unnamed_rights(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -222,10 +219,10 @@ def _unnamed_rights(resource: Resource, _: Settings) -> Iterator[Finding]:
             continue
         for kind in map(str, listed(dig(rule, "resources"))):
             reads = verbs & {"get", "list", "watch"} if kind in ("*", "secrets") else set()
-            # Pods are named when they are made; a status is its controller's, which writes it again.
+            # Pod names are generated; a status is rewritten by its controller.
             writes = verbs - {"get", "list", "watch"} if kind != "events" and not kind.endswith("/status") else set()
             if found := reads | (writes - {"delete", "deletecollection"} if kind == "pods" else writes):
-                yield Finding(what=f"rules[{index}] lets its holder {', '.join(sorted(found))} every one of {kind}")
+                yield Finding(what=f"rules[{index}] allows {', '.join(sorted(found))} on all {kind}")
 
 
 def _public(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -252,12 +249,12 @@ def _unprevented(resource: Resource, _: Settings) -> Iterator[Finding]:
     prevention = dig(resource.props, "publicAccessPrevention")
     if prevention != "enforced":
         yield Finding(
-            what=f"publicAccessPrevention is {prevention or 'left out'}", fix="publicAccessPrevention: enforced"
+            what=f"publicAccessPrevention is {prevention or 'missing'}", fix="publicAccessPrevention: enforced"
         )
     if dig(resource.props, "uniformBucketLevelAccess") is not True:
         yield Finding(
             what="uniformBucketLevelAccess is not true",
-            why="single objects can be made public beside the bucket's IAM; source: Cloud Storage documentation",
+            why="single objects can be made public despite the bucket's IAM; source: Cloud Storage documentation",
             fix="uniformBucketLevelAccess: true",
         )
 
@@ -266,9 +263,9 @@ RULES = (
     StackRule(
         name="broad-roles",
         subject="security",
-        statement="The nodes' account has a node's roles, and no machine account owns a project or what it uses of one.",
-        evidence="every pod of a node can ask for the node's token where Workload Identity is bypassed; owner and editor on a project read "
-        "every bucket and secret of it. Source: GKE documentation, hardening. Mandatory: the roles a node needs are few and known",
+        statement="Service accounts have no owner, editor or admin role, and the nodes' account has only node roles.",
+        evidence="where Workload Identity is bypassed, every pod can get its node's token; owner and editor on a project read every "
+        "bucket and secret. Source: GKE documentation, hardening. Mandatory: the roles that a node needs are few and known",
         fix="roles/container.defaultNodeServiceAccount, and roles/artifactregistry.reader on the one repository",
         level="mandatory",
         severity="critical",
@@ -277,7 +274,7 @@ RULES = (
                 name="nodeRoles",
                 type="array",
                 default=list(NODE_ROLES),
-                why="Roles on the project that the nodes' account may have",
+                why="Project roles that the nodes' account may have",
             ),
         ),
         judge=_broad_roles,
@@ -285,10 +282,9 @@ RULES = (
     Rule(
         name="node-account-default",
         subject="security",
-        statement="Nodes run as an account of their own.",
-        evidence="without one they run as the project's Compute Engine default account, which holds roles/editor unless the "
-        "organisation took it away. Source: GKE documentation, least-privilege node service accounts. Mandatory: "
-        "the node account cannot be changed later",
+        statement="Nodes use a dedicated service account.",
+        evidence="otherwise they use the Compute Engine default account, which has roles/editor unless the organization removed it. "
+        "Source: GKE documentation, least-privilege node service accounts. Mandatory: the node account cannot be changed later",
         fix="a service account with roles/container.defaultNodeServiceAccount",
         level="mandatory",
         severity="high",
@@ -297,11 +293,11 @@ RULES = (
     Rule(
         name="role-without-names",
         subject="security",
-        statement="A role in the cluster writes objects that it names, and reads no secret that it does not.",
-        evidence="who may write any workload runs any pod with any account of the namespace, who may write any quota buys machines or "
-        "ends a pause of spending, and who lists secrets has them. Source: Kubernetes, RBAC good practices. Advisory: operators make "
-        "objects whose names nobody knows before",
-        fix="resourceNames; to create by name, a server-side apply",
+        statement="A Kubernetes role names the objects it may write and the secrets it may read.",
+        evidence="the right to write any workload runs pods under any service account of the namespace; to write any quota, buys machines "
+        "or ends a spending pause; to list secrets, reads them. Source: Kubernetes, RBAC good practices. Advisory: operators create "
+        "objects with names not known in advance",
+        fix="resourceNames; to create by name, use server-side apply",
         level="advisory",
         severity="high",
         judge=_unnamed_rights,
@@ -309,10 +305,10 @@ RULES = (
     StackRule(
         name="compile-cache-writers",
         subject="security",
-        statement="Compiled kernels that servers run are created by pods of their own release, and changed by nobody.",
-        evidence="a compile cache holds machine code and pickles: who may write it runs programs on every later server, with its prompts "
-        "and its key. A pod of another release, or one that may replace an object, would outlive its own end there. Mandatory",
-        fix="roles/storage.objectCreator for the release's own service account, on the condition of its key",
+        statement="Only a release's own pods create its compile cache, and no account can replace cached objects.",
+        evidence="a compile cache contains machine code and pickles: write access runs code on every later server, with its prompts "
+        "and its key. Mandatory",
+        fix="roles/storage.objectCreator for the release's own service account, conditional on its key",
         level="mandatory",
         severity="critical",
         judge=_cache_writers,
@@ -320,11 +316,11 @@ RULES = (
     StackRule(
         name="namespace-without-network-policy",
         subject="security",
-        statement="Each namespace denies what comes in until a NetworkPolicy allows it.",
-        evidence="without one any pod of the cluster reaches port 8000, whose /tokenize, /invocations and /metrics no key guards. Source: "
-        "Kubernetes, network policies; vLLM 0.18.1. Mandatory for namespaces that this stack makes, and for pods in "
-        "`default`; who guards others' namespaces cannot be seen from here",
-        fix="a NetworkPolicy with podSelector {} and policyTypes [Ingress, Egress], and one for each connection that is wanted",
+        statement="Each namespace denies ingress by default.",
+        evidence="otherwise any pod of the cluster reaches port 8000, where no key guards /tokenize, /invocations and /metrics. Source: "
+        "Kubernetes, network policies; vLLM 0.18.1. Mandatory for this stack's namespaces and its pods in `default`; other stacks' "
+        "namespaces are not checked",
+        fix="a NetworkPolicy with podSelector {} and policyTypes [Ingress, Egress], and one for each allowed connection",
         level="mandatory",
         severity="high",
         judge=_no_policy,
@@ -332,10 +328,10 @@ RULES = (
     StackRule(
         name="namespace-egress-open",
         subject="security",
-        statement="Each namespace denies what goes out until a NetworkPolicy allows it.",
-        evidence="a server that reads its weights from a volume needs nothing but DNS; prompts leave through what is left open. Advisory: "
+        statement="Each namespace denies egress by default.",
+        evidence="a server that reads its weights from a volume needs only DNS, and prompts can leave through any other egress. Advisory: "
         "some servers call tools",
-        fix="Egress among the default deny's policyTypes",
+        fix="add Egress to the default deny's policyTypes",
         level="advisory",
         severity="medium",
         judge=_open_egress,
@@ -344,8 +340,8 @@ RULES = (
         name="namespace-without-pod-security",
         subject="security",
         statement="Each namespace enforces a Pod Security level.",
-        evidence="the rules here judge what this program makes; the label also binds what somebody applies by hand. Source: "
-        "Kubernetes, Pod Security Admission. Advisory: Autopilot has a floor of its own",
+        evidence="these rules check only what this program creates; the label also covers what is applied manually. Source: Kubernetes, "
+        "Pod Security Admission. Advisory: Autopilot enforces its own minimum",
         fix="pod-security.kubernetes.io/enforce: restricted, or baseline where a chart's pods need it",
         level="advisory",
         severity="low",
@@ -354,10 +350,9 @@ RULES = (
     Rule(
         name="public-grant",
         subject="security",
-        statement="Nothing is granted to everyone.",
-        evidence="allUsers is the internet, allAuthenticatedUsers anyone with a Google account, a whole workload pool every pod of the "
-        "project; results name models, prompts and speeds. "
-        "Source: Cloud Storage documentation, IAM. Mandatory: buckets are searched for",
+        statement="No access is granted to the public.",
+        evidence="allUsers is the internet, allAuthenticatedUsers anyone with a Google account, and a whole workload pool every pod of "
+        "the project. Source: Cloud Storage documentation, IAM. Mandatory: public buckets are scanned for",
         fix="name the principals",
         level="mandatory",
         severity="critical",
@@ -367,8 +362,8 @@ RULES = (
         name="bucket-can-become-public",
         subject="security",
         statement="A bucket cannot be made public.",
-        evidence="with prevention enforced a later grant to allUsers is refused. Source: Cloud Storage documentation, public access "
-        "prevention. Advisory: an organisation's policy may enforce it already",
+        evidence="with prevention enforced, Google refuses a later grant to allUsers. Source: Cloud Storage documentation, public access "
+        "prevention. Advisory: an organization policy may enforce it already",
         fix="publicAccessPrevention: enforced and uniformBucketLevelAccess: true",
         level="advisory",
         severity="medium",

@@ -1,4 +1,4 @@
-"""Alerts that fire and help nobody."""
+"""Rules for alert policies."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _POLICY: Final = "gcp:monitoring/alertPolicy:AlertPolicy"
 _PAGE: Final = "CRITICAL"
 
 
-def _tells_nobody(resource: Resource, _: Settings) -> Iterator[Finding]:
+def _without_channel(resource: Resource, _: Settings) -> Iterator[Finding]:
     if _is_on(resource) and not dig(resource.props, "notificationChannels"):
-        yield Finding(what="notificationChannels is empty, so an incident opens in the console and nobody hears of it")
+        yield Finding(what="notificationChannels is empty: an incident opens in the console and no one is notified")
 
 
 def _page_without_runbook(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -31,19 +31,18 @@ RULES: Final = (
         name="alert-to-nobody",
         subject="alerting",
         statement="An alert policy has a notification channel.",
-        evidence="Cloud Monitoring takes a policy without one, opens an incident and is silent. Advisory: some are for a dashboard",
+        evidence="without one Cloud Monitoring opens an incident and notifies no one. Advisory: some alerts are only for a dashboard",
         fix="notification_channels with at least one channel, or enabled: false",
         level="advisory",
         severity="medium",
-        judge=_tells_nobody,
+        judge=_without_channel,
     ),
     Rule(
         name="page-without-runbook",
         subject="alerting",
-        statement="An alert that wakes somebody says what to do.",
-        evidence="the message is what somebody has at two in the morning; Cloud Monitoring sends the policy's documentation with it. "
-        "Advisory: a pager may add its own",
-        fix="documentation.content: the command to type first, then what it may show",
+        statement="A page includes instructions.",
+        evidence="Cloud Monitoring sends the policy's documentation with the message. Advisory: a pager may add its own",
+        fix="documentation.content: first the command to type, then how to read its output",
         level="advisory",
         severity="low",
         judge=_page_without_runbook,

@@ -1,4 +1,4 @@
-"""How GPU nodes are asked for: whole, in one of the ways there are, and in one way at a time."""
+"""Rules for GPU counts, provisioning modes and ComputeClasses."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def _partial_node(resource: Resource, _: Settings) -> Iterator[Finding]:
         counts = _counts(pod)
         if pod.gpu is not None and pod.gpus and pod.gpus not in counts:
             yield Finding(
-                what=f"{pod.spec_path} asks for {pod.gpus} {pod.gpu.name}",
+                what=f"{pod.spec_path} requests {pod.gpus} {pod.gpu.name}",
                 fix=f"{_format_counts(counts)} nvidia.com/gpu in requests and limits",
             )
 
 
 def _counts(pod: Pod) -> list[int]:
-    """Numbers of GPUs that such a pod may ask for, in order."""
+    """GPU counts that such a pod may request, in order."""
     if pod.shares_its_node or _custom_class(pod):
         return sorted({count for machine in pod.machines for count in machine.pod_gpus})
-    # Autopilot makes a machine for each pod, with the pod's own number.
+    # Autopilot creates one machine for each pod, with the pod's GPU count.
     return sorted({machine.gpus for machine in pod.machines})
 
 
@@ -56,14 +56,14 @@ def _no_selector(resource: Resource, _: Settings) -> Iterator[Finding]:
             continue
         if not pod.selector(_ACCELERATOR):
             yield Finding(
-                what=f"{pod.spec_path} asks for {pod.gpus} GPUs and names neither a type nor a ComputeClass",
-                fix=f"{_ACCELERATOR}: {DEFAULT_MACHINE.accelerator}, or that of your GPU",
+                what=f"{pod.spec_path} requests {pod.gpus} GPUs without a GPU type or a ComputeClass",
+                fix=f"{_ACCELERATOR}: {DEFAULT_MACHINE.accelerator}, or the label of your GPU",
             )
         machine = pod.machine
         if machine is None or "on-demand" in machine.ways:
             continue
         if not is_spot(pod) and not _is_flex(pod) and not pod.selector(_RESERVATION):
-            yield Finding(what=f"{pod.spec_path} selects {machine.gpu.name} nodes and says in no way how to get them")
+            yield Finding(what=f"{pod.spec_path} selects {machine.gpu.name} nodes and declares no provisioning mode")
 
 
 def _contradictions(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -72,22 +72,22 @@ def _contradictions(resource: Resource, _: Settings) -> Iterator[Finding]:
         affinity, provisioning = pod.selector(_AFFINITY), pod.selector(_PROVISIONING)
         where = f"{pod.spec_path}.nodeSelector"
         if flex and (reservation or affinity not in (None, "none")):
-            yield Finding(what=f"{where} asks for flex-start and for the reservation {reservation or affinity}")
+            yield Finding(what=f"{where} selects flex-start and the reservation {reservation or affinity}")
         if flex and spot:
-            yield Finding(what=f"{where} asks for flex-start and for Spot")
+            yield Finding(what=f"{where} selects flex-start and Spot")
         if spot and reservation:
-            yield Finding(what=f"{where} asks for Spot and for the reservation {reservation}")
+            yield Finding(what=f"{where} selects Spot and the reservation {reservation}")
         if (value := pod.selector(_FLEX)) not in (None, "true"):
-            yield Finding(what=f"{where} has {_FLEX}: {value}; only true is known")
+            yield Finding(what=f"{where} has {_FLEX}: {value}; allowed: true")
         if pod.selector(_FLEX) == "true" and provisioning not in (None, "flex-start"):
             yield Finding(what=f"{where} has {_FLEX}: true and {_PROVISIONING}: {provisioning}")
         if (name := _custom_class(pod)) and (beside := [key for key in _PARTS_OF_A_CLASS if pod.selector(key)]):
             yield Finding(
-                what=f"{where} names the ComputeClass {name} and {', '.join(beside)} beside it",
-                fix="put these into the class and select the class alone",
+                what=f"{where} selects the ComputeClass {name} and also {', '.join(beside)}",
+                fix="move these into the class and select only the class",
             )
         if not flex and not pod.compute_class and any(dig(one, "key") == _FLEX for one in _tolerations(pod)):
-            yield Finding(what=f"{pod.spec_path}.tolerations has {_FLEX} and no selector asks for it")
+            yield Finding(what=f"{pod.spec_path}.tolerations has {_FLEX}, and no node selector has it")
 
 
 def _not_selectable(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
@@ -97,7 +97,7 @@ def _not_selectable(resources: Sequence[Resource], _: Settings) -> Iterator[Find
     for resource in resources:
         for pod in pods(resource):
             name = _custom_class(pod)
-            # What belongs into the class is contradictory-selectors' to say.
+            # contradictory-selectors reports what belongs into the class.
             known = {*SELECTABLE_BESIDE_A_CLASS, *_PARTS_OF_A_CLASS} if name else SELECTABLE
             refused = [
                 key for key in pod.selected_keys if key not in known and not (name is None and _separates(pod, key))
@@ -111,7 +111,7 @@ def _not_selectable(resources: Sequence[Resource], _: Settings) -> Iterator[Find
 
 
 def _separates(pod: Pod, key: str) -> bool:
-    """Whether a label of the user's own is tolerated as a taint too: then Autopilot makes nodes for it."""
+    """Whether the pod also tolerates a taint with this custom label: Autopilot then creates nodes for it (workload separation)."""
     own = "kubernetes.io/" not in key and "google.com/" not in key
     return own and any(dig(one, "key") == key for one in _tolerations(pod))
 
@@ -121,7 +121,7 @@ def _unspecific(resource: Resource, _: Settings) -> Iterator[Finding]:
         if dig(resource.props, "specificReservationRequired") is not True:
             yield Finding(
                 what=f"{resource.label} has no specificReservationRequired: true",
-                fix="specificReservationRequired: true; a change replaces the reservation",
+                fix="specificReservationRequired: true; the change replaces the reservation",
             )
         return
     for pod in pods(resource):
@@ -130,11 +130,11 @@ def _unspecific(resource: Resource, _: Settings) -> Iterator[Finding]:
         name, affinity = pod.selector(_RESERVATION), pod.selector(_AFFINITY)
         where = f"{pod.spec_path}.nodeSelector"
         if name and affinity != "specific":
-            yield Finding(what=f"{where} names the reservation {name} with the affinity {affinity or 'left out'}")
+            yield Finding(what=f"{where} selects the reservation {name} with affinity {affinity or 'missing'}")
         elif affinity == "specific" and not name:
-            yield Finding(what=f"{where} asks for a specific reservation and names none", fix=f"add {_RESERVATION}")
+            yield Finding(what=f"{where} selects a specific reservation without a name", fix=f"add {_RESERVATION}")
         elif affinity in ("any", "any-reservation-then-fail"):
-            yield Finding(what=f"{where} asks for the affinity {affinity}")
+            yield Finding(what=f"{where} has affinity {affinity}")
 
 
 def _flex_limits(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -168,7 +168,7 @@ def _unsound_class(resource: Resource, _: Settings) -> Iterator[Finding]:
         return
     name = str(dig(resource.props, "metadata", "name") or "")
     if name.startswith(("gke", "autopilot")):
-        yield Finding(what=f"metadata.name is {name}", fix="a name that begins with neither gke nor autopilot")
+        yield Finding(what=f"metadata.name is {name}", fix="a name that does not begin with gke or autopilot")
     for path, rung in _rungs(resource):
         count, counts = quantity(dig(rung, "gpu", "count")), sorted({machine.gpus for machine in _machines(rung)})
         if counts and count is not None and count not in counts:
@@ -176,17 +176,17 @@ def _unsound_class(resource: Resource, _: Settings) -> Iterator[Finding]:
         if dig(rung, "reservations", "affinity") == "Specific":
             if dig(rung, "location", "zones") or dig(resource.props, "spec", "priorityDefaults", "location", "zones"):
                 yield Finding(
-                    what=f"{path} has a specific reservation and location.zones",
-                    fix="put the zones into reservations.specific[].zones",
+                    what=f"{path} has both a specific reservation and location.zones",
+                    fix="move the zones to reservations.specific[].zones",
                 )
             if not tuple(listed(dig(rung, "reservations", "specific"))):
-                yield Finding(what=f"{path} has a specific reservation and names none", fix="add reservations.specific")
+                yield Finding(what=f"{path} has a specific reservation without a name", fix="add reservations.specific")
         if dig(rung, "flexStart", "enabled") is True and (dig(rung, "spot") is True or has(rung, "reservations")):
-            yield Finding(what=f"{path} is flex-start and something else", fix="one rung for each way")
+            yield Finding(what=f"{path} combines flex-start with another mode", fix="one priority for each mode")
     gpus = any(dig(rung, "gpu") is not None for _path, rung in _rungs(resource))
     if gpus and dig(resource.props, "spec", "whenUnsatisfiable") != "DoNotScaleUp":
         yield Finding(
-            what=f"spec.whenUnsatisfiable is {dig(resource.props, 'spec', 'whenUnsatisfiable') or 'left out'}",
+            what=f"spec.whenUnsatisfiable is {dig(resource.props, 'spec', 'whenUnsatisfiable') or 'missing'}",
             fix="whenUnsatisfiable: DoNotScaleUp",
         )
 
@@ -205,9 +205,9 @@ def _class_and_pods(resources: Sequence[Resource], settings: Settings) -> Iterat
             shared = {gpus for rung in rungs for one in _machines(rung) if one.gpus in counts for gpus in one.pod_gpus}
             if counts and pod.gpus not in counts | shared:
                 yield Finding(
-                    what=f"{resource.label} asks for {pod.gpus} GPUs; its ComputeClass {pod.compute_class} makes nodes with "
+                    what=f"{resource.label} requests {pod.gpus} GPUs; its ComputeClass {pod.compute_class} creates nodes with "
                     + " or ".join(str(count) for count in sorted(counts)),
-                    fix=f"ask for {max(counts)} GPUs",
+                    fix=f"request {max(counts)} GPUs",
                     urn=resource.urn,
                 )
             most = settings["mostSpotSeconds"]
@@ -248,7 +248,7 @@ def _is_class(resource: Resource) -> bool:
 
 
 def _machines(rung: Mapping[str, Any]) -> tuple[Machine, ...]:
-    """Machines that a rung leaves; empty where it names no GPU that is known."""
+    """Machines that match a priority; empty for an unknown GPU."""
     named = MACHINES.get(str(dig(rung, "machineType")))
     return of_accelerator(str(dig(rung, "gpu", "type"))) if named is None else (named,)
 
@@ -264,11 +264,11 @@ RULES: Final = (
     Rule(
         name="partial-node",
         subject="capacity",
-        statement="A pod asks for as many GPUs as a machine with them has, or for the part of it that Autopilot lets pods share.",
-        evidence="machines with B200, GB200, H200 or H100 Mega are not shared: Autopilot refuses any other number in a pod than all "
-        'of theirs ("incorrect count"; GKE cluster autoscaler). The others are shared by pods of 1, 2, 4 or 8 GPUs that select '
-        "gke-accelerator-count (GKE documentation, GPU workloads in Autopilot). Mandatory: the pod stays Pending for ever",
-        fix="all GPUs of a machine in requests and limits; more engines in the pod instead of more pods on the node",
+        statement="A pod requests all GPUs of a machine, or a share that Autopilot supports.",
+        evidence="Autopilot does not share machines with B200, GB200, H200 or H100 Mega between pods and refuses any other GPU count "
+        '("incorrect count"; GKE cluster autoscaler). It shares the others between pods of 1, 2, 4 or 8 GPUs that select '
+        "gke-accelerator-count (GKE documentation, GPU workloads in Autopilot). Mandatory: the pod stays Pending",
+        fix="request all GPUs of a machine, in requests and limits; run more engines in the pod instead of more pods on the node",
         level="mandatory",
         severity="high",
         judge=_partial_node,
@@ -276,10 +276,9 @@ RULES: Final = (
     Rule(
         name="no-capacity-selector",
         subject="capacity",
-        statement="A pod on a machine that is not sold on demand says how it gets one: Spot, flex-start, a reservation or a ComputeClass.",
-        evidence="A4, A4X, A3 Ultra and A3 High with fewer than eight GPUs cannot be had on demand (the article, a note on GPU "
-        "provisioning; Compute Engine documentation, GPU machine types). "
-        "Mandatory: without a way the pod stays Pending for ever",
+        statement="A pod on a machine without on-demand capacity declares Spot, flex-start, a reservation or a ComputeClass.",
+        evidence="A4, A4X, A3 Ultra and A3 High with fewer than eight GPUs are not sold on demand (the article, GPU provisioning; Compute "
+        "Engine documentation, GPU machine types). Mandatory: the pod stays Pending",
         fix=f'one of {_SPOT}: "true"; {_FLEX}: "true"; {_RESERVATION} with {_AFFINITY}: specific; {_CLASS}',
         level="mandatory",
         severity="high",
@@ -288,11 +287,11 @@ RULES: Final = (
     Rule(
         name="contradictory-selectors",
         subject="capacity",
-        statement="A pod asks for its node in one way.",
-        evidence="GKE's autoscaler answers flex-start beside Spot or a reservation with an error and makes no node; selectors that "
-        "contradict a ComputeClass make the pod incompatible with it (GKE cluster autoscaler, injection rules; GKE documentation, "
-        "custom ComputeClasses). Mandatory: the pod stays Pending for ever",
-        fix="keep one way; several in turn are rungs of a ComputeClass",
+        statement="A pod declares one provisioning mode.",
+        evidence="GKE's autoscaler reports an error and creates no node for flex-start combined with Spot or a reservation; selectors "
+        "that contradict a ComputeClass make the pod incompatible with it (GKE cluster autoscaler, injection rules; GKE documentation, "
+        "custom ComputeClasses). Mandatory: the pod stays Pending",
+        fix="keep one mode; to try several in turn, list them as priorities of a ComputeClass",
         level="mandatory",
         severity="high",
         judge=_contradictions,
@@ -300,12 +299,11 @@ RULES: Final = (
     StackRule(
         name="node-label-not-selectable",
         subject="capacity",
-        statement="A pod on Autopilot selects nodes by the labels that Autopilot lets it select.",
-        evidence='GKE Warden keeps a list and refuses every other key ("autogke-node-affinity-selector-limitation"); '
-        "node.kubernetes.io/instance-type, kubernetes.io/hostname and gke-nodepool are not on it, and beside a ComputeClass of "
-        "one's own little more than zones is (what it said in public reports of 2024 and 2025). Mandatory: the object is refused when "
-        "everything before it is up",
-        fix="choose the machine by compute-class, machine-family and requests, or by a ComputeClass with machineType",
+        statement="A pod on Autopilot selects nodes only by labels that Autopilot allows.",
+        evidence='GKE Warden refuses every label outside its list ("autogke-node-affinity-selector-limitation"), among them '
+        "node.kubernetes.io/instance-type, kubernetes.io/hostname and gke-nodepool; beside a custom ComputeClass it allows little more "
+        "than zones (public error reports, 2024 and 2025). Mandatory: the object is refused in the middle of an update",
+        fix="select by compute-class, machine-family and requests, or use a ComputeClass with machineType",
         level="mandatory",
         severity="high",
         judge=_not_selectable,
@@ -313,10 +311,10 @@ RULES: Final = (
     Rule(
         name="reservation-not-specific",
         subject="capacity",
-        statement="A reservation is named, and nothing but what names it may use it.",
-        evidence="Autopilot consumes specific reservations only: a name without the affinity `specific` is an error, and so is the "
-        "affinity without a name (GKE cluster autoscaler; GKE documentation, consuming reserved resources). "
-        "Mandatory: paid nodes stand beside Pending pods",
+        statement="A reservation is specific, and its pods select it by name.",
+        evidence="Autopilot consumes specific reservations only: a name without the affinity `specific`, or the affinity without a name, "
+        "is an error (GKE cluster autoscaler; GKE documentation, consuming reserved resources). Mandatory: the pods stay Pending while "
+        "the reserved nodes are paid for",
         fix=f"{_RESERVATION}: <name> with {_AFFINITY}: specific",
         level="mandatory",
         severity="high",
@@ -325,9 +323,9 @@ RULES: Final = (
     Rule(
         name="flex-start-limits",
         subject="capacity",
-        statement="A flex-start node is asked for between ten minutes and seven days.",
-        evidence=f"GKE takes whole seconds from {FLEX_START_MIN_SECONDS} to {FLEX_START_MAX_SECONDS} (GKE documentation, flex-start). "
-        "Mandatory: anything else is refused and makes no node",
+        statement="A flex-start node runs between ten minutes and seven days.",
+        evidence=f"GKE accepts whole seconds from {FLEX_START_MIN_SECONDS} to {FLEX_START_MAX_SECONDS} (GKE documentation, flex-start). "
+        "Mandatory: GKE refuses any other value and creates no node",
         fix=f'{_DURATION}: "{FLEX_START_MIN_SECONDS}" to "{FLEX_START_MAX_SECONDS}"',
         level="mandatory",
         severity="high",
@@ -336,9 +334,9 @@ RULES: Final = (
     Rule(
         name="spot-grace-above-budget",
         subject="capacity",
-        statement="A pod on Spot ends within what a Spot notice leaves.",
-        evidence=f"of the 30 s of a notice the kubelet leaves {SPOT_GRACE_SECONDS} s to such pods, and nothing can use more than 25 s (GKE "
-        "documentation, Spot VMs). Mandatory: a drain planned for longer is cut off, and its requests with it",
+        statement="A Spot pod's grace period fits into the Spot notice.",
+        evidence=f"of the notice's 30 s the kubelet leaves such pods {SPOT_GRACE_SECONDS} s, and no pod gets more than 25 s (GKE "
+        "documentation, Spot VMs). Mandatory: a longer drain is cut off, with its requests",
         fix=f"terminationGracePeriodSeconds: {SPOT_GRACE_SECONDS}",
         level="mandatory",
         severity="medium",
@@ -348,7 +346,7 @@ RULES: Final = (
                 type="number",
                 unit="s",
                 default=25,
-                why="longest grace; clusters that set the kubelet's shutdown grace period leave more",
+                why="longest grace period; clusters that set the kubelet's shutdown grace period allow more",
             ),
         ),
         judge=_spot_grace,
@@ -356,9 +354,9 @@ RULES: Final = (
     Rule(
         name="compute-class-unsound",
         subject="capacity",
-        statement="A ComputeClass for GPUs has rungs that GKE can climb, and no other way out.",
-        evidence="a specific reservation beside location.zones, a reserved name or a number of GPUs that no such machine has is refused; "
-        "ScaleUpAnyway hands out E2 machines that no GPU pod can use (GKE documentation, ComputeClass; GKE cluster autoscaler). "
+        statement="A GPU ComputeClass has valid priorities and no fallback to other machines.",
+        evidence="GKE refuses a specific reservation beside location.zones, a reserved name, and a GPU count that no such machine has; "
+        "ScaleUpAnyway falls back to E2 machines, which no GPU pod can use (GKE documentation, ComputeClass; GKE cluster autoscaler). "
         "Mandatory: the pods stay Pending",
         fix="see the finding",
         level="mandatory",
@@ -368,15 +366,19 @@ RULES: Final = (
     StackRule(
         name="compute-class-mismatch",
         subject="capacity",
-        statement="Pods fit the nodes that their ComputeClass makes.",
-        evidence="the class alone decides the machine: another number of GPUs never fits, and a Spot rung leaves 15 s whatever the "
-        "pod plans (GKE documentation, ComputeClass and Spot VMs). Mandatory: Pending pods or cut requests",
-        fix=f"terminationGracePeriodSeconds: {SPOT_GRACE_SECONDS} where a rung is Spot",
+        statement="Pods match the nodes of their ComputeClass.",
+        evidence="the class alone chooses the machine: another GPU count never fits, and a Spot priority leaves 15 s whatever the pod's "
+        "grace period (GKE documentation, ComputeClass and Spot VMs). Mandatory: pods stay Pending, or requests are cut off",
+        fix=f"terminationGracePeriodSeconds: {SPOT_GRACE_SECONDS} where a priority is Spot",
         level="mandatory",
         severity="medium",
         settings=(
             Setting(
-                name="mostSpotSeconds", type="number", unit="s", default=25, why="longest grace where a rung is Spot"
+                name="mostSpotSeconds",
+                type="number",
+                unit="s",
+                default=25,
+                why="longest grace period where a priority is Spot",
             ),
         ),
         judge=_class_and_pods,

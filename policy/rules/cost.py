@@ -1,4 +1,4 @@
-"""What costs money whether or not it serves anybody."""
+"""Rules for reservations, ceilings, GPU quotas and benchmarks in production."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _LOAD_GENERATORS: Final = re.compile(
 def _ordered_without_total(resource: Resource, _: Settings) -> Iterator[Finding]:
     if _is_order(resource) and not _TOTAL.search(str(dig(resource.props, "description") or "")):
         yield Finding(
-            what=f"planningStatus is SUBMITTED for {_machines(resource)}, and the description names no total",
+            what=f"planningStatus is SUBMITTED for {_machines(resource)}, and the description has no total",
         )
 
 
 def _ordered_unprotected(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if _is_order(resource) and not resource.options.protect:
-        yield Finding(what=f"{_machines(resource)} are ordered and the resource is not protected")
+    if _is_order(resource) and not resource.protect:
+        yield Finding(what=f"{_machines(resource)} are ordered, and the resource is not protected")
 
 
 def _is_order(resource: Resource) -> bool:
-    # Without a planning status Google takes the request as submitted.
+    # Google treats a request without a planning status as submitted.
     return resource.type == _FUTURE and str(dig(resource.props, "planningStatus") or "SUBMITTED") != "DRAFT"
 
 
@@ -66,16 +66,16 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
                 whose = f", {money.origin([price])}" if price else ""
                 parts.append(f"{resource.label}: {nodes} x ${usd:,.2f}{whose}")
     if total > ceiling:
-        more = f", and {unpriced} node(s) without a published price in {region} come on top" if unpriced else ""
+        more = f", and {unpriced} node(s) without a published price in {region} are not included" if unpriced else ""
         yield Finding(
             what=f"the stack's GPU nodes cost ${total:,.2f} an hour, above ${ceiling:,.2f} ({'; '.join(parts)}{more})",
             at_stake=f"${total:,.2f} an hour, ${total * 24 * 30:,.0f} in 30 days",
         )
     elif unpriced and settings["usdPerNodeHour"] is None:
         yield Finding(
-            what=f"{unpriced} GPU node(s) have no published price in {region or 'a region that no resource names'}, so a ceiling of "
-            f"${ceiling:,.2f} an hour cannot be held",
-            fix="set usdPerNodeHour to what your contract says",
+            what=f"{unpriced} GPU node(s) have no published price in {region or 'an unknown region'}, so the ceiling of "
+            f"${ceiling:,.2f} an hour cannot be checked",
+            fix="set usdPerNodeHour to your contract's price",
         )
 
 
@@ -94,7 +94,7 @@ def _quota_above_plan(resources: Sequence[Resource], settings: Settings) -> Iter
         spare = min(limits) - planned - settings["spareGpus"]
         if spare > 0:
             yield Finding(
-                what=f"the quota of namespace {namespace} admits {min(limits):g} GPUs and its workloads ask for {planned}",
+                what=f"the quota of namespace {namespace} allows {min(limits):g} GPUs, and its workloads request {planned}",
                 fix=f"{_QUOTA_KEYS[0]}: {planned + settings['spareGpus']:g}",
                 urn=quota.urn,
                 at_stake=_stake_of_spare(resources, namespace, spare),
@@ -113,14 +113,14 @@ def _without_quota(resources: Sequence[Resource], _: Settings) -> Iterator[Findi
         for pod in pods(one):
             if pod.gpus and pod.namespace not in limited and (planned := _planned_gpus(resources, pod.namespace)):
                 yield Finding(
-                    what=f"no quota of namespace {pod.namespace} limits GPUs, and its workloads ask for {planned}",
+                    what=f"no quota of namespace {pod.namespace} limits GPUs, and its workloads request {planned}",
                     fix=f"a ResourceQuota with {_QUOTA_KEYS[0]}: {planned}",
                     urn=one.urn,
                 )
 
 
 def _planned_gpus(resources: Sequence[Resource], namespace: str) -> int | None:
-    """GPUs that a namespace's workloads ask for; None where there are none, or somebody else owns their number."""
+    """GPUs that a namespace's workloads request; None without GPU workloads, or where replicas are managed externally."""
     planned, counted, most = 0, False, most_replicas(resources)
     for resource in resources:
         for pod in pods(resource):
@@ -141,7 +141,7 @@ def _stake_of_spare(resources: Sequence[Resource], namespace: str, gpus: float) 
     for resource in resources:
         for pod in pods(resource):
             if pod.gpus and pod.namespace == namespace:
-                return money.words(pod, ceil(gpus / (8 if pod.machine is None else pod.machine.gpus)))
+                return money.format_cost(pod, ceil(gpus / (8 if pod.machine is None else pod.machine.gpus)))
     return ""
 
 
@@ -153,7 +153,7 @@ def _benchmark_left_on(resources: Sequence[Resource], settings: Settings) -> Ite
     if reason:
         for pod in found:
             yield Finding(
-                what=f"{pod.resource.label} sends load to a fleet that is in production: {reason}",
+                what=f"{pod.resource.label} generates load in a production stack: {reason}",
                 urn=pod.resource.urn,
                 at_stake=_fleet_stake(resources),
             )
@@ -173,9 +173,9 @@ RULES: Final = (
     Rule(
         name="future-reservation-without-total",
         subject="cost",
-        statement="An order of reserved machines carries its total in dollars.",
-        evidence="a calendar request can be neither changed nor cancelled once approved, about two minutes after it is submitted, and "
-        "the whole window is paid: 12 nodes for 7 days at $65 are $131,040. Mandatory: the number is typed by whoever orders",
+        statement="A submitted FutureReservation states its total in dollars.",
+        evidence="a calendar request is approved about two minutes after submission. It can then be neither changed nor cancelled, and "
+        "the whole window is paid: 12 nodes for 7 days at $65 are $131,040. Mandatory: the buyer confirms the amount by typing it",
         fix='write it into the description ("total $131,040.00"), or keep planningStatus at DRAFT',
         level="mandatory",
         severity="critical",
@@ -184,10 +184,9 @@ RULES: Final = (
     Rule(
         name="future-reservation-unprotected",
         subject="cost",
-        statement="An order of reserved machines is protected.",
-        evidence="a replacement is a second order beside the first, and the first is paid to its end. "
-        "Mandatory: one changed property could do it",
-        fix="protect: true among the resource's options",
+        statement="A submitted FutureReservation is protected.",
+        evidence="a replacement is a second order, and the first is still paid in full. Mandatory: one changed property is enough",
+        fix="protect: true in the resource's options",
         level="mandatory",
         severity="critical",
         judge=_ordered_unprotected,
@@ -195,20 +194,20 @@ RULES: Final = (
     StackRule(
         name="hourly-cost-above-ceiling",
         subject="cost",
-        statement="A stack's GPU nodes cost no more an hour than the team has agreed to.",
+        statement="A stack's GPU nodes cost no more an hour than its ceiling.",
         evidence=f"an A4 node cost the article ${ledger.value('prices.article.spot.usd')} an hour on Spot and "
-        f"${ledger.value('prices.article.cud-1y.usd')} with a 1-year commitment (Americas, March 2026): one digit too many in replicas "
-        "is a thousand dollars an hour. Mandatory where a ceiling is set, silent where none is",
-        fix="fewer replicas, or a new ceiling in the stack's policy config file",
+        f"${ledger.value('prices.article.cud-1y.usd')} with a 1-year commitment (Americas, March 2026); an extra digit in replicas costs "
+        "a thousand dollars an hour. Mandatory where a ceiling is set; not checked otherwise",
+        fix="fewer replicas, or a higher ceiling in the stack's policy config file",
         level="mandatory",
         severity="high",
         settings=(
-            Setting(name="maxUsdPerHour", type="number", unit="USD an hour", why="the ceiling; unset: no ceiling"),
+            Setting(name="maxUsdPerHour", type="number", unit="USD an hour", why="ceiling; unset: no ceiling"),
             Setting(
                 name="usdPerNodeHour",
                 type="number",
                 unit="USD an hour",
-                why="what a node of yours costs; unset: list prices of the stack's region, and nodes without one are named",
+                why="your price of a node; unset: list prices of the stack's region, and nodes without one are reported",
             ),
         ),
         judge=_above_ceiling,
@@ -216,10 +215,10 @@ RULES: Final = (
     StackRule(
         name="gpu-quota-above-plan",
         subject="cost",
-        statement="A namespace's GPU quota is what its workloads ask for.",
-        evidence="the quota is the only thing that stops a mistyped scale command or an autoscaler from buying nodes. "
-        "Mandatory: raising it is a decision of its own. Silent where a workload's replicas belong to somebody else",
-        fix="lower the quota to GPUs times replicas",
+        statement="A namespace's GPU quota equals what its workloads request.",
+        evidence="only the quota stops a mistyped scale command or an autoscaler from buying nodes. Mandatory: raising it is a separate "
+        "decision. Not checked where replicas are managed externally",
+        fix="lower the quota to GPUs x replicas",
         level="mandatory",
         severity="medium",
         settings=(
@@ -228,7 +227,7 @@ RULES: Final = (
                 type="integer",
                 unit="GPUs",
                 default=0,
-                why="GPUs above the plan that an autoscaler may use",
+                why="GPUs above the plan, for an autoscaler",
             ),
         ),
         judge=_quota_above_plan,
@@ -236,10 +235,10 @@ RULES: Final = (
     StackRule(
         name="gpu-quota-missing",
         subject="cost",
-        statement="A namespace with GPU workloads has a quota of GPUs.",
-        evidence="without one a mistyped scale command buys nodes at $30 an hour and more each. Advisory: an organisation may limit the "
-        "project's own quota. Silent where a workload's replicas belong to somebody else",
-        fix="a ResourceQuota of GPUs times replicas",
+        statement="A namespace with GPU workloads has a GPU quota.",
+        evidence="without one a mistyped scale command buys nodes at $30 an hour and more each. Advisory: an organization may limit the "
+        "project's quota. Not checked where replicas are managed externally",
+        fix="a ResourceQuota of GPUs x replicas",
         level="advisory",
         severity="medium",
         judge=_without_quota,
@@ -247,9 +246,9 @@ RULES: Final = (
     StackRule(
         name="benchmark-in-production",
         subject="cost",
-        statement="No load generator runs against a fleet in production.",
-        evidence="a benchmark fills every replica to its limit: users queue behind it, and the hour is paid for made-up prompts. "
-        "Mandatory: it is meant for a stack of its own",
+        statement="No load generator runs against a production fleet.",
+        evidence="a benchmark fills every replica: users queue behind it, and its synthetic prompts are paid for. Mandatory: use a "
+        "separate stack",
         fix="disable the benchmark in this stack, or set environment to test while it runs",
         level="mandatory",
         severity="high",

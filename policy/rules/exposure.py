@@ -1,4 +1,4 @@
-"""Who reaches what: the control plane, the VPC's instances, pods, routes and buckets, as far as a resource opens them itself."""
+"""Rules for access to the control plane, instances, pods, routes and buckets."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from objects import number, selects, shown
 from rule import Finding, Resource, Rule, Settings, StackRule, dig, has, listed, mapped
 
 WIDE_PREFIX = 8
-"""A range of IPv4 with a shorter prefix is wider than the widest private one, 10.0.0.0/8. Source: RFC 1918."""
+"""An IPv4 range with a shorter prefix is wider than the widest private range, 10.0.0.0/8. Source: RFC 1918."""
 NOT_THE_INTERNET = tuple(sorted((*PRIVATE_RANGES, "169.254.0.0/16")))
-"""Private networks, and link-local addresses, the metadata server among them. Source: `PRIVATE_RANGES`; RFC 3927."""
+"""Private networks and link-local addresses, which include the metadata server. Source: `PRIVATE_RANGES`; RFC 3927."""
 DNS_PORT = 53
 WIDE_PORTS = 100
-"""Ports that one entry of a NetworkPolicy may span. Assumed: nothing in serving listens on more."""
+"""Ports that one entry of a NetworkPolicy may span. Assumed: enough for serving."""
 ANONYMOUS_WAYS = {
-    "whoever reaches the cluster gets what is bound to everybody": (
+    "anyone who reaches the cluster gets what is bound to system:authenticated": (
         "rbacBindingConfig",
         "enableInsecureBindingSystemAuthenticated",
     ),
-    "callers without a name get what is bound to them": (
+    "anonymous callers get what is bound to system:unauthenticated": (
         "rbacBindingConfig",
         "enableInsecureBindingSystemUnauthenticated",
     ),
-    "its rules know neither verbs nor subresources": ("enableLegacyAbac",),
-    "a certificate cannot be revoked": ("masterAuth", "clientCertificateConfig", "issueClientCertificate"),
+    "ABAC rules have no verbs or subresources": ("enableLegacyAbac",),
+    "a client certificate cannot be revoked": ("masterAuth", "clientCertificateConfig", "issueClientCertificate"),
 }
-"""Switches of a cluster that let people in past IAM, and why not. Source: GKE documentation, hardening."""
+"""Cluster settings that bypass IAM, with the reason against each. Source: GKE documentation, hardening."""
 
 
 def _is_wide(cidr: Any) -> bool:
@@ -47,17 +47,17 @@ def _open_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
     if dig(resource.props, "privateClusterConfig", "enablePrivateNodes") is not True:
         yield Finding(
             what="privateClusterConfig.enablePrivateNodes is not true",
-            why="each node gets a public address of its own, and with it a door that only firewall rules hold shut",
-            fix="privateClusterConfig: {enablePrivateNodes: true}, and Cloud NAT for what nodes fetch",
+            why="each node gets a public address, protected only by firewall rules",
+            fix="privateClusterConfig: {enablePrivateNodes: true}, and Cloud NAT for downloads",
         )
     named = dig(resource.props, "masterAuthorizedNetworksConfig")
     by_ip = dig(resource.props, "controlPlaneEndpointsConfig", "ipEndpointsConfig", "enabled") is not False
     private = dig(resource.props, "privateClusterConfig", "enablePrivateEndpoint") is True
     if by_ip and not private and named is None:
         yield Finding(
-            what="the control plane's IP endpoint is on, and masterAuthorizedNetworksConfig is left out",
+            what="the control plane's IP endpoint is on, and masterAuthorizedNetworksConfig is missing",
             fix="controlPlaneEndpointsConfig: {ipEndpointsConfig: {enabled: false}}, or masterAuthorizedNetworksConfig "
-            "with the networks of those who work there",
+            "with your networks",
         )
     where = "masterAuthorizedNetworksConfig"
     for index, block in enumerate(listed(dig(named, "cidrBlocks"))):
@@ -69,7 +69,7 @@ def _open_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
     if dig(named, "gcpPublicCidrsAccessEnabled") is True:
         yield Finding(
             what=f"{where}.gcpPublicCidrsAccessEnabled is true",
-            why="it lets in every virtual machine of every customer of Google Cloud",
+            why="it admits every virtual machine of every Google Cloud customer",
             fix="gcpPublicCidrsAccessEnabled: false",
         )
 
@@ -79,7 +79,7 @@ def _unlogged_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
         return
     kept = tuple(listed(dig(resource.props, "loggingConfig", "enableComponents")))
     if missing := [one for one in ("SYSTEM_COMPONENTS", "WORKLOADS") if one not in kept]:
-        yield Finding(what=f"loggingConfig.enableComponents lacks {' and '.join(missing)}")
+        yield Finding(what=f"{' and '.join(missing)} missing in loggingConfig.enableComponents")
 
 
 def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
@@ -87,9 +87,9 @@ def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> I
     if not clusters or not (because := why_production(resources, settings)):
         return
     for one in clusters:
-        # The provider's own default is true.
+        # The provider's default is true.
         deletable = dig(one.props, "deletionProtection") is False
-        if deletable or not one.options.protect:
+        if deletable or not one.protect:
             yield Finding(
                 what=f"{one.label} is production ({because}) and "
                 + ("deletionProtection is false" if deletable else "is not protected in Pulumi"),
@@ -106,17 +106,17 @@ def _open_firewall(resource: Resource, _: Settings) -> Iterator[Finding]:
     if not allows or dig(resource.props, "disabled") is True:
         return
     if not any(tuple(listed(dig(resource.props, key))) for key in sources):
-        yield Finding(what=f"none of {', '.join(sources)} is set, which means from everywhere")
+        yield Finding(what=f"{', '.join(sources)} are missing, which means any source")
     for key in ("sourceRanges", "destinationRanges"):
         for cidr in listed(dig(resource.props, key)):
             if _is_wide(cidr):
                 yield Finding(what=f"{key} has {cidr}")
     if not any(tuple(listed(dig(resource.props, key))) for key in targets):
-        yield Finding(what=f"none of {', '.join(targets)} is set, which means to every instance of the network")
+        yield Finding(what=f"{', '.join(targets)} are missing, which means every instance of the network")
     for index, one in enumerate(allows):
         protocol = str(dig(one, "protocol") or "")
         if protocol == "all" or (protocol in ("tcp", "udp") and not tuple(listed(dig(one, "ports")))):
-            yield Finding(what=f"allows[{index}] names no port of {protocol}")
+            yield Finding(what=f"allows[{index}] allows every port of {protocol}")
 
 
 def _wide_policy(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -133,12 +133,12 @@ def _wide_policy(resource: Resource, _: Settings) -> Iterator[Finding]:
                 yield Finding(what=f"{where} allows every port", fix="name the ports")
             elif wide := [port for port in ports if _span(port) > WIDE_PORTS]:
                 yield Finding(
-                    what=f"{where} allows the ports {shown(dig(wide[0], 'port'))} to {shown(dig(wide[0], 'endPort'))}",
+                    what=f"{where} allows ports {shown(dig(wide[0], 'port'))} to {shown(dig(wide[0], 'endPort'))}",
                     fix="name the ports",
                 )
             elif _selects_all(dig(spec, "podSelector")) and any(one != DNS_PORT for one in numbers):
                 yield Finding(
-                    what=f"spec.podSelector selects every pod of the namespace, and {where} is for "
+                    what=f"spec.podSelector selects every pod of the namespace, and {where} allows "
                     + ", ".join(f"port {shown(one)}" for one in numbers),
                     fix="select the pods that need it",
                 )
@@ -152,7 +152,7 @@ def _span(port: Any) -> float:
 def _peers(where: str, key: str, entry: Any) -> Iterator[Finding]:
     peers = tuple(listed(dig(entry, key)))
     if not peers:
-        yield Finding(what=f"{where}.{key} is empty, which means everybody")
+        yield Finding(what=f"{where}.{key} is empty, which means any peer")
     for index, peer in enumerate(peers):
         path = f"{where}.{key}[{index}]"
         selectors = [dig(peer, one) for one in ("podSelector", "namespaceSelector") if has(peer, one)]
@@ -160,7 +160,7 @@ def _peers(where: str, key: str, entry: Any) -> Iterator[Finding]:
             yield Finding(what=f"{path} selects every pod" + (" of every namespace" if len(selectors) > 1 else ""))
         block = mapped(dig(peer, "ipBlock"))
         if not selectors and not has(block, "cidr"):
-            yield Finding(what=f"{path} names nobody, which means everybody")
+            yield Finding(what=f"{path} is empty, which means any peer")
         elif has(block, "cidr") and _is_wide(dig(block, "cidr")):
             excepted = {str(one) for one in listed(dig(block, "except"))}
             inside = [one for one in NOT_THE_INTERNET if one not in excepted]
@@ -168,7 +168,7 @@ def _peers(where: str, key: str, entry: Any) -> Iterator[Finding]:
                 yield Finding(what=f"{path}.ipBlock.cidr is {dig(block, 'cidr')}")
             elif inside:
                 yield Finding(
-                    what=f"{path}.ipBlock.cidr is {dig(block, 'cidr')} with {', '.join(inside)} inside",
+                    what=f"{path}.ipBlock.cidr is {dig(block, 'cidr')} and includes {', '.join(inside)}",
                     fix=f"except: [{', '.join(NOT_THE_INTERNET)}]",
                 )
 
@@ -203,27 +203,29 @@ def _api_goes_along(resource: Resource, _: Settings) -> Iterator[Finding]:
 
 
 def _ambient_provider(resource: Resource, _: Settings) -> Iterator[Finding]:
-    # Whether it is there, not what it is: before the first update the cluster's endpoint is unknown.
+    # Presence only: before the first update the cluster's endpoint is unknown.
     if resource.type == "pulumi:providers:kubernetes" and not (
         has(resource.props, "kubeconfig") or has(resource.props, "renderYamlToDirectory")
     ):
-        yield Finding(what="kubeconfig is left out")
+        yield Finding(what="kubeconfig is missing")
 
 
 def _forgetful_bucket(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.type != "gcp:storage/bucket:Bucket":
         return
     if dig(resource.props, "forceDestroy") is True and dig(resource.props, "labels", "scratch") != "true":
-        yield Finding(what="forceDestroy is true", fix="forceDestroy: false; empty the bucket by hand once it may go")
+        yield Finding(
+            what="forceDestroy is true", fix="forceDestroy: false; empty the bucket manually before deleting it"
+        )
     for index, rule in enumerate(listed(dig(resource.props, "lifecycleRules"))):
         if dig(rule, "action", "type") == "Delete" and not _waits(mapped(dig(rule, "condition"))):
             yield Finding(
-                what=f"lifecycleRules[{index}] deletes objects on their first day", fix="condition: {age: days}"
+                what=f"lifecycleRules[{index}] deletes objects on their first day", fix="condition: {age: DAYS}"
             )
 
 
 def _waits(condition: Mapping[str, Any]) -> bool:
-    """Whether a condition of a lifecycle rule leaves a new object in peace: any but an age of no days."""
+    """Whether a lifecycle condition spares new objects: any condition except an age of 0 days."""
     return any(has(condition, key) and (key != "age" or dig(condition, key) != 0) for key in set(condition))
 
 
@@ -231,9 +233,9 @@ RULES = (
     Rule(
         name="cluster-open",
         subject="security",
-        statement="Nodes have no public address, and the control plane's IP endpoint answers named networks or nobody.",
-        evidence="the endpoint is on by default and answers the whole internet, so one leaked token is enough. Source: GKE documentation, "
-        "hardening. Mandatory: the DNS endpoint asks IAM first and needs no public address",
+        statement="Nodes have no public address, and the control plane's IP endpoint is off or limited to named networks.",
+        evidence="the endpoint is on by default and open to the whole internet, so one leaked token is enough. Source: GKE documentation, "
+        "hardening. Mandatory: the DNS endpoint checks IAM first and needs no public address",
         fix="controlPlaneEndpointsConfig: {ipEndpointsConfig: {enabled: false}}",
         level="mandatory",
         severity="critical",
@@ -242,9 +244,9 @@ RULES = (
     Rule(
         name="cluster-logs-off",
         subject="security",
-        statement="A cluster keeps the logs of its system and of its workloads.",
-        evidence="the list is the whole truth: what it leaves out is switched off, stock-outs and break-ins with it. Source: Terraform "
-        "google provider, container_cluster, logging_config. Advisory: another system may collect them",
+        statement="A cluster keeps its system and workload logs.",
+        evidence="components missing from the list are not logged, stock-outs and intrusions included. Source: Terraform google provider, "
+        "container_cluster, logging_config. Advisory: another system may collect them",
         fix="enableComponents: [SYSTEM_COMPONENTS, WORKLOADS]",
         level="advisory",
         severity="medium",
@@ -253,10 +255,10 @@ RULES = (
     StackRule(
         name="cluster-unprotected",
         subject="security",
-        statement="In production, a cluster is protected from deletion, in Pulumi and in the provider.",
-        evidence="a cluster takes its weights, its quota and every tenant with it, and a destroy of the wrong stack is one word. "
-        "Mandatory in production",
-        fix="deletionProtection: true, and protect: true among the resource's options",
+        statement="A production cluster is protected from deletion, in Pulumi and in the provider.",
+        evidence="a cluster is deleted with its weights, its quota and every tenant, and one word destroys the wrong stack. Mandatory in "
+        "production",
+        fix="deletionProtection: true, and protect: true in the resource's options",
         level="mandatory",
         severity="high",
         settings=(ENVIRONMENT,),
@@ -265,9 +267,9 @@ RULES = (
     Rule(
         name="firewall-open",
         subject="security",
-        statement="A firewall rule that lets something in names who, to what, and which ports.",
-        evidence="what a rule leaves out means everybody, every instance or every port. Source: VPC documentation, firewall rules. "
-        "Mandatory: model servers answer whoever reaches port 8000",
+        statement="An ingress firewall rule names its sources, targets and ports.",
+        evidence="a missing source, target or port means all of them. Source: VPC documentation, firewall rules. Mandatory: model servers "
+        "answer anyone who reaches port 8000",
         fix="sourceRanges, destinationRanges or targets, and ports",
         level="mandatory",
         severity="critical",
@@ -276,10 +278,10 @@ RULES = (
     Rule(
         name="network-policy-wide",
         subject="security",
-        statement="A NetworkPolicy names the pods it is for, their peers and the ports.",
-        evidence="what an entry leaves out means everybody or every port, and an allowed internet without exceptions includes the node's "
-        "metadata server and the VPC. Source: Kubernetes, network policies. Mandatory: one such entry undoes the default deny",
-        fix="a selector that names something, or a range no wider than what is needed",
+        statement="A NetworkPolicy names its pods, peers and ports.",
+        evidence="a missing peer or port means all of them, and the internet without exceptions includes the metadata server and the VPC. "
+        "Source: Kubernetes, network policies. Mandatory: one such entry undoes the default deny",
+        fix="a selector that names pods, or the narrowest range that works",
         level="mandatory",
         severity="high",
         judge=_wide_policy,
@@ -287,9 +289,9 @@ RULES = (
     Rule(
         name="routes-from-anywhere",
         subject="security",
-        statement="A Gateway takes routes from namespaces that it names.",
-        evidence="whoever may write an HTTPRoute in any namespace takes over hostnames and paths of it. Source: Gateway API, "
-        "allowedRoutes. Advisory: a cluster with one tenant has nobody to do so",
+        statement="A Gateway accepts routes only from named namespaces.",
+        evidence="otherwise anyone who can write an HTTPRoute in any namespace can take over its hostnames and paths. Source: Gateway "
+        "API, allowedRoutes. Advisory: a single-tenant cluster has no such user",
         fix="from: Same, or Selector with labels that only an administrator sets",
         level="advisory",
         severity="medium",
@@ -298,10 +300,10 @@ RULES = (
     Rule(
         name="provider-without-kubeconfig",
         subject="security",
-        statement="A Kubernetes provider is told which cluster it works on.",
-        evidence="without one it takes the current context of whoever runs Pulumi: a laptop's other cluster. Source: pulumi-kubernetes, "
-        "provider configuration. Mandatory: an update would be applied to it",
-        fix="kubeconfig, from the cluster's own outputs",
+        statement="A Kubernetes provider has an explicit kubeconfig.",
+        evidence="without one it uses the current context of the machine that runs Pulumi, possibly another cluster. Source: "
+        "pulumi-kubernetes, provider configuration. Mandatory: the update would go there",
+        fix="kubeconfig, from the cluster's outputs",
         level="mandatory",
         severity="critical",
         judge=_ambient_provider,
@@ -309,10 +311,10 @@ RULES = (
     Rule(
         name="cluster-admin-bound",
         subject="security",
-        statement="No pod and no group of everybody is a cluster administrator.",
-        evidence="whoever breaks into such a pod owns the cluster, its secrets and its nodes' accounts. Source: Kubernetes, RBAC good "
-        "practices. Mandatory: nothing in serving needs it",
-        fix="a Role with the verbs and resources that are needed",
+        statement="No service account and no system group is cluster-admin.",
+        evidence="an intruder in such a pod controls the cluster, its secrets and its nodes' accounts. Source: Kubernetes, RBAC good "
+        "practices. Mandatory: serving does not need it",
+        fix="a Role with only the required verbs and resources",
         level="mandatory",
         severity="critical",
         judge=_administrators,
@@ -320,9 +322,9 @@ RULES = (
     Rule(
         name="api-off-on-destroy",
         subject="security",
-        statement="Destroying a stack switches off no API of its project.",
-        evidence="an API belongs to the whole project: without compute or container every other cluster in it stands still. Source: "
-        "Terraform google provider, google_project_service. Mandatory: one destroy ends what others run",
+        statement="Destroying a stack does not disable APIs of its project.",
+        evidence="an API belongs to the whole project: without compute or container, its other clusters stop working. Source: Terraform "
+        "google provider, google_project_service. Mandatory: one destroy breaks other stacks",
         fix="disableOnDestroy: false",
         level="mandatory",
         severity="high",
@@ -331,10 +333,10 @@ RULES = (
     Rule(
         name="bucket-loses-results",
         subject="storage",
-        statement="A bucket keeps what it was given, also when its stack goes.",
+        statement="A bucket keeps its objects, even when its stack is destroyed.",
         evidence="a measurement costs hundreds of dollars and exists once. Source: Cloud Storage documentation, lifecycle; pulumi-gcp, "
-        "Bucket.forceDestroy. Advisory: a bucket labelled scratch=true may go with its contents",
-        fix="forceDestroy: false, and no lifecycle rule that deletes at once",
+        "Bucket.forceDestroy. Advisory: a bucket labeled scratch=true may be deleted with its contents",
+        fix="forceDestroy: false, and no lifecycle rule that deletes immediately",
         level="advisory",
         severity="medium",
         judge=_forgetful_bucket,

@@ -1,4 +1,4 @@
-"""Gateways in front of model servers: what they need and never ask for, how long an answer may last, endpoint pickers."""
+"""Rules for gateways: required APIs and subnets, health checks, timeouts, endpoint pickers."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ SMALLEST_PREFIX = 26
 HEALTH_PATHS = ("/health", "/ping")
 """Source: vLLM 0.18.1, its HTTP server: both answer 200 while the engines live, without a key."""
 GKE_TIMEOUT_SECONDS = 30
-"""Source: GKE Gateway documentation, default backend time-out."""
+"""Source: GKE Gateway documentation, default backend timeout."""
 TTFT_P99_MS: float = ledger.value("cluster_ip_rerun.figures.nodes-1.details.ttft_ms.p99")
 TPOT_P99_MS: float = ledger.value("cluster_ip_rerun.figures.nodes-1.details.tpot_ms.p99")
 RECORD_ANSWER_TOKENS = 512
 """Longest answer of the article's workload. Source: the article, 256 to 512 tokens out."""
 LONG_ANSWER_TOKENS = 8_192
-"""Assumed: an answer that reasons; the longest that a context of 8K leaves room for."""
+"""Assumed: a reasoning answer; the longest in a context of 8K."""
 
 
 def answer_seconds(tokens: int) -> float:
-    """Time of a slow request with that many tokens: first token and every further one at the record's 99th percentile."""
+    """Time of a slow request: first token and each further token at the record's 99th percentile."""
     return (TTFT_P99_MS + tokens * TPOT_P99_MS) / 1000
 
 
 SHORTEST_TIMEOUT_SECONDS = 60
-"""Above it the record's slowest request (11.6 s to the first token, 512 more of 73 ms: 49 s) comes through whole."""
+"""Covers the record's slowest request: 11.6 s to the first token, then 512 of 73 ms, 49 s in total."""
 LONG_TIMEOUT_SECONDS = 600
-"""Source: `answer_seconds(LONG_ANSWER_TOKENS)` is 609 s; rounded to a number that people write."""
+"""Source: `answer_seconds(LONG_ANSWER_TOKENS)` is 609 s, rounded."""
 
 
 def _gke(resources: Sequence[Resource]) -> Iterator[GatewayObject]:
@@ -71,7 +71,7 @@ def _without_api(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
     enabled = [dig(one.props, "service") for one in resources if one.type == SERVICE_API]
     clusters = _clusters(resources)
     for gateway in _gke(resources):
-        # A stack that enables no API, or has no cluster, leaves both to another one.
+        # Without APIs or a cluster, another stack owns both.
         if clusters and enabled and NETWORK_SERVICES not in enabled:
             yield Finding(
                 what=f"{named(gateway.resource)} ({gateway.class_name}): {NETWORK_SERVICES} is not among the "
@@ -84,7 +84,7 @@ def _without_api(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
             if channel == "CHANNEL_DISABLED" or (channel is None and standard):
                 yield Finding(
                     what=f"{named(gateway.resource)} ({gateway.class_name}): the cluster's gatewayApiConfig.channel is "
-                    f"{channel or 'left out, which a Standard cluster reads as CHANNEL_DISABLED'}",
+                    f"{channel or 'missing, which means CHANNEL_DISABLED in a Standard cluster'}",
                     fix="gatewayApiConfig: {channel: CHANNEL_STANDARD}",
                     urn=gateway.resource.urn,
                 )
@@ -92,7 +92,7 @@ def _without_api(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
 
 def _without_subnet(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     subnets = [one for one in resources if one.type == SUBNET]
-    # A stack without subnets is a guest in somebody else's network and cannot see what is there.
+    # A stack without subnets uses another stack's network.
     if not subnets:
         return
     active = [
@@ -102,7 +102,7 @@ def _without_subnet(resources: Sequence[Resource], _: Settings) -> Iterator[Find
     for gateway in _gke(resources):
         if not gateway.is_regional:
             continue
-        # A cluster's location is its region, or a zone of it.
+        # A cluster's location is a region or a zone.
         right = [
             one
             for one in active
@@ -119,14 +119,14 @@ def _without_subnet(resources: Sequence[Resource], _: Settings) -> Iterator[Find
             if _prefix_length(cidr) > SMALLEST_PREFIX:
                 yield Finding(
                     what=f"{subnet.label}: ipCidrRange {cidr} is smaller than /{SMALLEST_PREFIX}",
-                    why="Google Cloud refuses a smaller proxy-only subnet, and each proxy takes addresses of it",
-                    fix="a /23, or a /26 at least",
+                    why="Google Cloud refuses a smaller proxy-only subnet, because each proxy needs addresses",
+                    fix="a /23, at least a /26",
                     urn=subnet.urn,
                 )
 
 
 def _prefix_length(cidr: str) -> int:
-    """Bits of a range's prefix; 0 for what is no range, which Google Cloud refuses by itself."""
+    """Prefix length of a range; 0 for an invalid range, which Google Cloud refuses."""
     try:
         return IPv4Network(cidr, strict=False).prefixlen
     except ValueError:
@@ -155,7 +155,7 @@ def _without_health_check(resources: Sequence[Resource], _: Settings) -> Iterato
         checks = gke_policies(resources, "HealthCheckPolicy", backend)
         if not checks and backend not in brought:
             yield Finding(
-                what=f"{named(through[0].resource)} leads to {backend}, which no HealthCheckPolicy of {backend.namespace} targets",
+                what=f"{named(through[0].resource)} routes to {backend}, and no HealthCheckPolicy in {backend.namespace} targets it",
                 urn=through[0].resource.urn,
                 at_stake=stake(servers_behind(resources, backend)),
             )
@@ -165,7 +165,7 @@ def _without_health_check(resources: Sequence[Resource], _: Settings) -> Iterato
             if dig(config, "type") in (None, "HTTP") and path not in HEALTH_PATHS:
                 yield Finding(
                     what=f"{named(check)}: spec.default.config.httpHealthCheck.requestPath is {path}",
-                    why="vLLM answers 404 there, or asks for its key, so every replica counts as unhealthy",
+                    why="vLLM answers 404 there or requires its key, so every replica counts as unhealthy",
                     fix="requestPath: /health",
                     urn=check.urn,
                     at_stake=stake(servers_behind(resources, backend)),
@@ -180,7 +180,7 @@ def _invalid_health_check(resource: Resource, _: Settings) -> Iterator[Finding]:
     if interval is not None and timeout is not None and timeout > interval:
         yield Finding(
             what=f"spec.default.timeoutSec is {timeout:g}, longer than checkIntervalSec {interval:g}",
-            why="Google Cloud refuses a health check whose time-out is longer than its interval",
+            why="Google Cloud refuses a health check with a timeout longer than its interval",
             fix=f"timeoutSec: {interval:g}",
         )
     for kind in ("httpHealthCheck", "httpsHealthCheck", "http2HealthCheck", "grpcHealthCheck", "tcpHealthCheck"):
@@ -188,12 +188,12 @@ def _invalid_health_check(resource: Resource, _: Settings) -> Iterator[Finding]:
         port, meant = dig(check, "port"), dig(check, "portSpecification")
         if port is not None and meant != "USE_FIXED_PORT":
             yield Finding(
-                what=f"spec.default.config.{kind} has port {shown(port)} and portSpecification {meant or 'left out'}"
+                what=f"spec.default.config.{kind} has port {shown(port)} and portSpecification {meant or 'missing'}"
             )
 
 
 def _timeouts(resources: Sequence[Resource]) -> Iterator[tuple[Backend, Resource, float | None]]:
-    """Each backend's time-out: the policy that sets it, or the route where none does."""
+    """Each backend's timeout, with the policy that sets it or else the route."""
     brought = {pool.backend for pool in pools(resources) if pool.brings_policies}
     for backend, through in model_backends(resources).items():
         policies = gke_policies(resources, "GCPBackendPolicy", backend)
@@ -206,13 +206,13 @@ def _timeouts(resources: Sequence[Resource]) -> Iterator[tuple[Backend, Resource
 def _cuts_streams(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     for backend, where, timeout in _timeouts(resources):
         if timeout is None or timeout < SHORTEST_TIMEOUT_SECONDS:
-            said = (
-                f"no GCPBackendPolicy gives {backend} a time-out, so GKE's own {GKE_TIMEOUT_SECONDS} s holds"
+            found = (
+                f"no GCPBackendPolicy sets a timeout for {backend}, so GKE's default of {GKE_TIMEOUT_SECONDS} s applies"
                 if timeout is None
                 else f"spec.default.timeoutSec is {timeout:g}"
             )
             yield Finding(
-                what=f"{named(where)}: {said}", urn=where.urn, at_stake=stake(servers_behind(resources, backend))
+                what=f"{named(where)}: {found}", urn=where.urn, at_stake=stake(servers_behind(resources, backend))
             )
 
 
@@ -252,7 +252,7 @@ def _two_policies(resources: Sequence[Resource], _: Settings) -> Iterator[Findin
 
 @dataclass(frozen=True)
 class _Picker:
-    """The endpoint picker of a pool, with what the pods behind it are declared to carry."""
+    """The endpoint picker of a pool, with the declared load of its pods."""
 
     resources: Sequence[Resource]
     pool: Pool
@@ -260,17 +260,17 @@ class _Picker:
 
     @property
     def cpu(self) -> float | None:
-        """As requested."""
+        """Requested cores."""
         return self.picker.cpu
 
     @property
     def replicas(self) -> int:
-        """As written."""
+        """Declared replicas."""
         return self.picker.replicas
 
     @property
     def connections(self) -> int:
-        """Replicas times the annotation, over the pods behind the pool."""
+        """Sum over the pool's pods: replicas x declared concurrency."""
         total = 0
         for pod in pods_behind(self.resources, self.pool.backend.namespace, self.pool.selector):
             declared = pod.annotation(CONCURRENCY_ANNOTATION)
@@ -279,7 +279,7 @@ class _Picker:
 
 
 def _pickers(lesson: Lesson[Picker]) -> Callable[[Sequence[Resource], Settings], Iterator[Finding]]:
-    """A lesson about endpoint pickers as a rule about a stack's resources."""
+    """Apply a lesson about endpoint pickers to a stack's resources."""
 
     def judge(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
         for pool in pools(resources):
@@ -289,7 +289,7 @@ def _pickers(lesson: Lesson[Picker]) -> Callable[[Sequence[Resource], Settings],
                 yield Finding(
                     what=f"{pool.picker.resource.label}, {pool.picker.path}: {RESOURCES.what(broken)}",
                     urn=pool.picker.resource.urn,
-                    # Too many pickers put no server at stake.
+                    # An advisory concerns the pickers, not the servers.
                     at_stake=stake(servers_behind(resources, pool.backend)) if lesson.level == "mandatory" else "",
                     **reasons(lesson, broken),
                 )
@@ -301,10 +301,10 @@ RULES = (
     StackRule(
         name="gateway-without-api",
         subject="network",
-        statement="Whoever makes a GKE Gateway and the cluster under it enables the APIs that the Gateway needs.",
-        evidence=f"without {NETWORK_SERVICES} or the cluster's Gateway API the Gateway stays at PROGRAMMED False and says "
-        "nothing. Source: Inference Gateway guide v1.4.0; GKE Gateway documentation. Mandatory: no request ever arrives. "
-        "Silent on a stack that makes no cluster or enables no API: another one does",
+        statement="A stack that creates a GKE Gateway and its cluster enables the required APIs.",
+        evidence=f"without {NETWORK_SERVICES} or the cluster's Gateway API, the Gateway stays at PROGRAMMED False without an error. "
+        "Source: Inference Gateway guide v1.4.0; GKE Gateway documentation. Mandatory: no request arrives. Not checked in a stack that "
+        "creates no cluster or enables no API",
         fix=f"enable {NETWORK_SERVICES}",
         level="mandatory",
         severity="high",
@@ -314,9 +314,9 @@ RULES = (
     StackRule(
         name="pool-behind-global-gateway",
         subject="network",
-        statement="An InferencePool is reached through a regional GKE Gateway.",
-        evidence="GKE's global classes take no InferencePool: the route never resolves. Source: GKE gateway documentation of the "
-        "inference extension. Mandatory: no request ever arrives",
+        statement="An InferencePool uses a regional GKE Gateway.",
+        evidence="GKE's global classes do not support InferencePool: the route never resolves. Source: GKE gateway documentation of the "
+        "inference extension. Mandatory: no request arrives",
         fix="gatewayClassName: gke-l7-rilb, or gke-l7-regional-external-managed",
         level="mandatory",
         severity="high",
@@ -325,10 +325,10 @@ RULES = (
     StackRule(
         name="gateway-without-health-check",
         subject="network",
-        statement="What a GKE Gateway routes to has a HealthCheckPolicy that asks vLLM for /health.",
-        evidence="without one the load balancer asks for / and vLLM answers 404, so no replica is ever healthy. Source: GKE Gateway "
+        statement="Each backend of a GKE Gateway has a HealthCheckPolicy for vLLM's /health.",
+        evidence="by default the load balancer requests / and vLLM answers 404, so every replica counts as unhealthy. Source: GKE Gateway "
         "documentation; vLLM 0.18.1. Mandatory: every request gets 503",
-        fix="a HealthCheckPolicy with requestPath: /health, and the backend as its targetRef",
+        fix="a HealthCheckPolicy with requestPath: /health and the backend as its targetRef",
         level="mandatory",
         severity="high",
         judge=_without_health_check,
@@ -336,9 +336,9 @@ RULES = (
     Rule(
         name="health-check-invalid",
         subject="network",
-        statement="A HealthCheckPolicy says what Google Cloud and GKE's CRD accept.",
-        evidence="since April 2026 GKE's CRD accepts a port only with portSpecification USE_FIXED_PORT. Source: GKE gateway API, "
-        "HealthCheckPolicy. Mandatory: the object is refused, or never attached",
+        statement="A HealthCheckPolicy is valid for Google Cloud and GKE's CRD.",
+        evidence="since April 2026 the CRD accepts a port only with portSpecification USE_FIXED_PORT. Source: GKE gateway API, "
+        "HealthCheckPolicy. Mandatory: the object is refused, or has no effect",
         fix="portSpecification: USE_FIXED_PORT beside the port",
         level="mandatory",
         severity="medium",
@@ -347,11 +347,10 @@ RULES = (
     StackRule(
         name="gateway-cuts-streams",
         subject="network",
-        statement="A GCPBackendPolicy lets an answer last at least as long as the slowest of the record.",
-        evidence=f"GKE's own time-out is {GKE_TIMEOUT_SECONDS} s for the whole answer; a request of the record takes 24 s on average "
-        f"and {answer_seconds(RECORD_ANSWER_TOKENS):.0f} s at both 99th percentiles ({TTFT_P99_MS / 1000:.1f} s + "
-        f"{RECORD_ANSWER_TOKENS} x {TPOT_P99_MS:g} ms). Source: the article, second run. Mandatory: answers end in mid-sentence, "
-        "and the GPUs' work on them is lost",
+        statement="A gateway's timeout covers the slowest answer of the record.",
+        evidence=f"GKE's default timeout is {GKE_TIMEOUT_SECONDS} s for the whole answer; a request of the record takes 24 s on average "
+        f"and {answer_seconds(RECORD_ANSWER_TOKENS):.0f} s at both 99th percentiles ({TTFT_P99_MS / 1000:.1f} s + {RECORD_ANSWER_TOKENS} "
+        f"x {TPOT_P99_MS:g} ms). Source: the article, second run. Mandatory: answers are cut off, and their GPU time is lost",
         fix="a GCPBackendPolicy with timeoutSec: 3600 for the backend",
         level="mandatory",
         severity="high",
@@ -360,10 +359,10 @@ RULES = (
     StackRule(
         name="gateway-timeout-short",
         subject="network",
-        statement="A gateway's time-out leaves room for a long answer.",
+        statement="A gateway's timeout covers a long answer.",
         evidence=f"{LONG_ANSWER_TOKENS:,} tokens at the record's 99th percentile take {answer_seconds(LONG_ANSWER_TOKENS):.0f} s; the "
-        "inferencepool chart's own policy cuts at 300 s. Source: the article, second run; chart v1.4.0. Advisory: how long "
-        "answers are is the team's to know",
+        "inferencepool chart's own policy ends answers at 300 s. Source: the article, second run; chart v1.4.0. Advisory: the team knows "
+        "how long its answers are",
         fix="timeoutSec: 3600",
         level="advisory",
         severity="medium",
@@ -373,7 +372,7 @@ RULES = (
                 type="number",
                 default=LONG_TIMEOUT_SECONDS,
                 unit="s",
-                why="How long the slowest answer of this stack may take",
+                why="Duration of this stack's slowest answer",
             ),
         ),
         judge=_short_timeout,
@@ -381,11 +380,11 @@ RULES = (
     StackRule(
         name="two-policies-on-one-target",
         subject="network",
-        statement="Each target has one GKE policy of a kind.",
-        evidence="GKE applies the oldest and marks the other as conflicted, whichever that is. The inferencepool chart writes both of "
-        "its own with provider.name: gke. Source: GKE Gateway documentation; chart v1.4.0, templates. Mandatory: the "
-        "time-out in force is not the one written here",
-        fix="remove one; with policies of your own, provider.name: none in the chart's values",
+        statement="Each target has one GKE policy of each kind.",
+        evidence="GKE applies the oldest and marks the others as conflicted. The inferencepool chart writes two of its own with "
+        "provider.name: gke. Source: GKE Gateway documentation; chart v1.4.0, templates. Mandatory: the timeout in force is not the one "
+        "written here",
+        fix="remove one; to keep your own policies, set provider.name: none in the chart's values",
         level="mandatory",
         severity="medium",
         judge=_two_policies,

@@ -1,4 +1,4 @@
-"""Who can reach model servers from outside, and what asks them who they are."""
+"""Rules for model servers that the internet can reach."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rule import Finding, Resource, Settings, StackRule, dig, listed
 
 
 def _public(resources: Sequence[Resource]) -> Iterator[tuple[str, Resource, Backend, tuple[str, ...]]]:
-    """Ways from the internet to model servers: how, the object that opens it, what is behind it, which paths."""
+    """Routes from the internet to model servers: description, exposing object, backend, paths."""
     for route in routes(resources):
         for gateway in route.gateways:
-            if gateway.is_public and not _authorised(resources, gateway):
+            if gateway.is_public and not _authorized(resources, gateway):
                 for backend in dict.fromkeys(route.backends):
                     yield f"{named(gateway.resource)} ({gateway.class_name})", route.resource, backend, route.paths
     for service in public_services(resources):
@@ -39,8 +39,8 @@ def _public(resources: Sequence[Resource]) -> Iterator[tuple[str, Resource, Back
         yield "an external Ingress", ingress, backend, tuple(paths) or ("/",)
 
 
-def _authorised(resources: Sequence[Resource], gateway: GatewayObject) -> bool:
-    """Whether an authorisation policy of GKE stands in front of the gateway."""
+def _authorized(resources: Sequence[Resource], gateway: GatewayObject) -> bool:
+    """Whether a GCPAuthzPolicy targets the gateway."""
     return any(
         dig(reference, "name") == own_name(gateway.resource)
         for one in of_kind(resources, "GCPAuthzPolicy", GKE_API)
@@ -49,7 +49,7 @@ def _authorised(resources: Sequence[Resource], gateway: GatewayObject) -> bool:
 
 
 def _has_iap(resources: Sequence[Resource], backend: Backend) -> bool:
-    """Whether Identity-Aware Proxy asks who calls: by a GCPBackendPolicy, or by the BackendConfig of a Service."""
+    """Whether Identity-Aware Proxy is on, in a GCPBackendPolicy or in the BackendConfig of a Service."""
     for policy in gke_policies(resources, "GCPBackendPolicy", backend):
         if dig(policy.props, "spec", "default", "iap", "enabled") is True:
             return True
@@ -70,7 +70,7 @@ def _open(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         without = [one for one in found if not has_key(one)]
         if without and not _has_iap(resources, backend):
             yield Finding(
-                what=f"{named(opener)}: {how} publishes {without[0].label}, which asks for no key, and nothing asks in front of it",
+                what=f"{named(opener)}: {how} publishes {without[0].label}, which has no key and no authentication in front of it",
                 urn=opener.urn,
                 at_stake=stake(without),
             )
@@ -82,7 +82,7 @@ def _unguarded(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         wide = [path for path in paths if not _guarded(path)]
         if keyed and wide and not _has_iap(resources, backend):
             yield Finding(
-                what=f"{named(opener)}: {how} lets {', '.join(dict.fromkeys(wide))} through to {keyed[0].label}",
+                what=f"{named(opener)}: {how} routes {', '.join(dict.fromkeys(wide))} to {keyed[0].label}",
                 urn=opener.urn,
                 at_stake=stake(keyed),
             )
@@ -102,14 +102,14 @@ def _clear_text(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]
             if gateway.is_public and plain:
                 yield Finding(
                     what=f"{named(gateway.resource)} ({gateway.class_name}): listener {dig(plain[0], 'name')} is HTTP on port "
-                    f"{shown(dig(plain[0], 'port'))}, and {named(route.resource)} hangs on it",
+                    f"{shown(dig(plain[0], 'port'))}, and {named(route.resource)} is attached to it",
                     urn=gateway.resource.urn,
                 )
     for service in public_services(resources):
         found = servers_behind(resources, Backend("Service", namespace_of(service), own_name(service)))
         if any("ssl-certfile" not in one.flags for one in found):
             yield Finding(
-                what=f"{named(service)}: its external load balancer speaks HTTP with {found[0].label}", urn=service.urn
+                what=f"{named(service)}: its external load balancer uses HTTP to {found[0].label}", urn=service.urn
             )
 
 
@@ -117,9 +117,9 @@ RULES = (
     StackRule(
         name="open-to-the-internet",
         subject="network",
-        statement="Model servers on the internet ask for a key, or something in front of them asks who calls.",
-        evidence="vLLM itself asks for nothing: whoever finds the address spends the GPUs. Mandatory: addresses of cloud load "
-        "balancers are scanned all day. Source: vLLM 0.18.1, security notes. Servers of other stacks are not judged",
+        statement="Public model servers require a key, or authentication in front of them.",
+        evidence="vLLM has no authentication by default: anyone who finds the address can use the GPUs. Source: vLLM 0.18.1, security "
+        "notes. Mandatory: addresses of cloud load balancers are scanned all day. Other stacks' servers are not checked",
         fix="an internal gateway class or load balancer, an API key (VLLM_API_KEY), or IAP in the backend's policy",
         level="mandatory",
         severity="critical",
@@ -128,10 +128,10 @@ RULES = (
     StackRule(
         name="unguarded-paths-public",
         subject="network",
-        statement="Where a key guards a public vLLM, only /v1 is published.",
-        evidence="vLLM checks the key under /v1 alone; /invocations generates, /tokenize and /metrics answer, all without it. Source: "
-        "vLLM 0.18.1, openai/server_utils.py. Mandatory: the key can be walked around",
-        fix="a route that matches the path prefix /v1 and nothing else; no external load balancer on the Service itself",
+        statement="A public vLLM with a key publishes only /v1.",
+        evidence="vLLM checks the key only under /v1; /invocations, /tokenize and /metrics answer without it. Source: vLLM 0.18.1, "
+        "openai/server_utils.py. Mandatory: the key can be bypassed",
+        fix="a route that matches only the path prefix /v1, and no external load balancer on the Service",
         level="mandatory",
         severity="critical",
         judge=_unguarded,
@@ -139,9 +139,9 @@ RULES = (
     StackRule(
         name="public-in-clear-text",
         subject="network",
-        statement="A public address of model servers speaks TLS.",
-        evidence="prompts, answers and the key itself cross the internet readable. Advisory: the certificate may be in front of the "
-        "address, where the stack does not show it",
+        statement="Public addresses of model servers use TLS.",
+        evidence="prompts, answers and the key cross the internet unencrypted. Advisory: TLS may end in front of the address, outside "
+        "this stack",
         fix="an HTTPS listener with a certificate, and an HTTP listener that only redirects",
         level="advisory",
         severity="high",

@@ -1,4 +1,4 @@
-"""How a fleet changes: which pods stop first, how they end, how long they may take to start, who may evict them."""
+"""Rules for rollouts, evictions, shutdown, probes and deadlines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ DEFAULT_SURGE = DEFAULT_UNAVAILABLE = "25%"
 """Source: Kubernetes API reference, Deployment, PodSpec and Probe."""
 LOADING_SECONDS = 600
 """Source: the article: provisioning aside, a start takes about ten minutes; vLLM 0.18.1's own wait for its engines."""
-UPGRADE_HOUR = "GKE waits an hour for a budget during a node upgrade, then overrules it"
 ITL_P99_MS: float = ledger.value("cluster_ip_rerun.figures.nodes-1.details.itl_ms.p99")
 _SLEEP = re.compile(r"\bsleep\s+([0-9]+(?:\.[0-9]+)?)(m?)\b")
 
@@ -34,18 +33,18 @@ JUDGED_BY_A_POD = ("Rules", "ClusterRules", "GlobalRules")
 
 
 def _before_any_node(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    # Another stack's cluster may have had nodes for long.
+    # Another stack's cluster may already have nodes.
     if not any(one.type == CLUSTER and dig(one.props, "enableAutopilot") is True for one in resources):
         return
     by_urn = {one.urn: one for one in resources}
     for kind in JUDGED_BY_A_POD:
         for one in of_kind(resources, kind, MONITORING_API):
             if not any(pods(need) for need in _needed(one, by_urn)):
-                yield Finding(what=f"{named(one)} depends on nothing that runs a pod", urn=one.urn)
+                yield Finding(what=f"{named(one)} depends on no resource that runs a pod", urn=one.urn)
 
 
 def _needed(resource: Resource, by_urn: Mapping[str, Resource]) -> Iterator[Resource]:
-    """Everything that is ready before a resource is made."""
+    """Everything that is ready before a resource is created."""
     seen, todo = set[str](), [*resource.dependencies]
     while todo:
         one = by_urn.get(todo.pop())
@@ -62,7 +61,7 @@ def _gpu_deployments(resources: Sequence[Resource]) -> Iterator[tuple[Resource, 
 
 
 def _count(value: Any, of: int, *, up: bool) -> int | None:
-    """Pods that a number or a share ("25%") of `of` pods stands for, None where it is neither."""
+    """A number or percentage ("25%") of `of` pods as a count, None where it is neither."""
     plain = number(value)
     if plain is not None:
         return int(plain)
@@ -74,7 +73,7 @@ def _count(value: Any, of: int, *, up: bool) -> int | None:
 
 
 def _many(resource: Resource, pod: Pod) -> bool:
-    """Whether there is, or may be, more than one of these pods: the number may have another owner."""
+    """Whether there are, or may be, several of these pods: replicas may be managed externally."""
     return pod.replicas > 1 or not has(dig(resource.props, "spec"), "replicas")
 
 
@@ -94,16 +93,16 @@ def _surge(resource: Resource, settings: Settings) -> Iterator[Finding]:
         surge = _count(value, max(1, pod.replicas), up=True)
         if surge:
             yield Finding(
-                what=f"spec.strategy.rollingUpdate.maxSurge is {shown(value)}{'' if written is not None else ' (left out)'}: "
+                what=f"spec.strategy.rollingUpdate.maxSurge is {shown(value)}{'' if written is not None else ' (default)'}: "
                 f"{surge} more pod{'' if surge == 1 else 's'} of {pod.gpus} GPUs during every rollout",
-                at_stake=money.words(pod, pod.nodes_for(surge)) + " more, where they can be had at all",
+                at_stake=money.format_cost(pod, pod.nodes_for(surge)) + " more, if capacity is available",
             )
 
 
-def _least(pod: Pod, told: float | None) -> float:
-    """GPUs from which on a pod takes a whole node: as told, else all of its machine's; eight where nothing tells."""
-    if told is not None:
-        return told
+def _least(pod: Pod, given: float | None) -> float:
+    """GPUs at which a pod takes a whole node: the setting, else all of its machine's, else eight."""
+    if given is not None:
+        return given
     return 8 if pod.machine is None else pod.machine.gpus
 
 
@@ -114,9 +113,7 @@ def _recreate(resource: Resource, _: Settings) -> Iterator[Finding]:
 
 
 def _replicas(resource: Resource, pod: Pod) -> str:
-    return (
-        f"{pod.replicas} replicas" if has(dig(resource.props, "spec"), "replicas") else "replicas left to another owner"
-    )
+    return f"{pod.replicas} replicas" if has(dig(resource.props, "spec"), "replicas") else "replicas managed externally"
 
 
 def _half(resource: Resource, settings: Settings) -> Iterator[Finding]:
@@ -127,7 +124,7 @@ def _half(resource: Resource, settings: Settings) -> Iterator[Finding]:
         written = dig(strategy, "rollingUpdate", "maxUnavailable")
         value = DEFAULT_UNAVAILABLE if written is None else written
         gone = _count(value, replicas, up=False)
-        # One at a time is the least there is without a surge.
+        # Without a surge, at least one must stop at a time.
         if gone is not None and gone > max(1, replicas * float(settings["share"])):
             yield Finding(
                 what=f"spec.strategy.rollingUpdate.maxUnavailable is {shown(value)}: {gone} of {replicas} replicas stop together"
@@ -154,7 +151,7 @@ def _no_budget(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
             evicted = _evictable(budget, pod.replicas)
             if evicted is not None and evicted >= pod.replicas > 1:
                 yield Finding(
-                    what=f"{named(budget)} lets all {pod.replicas} replicas of {named(resource)} go at once: {_limit(budget)}",
+                    what=f"{named(budget)} allows evicting all {pod.replicas} replicas of {named(resource)} together: {_limit(budget)}",
                     fix="maxUnavailable: 1",
                     urn=budget.urn,
                     at_stake=money.at_stake(resource),
@@ -162,7 +159,7 @@ def _no_budget(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
 
 
 def _evictable(budget: Resource, replicas: int) -> int | None:
-    """How many of so many ready pods a budget lets go, None where it sets no limit that can be read."""
+    """How many of these ready pods a budget allows to evict, None without a readable limit."""
     spec = dig(budget.props, "spec")
     gone = _count(dig(spec, "maxUnavailable"), replicas, up=True)
     if gone is not None:
@@ -183,14 +180,14 @@ def _blocking_budget(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
                 continue
             if pod.replicas and _evictable(budget, pod.replicas) == 0:
                 yield Finding(
-                    what=f"{named(budget)} lets none of the {pod.replicas} pods of {named(resource)} go: {_limit(budget)}",
+                    what=f"{named(budget)} allows evicting none of the {pod.replicas} pods of {named(resource)}: {_limit(budget)}",
                     urn=budget.urn,
                     at_stake=money.at_stake(resource),
                 )
 
 
 def pre_stop_seconds(container: Container) -> float:
-    """How long a container is left alone before the stop signal, as far as its hook tells."""
+    """Sleep of a container's preStop hook before the stop signal."""
     hook = dig(container.props, "lifecycle", "preStop")
     seconds = number(dig(hook, "sleep", "seconds"))
     if seconds is not None:
@@ -200,7 +197,7 @@ def pre_stop_seconds(container: Container) -> float:
 
 
 def grace_seconds(pod: Pod) -> float:
-    """From the beginning of a pod's end to its kill."""
+    """Time from the stop signal's hook to the kill."""
     written = number(dig(pod.spec, "terminationGracePeriodSeconds"))
     return DEFAULT_GRACE_SECONDS if written is None else written
 
@@ -214,7 +211,7 @@ def _grace(resource: Resource, settings: Settings) -> Iterator[Finding]:
             yield Finding(
                 what=f"{server.label}: {server.pod.spec_path}.terminationGracePeriodSeconds is {grace:g}; preStop {sleep:g} s + "
                 f"--shutdown-timeout {drain:g} s + {float(settings['exitSeconds']):g} s to exit are {needed:g} s",
-                fix=f"terminationGracePeriodSeconds: {needed:g} or more; on Spot, where 15 s are all there is, less of the other two",
+                fix=f"terminationGracePeriodSeconds: {needed:g} or more; on Spot, limited to 15 s, shorten the other two",
             )
 
 
@@ -222,7 +219,7 @@ def _no_pre_stop(resource: Resource, _: Settings) -> Iterator[Finding]:
     for server in servers(resource):
         hook = dig(server.container.props, "lifecycle", "preStop")
         if hook is None and _many(resource, server.pod) and resource.kind in ("Deployment", "StatefulSet"):
-            yield Finding(what=f"{server.label}: {server.container.path}.lifecycle.preStop is left out")
+            yield Finding(what=f"{server.label}: {server.container.path}.lifecycle.preStop is missing")
 
 
 def budget_seconds(probe: Any) -> float:
@@ -248,26 +245,26 @@ def _start(resource: Resource, settings: Settings) -> Iterator[Finding]:
         name, probe = ("livenessProbe", live) if start is None else ("startupProbe", start)
         if probe is not None and budget_seconds(probe) < needed:
             yield Finding(
-                what=f"{server.label}: {server.container.path}.{name} gives up after {budget_seconds(probe):g} s"
-                + (", and there is no startupProbe before it" if start is None else ""),
+                what=f"{server.label}: {server.container.path}.{name} fails after {budget_seconds(probe):g} s"
+                + (", and startupProbe is missing" if start is None else ""),
                 fix=f"startupProbe on /health with failureThreshold x periodSeconds of {needed:g} s or more",
             )
 
 
-def _unasked(resource: Resource, _: Settings) -> Iterator[Finding]:
+def _without_probes(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.kind not in ("Deployment", "StatefulSet"):
         return
     for server in servers(resource):
         for name, lost in (
-            ("readinessProbe", "requests go to a server that is still loading"),
-            ("livenessProbe", "a server whose engine is dead stays as it is"),
+            ("readinessProbe", "requests reach a server that is still loading"),
+            ("livenessProbe", "a server with a dead engine is not restarted"),
         ):
             probe = dig(server.container.props, name)
             path = f"{server.label}: {server.container.path}.{name}"
             if not any(has(probe, how) for how in ("httpGet", "exec", "grpc", "tcpSocket")):
-                yield Finding(what=f"{path} asks nothing", why=f"without it {lost}")
+                yield Finding(what=f"{path} is missing or checks nothing", why=f"without it {lost}")
             elif has(probe, "httpGet") and dig(probe, "httpGet", "path") in (None, "/"):
-                yield Finding(what=f"{path} asks for /, which vLLM answers with 404")
+                yield Finding(what=f"{path} requests /, which vLLM answers with 404")
 
 
 def _inverted(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -278,9 +275,9 @@ def _inverted(resource: Resource, _: Settings) -> Iterator[Finding]:
         out, killed = (_threshold(one) * _probe(one, "periodSeconds", DEFAULT_PERIOD_SECONDS) for one in (ready, live))
         if killed <= out:
             yield Finding(
-                what=f"{server.label}: livenessProbe kills after {killed:g} s of failures, readinessProbe takes the pod out after "
+                what=f"{server.label}: livenessProbe kills after {killed:g} s of failures, readinessProbe removes the pod after "
                 f"{out:g} s",
-                fix=f"livenessProbe with failureThreshold x periodSeconds well above {out:g} s, say {max(120, 4 * out):g} s",
+                fix=f"livenessProbe with failureThreshold x periodSeconds well above {out:g} s, for example {max(120, 4 * out):g} s",
             )
 
 
@@ -316,10 +313,9 @@ RULES = (
     Rule(
         name="surge-on-whole-node-pods",
         subject="rollout",
-        statement="A rollout of pods that take a whole GPU node stops one before it starts the next.",
-        evidence="a surge pod needs a spare node with GPUs, which neither Spot nor a reservation has; it stays Pending and the "
-        "rollout with it. Source: the article, GPU provisioning; Kubernetes defaults to 25 %. Mandatory: the rollout hangs, or "
-        "buys nodes",
+        statement="A rollout of whole-node GPU pods stops one pod before it starts the next.",
+        evidence="a surge pod needs a spare GPU node, which neither Spot nor a reservation has; Kubernetes defaults to 25 %. Source: the "
+        "article, GPU provisioning. Mandatory: the rollout hangs, or buys nodes",
         fix="rollingUpdate: {maxSurge: 0, maxUnavailable: 1}",
         level="mandatory",
         severity="high",
@@ -327,7 +323,7 @@ RULES = (
             Setting(
                 name="gpus",
                 type="integer",
-                why="GPUs of one pod from which on no surge is accepted; unset: all of its machine's",
+                why="GPUs per pod at which surge is refused; unset: all GPUs of the pod's machine",
             ),
         ),
         judge=_surge,
@@ -335,9 +331,9 @@ RULES = (
     Rule(
         name="recreate-on-many-replicas",
         subject="rollout",
-        statement="A fleet of several replicas is not restarted all at once.",
-        evidence="Recreate stops every replica before the first new one starts: about ten minutes of start-up without a single answer. "
-        "Source: Kubernetes, Deployment strategy; the article's start-up. Mandatory: every change is an outage",
+        statement="A fleet of several replicas is not restarted all at the same time.",
+        evidence="Recreate stops every replica before the first new one starts: about ten minutes without an answer. Source: Kubernetes, "
+        "Deployment strategy; the article's start-up. Mandatory: every change is an outage",
         fix="strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}",
         level="mandatory",
         severity="high",
@@ -346,25 +342,23 @@ RULES = (
     Rule(
         name="rollout-stops-too-many",
         subject="rollout",
-        statement="A rollout takes away no more than a third of the replicas at a time.",
-        evidence="what one replica leaves goes to the others, each already full: a record's replica serves 2,000 requests at once. "
-        "Source: the article. Advisory: how much can be missed is the team's to know",
+        statement="A rollout stops at most a third of the replicas at a time.",
+        evidence="the remaining replicas take over the requests, and each is already full: 2,000 concurrent requests in the record. "
+        "Source: the article. Advisory: the team decides how much capacity it can lose",
         fix="maxUnavailable: 1",
         level="advisory",
         severity="medium",
         settings=(
-            Setting(
-                name="share", type="number", default=0.34, why="Largest share of the replicas that may stop together"
-            ),
+            Setting(name="share", type="number", default=0.34, why="Largest share of replicas that may stop together"),
         ),
         judge=_half,
     ),
     StackRule(
         name="no-disruption-budget",
         subject="rollout",
-        statement="A PodDisruptionBudget keeps node upgrades from taking several GPU replicas at once.",
-        evidence="without one a drain evicts every pod it comes to, and each needs about ten minutes to serve again. Source: Kubernetes, "
-        "disruptions; the article's start-up. Mandatory: node upgrades come by themselves. One replica needs none",
+        statement="A PodDisruptionBudget stops node upgrades from evicting several GPU replicas at the same time.",
+        evidence="without one a drain evicts all pods on its nodes, and each needs about ten minutes to serve again. Source: Kubernetes, "
+        "disruptions; the article's start-up. Mandatory: node upgrades are automatic. A single replica needs none",
         fix="a PodDisruptionBudget with maxUnavailable: 1 that selects the pods",
         level="mandatory",
         severity="high",
@@ -373,9 +367,9 @@ RULES = (
     StackRule(
         name="disruption-budget-blocks",
         subject="rollout",
-        statement="A PodDisruptionBudget lets one pod go.",
-        evidence=f"a budget of none holds up every node upgrade: {UPGRADE_HOUR}. It does not bind a Spot preemption at all. Source: GKE "
-        "documentation, node upgrades. Advisory: some fleets upgrade by hand",
+        statement="A PodDisruptionBudget allows one eviction.",
+        evidence="a budget of zero delays every node upgrade by an hour, after which GKE ignores it. It does not "
+        "prevent Spot preemptions. Source: GKE documentation, node upgrades. Advisory: some fleets upgrade manually",
         fix="maxUnavailable: 1",
         level="advisory",
         severity="medium",
@@ -384,10 +378,10 @@ RULES = (
     Rule(
         name="grace-below-drain",
         subject="rollout",
-        statement="A server's grace period covers its preStop sleep, its shutdown timeout and its exit.",
-        evidence=f"the kill comes at the end of the grace, whatever still runs: vLLM leaves its processes 5 s and eight engines take "
-        f"about {EXIT_SECONDS}. Source: vLLM 0.18.1, launcher.py. Mandatory: answers that were promised a drain are cut off",
-        fix="terminationGracePeriodSeconds of preStop + shutdown timeout + exit",
+        statement="The grace period covers the preStop sleep, the shutdown timeout and the exit.",
+        evidence="Kubernetes kills the pod when the grace period ends; vLLM allows its processes 5 s, and eight engines take about "
+        f"{EXIT_SECONDS}. Source: vLLM 0.18.1, launcher.py. Mandatory: answers are cut off during the drain",
+        fix="terminationGracePeriodSeconds: at least preStop + shutdown timeout + exit",
         level="mandatory",
         severity="high",
         settings=(
@@ -396,7 +390,7 @@ RULES = (
                 type="number",
                 default=EXIT_SECONDS,
                 unit="s",
-                why="What engines need to end after the drain",
+                why="Time that engines need to exit after the drain",
             ),
         ),
         judge=_grace,
@@ -404,9 +398,9 @@ RULES = (
     Rule(
         name="stops-before-endpoints-go",
         subject="rollout",
-        statement="One of several servers sleeps before its stop signal, so that callers find the others.",
-        evidence="the stop signal and the removal from the Service go out together; with the default shutdown timeout of 0 vLLM aborts "
-        "what runs at once. Source: Kubernetes, pod termination; vLLM 0.18.1. Advisory: callers that retry do not mind",
+        statement="With several replicas, a server sleeps before its stop signal so that clients reach the others.",
+        evidence="the stop signal and the removal from the Service happen at the same time; at the default shutdown timeout of 0 vLLM "
+        "aborts its requests. Source: Kubernetes, pod termination; vLLM 0.18.1. Advisory: clients that retry are not affected",
         fix="lifecycle: {preStop: {sleep: {seconds: 30}}}, 5 on Spot",
         level="advisory",
         severity="medium",
@@ -415,10 +409,10 @@ RULES = (
     Rule(
         name="probe-shorter-than-loading",
         subject="rollout",
-        statement="No probe ends a server that is still loading.",
-        evidence=f"weights, compilation and graph capture take up to {LOADING_SECONDS} s, vLLM's own wait for its engines; it "
-        "answers nothing before. Source: the article; vLLM 0.18.1. Mandatory: a server killed while loading starts over, "
-        "for ever, on paid nodes",
+        statement="No probe kills a server that is still loading.",
+        evidence=f"loading weights, compiling and capturing graphs take up to {LOADING_SECONDS} s, and vLLM answers nothing before. "
+        "Source: the article; vLLM 0.18.1, its own wait for engines. Mandatory: a server killed while loading restarts forever, on paid "
+        "nodes",
         fix="a startupProbe on /health, every 10 s, with failureThreshold 60 or more",
         level="mandatory",
         severity="high",
@@ -428,7 +422,7 @@ RULES = (
                 type="number",
                 default=LOADING_SECONDS,
                 unit="s",
-                why="What a cold start of this model takes",
+                why="Cold start time of this model",
             ),
         ),
         judge=_start,
@@ -436,21 +430,21 @@ RULES = (
     Rule(
         name="server-without-probes",
         subject="rollout",
-        statement="A server is asked whether it is ready and whether it is alive.",
-        evidence="vLLM answers /health once its engines run, and with 503 when one has died. Source: vLLM 0.18.1, api_server. Mandatory: "
-        "a rollout would go on over servers that answer nothing",
+        statement="A server has a readiness and a liveness probe.",
+        evidence="vLLM answers /health with 200 once its engines run, and with 503 after one dies. Source: vLLM 0.18.1, api_server. "
+        "Mandatory: a rollout would continue over servers that answer nothing",
         fix="readinessProbe and livenessProbe: {httpGet: {path: /health, port: http}}",
         level="mandatory",
         severity="high",
-        judge=_unasked,
+        judge=_without_probes,
     ),
     Rule(
         name="probe-thresholds-inverted",
         subject="rollout",
-        statement="A server that fails is taken out first and killed later.",
-        evidence="a busy server answers /health late; killed for it, it takes ten minutes of all its GPUs to come back and hands its "
-        "requests to the others, which is how one slow replica becomes twelve. Mandatory: overload becomes an outage",
-        fix="livenessProbe with a larger failureThreshold x periodSeconds than the readinessProbe",
+        statement="A failing server leaves the Service before it is killed.",
+        evidence="a busy server answers /health late. Killed for that, it needs ten minutes to come back, and its requests overload the "
+        "other replicas. Mandatory: overload becomes an outage",
+        fix="livenessProbe: failureThreshold x periodSeconds greater than the readinessProbe's",
         level="mandatory",
         severity="high",
         judge=_inverted,
@@ -458,12 +452,12 @@ RULES = (
     StackRule(
         name="webhook-before-any-node",
         subject="rollout",
-        statement="Recording rules of managed Prometheus are made after a pod of the stack has had a node.",
-        evidence="a webhook judges them and refuses them while it does not answer (failurePolicy Fail), its pod needs a node, and "
-        "a new Autopilot cluster has none before the first pod of its user waits for one (prometheus-engine, operator chart; GKE "
-        "cluster autoscaler, scale_to_zero_processor.go); Pulumi repeats no such create (pulumi-kubernetes, await.go). "
-        "Mandatory: the first update of a new cluster fails there",
-        fix="depends_on a Job or a Deployment, or what is made after it",
+        statement="Recording rules of managed Prometheus are created after a pod of the stack has a node.",
+        evidence="a webhook checks them, and they are refused while it does not answer (failurePolicy Fail). Its pod needs a node, and a "
+        "new Autopilot cluster has none until a user's pod waits for one (prometheus-engine, operator chart; GKE cluster autoscaler, "
+        "scale_to_zero_processor.go). Pulumi does not retry the create (pulumi-kubernetes, await.go). Mandatory: the first update of a "
+        "new cluster fails",
+        fix="depends_on a Job, a Deployment, or a resource created after one",
         level="mandatory",
         severity="high",
         judge=_before_any_node,
@@ -471,9 +465,9 @@ RULES = (
     Rule(
         name="probe-timeout-hasty",
         subject="rollout",
-        statement="Probes wait longer for an answer than a busy server stalls.",
-        evidence=f"streams stall {ITL_P99_MS:g} ms at the 99th percentile while prompts are read, and /health waits its turn among them; "
-        "Kubernetes' default is one second. Source: the article, second run. Advisory: it takes several misses in a row",
+        statement="Probe timeouts are longer than a busy server's stalls.",
+        evidence=f"streams stall {ITL_P99_MS:g} ms at the 99th percentile, and /health waits too; Kubernetes' default timeout is one "
+        "second. Source: the article, second run. Advisory: a probe acts only after several failures",
         fix="timeoutSeconds: 10",
         level="advisory",
         severity="medium",
@@ -482,9 +476,9 @@ RULES = (
     Rule(
         name="progress-deadline-below-start",
         subject="rollout",
-        statement="A Deployment's progress deadline is longer than the start it allows.",
-        evidence=f"Kubernetes' default of {DEFAULT_DEADLINE_SECONDS} s reports a normal start as failed, and the deployment "
-        "that waits for it stops. Source: Kubernetes, Deployment. Advisory: the pods go on loading",
+        statement="A Deployment's progress deadline is longer than a start.",
+        evidence=f"at Kubernetes' default of {DEFAULT_DEADLINE_SECONDS} s a normal start counts as failed, and the update that waits for "
+        "it stops. Source: Kubernetes, Deployment. Advisory: the pods keep loading",
         fix="progressDeadlineSeconds above grace + node + start",
         level="advisory",
         severity="medium",

@@ -1,4 +1,4 @@
-"""Autoscalers of GPU servers: what makes one drop a fleet, ask for the impossible, or fight over the number of servers."""
+"""Rules for autoscalers of GPU servers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rule import Finding, Resource, Setting, Settings, StackRule, dig, has, list
 from scalers import scalers
 
 HOLDS: Final = ("currentReplicas", "currentReplicasIfHigher")
-"""Fallbacks that take no server away. Source: keda 2.20.2, pkg/fallback; left out, it is `static`."""
+"""Fallbacks that remove no replica. Source: keda 2.20.2, pkg/fallback; the default is `static`."""
 KUBERNETES_DOWN_SECONDS: Final = 300
-"""Source: Kubernetes 1.36, HorizontalPodAutoscaler, scaleDown.stabilizationWindowSeconds; its policy takes away all at once."""
+"""Source: Kubernetes 1.36, HorizontalPodAutoscaler, scaleDown.stabilizationWindowSeconds; its policy removes all at the same time."""
 START_SECONDS: Final = 960
 """Source: the article: six minutes for a node, ten to load, compile and capture."""
 QUEUE: Final = "num_requests_waiting"
@@ -27,24 +27,24 @@ def _silence(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
             continue
         if least is None:
             yield scaler.found(
-                f"{named(scaler.resource)}: spec.minReplicaCount is left out, which is 0", fix="minReplicaCount: 1"
+                f"{named(scaler.resource)}: spec.minReplicaCount is missing, which means 0", fix="minReplicaCount: 1"
             )
         for trigger in scaler.metrics:
             if str(dig(trigger, "metadata", "ignoreNullValues")).lower() != "false":
                 yield scaler.found(
-                    f"{named(scaler.resource)}: spec.minReplicaCount is 0 and its {dig(trigger, 'type')} trigger takes no answer for 0"
+                    f"{named(scaler.resource)}: spec.minReplicaCount is 0, and its {dig(trigger, 'type')} trigger counts no result as 0"
                 )
 
 
 def _queue(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     for scaler in scalers(resources):
-        said = [str(text) for one in scaler.metrics for text in _queries(one)]
-        if any(QUEUE in text for text in said) and not any(RUNNING in text for text in said):
-            yield scaler.found(f"{named(scaler.resource)} asks for {QUEUE} and not for {RUNNING}")
+        queries = [str(text) for one in scaler.metrics for text in _queries(one)]
+        if any(QUEUE in text for text in queries) and not any(RUNNING in text for text in queries):
+            yield scaler.found(f"{named(scaler.resource)} queries {QUEUE} without {RUNNING}")
 
 
 def _queries(metric: Any) -> tuple[Any, ...]:
-    """Where a metric says what it measures."""
+    """Query or name of a metric."""
     names = (dig(metric, kind, "metric", "name") for kind in ("pods", "external", "object"))
     return (dig(metric, "metadata", "query"), *names)
 
@@ -57,12 +57,12 @@ def _fallback(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         if not number(dig(scaler.spec, "minReplicaCount")):
             if fallback is not None:
                 yield scaler.found(
-                    f"{named(scaler.resource)}: spec.fallback at minReplicaCount 0 starts a server as soon as all are gone"
+                    f"{named(scaler.resource)}: spec.fallback at minReplicaCount 0 restarts an empty fleet"
                 )
             continue
         behavior = dig(fallback, "behavior") or "static"
         if number(dig(fallback, "failureThreshold")) is None or number(dig(fallback, "replicas")) is None:
-            yield scaler.found(f"{named(scaler.resource)}: spec.fallback is incomplete or left out")
+            yield scaler.found(f"{named(scaler.resource)}: spec.fallback is incomplete or missing")
         elif behavior not in HOLDS:
             yield scaler.found(f"{named(scaler.resource)}: spec.fallback.behavior is {behavior}")
 
@@ -87,9 +87,9 @@ def _above_quota(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
                 continue
             if scaler.most * scaler.pod.gpus > hard:
                 yield scaler.found(
-                    f"{named(scaler.resource)} may ask for {shown(scaler.most)} x {shown(scaler.pod.gpus)} GPUs, and {named(quota)} "
+                    f"{named(scaler.resource)} may request {shown(scaler.most)} x {shown(scaler.pod.gpus)} GPUs, and {named(quota)} "
                     f"allows {shown(hard)}",
-                    fix=f"at most {int(hard // scaler.pod.gpus)} replicas, or a quota for as many",
+                    fix=f"at most {int(hard // scaler.pod.gpus)} replicas, or a higher quota",
                 )
 
 
@@ -99,7 +99,7 @@ def _twice(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         first, *others = sorted(group, key=lambda one: one.resource.urn)
         for other in others:
             yield other.found(
-                f"{named(other.resource)} scales {own_name(first.deployment)}, as {named(first.resource)} does"
+                f"{named(other.resource)} and {named(first.resource)} both scale {own_name(first.deployment)}"
             )
 
 
@@ -110,9 +110,9 @@ def _hasty(resources: Sequence[Resource], settings: Settings) -> Iterator[Findin
         slow = [one for one in listed(dig(scaler.down, "policies")) if _is_slow(one, float(settings["periodSeconds"]))]
         policies = len(tuple(listed(dig(scaler.down, "policies"))))
         if window < float(settings["windowSeconds"]):
-            yield scaler.found(f"{named(scaler.resource)} takes servers away after {window:g} s of less load")
+            yield scaler.found(f"{named(scaler.resource)} removes replicas after {window:g} s of lower load")
         elif not policies or len(slow) < policies:
-            yield scaler.found(f"{named(scaler.resource)} may take away many servers at once")
+            yield scaler.found(f"{named(scaler.resource)} may remove several replicas at the same time")
 
 
 def _is_slow(policy: Any, period_seconds: float) -> bool:
@@ -124,10 +124,10 @@ RULES: Final = (
     StackRule(
         name="scaler-zero-on-silence",
         subject="scaling",
-        statement="An autoscaler that may go to zero says so, and does not take missing metrics for no load.",
-        evidence="KEDA counts an empty answer as 0 unless told otherwise, and at minReplicaCount 0 it writes replicas 0 itself, past "
-        "every window of the autoscaler: twelve servers are gone five minutes after scraping fails. Source: keda 2.20.2, "
-        "prometheus_scaler.go, scale_scaledobjects.go. Mandatory: an outage of metrics becomes one of the fleet",
+        statement="An autoscaler scales to zero only where configured, and never because metrics are missing.",
+        evidence="KEDA counts an empty result as 0 by default. At minReplicaCount 0 it then sets replicas to 0 itself, without any "
+        "stabilization window: the fleet is gone five minutes after scraping fails. Source: keda 2.20.2, prometheus_scaler.go, "
+        "scale_scaledobjects.go. Mandatory: a metrics outage becomes a fleet outage",
         fix='ignoreNullValues: "false", or minReplicaCount: 1',
         level="mandatory",
         severity="high",
@@ -136,10 +136,9 @@ RULES: Final = (
     StackRule(
         name="scaler-by-queue-alone",
         subject="scaling",
-        statement="Servers are scaled by requests in flight, not by those that wait.",
-        evidence="a queue grows for as long as a server takes to start, about 16 minutes, so that it asks for the most servers after each "
-        "rise; and it is empty until the fleet is full. Source: the article's start-up; Little's law. Advisory: a batch queue may "
-        "be meant to grow",
+        statement="Replicas scale by requests in flight, not by the queue alone.",
+        evidence="the queue is empty until the fleet is full, then grows while a replica starts, about 16 minutes, so that each rise "
+        "requests the maximum. Source: the article's start-up; Little's law. Advisory: a batch queue may be meant to grow",
         fix="sum(vllm:num_requests_running{...}) + sum(vllm:num_requests_waiting{...})",
         level="advisory",
         severity="medium",
@@ -148,11 +147,11 @@ RULES: Final = (
     StackRule(
         name="scaler-without-fallback",
         subject="scaling",
-        statement="An autoscaler keeps the servers it has while its metrics are gone.",
-        evidence="without a fallback a failing trigger leaves the others to decide, and a static one drops the fleet to its number at "
-        "peak load. At a minimum of 0 it counts as activity: an empty fleet has no series, and gets a server again and again. Source: "
-        "keda 2.20.2, pkg/fallback, scale_handler.go; kedacore/keda issue 3065. Mandatory: metrics do fail",
-        fix="fallback: {failureThreshold: 4, replicas: 2, behavior: currentReplicasIfHigher}; none at a minimum of 0",
+        statement="An autoscaler keeps its replicas while metrics are missing.",
+        evidence="without a fallback the remaining triggers decide; a static fallback cuts the fleet to a fixed size at peak load. At "
+        "minReplicaCount 0 a fallback counts as activity and restarts an empty fleet again and again. Source: keda 2.20.2, pkg/fallback, "
+        "scale_handler.go; kedacore/keda issue 3065. Mandatory: metrics do fail",
+        fix="fallback: {failureThreshold: 4, replicas: 2, behavior: currentReplicasIfHigher}; no fallback at minReplicaCount 0",
         level="mandatory",
         severity="high",
         judge=_fallback,
@@ -160,10 +159,10 @@ RULES: Final = (
     StackRule(
         name="replicas-beside-scaler",
         subject="scaling",
-        statement="A Deployment that an autoscaler scales does not say how many replicas it has.",
-        evidence="each update would set the number back, or be refused over the field: one at noon takes a fleet to its night's size. "
-        "Source: Kubernetes, server-side apply; HorizontalPodAutoscaler. Mandatory: the number has one owner",
-        fix="leave spec.replicas out, and ignore changes of it",
+        statement="A Deployment with an autoscaler leaves spec.replicas out.",
+        evidence="each update would reset the number or fail with a field conflict: an update at noon cuts the fleet to its size at "
+        "night. Source: Kubernetes, server-side apply; HorizontalPodAutoscaler. Mandatory: the number has one owner",
+        fix="remove spec.replicas, and ignore its changes",
         level="mandatory",
         severity="high",
         judge=_written,
@@ -171,10 +170,10 @@ RULES: Final = (
     StackRule(
         name="scaler-above-quota",
         subject="scaling",
-        statement="The most servers of an autoscaler fit the GPU quota of their namespace.",
-        evidence="the quota refuses the pods beyond it, and the autoscaler goes on believing that they come: load that they would take is "
-        "waited for in vain. Source: Kubernetes, ResourceQuota. Mandatory: one of the two numbers is a slip",
-        fix="maxReplicaCount x GPUs of a pod at most the quota",
+        statement="An autoscaler's maximum fits the namespace's GPU quota.",
+        evidence="the quota refuses the pods beyond it, while the autoscaler keeps waiting for them. Source: Kubernetes, ResourceQuota. "
+        "Mandatory: one of the two numbers is wrong",
+        fix="maxReplicaCount x GPUs per pod within the quota",
         level="mandatory",
         severity="medium",
         judge=_above_quota,
@@ -183,10 +182,10 @@ RULES: Final = (
         name="two-scalers",
         subject="scaling",
         statement="A Deployment has one autoscaler.",
-        evidence="two of them write the number in turn, each undoing the other every 15 seconds; servers start and end without serving. "
-        "Source: Kubernetes, HorizontalPodAutoscaler (AmbiguousSelector); KEDA's webhook refuses it where it runs. Mandatory: paid "
-        "nodes that never answer",
-        fix="one ScaledObject with a trigger for each signal: the largest counts",
+        evidence="two autoscalers overwrite each other's number every 15 seconds, so replicas start and stop without serving. KEDA's "
+        "webhook refuses it where it runs. Source: Kubernetes, HorizontalPodAutoscaler (AmbiguousSelector). Mandatory: paid nodes that "
+        "never serve",
+        fix="one ScaledObject with a trigger for each signal; the largest result counts",
         level="mandatory",
         severity="high",
         judge=_twice,
@@ -194,10 +193,10 @@ RULES: Final = (
     StackRule(
         name="scaler-down-hasty",
         subject="scaling",
-        statement="Servers are taken away one at a time, after longer than one takes to come back.",
-        evidence=f"a server taken away and wanted again costs its start of {START_SECONDS // 60} minutes and ten idle minutes of its "
-        f"node; Kubernetes' own window is {KUBERNETES_DOWN_SECONDS} s, after which all may go at once. Source: the article; Kubernetes "
-        "defaults. Advisory: it costs money and latency, not answers",
+        statement="Replicas are removed one at a time, and only after low load has lasted longer than a start.",
+        evidence=f"a removed replica that is needed again costs a start of {START_SECONDS // 60} minutes; Kubernetes' default window is "
+        f"{KUBERNETES_DOWN_SECONDS} s, after which all may be removed together. Source: the article; Kubernetes defaults. Advisory: it "
+        "costs money and latency, not answers",
         fix="scaleDown: {stabilizationWindowSeconds: 2400, policies: [{type: Pods, value: 1, periodSeconds: 900}]}",
         level="advisory",
         severity="medium",
@@ -207,10 +206,10 @@ RULES: Final = (
                 type="number",
                 default=START_SECONDS,
                 unit="s",
-                why="Time that lower load must last before a server goes",
+                why="Time that lower load must last before a replica is removed",
             ),
             Setting(
-                name="periodSeconds", type="number", default=300, unit="s", why="Least time between two servers that go"
+                name="periodSeconds", type="number", default=300, unit="s", why="Shortest time between two removals"
             ),
         ),
         judge=_hasty,

@@ -1,4 +1,4 @@
-"""What a pod may do to its node and what it carries for nothing, and secrets that anyone may read."""
+"""Rules for privileges, tokens and secrets of pods."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ AUTOPILOT_CAPABILITIES = frozenset(
 )  # fmt: skip
 """Source: GKE Autopilot security measures. NET_RAW and NET_ADMIN only where the cluster allows them."""
 HOST_LOGS = "/var/log"
-"""The one host path that Autopilot lets a pod read. Source: GKE Autopilot security measures."""
+"""The only host path that Autopilot allows pods to read. Source: GKE Autopilot security measures."""
 SECRET_STORES: Mapping[str, tuple[str, ...]] = {
     "kubernetes:core/v1:Secret": ("data", "stringData"),
     "gcp:secretmanager/secretVersion:SecretVersion": ("secretData",),
     "gcp:secretmanager/regionalSecretVersion:RegionalSecretVersion": ("secretData",),
 }
-"""Where a secret belongs: these keys of these resources are not read."""
-EXCEPTIONS = Setting(
-    name="exceptions", type="array", default=[], why="Names of workloads in the cluster for which it cannot be avoided"
-)
+"""Keys that may contain a secret; they are not read."""
+EXCEPTIONS = Setting(name="exceptions", type="array", default=[], why="Names of workloads that cannot comply")
 
 
 def _containers(pod: Pod) -> tuple[Container, ...]:
@@ -50,7 +48,7 @@ def _privileged(resource: Resource, _: Settings) -> Iterator[Finding]:
             if refused := sorted(set(added) - AUTOPILOT_CAPABILITIES):
                 yield Finding(
                     what=f"{one.path}.securityContext.capabilities.add has {', '.join(refused)}",
-                    fix="drop ALL and add nothing: vLLM needs no capability",
+                    fix="drop ALL and add none: vLLM needs no capability",
                 )
 
 
@@ -59,7 +57,8 @@ def _host(resource: Resource, _: Settings) -> Iterator[Finding]:
         for key in ("hostNetwork", "hostPID", "hostIPC"):
             if dig(pod.spec, key) is True:
                 yield Finding(
-                    what=f"{pod.spec_path}.{key} is true", fix=f"remove {key}; shared memory is an emptyDir in memory"
+                    what=f"{pod.spec_path}.{key} is true",
+                    fix=f"remove {key}; for shared memory, use an emptyDir with medium Memory",
                 )
         for index, volume in enumerate(listed(dig(pod.spec, "volumes"))):
             path = dig(volume, "hostPath", "path")
@@ -73,7 +72,7 @@ def _host(resource: Resource, _: Settings) -> Iterator[Finding]:
                 if dig(port, "hostPort"):
                     yield Finding(
                         what=f"{one.path}.ports[{index}].hostPort is {shown(dig(port, 'hostPort'))}",
-                        fix="remove hostPort; a Service finds the pods",
+                        fix="remove hostPort and use a Service",
                     )
 
 
@@ -98,12 +97,12 @@ def _root(resource: Resource, settings: Settings) -> Iterator[Finding]:
                 yield Finding(what=f"{one.path} ({one.name}) runs as user 0")
             elif user is None and non_root is not True:
                 yield Finding(
-                    what=f"{one.path} ({one.name}) runs as whatever user its image names: neither runAsUser nor runAsNonRoot is set"
+                    what=f"{one.path} ({one.name}) runs as its image's default user: runAsUser and runAsNonRoot are missing"
                 )
 
 
 def _context(pod: Pod, container: Container, key: str) -> Any:
-    """A security setting: the container's own, or its pod's."""
+    """A security setting of the container, else of its pod."""
     own = dig(container.props, "securityContext", key)
     return dig(pod.spec, "securityContext", key) if own is None else own
 
@@ -122,8 +121,8 @@ def _unrestricted(resource: Resource, settings: Settings) -> Iterator[Finding]:
             if dig(context, "readOnlyRootFilesystem") is not True:
                 yield Finding(
                     what=f"{one.path}.securityContext.readOnlyRootFilesystem is not true",
-                    why="what breaks in can replace the programs that run next",
-                    fix="readOnlyRootFilesystem: true, and emptyDirs where it writes",
+                    why="an intruder can replace programs that run next",
+                    fix="readOnlyRootFilesystem: true, and emptyDirs for what it writes",
                 )
             if dig(_context(pod, one, "seccompProfile"), "type") == "Unconfined":
                 yield Finding(
@@ -154,7 +153,7 @@ def _tokens(resources: Sequence[Resource], settings: Settings) -> Iterator[Findi
 
 
 def _has_rights(resources: Sequence[Resource], namespace: str, account: str) -> bool:
-    """Whether a binding of this stack gives the account rights in Kubernetes' API, so that its token is of use."""
+    """Whether a role binding of this stack names the account."""
     return any(
         dig(subject, "kind") == "ServiceAccount"
         and dig(subject, "name") == account
@@ -166,7 +165,7 @@ def _has_rights(resources: Sequence[Resource], namespace: str, account: str) -> 
 
 
 def _plain_secret(resource: Resource, _: Settings) -> Iterator[Finding]:
-    # A provider has to be given its credentials, and Pulumi encrypts them in its state.
+    # Providers need credentials, and Pulumi encrypts them in its state.
     if resource.type.startswith("pulumi:providers:"):
         return
     for found in secrets_in(resource.props, SECRET_STORES.get(resource.type, ())):
@@ -178,8 +177,8 @@ RULES = (
         name="privileged-container",
         subject="security",
         statement="No container is privileged or adds capabilities that Autopilot refuses.",
-        evidence="a privileged container owns its node, weights and neighbours included, and Autopilot refuses the pod. Source: GKE "
-        "Autopilot security measures. Mandatory: nothing in serving needs it",
+        evidence="a privileged container controls its node, neighbors and weights included, and Autopilot refuses the pod. Source: GKE "
+        "Autopilot security measures. Mandatory: serving does not need it",
         fix="remove privileged",
         level="mandatory",
         severity="critical",
@@ -189,8 +188,8 @@ RULES = (
         name="host-namespaces",
         subject="security",
         statement="No pod shares its host's network, processes, memory, ports or files.",
-        evidence="through them a pod reaches the node's metadata and every other pod's traffic, and Autopilot refuses it (it reads "
-        f"{HOST_LOGS} at most). Source: GKE Autopilot security measures. Mandatory: single-node serving needs none of it",
+        evidence=f"they expose the node's metadata and other pods' traffic, and Autopilot refuses them except to read {HOST_LOGS}. "
+        "Source: GKE Autopilot security measures. Mandatory: single-node serving does not need them",
         fix="remove it",
         level="mandatory",
         severity="critical",
@@ -199,10 +198,10 @@ RULES = (
     Rule(
         name="runs-as-root",
         subject="security",
-        statement="Containers run as a user that is not root.",
-        evidence="vLLM's image runs as root by itself and needs it for nothing: all it reads is world-readable, all it writes can be on a "
-        "volume. Source: the project's non-root trial. Mandatory, with exceptions by name; node agents (DaemonSets) are not judged",
-        fix="securityContext: {runAsNonRoot: true, runAsUser: 2000} and emptyDirs where it writes",
+        statement="Containers do not run as root.",
+        evidence="vLLM's image defaults to root without needing it: what it reads is world-readable, and what it writes can be on a "
+        "volume. Source: the project's non-root trial. Mandatory, with exceptions by name; DaemonSets (node agents) are not checked",
+        fix="securityContext: {runAsNonRoot: true, runAsUser: 2000} and emptyDirs for what it writes",
         level="mandatory",
         severity="high",
         settings=(EXCEPTIONS,),
@@ -211,9 +210,9 @@ RULES = (
     Rule(
         name="container-not-restricted",
         subject="security",
-        statement="Containers give up escalation, all capabilities, and writing to their image.",
-        evidence="Kubernetes' restricted level asks for the first two, and model servers run code that comes with models. Source: "
-        "Kubernetes, Pod Security Standards. Advisory: as another user than root they gain little",
+        statement="Containers drop all capabilities, forbid privilege escalation and have a read-only root file system.",
+        evidence="Kubernetes' restricted level requires the first two, and model servers run code that comes with models. Source: "
+        "Kubernetes, Pod Security Standards. Advisory: for a non-root user the gain is small",
         fix="securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}",
         level="advisory",
         severity="medium",
@@ -223,9 +222,9 @@ RULES = (
     StackRule(
         name="token-mounted-for-nothing",
         subject="security",
-        statement="A pod that never talks to Kubernetes' API carries no token for it.",
-        evidence="whoever breaks into a model server finds the token. Workload Identity and the Secret Manager driver need none in "
-        "the pod. Source: Kubernetes, service accounts. Advisory: rights that other stacks bind to the account are not seen from here",
+        statement="A pod that does not use the Kubernetes API mounts no token for it.",
+        evidence="an intruder in a model server could use the token. Workload Identity and the Secret Manager driver do not need it in "
+        "the pod. Source: Kubernetes, service accounts. Advisory: role bindings of other stacks are not visible here",
         fix="automountServiceAccountToken: false",
         level="advisory",
         severity="medium",
@@ -235,10 +234,10 @@ RULES = (
     Rule(
         name="secret-in-plain-text",
         subject="security",
-        statement="No property but a secret's own holds a secret.",
-        evidence="whoever may read the object, its history or its manifest reads the secret; Pulumi's encryption ends at its own state. "
-        "Mandatory: a secret that has been written there counts as leaked. The value is not shown",
-        fix="a Secret or Secret Manager, mounted as a file; and a new secret instead of this one",
+        statement="No property other than a Secret's contains a secret.",
+        evidence="anyone who can read the object, its history or its manifest can read the secret; Pulumi encrypts only its own state. "
+        "Mandatory: treat the secret as leaked. Its value is not shown",
+        fix="use a Secret or Secret Manager, mounted as a file, and replace the leaked secret",
         level="mandatory",
         severity="critical",
         judge=_plain_secret,

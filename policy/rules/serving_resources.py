@@ -1,4 +1,4 @@
-"""What of a vLLM server only a rendered resource shows: spelled flags, a pinned image and model, declared needs."""
+"""Rules for pinned images, charts and models, and for declared traffic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _image_digest(resource: Resource, _: Settings) -> Iterator[Finding]:
     for pod in pods(resource):
         for container in (*pod.init_containers, *pod.containers):
             if "@sha256:" not in container.image:
-                yield Finding(what=f"{container.path}.image is {container.image or 'not given'}, without a digest")
+                yield Finding(what=f"{container.path}.image is {container.image or 'missing'}, without a digest")
 
 
 def _chart_version(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -31,7 +31,7 @@ def _chart_version(resource: Resource, _: Settings) -> Iterator[Finding]:
     ):
         version = dig(resource.props, "version")
         if version is None or not _VERSION.fullmatch(str(version)):
-            yield Finding(what=f"the chart {dig(resource.props, 'chart')} is of version {version or 'left out'}")
+            yield Finding(what=f"version of the chart {dig(resource.props, 'chart')} is {version or 'missing'}")
 
 
 def _latest(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -41,14 +41,14 @@ def _latest(resource: Resource, _: Settings) -> Iterator[Finding]:
             tag = name.rpartition("/")[2].partition(":")[2]
             if not digest and tag in ("", "latest"):
                 yield Finding(
-                    what=f"{container.path}.image is {container.image or 'not given'}, "
-                    + ("whose tag is latest" if tag else "which means the tag latest")
+                    what=f"{container.path}.image is {container.image or 'missing'}, "
+                    + ("with the tag latest" if tag else "which means the tag latest")
                 )
 
 
 def _revision(engine: Engine, _: Settings) -> Iterator[Finding]:
     model = engine.flags.model
-    # A path or a bucket is a release of its own; what it holds is not said by a flag.
+    # No flag pins the contents of a path or bucket.
     if model is None or _ELSEWHERE.match(model) or "$(" in model:
         return
     revision = engine.flags.text("revision")
@@ -74,9 +74,9 @@ RULES: Final = (
         name="image-not-pinned",
         subject="serving",
         statement="Images are pinned by digest.",
-        evidence="a tag can be moved: two replicas of one fleet may run two servers, a measured result belongs to neither, and whoever "
-        "may push an image runs code beside the weights. Mandatory: one line prevents it",
-        fix="write the digest behind the tag: registry/name:tag@sha256:...",
+        evidence="a tag can be moved: replicas of one fleet may then run different servers, and push access to the registry runs code "
+        "beside the weights. Mandatory: one line prevents it",
+        fix="append the digest to the tag: registry/name:tag@sha256:...",
         level="mandatory",
         severity="high",
         judge=_image_digest,
@@ -84,10 +84,10 @@ RULES: Final = (
     Rule(
         name="chart-not-pinned",
         subject="serving",
-        statement="A chart is of one exact version.",
-        evidence="without a version Helm takes the newest, and a range moves by itself: an update would bring objects that nobody "
-        "reviewed. Source: Helm documentation, charts. Mandatory: one line prevents it",
-        fix="version: v1.4.0, or whichever was reviewed",
+        statement="A chart has one exact version.",
+        evidence="without a version Helm takes the newest, and a range moves too: an update would bring unreviewed objects. Source: Helm "
+        "documentation, charts. Mandatory: one line prevents it",
+        fix="version: v1.4.0, or the version you reviewed",
         level="mandatory",
         severity="high",
         judge=_chart_version,
@@ -96,8 +96,8 @@ RULES: Final = (
         name="image-latest",
         subject="serving",
         statement="No container runs the tag latest.",
-        evidence="latest is whatever was pushed last when a node pulled it. Mandatory: a restart is an unreviewed upgrade",
-        fix="name a release, and its digest behind it",
+        evidence="latest is the image pushed last when a node pulls it. Mandatory: a restart is an unreviewed upgrade",
+        fix="name a release and append its digest",
         level="mandatory",
         severity="high",
         judge=_latest,
@@ -105,9 +105,9 @@ RULES: Final = (
     Rule(
         name="model-not-pinned",
         subject="serving",
-        statement="A model that a server downloads is pinned to a commit of its repository.",
-        evidence="weights, tokenizer and chat template of a branch can change under a fleet, and every replica downloads for "
-        "itself. Mandatory: answers would change without a change",
+        statement="A downloaded model is pinned to a commit of its repository.",
+        evidence="weights, tokenizer and chat template of a branch can change, and each replica downloads separately. Mandatory: answers "
+        "would change without a deployment",
         fix="--revision=<commit, 40 hexadecimal digits>",
         level="mandatory",
         severity="high",
@@ -116,11 +116,11 @@ RULES: Final = (
     Rule(
         name="needs-not-declared",
         subject="serving",
-        statement="A model server declares the traffic it is for.",
-        evidence="without the needed context and the offered concurrency, context-far-above-need, context-below-need and "
-        "sequences-below-load cannot be judged. Advisory: nothing is known to be wrong",
-        fix=f"annotate the pod template: {CONTEXT_ANNOTATION} (longest prompt plus answer) and "
-        f"{CONCURRENCY_ANNOTATION} (requests in flight per replica)",
+        statement="A model server declares its expected traffic.",
+        evidence="without the required context and the offered concurrency, context-far-above-need, context-below-need and "
+        "sequences-below-load cannot be checked. Advisory: no fault is known",
+        fix=f"annotate the pod template with {CONTEXT_ANNOTATION} (longest prompt plus answer) and {CONCURRENCY_ANNOTATION} (requests in "
+        "flight per replica)",
         level="advisory",
         severity="low",
         judge=each_engine(_undeclared),

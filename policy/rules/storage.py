@@ -1,4 +1,4 @@
-"""How weights lie on their volume, who writes them, who reads them, and what is left when somebody deletes it."""
+"""Rules for weights volumes: readers, writers, limits, and what survives a deletion."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ CLUSTER = "gcp:container/cluster:Cluster"
 DRIVER = "pd.csi.storage.gke.io"
 IMAGES = "images"
 LOAD_SECONDS = 300
-"""Assumed: half of the ten minutes that a whole start took in the article; the rest is for compiling and capturing."""
+"""Assumed: half of the ten-minute start of the article; the rest is for compiling and graph capture."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A PersistentVolumeClaim, with what the stack says of its class."""
+    """A PersistentVolumeClaim and its StorageClass."""
 
     resource: Resource
     storage_class: Resource | None
@@ -46,37 +46,37 @@ class Claim:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it can be mounted for reading alone."""
+        """Whether it can only be mounted read-only."""
         return self.modes == ("ReadOnlyMany",)
 
     @property
     def class_name(self) -> str:
-        """Its class, "" where it leaves the choice to the cluster."""
+        """Its class, "" for the cluster's default."""
         return str(dig(self.resource.props, "spec", "storageClassName") or "")
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Parameters of its class; none where another stack made the class."""
+        """Parameters of its class; empty where another stack owns the class."""
         return mapped(dig(self.storage_class.props, "parameters")) if self.storage_class else {}
 
     @property
     def disk_type(self) -> str:
-        """Type of the disk behind it, "" where the stack does not tell."""
+        """Type of its disk, "" where unknown."""
         if self.storage_class is None:
             return disks.DEFAULT_CLASSES.get(self.class_name, "")
         if dig(self.storage_class.props, "provisioner") != DRIVER:
             return ""
-        # Source: the driver's parameters; without one it makes pd-standard disks.
+        # Source: the driver's parameters; its default is pd-standard.
         return str(dig(self.parameters, "type") or "pd-standard")
 
     @property
     def size_gib(self) -> float:
-        """Its size, 0 where it does not say."""
+        """Its size, 0 where missing."""
         return (quantity(dig(self.resource.props, "spec", "resources", "requests", "storage")) or 0) / 2**30
 
     @property
     def throughput_mibps(self) -> float | None:
-        """What its disk is provisioned for, None where the class does not say."""
+        """Provisioned throughput, None where the class sets none."""
         asked = quantity(dig(self.parameters, "provisioned-throughput-on-create"))
         return None if asked is None else asked / 2**20
 
@@ -134,13 +134,13 @@ def _writer_read_only(resources: Sequence[Resource], _: Settings) -> Iterator[Fi
         if mounted.read_only:
             yield Finding(
                 what=f"{where}: {mounted.path}.persistentVolumeClaim.readOnly is true, and {mounted.claim[1]} "
-                f"({', '.join(claim.modes)}) is the volume it has to write",
+                f"({', '.join(claim.modes)}) is the volume that it writes",
                 urn=mounted.pod.resource.urn,
             )
         elif mounted.mounts and all(mount.read_only for mount in mounted.mounts):
             yield Finding(
                 what=f"{where}: every mount of {mounted.claim[1]} ({', '.join(claim.modes)}) is readOnly",
-                why="the volume is attached for writing, and no container of the pod can write to it: the weights never arrive",
+                why="the volume is attached for writing, but no container can write to it: the weights never arrive",
                 fix=f"remove readOnly from {mounted.mounts[0].path}",
                 urn=mounted.pod.resource.urn,
             )
@@ -158,15 +158,17 @@ def _hyperdisk_limit(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
         for broken in disks.check_volume(
             size_gib=claim.size_gib, throughput_mibps=claim.throughput_mibps, readers=_readers(resources, key)
         ):
-            yield Finding(what=f"{label}, StorageClass {claim.class_name}: {_said(broken)}", fix=broken.remedy, urn=urn)
+            yield Finding(
+                what=f"{label}, StorageClass {claim.class_name}: {_format_limit(broken)}", fix=broken.remedy, urn=urn
+            )
         if "ReadWriteMany" in claim.modes:
             yield Finding(
-                what=f"{label}: spec.accessModes has ReadWriteMany, which Hyperdisk ML does not have", urn=urn
+                what=f"{label}: spec.accessModes has ReadWriteMany, which Hyperdisk ML does not support", urn=urn
             )
         if dig(claim.parameters, "provisioned-iops-on-create") is not None:
             yield Finding(
                 what=f"StorageClass {claim.class_name}: parameters has provisioned-iops-on-create",
-                why="IOPS follow from the throughput (16 for each MiB/s) and are refused as a setting of their own; "
+                why="IOPS follow from the throughput (16 for each MiB/s) and cannot be set; "
                 "source: Google Cloud, About Hyperdisk for GKE",
                 fix="remove provisioned-iops-on-create",
                 urn=urn,
@@ -175,10 +177,10 @@ def _hyperdisk_limit(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
         size, throughput = number(dig(disk.props, "size")), number(dig(disk.props, "provisionedThroughput"))
         if size is not None:
             for broken in disks.check_volume(size_gib=size, throughput_mibps=throughput):
-                yield Finding(what=f"{disk.label}: {_said(broken)}", fix=broken.remedy, urn=disk.urn)
+                yield Finding(what=f"{disk.label}: {_format_limit(broken)}", fix=broken.remedy, urn=disk.urn)
 
 
-def _said(broken: disks.Finding) -> str:
+def _format_limit(broken: disks.Finding) -> str:
     unit = {"size_gib": "GiB", "throughput_mibps": "MiB/s", "readers": "readers"}[broken.field]
     return f"{broken.value:g} {unit}: {broken.message}"
 
@@ -202,17 +204,17 @@ def _slow(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding
         if seconds > budget:
             needed = readers * claim.size_gib * 1024 / budget
             yield Finding(
-                what=f"{named(claim.resource)}: {readers} readers share {throughput:g} MiB/s, so a full volume of "
-                f"{claim.size_gib:g} GiB takes {seconds:,.0f} s to load; {budget:,.0f} s are allowed",
+                what=f"{named(claim.resource)}: {readers} readers share {throughput:g} MiB/s, so loading a full volume of "
+                f"{claim.size_gib:g} GiB takes {seconds:,.0f} s; allowed: {budget:,.0f} s",
                 fix=f"provisioned-throughput-on-create: {-(-needed // 100) * 100:.0f}Mi in a new StorageClass",
                 urn=claim.resource.urn,
                 at_stake="; ".join(stake for pod in pods if (stake := money.at_stake(pod.resource)))
-                + f", of which nothing serves for {seconds:,.0f} s at each start",
+                + f", without serving for {seconds:,.0f} s at each start",
             )
 
 
 def _family(pod: Pod) -> str:
-    """Machine family that the pod's selectors leave, "" where they leave several."""
+    """Machine family that the pod selects, "" where several match."""
     if pod.machines:
         return pod.machines[0].family
     machine = pod.selector("node.kubernetes.io/instance-type")
@@ -229,14 +231,12 @@ def _cannot_attach(resources: Sequence[Resource], _: Settings) -> Iterator[Findi
         family = _family(pod)
         reason = disks.cannot_attach(claim.disk_type, family) if family else ""
         if not family and autopilot and not pod.gpus and not pod.compute_class and claim.disk_type == disks.TYPE:
-            reason = (
-                "without compute-class and machine-family Autopilot chooses a general-purpose node, which attaches none"
-            )
+            reason = "without compute-class and machine-family Autopilot chooses a general-purpose node, which cannot attach it"
         if reason:
             wanted = f"cloud.google.com/machine-family {family}" if family else "no machine"
             yield Finding(
                 what=f"{named(pod.resource)} selects {wanted} and mounts {mounted.claim[1]}, a {claim.disk_type} disk",
-                why=f"{reason}: the pod waits for its volume for ever, with nothing but an event to say so",
+                why=f"{reason}: the pod waits for its volume indefinitely, and only an event reports it",
                 urn=pod.resource.urn,
                 at_stake=money.at_stake(pod.resource),
             )
@@ -247,7 +247,7 @@ def _unprotected(resources: Sequence[Resource], settings: Settings) -> Iterator[
         if dig(content.props, "spec", "deletionPolicy") != "Retain":
             yield Finding(
                 what=f"{named(content)}: deletionPolicy is {dig(content.props, 'spec', 'deletionPolicy')}",
-                why="the image was there before this stack, and goes with the stack's objects",
+                why="the image existed before this stack, and would be deleted with it",
                 fix="spec.deletionPolicy: Retain",
                 urn=content.urn,
             )
@@ -260,9 +260,9 @@ def _unprotected(resources: Sequence[Resource], settings: Settings) -> Iterator[
         if claim.is_read_only and (why := _loses_weights(resources, claim)):
             yield Finding(what=f"{named(claim.resource)}: {reason}{why}", urn=claim.resource.urn, at_stake=_idle(stake))
     for disk in _disks(resources):
-        if not disk.options.protect and dig(disk.props, "deletionPolicy") not in ("PREVENT", "ABANDON"):
+        if not disk.protect and dig(disk.props, "deletionPolicy") not in ("PREVENT", "ABANDON"):
             yield Finding(
-                what=f"{disk.label}: {reason}the disk is neither protected nor kept by its deletionPolicy",
+                what=f"{disk.label}: {reason}neither protect nor deletionPolicy keeps the disk",
                 fix="ResourceOptions(protect=True), or deletion_policy='PREVENT'",
                 urn=disk.urn,
                 at_stake=_idle(stake),
@@ -274,8 +274,8 @@ def _idle(stake: str) -> str:
 
 
 def _loses_weights(resources: Sequence[Resource], claim: Claim) -> str:
-    """Why the weights would be gone with this claim; empty where something keeps them."""
-    if claim.resource.options.protect:
+    """Why deleting this claim would delete the weights; empty where something keeps them."""
+    if claim.resource.protect:
         return ""
     source = mapped(dig(claim.resource.props, "spec", "dataSource"))
     if not source:
@@ -290,14 +290,14 @@ def _loses_weights(resources: Sequence[Resource], claim: Claim) -> str:
             if volume is not None
             else dig(keeper.props, "reclaimPolicy")
         )
-        # Source: Kubernetes; a class makes volumes that are deleted, a volume written by hand is retained.
+        # Source: Kubernetes defaults: volumes of a class are deleted, manually created ones retained.
         policy = policy or ("Retain" if volume is not None else "Delete")
         return "" if policy == "Retain" else f"it is the only copy, and {named(keeper)} deletes it with the claim"
     if dig(source, "kind") != "VolumeSnapshot":
         return ""
     key = (namespace_of(claim.resource), str(dig(source, "name") or ""))
     snapshot = by_key(resources, "VolumeSnapshot").get(key)
-    if snapshot is None or snapshot.options.protect:
+    if snapshot is None or snapshot.protect:
         return ""
     class_name = str(dig(snapshot.props, "spec", "volumeSnapshotClassName") or "")
     snapshot_class = cluster_wide(resources, "VolumeSnapshotClass").get(class_name)
@@ -305,7 +305,7 @@ def _loses_weights(resources: Sequence[Resource], claim: Claim) -> str:
         return ""
     return (
         f"VolumeSnapshotClass {class_name} has deletionPolicy {dig(snapshot_class.props, 'deletionPolicy')}, "
-        "so the image goes with the stack's objects"
+        "so the image is deleted with the stack"
     )
 
 
@@ -338,7 +338,7 @@ def _replays_journal(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
             continue
         if "noload" not in listed(dig(storage_class.props, "mountOptions")):
             yield Finding(
-                what=f"{named(claim.resource)}: mountOptions of {named(storage_class)} lack noload",
+                what=f"{named(claim.resource)}: noload is missing in mountOptions of {named(storage_class)}",
                 urn=storage_class.urn,
             )
 
@@ -347,10 +347,10 @@ RULES = (
     StackRule(
         name="reader-mounts-writable",
         subject="storage",
-        statement="Whoever serves weights mounts their volume read-only, claim and mount alike.",
-        evidence="attached for writing, a Hyperdisk ML disk goes to one node and the other replicas wait for it for ever; and a "
-        "writable mount lets one process change what every replica loads. Source: Google Cloud, About Hyperdisk ML. "
-        "Mandatory: it surfaces as pods that stay Pending on paid nodes",
+        statement="Readers of weights mount the volume read-only, in the claim and in the mount.",
+        evidence="a Hyperdisk ML disk attached for writing goes to one node, and the other replicas wait for it indefinitely; a writable "
+        "mount lets one process change what every replica loads. Source: Google Cloud, About Hyperdisk ML. Mandatory: pods stay Pending "
+        "while their nodes are paid for",
         fix="readOnly: true in the volume's persistentVolumeClaim and in the container's volumeMount",
         level="mandatory",
         severity="high",
@@ -359,10 +359,10 @@ RULES = (
     StackRule(
         name="writer-mounted-read-only",
         subject="storage",
-        statement="Whoever writes weights never mounts their volume read-only.",
-        evidence="attaching a Hyperdisk ML disk with readOnly: true turns it into READ_ONLY_MANY, and there is no way back: it "
-        "stays as empty as it was. Source: persistent-disk CSI driver, controller.go. Mandatory: the volume is lost",
-        fix="remove readOnly from the writer's persistentVolumeClaim; give readers a claim of their own (ReadOnlyMany)",
+        statement="A writer of weights does not mount the volume read-only.",
+        evidence="attaching a Hyperdisk ML disk with readOnly: true makes it READ_ONLY_MANY for good, so it stays empty. Source: "
+        "persistent-disk CSI driver, controller.go. Mandatory: the volume is lost",
+        fix="remove readOnly from the writer's persistentVolumeClaim; give readers a separate claim (ReadOnlyMany)",
         level="mandatory",
         severity="critical",
         judge=_writer_read_only,
@@ -370,10 +370,10 @@ RULES = (
     StackRule(
         name="hyperdisk-limit",
         subject="storage",
-        statement="A Hyperdisk ML volume keeps to Google's limits of size, throughput and readers.",
-        evidence="Hyperdisk ML refuses the volume, or the readers beyond the limit never attach. Source: Google Cloud, About "
-        "Hyperdisk for GKE; Compute Engine release notes, 2026-03. Mandatory: the API says no after minutes of waiting",
-        fix="choose size and throughput inside the limit; a new StorageClass and claim, as neither changes in place",
+        statement="A Hyperdisk ML volume is within Google's limits on size, throughput and readers.",
+        evidence="Google refuses the volume, or readers beyond the limit never attach. Source: Google Cloud, About Hyperdisk for GKE; "
+        "Compute Engine release notes, 2026-03. Mandatory: the API refuses it only after minutes of waiting",
+        fix="choose size and throughput within the limit, in a new StorageClass and claim: neither can be changed in place",
         level="mandatory",
         severity="high",
         judge=_hyperdisk_limit,
@@ -381,9 +381,9 @@ RULES = (
     StackRule(
         name="throughput-below-readers",
         subject="storage",
-        statement="A weights volume is provisioned for all its readers starting at once.",
-        evidence="the volume's throughput is shared: twelve readers of 29 GB at 4,800 MiB/s take about 70 s, at the lowest "
-        "throughput 14 minutes of paid GPUs. Advisory: slow, not broken",
+        statement="A weights volume has enough throughput for all readers to start together.",
+        evidence="readers share the volume's throughput: twelve readers of 29 GB take about 70 s at 4,800 MiB/s, and 14 minutes of paid "
+        "GPUs at the lowest throughput. Advisory: it is slow, not broken",
         fix="raise provisioned-throughput-on-create in a new StorageClass",
         level="advisory",
         severity="medium",
@@ -393,7 +393,7 @@ RULES = (
                 type="number",
                 default=LOAD_SECONDS,
                 unit="s",
-                why="How long all replicas may take to read the whole volume when they start together",
+                why="Longest time for all replicas to read the whole volume when they start together",
             ),
         ),
         judge=_slow,
@@ -401,10 +401,10 @@ RULES = (
     StackRule(
         name="machine-cannot-attach-disk",
         subject="storage",
-        statement="A pod mounts only disks that the machine it selects can attach.",
-        evidence="A4, G4, C4 and C4A attach Hyperdisk alone; C4, N2, N4 and E2 attach no Hyperdisk ML. Source: persistent-disk CSI "
-        "driver, table of machines, 2026-08; GKE cluster autoscaler. Mandatory: the pod never starts",
-        fix="for a writer: compute-class Performance and machine-family c4a; for scratch space: a hyperdisk-balanced class",
+        statement="A pod mounts only disk types that its machine can attach.",
+        evidence="A4, G4, C4 and C4A attach only Hyperdisk; C4, N2, N4 and E2 attach no Hyperdisk ML. Source: persistent-disk CSI driver, "
+        "table of machines, 2026-08; GKE cluster autoscaler. Mandatory: the pod never starts",
+        fix="for a writer: compute-class Performance with machine-family c4a; for scratch space: a hyperdisk-balanced class",
         level="mandatory",
         severity="high",
         judge=_cannot_attach,
@@ -412,9 +412,9 @@ RULES = (
     StackRule(
         name="weights-unprotected",
         subject="storage",
-        statement="In production, something keeps the weights when a claim or a stack is deleted.",
-        evidence="weights that are gone have to be downloaded again, about ten minutes for 29 GB, while every replica that starts "
-        "waits on paid nodes. Mandatory in production alone: elsewhere a download is a fair price",
+        statement="In production, weights survive the deletion of a claim or a stack.",
+        evidence="lost weights must be downloaded again, about ten minutes for 29 GB, while starting replicas wait on paid nodes. "
+        "Mandatory in production only: elsewhere a download is acceptable",
         fix="deletionPolicy: Retain in the VolumeSnapshotClass (the image outlives the claims), or protect the claim",
         level="mandatory",
         severity="high",
@@ -424,10 +424,10 @@ RULES = (
     StackRule(
         name="reader-replays-journal",
         subject="storage",
-        statement="A read-only volume made from an image is mounted without its journal.",
-        evidence="a Job is complete before its node has unmounted the disk, so the image has an open ext4 journal; the disk is "
-        "attached read-only, its first mount fails, and the driver's second one skips read_ahead_kb. Source: persistent-disk "
-        "CSI driver, node.go, NodeStageVolume. Advisory: the weights are read slowly, not wrongly",
+        statement="A read-only volume restored from an image is mounted with noload.",
+        evidence="a Job completes before its node unmounts the disk, so the image has an open ext4 journal. The first mount of the "
+        "read-only disk fails, and the driver's second mount skips read_ahead_kb. Source: persistent-disk CSI driver, node.go, "
+        "NodeStageVolume. Advisory: weights load slowly, but correctly",
         fix="mountOptions: [noload, read_ahead_kb=4096] in the readers' StorageClass",
         level="advisory",
         severity="medium",
@@ -436,8 +436,8 @@ RULES = (
     StackRule(
         name="weights-copied-by-snapshot",
         subject="storage",
-        statement="Readers' volumes are made from a disk image, not from a snapshot.",
-        evidence="Compute Engine restores a snapshot about six times an hour; an image has no such cap. Source: Compute Engine "
+        statement="Readers' volumes are restored from a disk image, not from a snapshot.",
+        evidence="Compute Engine limits restores of a snapshot to about six an hour; images have no such limit. Source: Compute Engine "
         "documentation, snapshots. Advisory: a single zone rarely restores more often",
         fix="parameters: {snapshot-type: images} in the VolumeSnapshotClass",
         level="advisory",

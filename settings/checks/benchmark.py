@@ -1,4 +1,4 @@
-"""What keeps a benchmark from measuring what it was asked to, said before anything is paid for."""
+"""Checks of the benchmark's settings: what would make it fail or measure something else."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 FILE_WORKLOADS = ("sharegpt", "trace")
-"""Workloads that draw their requests from a file."""
+"""Workloads that take their requests from a file."""
 LONG_HOURS = 4.0
-"""Hours of runs from which a stack file should be asked whether it means it. Assumed: the article's own tables, eight loads with
-three repeats, take less than two."""
+"""Hours of runs above which a benchmark gets a warning. Assumed: the article's tables, eight loads with three repeats, take
+less than two."""
 
 
 def benchmark_problems(settings: Settings) -> Iterator[Problem]:
-    """Every limit that the benchmark's settings break. A benchmark that is off is looked at too: what would be refused when it
-    is switched on is wrong already.
-    """
+    """Every problem of the section. A disabled benchmark is checked too, so that enabling it does not fail."""
     yield from _server(settings)
     yield from _dataset(settings)
     yield from _sweep(settings)
@@ -43,7 +41,7 @@ def _server(settings: Settings) -> Iterator[Problem]:
             path=key("benchmark.enabled"),
             value=True,
             allowed="false while server.replicas is 0, or runOnUpdate: false",
-            why="the Job would wait for a server that is paused, on a C4 node that is paid for",
+            why="the Job would wait for a paused server, on a C4 node that is billed",
             write="benchmark: {enabled: true, runOnUpdate: false}",
         )
 
@@ -51,13 +49,13 @@ def _server(settings: Settings) -> Iterator[Problem]:
 def _dataset(settings: Settings) -> Iterator[Problem]:
     workload, dataset = settings.benchmark.workload, settings.benchmark.dataset
     if workload in FILE_WORKLOADS and dataset is None:
-        what = "conversations" if workload == "sharegpt" else "requests, one a line"
+        what = "conversations" if workload == "sharegpt" else "requests, one per line,"
         yield Problem(
             id="workload-without-dataset",
             path=key("benchmark.dataset"),
             value=None,
             allowed=f"url and sha256 of a file, for workload {workload}",
-            why=f"{workload} sends a file's {what}; without it there is nothing to send",
+            why=f"{workload} sends the {what} of a file",
             write="dataset: {url: gs://BUCKET/OBJECT, sha256: 64 hexadecimal digits}",
         )
     if dataset is None:
@@ -67,8 +65,8 @@ def _dataset(settings: Settings) -> Iterator[Problem]:
             id="dataset-without-use",
             path=key("benchmark.dataset"),
             value=dataset.url,
-            allowed=f"left out for workload {workload}; {' and '.join(FILE_WORKLOADS)} take a file",
-            why=f"{workload} makes its prompts up, so the file would be fetched by every pod and read by none",
+            allowed=f"left out for workload {workload}; {' and '.join(FILE_WORKLOADS)} use a file",
+            why=f"{workload} generates its prompts, so every pod would download the file and not use it",
             write="workload: trace, or remove dataset",
         )
     yield from _url(dataset)
@@ -79,9 +77,9 @@ def _url(dataset: Dataset) -> Iterator[Problem]:
         return
     scheme = dataset.url.partition("://")[0] if "://" in dataset.url else ""
     why = {
-        "http": "a file that arrives unencrypted may be another file on its way",
-        "gs": "it names no object: bucket or object is missing, or has characters that such a URL cannot carry",
-    }.get(scheme, "a benchmark pod can fetch a file over HTTPS and from Cloud Storage, and in no other way")
+        "http": "an unencrypted download can be tampered with",
+        "gs": "bucket or object is missing, or has characters that are not valid in such a URL",
+    }.get(scheme, "a benchmark pod downloads a file over HTTPS or from Cloud Storage only")
     https = f"https{dataset.url[4:]}" if scheme == "http" else "https://HOST/PATH, or gs://BUCKET/OBJECT"
     yield Problem(
         id="dataset-url",
@@ -114,7 +112,7 @@ def _sweep(settings: Settings) -> Iterator[Problem]:
             path=key("benchmark.concurrency"),
             value=list(asked),
             allowed="each load once",
-            why="the same load measured twice is a repeat: as two points of a sweep they would count as two figures",
+            why="a load measured twice is a repeat, not two points of a sweep",
             write=f"concurrency: {list(dict.fromkeys(asked))} with repeats: 2 or more",
         )
 
@@ -127,7 +125,7 @@ def _slo(settings: Settings) -> Iterator[Problem]:
             path=key("benchmark.slo"),
             value="{}",
             allowed="one or more of ttftMs, tpotMs, e2eMs, in milliseconds",
-            why="without a limit every request is good, and a goodput that says so says nothing",
+            why="without a limit every request counts as good, and goodput is meaningless",
             write="slo: {ttftMs: 2000, tpotMs: 60}, or remove slo",
         )
 
@@ -141,8 +139,8 @@ def _context(settings: Settings) -> Iterator[Problem]:
             id="workload-above-context",
             path=key("benchmark.workload"),
             value=settings.benchmark.workload,
-            allowed=f"a workload whose requests have {context:,} tokens (maxModelLen) at most; this one has up to {longest:,}",
-            why="the server refuses longer requests, and the benchmark would count its errors",
+            allowed=f"a workload with requests of up to {context:,} tokens (maxModelLen); this one has up to {longest:,}",
+            why="the server rejects longer requests, and the benchmark would count errors",
             write=f"server: {{engine: {{maxModelLen: {longest}}}}}, or workload: article",
         )
 
@@ -155,15 +153,15 @@ def _duration(settings: Settings) -> Iterator[Problem]:
     if hours <= LONG_HOURS:
         return
     loads, fewest = concurrencies(settings), min(concurrencies(settings)) * max(1, settings.replicas)
-    # Rounds, not prompts, are what takes time: some tens of them are enough for a steady state.
+    # Rounds, not prompts, take time: a few tens are enough for a steady state.
     prompts = max(100, min(benchmark.prompts_per_client, 20 * fewest))
     yield Problem(
         id="benchmark-takes-long",
         path=key("benchmark.promptsPerClient"),
         value=benchmark.prompts_per_client,
-        allowed=f"runs of {LONG_HOURS:g} hours in all; these take about {hours:.0f}",
-        why=f"{len(loads)} load{'s' * (len(loads) > 1)} x {benchmark.repeats} repeats, and a client with few connections works through "
-        f"{benchmark.prompts_per_client:,} prompts for hours, while the whole fleet is paid for",
+        allowed=f"up to {LONG_HOURS:g} hours in total; this benchmark takes about {hours:.0f}",
+        why=f"{len(loads)} load{'s' * (len(loads) > 1)} x {benchmark.repeats} repeats: a client with few connections needs hours for "
+        f"{benchmark.prompts_per_client:,} prompts, while the whole fleet is billed",
         write=f"promptsPerClient: {prompts}, fewer repeats, or a sweep without its lowest loads"
         if prompts < benchmark.prompts_per_client
         else f"repeats: {max(1, ceil(benchmark.repeats / 2))}, or fewer loads",
@@ -178,14 +176,14 @@ def _memory(settings: Settings) -> Iterator[Problem]:
     if benchmark.prompts_per_client <= most:
         return
     load, memory_gib = load_of(settings), pod_memory_gib(benchmark.machine_type)
-    # Down to two figures: it is an estimate.
+    # Two significant digits, because it is an estimate.
     write = int(float(f"{most:.1e}"))
     yield Problem(
         id="benchmark-memory",
         path=key("benchmark.promptsPerClient"),
         value=benchmark.prompts_per_client,
         allowed=f"about {write:,} prompts for each of {ceil(load.clients / load.pods)} clients in a pod of {memory_gib} GiB",
-        why="a client keeps every prompt and the moment of every chunk until the run ends; a pod without memory loses the run",
+        why="a client keeps every prompt and the time of every chunk until the run ends; a pod that runs out of memory loses the run",
         write=f"promptsPerClient: {write}, and more repeats",
         level="finding",
     )

@@ -1,4 +1,4 @@
-"""What a server says about itself on its own objects: for policies, and for whoever reads the cluster."""
+"""Annotations that describe a server, for policies and for people who read the cluster."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def declarations(settings: Settings) -> dict[str, str]:
-    """Annotations of the servers' Deployment and pods: what they serve, for which traffic, and which lessons the profile repeats
-    because it reproduces a published row, so that a policy can tell those from slips.
+    """Annotations of the servers' Deployment and pods: model, profile, expected traffic, and deliberate exceptions, which policies
+    do not count as mistakes.
     """
     serving = settings.serving
     declared = {

@@ -1,4 +1,4 @@
-"""The vLLM server that a stack file declares, as the lessons see servers, and how the stack file spells its options."""
+"""The vLLM server that a stack file declares, as the lessons' `Served`, and the stack file's names of its options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DeclaredServer(Served):
-    """One replica's server. `engine` and `tag` stand in for the stack's own: what a running server was found to have."""
+    """One replica's server. `engine` and `tag` replace the stack's: those observed on a running server."""
 
     def __init__(self, settings: Settings, *, engine: Engine | None = None, tag: str | None = None) -> None:
         self._settings = settings
@@ -27,7 +27,7 @@ class DeclaredServer(Served):
 
     @cached_property
     def flags(self) -> Flags:
-        """The fields of the engine, and its extra arguments."""
+        """The engine's fields and extra arguments."""
         fields = {long_name(field): getattr(self._engine, field) for field in flag_fields()}
         options = {name: _as_parsed(value) for name, value in fields.items() if value is not None}
         extra = parse(self._engine.extra_args)
@@ -40,21 +40,21 @@ class DeclaredServer(Served):
 
     @property
     def shape(self) -> ModelShape | None:
-        """As the stack's own config.json has it, else the catalogue's."""
+        """From the stack's config.json, else from the catalogue."""
         return self._settings.serving.shape
 
     @property
     def declared_weights_gb(self) -> float:
-        """`model.sizeGb`, which every profile's model has, too."""
+        """`model.sizeGb` or the profile's."""
         return self._settings.serving.model.size_gb
 
     @property
     def tag(self) -> str:
-        """The tag in force."""
+        """The tag in effect."""
         return self._tag
 
     def env(self, name: str) -> str | None:
-        """A field of the engine, or an extra variable."""
+        """Value of a field of the engine or of an extra variable."""
         field = next((field for field, variable in ENVIRONMENT.items() if variable == name), None)
         if field is None:
             return self._engine.extra_env.get(name)
@@ -63,12 +63,12 @@ class DeclaredServer(Served):
 
     @property
     def gpu(self) -> Gpu:
-        """That of the stack's machine."""
+        """GPU of the stack's machine type."""
         return self._settings.machine.gpu
 
     @property
     def has_gpus(self) -> bool:
-        """Every machine here has some."""
+        """Always true: every machine type has GPUs."""
         return True
 
     @property
@@ -78,9 +78,8 @@ class DeclaredServer(Served):
 
     @property
     def ready_seconds(self) -> float | None:
-        """The field; left out, the program waits as long as a start may take."""
+        """The engine's field; None if not set, because the program then sets the startup budget."""
         written = self.env(READY_TIMEOUT)
-        # The program sets what is left out to the start-up budget.
         return None if written is None else float(written)
 
     @property
@@ -90,18 +89,18 @@ class DeclaredServer(Served):
 
     @property
     def needed_context_tokens(self) -> int:
-        """The profile's, or `server.needs`."""
+        """`server.needs` or the profile's."""
         return self._settings.serving.context_tokens
 
     @property
     def offered_concurrency(self) -> int:
-        """The profile's, or `server.needs`."""
+        """`server.needs` or the profile's."""
         return self._settings.serving.concurrency_per_replica
 
 
 @cache
 def stack_file() -> StackFile:
-    """Every option as the stack file spells it."""
+    """Every option by its name in the stack file."""
     aliases = {long_name(field): Engine.model_fields[field].alias for field in flag_fields()}
     aliases |= {variable: Engine.model_fields[field].alias for field, variable in ENVIRONMENT.items()}
     aliases |= {variable: f"extraEnv.{variable}" for variable in OPENS_THE_SERVER}
@@ -109,7 +108,7 @@ def stack_file() -> StackFile:
 
 
 def _as_parsed(value: Any) -> Any:
-    """A setting as `facts.engines.parse` reads it from an argument."""
+    """Convert a setting to what `facts.engines.parse` reads from an argument."""
     if isinstance(value, Speculative):
         return value.model_dump()
     return value if isinstance(value, bool) else str(value)

@@ -1,8 +1,8 @@
-"""The lessons the article paid for, held against a stack's settings before it pays for them again.
+"""Checks of a stack's settings against the article's lessons.
 
-A lesson itself, its condition, figure and level, is in `settings/rules/`; here it becomes a problem with the stack file's keys.
-A profile that reproduces one of the article's rows names the lessons it repeats on purpose: those become findings. The same
-value written by hand in a stack file stays refused.
+A lesson (condition, figure, level) is in `settings/rules/`; this module turns a breach into a problem with the stack file's keys.
+A profile that reproduces a row of the article lists its deliberate exceptions: those become findings. The same value set in a
+stack file stays an error.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _LEVELS: dict[str, Level] = {"mandatory": "refused", "advisory": "finding"}
 
 
 def lesson_named(name: str) -> Told:
-    """The lesson of that name. Raises KeyError."""
+    """The lesson with that name. Raises KeyError."""
     told: tuple[Told, ...] = (*ENGINE_LESSONS, EPP_UNDERSIZED, EPP_REPLICAS, PROXY_ONLY_SUBNET)
     return {one.name: one for one in told}[name]
 
 
 def repeated_on_purpose(settings: Settings) -> tuple[str, ...]:
-    """Ids of the lessons that the stack repeats because its profile reproduces a published row, sorted."""
+    """Sorted ids of the stack's deliberate exceptions: lessons that its profile breaks to reproduce a published row."""
     return tuple(sorted({problem.id for problem in lessons(settings) if problem.on_purpose}))
 
 
 def lessons(settings: Settings) -> tuple[Problem, ...]:
-    """Every lesson that these settings repeat."""
+    """Every lesson that these settings break."""
     return (
         *engine_problems(settings, DeclaredServer(settings)),
         *_release_of_the_profile(settings),
@@ -51,7 +51,7 @@ def lessons(settings: Settings) -> tuple[Problem, ...]:
 
 
 def engine_problems(settings: Settings, server: DeclaredServer) -> Iterator[Problem]:
-    """Every lesson that a server repeats: the declared one, or the declared one with what a running one was found to have."""
+    """Every lesson that a server breaks: the declared server, or one with the flags observed on a running server."""
     for lesson in ENGINE_LESSONS:
         for broken in lesson.judge(server, lesson.defaults):
             yield _unless_on_purpose(settings, lesson, _problem(lesson, broken))
@@ -76,7 +76,9 @@ def _unless_on_purpose(settings: Settings, told: Told, problem: Problem) -> Prob
     by_hand = written & {stack_file().path(option) for option in told.reads}
     if by_hand or not told.excusable or told.id not in serving.profile.lessons_reproduced:
         return problem
-    why = f"{problem.why} (profile {serving.profile.name} repeats it on purpose: it reproduces {serving.profile.reproduces})"
+    why = (
+        f"{problem.why} (deliberate exception: profile {serving.profile.name} reproduces {serving.profile.reproduces})"
+    )
     return replace(problem, level="finding", why=why, on_purpose=True)
 
 
@@ -88,14 +90,14 @@ def _release_of_the_profile(settings: Settings) -> Iterator[Problem]:
             path=key("server.engine.version"),
             value=version,
             allowed=", ".join(chosen.versions),
-            why=f"profile {chosen.name} was checked against those releases of vLLM, and this one has other defaults",
+            why=f"profile {chosen.name} was checked with these vLLM releases; another release has other defaults",
             write=f"version: {chosen.versions[-1]}",
             level="finding",
         )
 
 
 def _swept_load(settings: Settings) -> Iterator[Problem]:
-    """The benchmark's own loads, which no server declares."""
+    """The benchmark's loads, which the server does not declare."""
     swept = settings.benchmark.concurrency or () if settings.benchmark.enabled else ()
     server = DeclaredServer(settings)
     engines, each = server.flags.engines, server.sequences
@@ -107,7 +109,7 @@ def _swept_load(settings: Settings) -> Iterator[Problem]:
             path=key("benchmark.concurrency"),
             value=list(swept),
             allowed=f"up to {admitted}: maxNumSeqs {each} on each of {engines} engine(s) of a replica",
-            why=f"a higher load measures the queue: {stack_file().text(told.evidence)}",
+            why=f"a higher load only measures the queue: {stack_file().text(told.evidence)}",
             write=f"maxNumSeqs: {ceil(max(swept) / engines)}, or loads up to {admitted}",
         )
         yield _unless_on_purpose(settings, told, problem)
@@ -119,14 +121,14 @@ def _weights_writer(settings: Settings) -> Iterator[Problem]:
     family = settings.weights.writer.machine_family
     reason = disks.cannot_attach(disks.TYPE, family)
     if not reason and family not in disks.ARM_FAMILIES:
-        reason = f"{family.upper()} machines have no Arm processors, which the writer's pods ask for"
+        reason = f"{family.upper()} machines have no Arm processors, which the writer's pods require"
     if settings.weights.is_written and reason:
         yield Problem(
             id="writer-cannot-attach",
             path=key("weights.writer.machineFamily"),
             value=family,
             allowed="c4a",
-            why=f"{reason}, so the writer pod would wait for its volume for ever",
+            why=f"{reason}, so the writer pod would stay Pending",
             write="machineFamily: c4a",
         )
 
@@ -161,13 +163,13 @@ def _gateway(settings: Settings) -> Iterator[Problem]:
         for broken in lesson.judge(picker, lesson.defaults):
             yield _problem(lesson, broken)
     rows = value("gateway.figures").values()
-    lost = (f"{row['overhead_percent']} % less at {row['replicas']} nodes" for row in rows)
+    lost = (f"{row['overhead_percent']} % less throughput at {row['replicas']} nodes" for row in rows)
     yield Problem(
         id="gateway-overhead",
         path=key("gateway.enabled"),
         value=True,
-        allowed="true where traffic shares prefixes or is uneven; false for uniform traffic",
-        why=f"every streamed token passes the endpoint picker: {', '.join(lost)}",
+        allowed="true if traffic shares prefixes or is uneven; false for uniform traffic",
+        why=f"every streamed token passes through the endpoint picker: {', '.join(lost)}",
         write="gateway: {enabled: false}, for uniform traffic",
         level="notice",
     )
@@ -183,7 +185,7 @@ def _benchmark(settings: Settings) -> Iterator[Problem]:
             path=key("benchmark.connectionsPerClient"),
             value=benchmark.connections_per_client,
             allowed=f"up to {CONNECTIONS_PER_CLIENT}",
-            why=f"one client process is one core: at {saturated['details']['concurrent_connections']:,} connections it measured "
-            f"{saturated['total_tokens_per_s'] / 1000:.0f}K tok/s on 8 nodes where {served / 1000:.0f}K was there",
+            why=f"a client process uses one core: with {saturated['details']['concurrent_connections']:,} connections it measured "
+            f"{saturated['total_tokens_per_s'] / 1000:.0f}K tok/s on 8 nodes that deliver {served / 1000:.0f}K",
             write=f"connectionsPerClient: {CONNECTIONS_PER_CLIENT}",
         )

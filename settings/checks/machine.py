@@ -1,4 +1,4 @@
-"""What machine, capacity mode, GPUs of a pod and its requests say against each other: which node GKE would make, or why none."""
+"""Checks of machine type, capacity mode, GPUs and requests of a pod: which node GKE would create, or why none."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _WRITE: Final[dict[Way, str]] = {
     "flex-start": "{mode: flex-start, runDurationSeconds: 86400}",
     "reservation": "{mode: reservation, name: MY-RESERVATION}",
 }
-"""What to write for each way, the simplest first; the others are made of these."""
+"""What to write for each provisioning mode, the simplest first."""
 LOWEST_GKE: Final = {"RAPID": "1.35.0", "REGULAR": "1.35.0", "STABLE": "1.34.0"}
-"""Least version that a release channel gives a new cluster. Source: GKE release notes of September 2026."""
+"""Lowest version of a new cluster by release channel. Source: GKE release notes of September 2026."""
 
 
 def machine_problems(settings: Settings) -> tuple[Problem, ...]:
-    """Everything that speaks against this machine bought this way for these pods."""
+    """Every problem with this machine type, provisioning mode and pod size."""
     whole = settings.gpus_per_replica in settings.machine.pod_gpus
     return (
         *_way(settings),
@@ -43,12 +43,9 @@ def _way(settings: Settings) -> Iterator[Problem]:
     machine, mode = settings.machine, settings.capacity.mode
     if mode in machine.ways:
         return
-    why = f"Google does not sell {machine.type} that way, so the pods would stay Pending for ever"
+    why = f"Google does not offer {machine.type} as {mode}, so the pods would stay Pending"
     if mode == "on-demand":
-        why = (
-            f"{machine.type} is not sold on demand: a pod without another way to get a node stays Pending for ever (the article, "
-            '"A note on GPU provisioning")'
-        )
+        why += ' (the article, "A note on GPU provisioning")'
     yield Problem(
         id="capacity-mode",
         path=key("capacity.mode"),
@@ -65,7 +62,7 @@ def _gpus(settings: Settings) -> Iterator[Problem]:
         return
     nearest = max((count for count in machine.pod_gpus if count < gpus), default=machine.pod_gpus[0])
     shared = (
-        "a pod takes a power of two of its GPUs" if machine.gpu.shares_nodes else "pods do not share it on Autopilot"
+        "a pod uses a power of two of them" if machine.gpu.shares_nodes else "Autopilot does not share it between pods"
     )
     yield Problem(
         id="gpus-of-a-pod",
@@ -81,14 +78,14 @@ def _engine(settings: Settings) -> Iterator[Problem]:
     engine, gpus, machine = settings.serving.engine, settings.gpus_per_replica, settings.machine
     if engine.gpus == gpus:
         return
-    whole = f"Autopilot gives a pod all {machine.gpus} {machine.gpu.name} of {machine.type} or none, and bills them"
-    part = f"a pod has {gpus} {machine.gpu.name} of {machine.type}, and they are billed"
+    whole = f"Autopilot gives a pod all {machine.gpus} {machine.gpu.name} of {machine.type} or none, and bills all"
+    part = f"a pod has {gpus} {machine.gpu.name} of {machine.type}, all billed"
     yield Problem(
         id="partial-node",
         path=key("server.engine.dataParallelSize"),
         value=f"{engine.data_parallel_size} ranks x TP {engine.tensor_parallel_size}",
         allowed=f"ranks x TP = {gpus}",
-        why=f"{part if machine.gpu.shares_nodes else whole}; engines on fewer leave the rest idle, engines on more find no GPU",
+        why=f"{part if machine.gpu.shares_nodes else whole}; with fewer engines GPUs stay idle, with more an engine finds no GPU",
         write=f"dataParallelSize: {gpus} with tensorParallelSize: 1",
     )
 
@@ -103,12 +100,12 @@ def _node(settings: Settings) -> Iterator[Problem]:
                 path=key(f"server.resources.{field}"),
                 value=given,
                 allowed=f"up to {most}{unit} on {machine.type} for {each}",
-                why=f"what GKE and its own pods leave of {machine.vcpu} vCPU, {machine.memory_gib:g} GiB and its disk; above it no node "
-                "holds the pod, and it stays Pending",
+                why=f"that is what GKE and its system pods leave of {machine.vcpu} vCPU, {machine.memory_gib:g} GiB and the disk; a "
+                "larger pod fits no node and stays Pending",
                 write=f"{field}: {most}, or leave it out",
             )
     if isinstance(settings.capacity, Ladder):
-        return  # its class names the machine
+        return  # its ComputeClass names the machine type
     others = of_accelerator(machine.accelerator)
     smaller = others[: others.index(machine)]
     for other in smaller:
@@ -119,8 +116,8 @@ def _node(settings: Settings) -> Iterator[Problem]:
                 path=key("machine"),
                 value=machine.type,
                 allowed=f"{other.type}, or requests that do not fit it",
-                why=f"pods select nodes by their GPU, and of machines with {machine.gpus} {machine.gpu.name} GKE makes the smallest that "
-                f"holds {asked.cpu} vCPU and {asked.memory_gib} GiB; {other.type} leaves {room.cpu} and {room.memory_gib}",
+                why=f"pods select nodes by GPU, and GKE creates the smallest machine with {machine.gpus} {machine.gpu.name} that fits "
+                f"{asked.cpu} vCPU and {asked.memory_gib} GiB; {other.type} has room for {room.cpu} and {room.memory_gib}",
                 write=f"machine: {other.type}, or server: {{resources: {{cpu: {room.cpu + 1}}}}}",
             )
             return
@@ -134,7 +131,8 @@ def _version(settings: Settings) -> Iterator[Problem]:
             path=key("cluster.releaseChannel"),
             value=channel,
             allowed=f"a channel with GKE {needed} or later",
-            why=f"below it Autopilot makes no {settings.machine.type}, and what is known of {channel} is {LOWEST_GKE[channel]} or later",
+            why=f"Autopilot creates {settings.machine.type} from that version on; a new cluster of {channel} may have "
+            f"{LOWEST_GKE[channel]}",
             write="releaseChannel: REGULAR",
             level="finding",
         )
@@ -154,7 +152,7 @@ def _volume(settings: Settings) -> Iterator[Problem]:
             path=key("weights.source"),
             value=weights.source,
             allowed="huggingface",
-            why=f"{reason}, so the server pods would wait for their volume for ever",
+            why=f"{reason}, so the server pods would stay Pending",
             write="source: huggingface",
         )
     elif since := disks.OF_NEW_VOLUMES.get(machine.family):
@@ -162,15 +160,15 @@ def _volume(settings: Settings) -> Iterator[Problem]:
             id="weights-volume-of-a-new-kind",
             path=key("weights.source"),
             value=weights.source,
-            allowed=f"a volume made after {since}",
-            why=f"{machine.family.upper()} machines attach no older Hyperdisk ML, and GKE's autoscaler does not list it for them at all",
-            write="source: huggingface, should the pods wait for their volume",
+            allowed=f"a volume created after {since}",
+            why=f"{machine.family.upper()} machines cannot attach older Hyperdisk ML, and GKE's autoscaler does not list it for them",
+            write="source: huggingface, if the pods stay Pending for their volume",
             level="notice",
         )
 
 
 def _amounts(settings: Settings, machine: Machine) -> tuple[tuple[str, int, int, str], ...]:
-    """What the pods ask for: key, amount, most that a pod of that machine may have, unit."""
+    """The pods' requests: key, amount, maximum for a pod on that machine, unit."""
     share = node_room.of_machine(machine, local_ssd=settings.local_ssd).share(settings.gpus_per_replica, machine.gpus)
     asked: PodResources = settings.resources
     return (

@@ -1,4 +1,4 @@
-"""What GKE holds against a maintenance policy: its windows, its exclusions, and the time that both leave for upgrades."""
+"""GKE's limits of a maintenance policy: windows, exclusions, and the time they leave for upgrades."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from settings.sections.cluster import Maintenance, MaintenanceExclusion
 
 # Source: GKE docs, "Maintenance windows and exclusions" and "Configure maintenance windows and exclusions", as of 2026. Until 2025
-# they said 32 days and 30 days in place of 92 and 90. Terraform google provider: maintenance_exclusion, MaxItems 20.
+# the limits were 32 and 30 days instead of 92 and 90.
 SPAN_DAYS: Final = 92
 MIN_HOURS: Final = 48
 MIN_WINDOW_HOURS: Final = 4
@@ -28,7 +28,7 @@ _Stretch = tuple[datetime, datetime]
 
 
 def maintenance_problems(path: str, policy: Maintenance) -> Iterator[Problem]:
-    """What GKE refuses in a maintenance policy. Raises nothing: a time that is none is a problem of its own."""
+    """Every problem of a maintenance policy, including times that do not exist."""
     unreal = [
         *_unreal(path, policy),
         *(one for i, each in enumerate(policy.exclusions) for one in _unreal(f"{path}.exclusions[{i}]", each)),
@@ -37,7 +37,7 @@ def maintenance_problems(path: str, policy: Maintenance) -> Iterator[Problem]:
 
 
 def moment(text: str) -> datetime | None:
-    """The moment of an RFC 3339 text in UTC; None where there is no such moment, or none of these centuries."""
+    """The time of an RFC 3339 text in UTC; None if it does not exist or is outside 2000 to 2199."""
     try:
         found = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:
@@ -52,8 +52,8 @@ def _unreal(path: str, given: Maintenance | MaintenanceExclusion) -> Iterator[Pr
                 id="not-a-moment",
                 path=f"{path}.{name}",
                 value=text,
-                allowed="a real moment in UTC",
-                why="GKE refuses a time that no calendar has",
+                allowed="an existing date and time in UTC",
+                why="GKE rejects a time that does not exist",
                 write='"2026-01-03T02:00:00Z"',
             )
 
@@ -68,9 +68,9 @@ def _impossible(path: str, policy: Maintenance) -> Iterator[Problem]:
             id="maintenance-window",
             path=path,
             value=f"{hours:g} h, {len(days)} a week",
-            allowed=f"windows of {MIN_WINDOW_HOURS} hours or more that end before the next begins, {MIN_HOURS} hours or more in any "
+            allowed=f"windows of {MIN_WINDOW_HOURS} hours or more that do not overlap, with {MIN_HOURS} hours or more in any "
             f"{SPAN_DAYS} days",
-            why="GKE refuses a policy that leaves it less room for upgrades",
+            why="GKE rejects a policy that leaves less time for upgrades",
             write=_WINDOW,
         )
         return
@@ -87,8 +87,8 @@ def _impossible(path: str, policy: Maintenance) -> Iterator[Problem]:
             value=f"{left:g} h of windows in {SPAN_DAYS} days",
             allowed=f"{MIN_HOURS} hours or more of windows outside NO_UPGRADES in any {SPAN_DAYS} days, {MIN_WINDOW_HOURS} hours or more "
             "at a time",
-            why="GKE refuses a policy under which upgrades would never come",
-            write="shorter exclusions, more windows, or scope: NO_MINOR_OR_NODE_UPGRADES, which only leaves nodes and minor versions alone",
+            why="GKE rejects a policy that prevents upgrades",
+            write="shorter exclusions, more windows, or scope: NO_MINOR_OR_NODE_UPGRADES, which allows patches of the control plane",
         )
 
 
@@ -103,8 +103,8 @@ def _exclusion_problems(path: str, exclusions: tuple[MaintenanceExclusion, ...])
                 id="exclusion-name",
                 path=f"{at}.name",
                 value=one.name,
-                allowed="a name that no other exclusion has",
-                why="GKE keeps exclusions by their names, so one would replace the other",
+                allowed="a unique name",
+                why="GKE identifies exclusions by name, so one would replace the other",
                 write=f"{one.name}-{i + 1}",
             )
         names.add(one.name)
@@ -113,20 +113,20 @@ def _exclusion_problems(path: str, exclusions: tuple[MaintenanceExclusion, ...])
                 id="exclusion-without-end",
                 path=f"{at}.endTime",
                 value=None,
-                allowed=f"a moment within {MAX_FREEZE_DAYS} days of startTime",
-                why="only the scopes that let patches through may last until the version's end of support",
+                allowed=f"a time within {MAX_FREEZE_DAYS} days of startTime",
+                why="only scopes that allow patches may last until the version's end of support",
                 write="endTime, or scope: NO_MINOR_OR_NODE_UPGRADES",
             )
         elif one.end_time is not None:
             start, end = _stretch(one.start_time, one.end_time)
             if end <= start or (frozen and end - start > timedelta(days=MAX_FREEZE_DAYS)):
-                most = f"{MAX_FREEZE_DAYS} days of it" if frozen else "the version's end of support"
+                most = f"within {MAX_FREEZE_DAYS} days" if frozen else "before the version's end of support"
                 yield Problem(
                     id="exclusion-length",
                     path=f"{at}.endTime",
                     value=one.end_time,
-                    allowed=f"after startTime, within {most}",
-                    why=f"GKE refuses the other way round, and an exclusion of every upgrade for more than {MAX_FREEZE_DAYS} days",
+                    allowed=f"after startTime, {most}",
+                    why=f"GKE rejects an end before the start, and NO_UPGRADES for more than {MAX_FREEZE_DAYS} days",
                     write=f'"{start + timedelta(days=30):%Y-%m-%dT%H:%M:%SZ}"',
                 )
         if frozen and freezes == MAX_FREEZES + 1:
@@ -134,15 +134,15 @@ def _exclusion_problems(path: str, exclusions: tuple[MaintenanceExclusion, ...])
                 id="too-many-freezes",
                 path=f"{at}.scope",
                 value=one.scope,
-                allowed=f"NO_UPGRADES for {MAX_FREEZES} exclusions at most",
-                why="GKE refuses a fourth; those that are over count until they are taken out",
-                write="scope: NO_MINOR_OR_NODE_UPGRADES, or take out one that is over",
+                allowed=f"NO_UPGRADES in up to {MAX_FREEZES} exclusions",
+                why=f"GKE allows {MAX_FREEZES}; expired exclusions count until they are removed",
+                write="scope: NO_MINOR_OR_NODE_UPGRADES, or remove an expired exclusion",
             )
 
 
 def _stretch(start: str, end: str | None) -> _Stretch:
     first, last = moment(start), moment(end or start)
-    assert first is not None and last is not None  # noqa: PT018 - `_unreal` looked
+    assert first is not None and last is not None  # noqa: PT018 - `_unreal` has checked them
     return first, last
 
 
@@ -151,7 +151,7 @@ def _hours(start: datetime, end: datetime) -> float:
 
 
 def _weekdays(recurrence: str, start: datetime) -> tuple[int, ...]:
-    """Days of the week on which a window begins, Monday is 0. A weekly rule without days keeps the first window's."""
+    """Weekdays on which a window begins, Monday is 0. A weekly rule without days repeats the first window's day."""
     if recurrence == "FREQ=DAILY":
         return tuple(range(7))
     named = re.findall(r"(?<=[=,])[A-Z]{2}\b", recurrence.partition("BYDAY")[2])
@@ -159,12 +159,12 @@ def _weekdays(recurrence: str, start: datetime) -> tuple[int, ...]:
 
 
 def _hours_in_any_span(start: datetime, end: datetime, days: tuple[int, ...], freezes: Iterable[_Stretch]) -> float:
-    """The fewest hours of windows in a span of 92 days, without what is frozen and without what is left shorter than 4 hours."""
+    """Minimum hours of windows in any 92 days, without frozen time and without pieces shorter than 4 hours."""
     span, freezes = timedelta(days=SPAN_DAYS), list(freezes)
     fewest = float("inf")
     for first, last in freezes or [(start, start)]:
         pieces = list(_pieces(start, end, days, (first - span, last + span), freezes))
-        # The poorest spans begin where a window ends.
+        # The minimum begins at the end of a window.
         for begin in (ended for _, ended in pieces if first - span <= ended <= last):
             clipped = ((max(a, begin), min(b, begin + span)) for a, b in pieces)
             fewest = min(fewest, sum(_hours(a, b) for a, b in clipped if b - a >= timedelta(hours=MIN_WINDOW_HOURS)))

@@ -1,4 +1,4 @@
-"""What a model, its engine and its release need of each other, by the model's shape and the catalogue."""
+"""Checks of the model against engine, GPUs and vLLM release, by the model's shape and the catalogue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def model_problems(settings: Settings) -> Iterator[Problem]:
-    """Everything about the model that the settings have wrong."""
+    """Every problem with the model."""
     yield from _profile(settings)
     yield from _fitted(settings)
     yield from _parsers(settings)
@@ -34,9 +34,9 @@ def _profile(settings: Settings) -> Iterator[Problem]:
             id="profile-of-another-model",
             path=key("model.id"),
             value=serving.model.id,
-            allowed=f"any; without {', '.join(serving.left_out)} of profile {serving.profile.name}, which are left out here",
+            allowed=f"any; {', '.join(serving.left_out)} of profile {serving.profile.name} are not used",
             why=f"they are for the architecture of {serving.profile.model_id}, and this model is not known to have it",
-            write="nothing, or this model's own flags in server.engine",
+            write="nothing, or this model's flags in server.engine",
             level="finding",
         )
 
@@ -45,16 +45,16 @@ def _fitted(settings: Settings) -> Iterator[Problem]:
     serving = settings.serving
     if serving.fitted:
         here = ", ".join(
-            f"{name} {'left to vLLM' if value is None else value}" for name, value in serving.fitted.items()
+            f"{name} {'set by vLLM' if value is None else value}" for name, value in serving.fitted.items()
         )
         yield Problem(
             id="profile-on-other-gpus",
             path=key("server.profile"),
             value=serving.profile.name,
             allowed="any",
-            why=f"it was made for {serving.profile.model_id} on eight B200. On {settings.gpus_per_replica} {settings.machine.gpu.name}: "
-            f"{here}; {serving.concurrency_per_replica} requests in flight a replica",
-            write="nothing, or your own values in server.engine and server.needs.concurrencyPerReplica",
+            why=f"the profile is for {serving.profile.model_id} on eight B200. On {settings.gpus_per_replica} {settings.machine.gpu.name}: "
+            f"{here}; {serving.concurrency_per_replica} requests in flight per replica",
+            write="nothing, or your values in server.engine and server.needs.concurrencyPerReplica",
             level="notice",
         )
 
@@ -73,7 +73,7 @@ def _parsers(settings: Settings) -> Iterator[Problem]:
                 path=key(f"server.engine.{name}"),
                 value=value,
                 allowed=", ".join(sorted(known)),
-                why=f"vLLM {engine.version} does not have it and would not start",
+                why=f"vLLM {engine.version} does not have this parser and would not start",
                 write=f"{name}: one of those above, or a release that has it",
             )
 
@@ -88,8 +88,8 @@ def _shape(settings: Settings) -> Iterator[Problem]:
             id="context-above-model",
             path=key("server.engine.maxModelLen"),
             value=engine.max_model_len,
-            allowed=f"up to {shape.context_tokens}, which {serving.model.id} was made for",
-            why="vLLM refuses a longer context than config.json's max_position_embeddings when it starts",
+            allowed=f"up to {shape.context_tokens}, the longest context of {serving.model.id}",
+            why="vLLM does not start with a context longer than max_position_embeddings of config.json",
             write=f"maxModelLen: {shape.context_tokens}",
         )
     if shape.attention_heads % engine.tensor_parallel_size:
@@ -99,13 +99,13 @@ def _shape(settings: Settings) -> Iterator[Problem]:
             path=key("server.engine.tensorParallelSize"),
             value=engine.tensor_parallel_size,
             allowed=", ".join(divisors),
-            why=f"{serving.model.id} has {shape.attention_heads} attention heads, which vLLM splits evenly or not at all",
+            why=f"{serving.model.id} has {shape.attention_heads} attention heads, which vLLM must split evenly",
             write=f"tensorParallelSize: {divisors[-1]}",
         )
 
 
 def _memory(settings: Settings) -> Iterator[Problem]:
-    """A model that its GPUs do not hold: vLLM would stop at start, on a node that is paid for."""
+    """A model that does not fit its GPUs: vLLM would exit at startup, on a node that is billed."""
     serving, gpu = settings.serving, settings.machine.gpu
     shape, engine, server = serving.shape, serving.engine, DeclaredServer(settings)
     if shape is None or (layout := server.layout) is None:
@@ -125,19 +125,17 @@ def _memory(settings: Settings) -> Iterator[Problem]:
         return
     certain = startup_concurrency(layout, max(0.0, share_gib - weights_gib), context) < 1
     counts = [count for count in settings.machine.pod_gpus if count > ranks and not shape.attention_heads % count]
-    # What surely holds the weights and as much again for everything else.
+    # Enough for the weights, with 30 % on top for everything else.
     enough = next((count for count in counts if 1.3 * weights_gib * ranks / count < share_gib), None)
     yield Problem(
         id="model-exceeds-gpus",
         path=key("server.engine.tensorParallelSize"),
         value=ranks,
         allowed=f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights and a request of {context:,} tokens; `fleet models` lists them",
-        why=f"it is given {share_gib * ranks:,.0f} GiB of {ranks} {gpu.name}"
-        + ("" if certain else ", less what a start takes by estimate")
-        + ": vLLM stops at its start, on a node that is paid for",
-        write=f"tensorParallelSize: {enough}"
-        if enough
-        else "a larger machine, a smaller model or fewer tokens of maxModelLen",
+        why=f"{ranks} {gpu.name} have {share_gib * ranks:,.0f} GiB for vLLM"
+        + ("" if certain else ", minus an estimate of the memory for startup")
+        + ": vLLM exits at startup, on a node that is billed",
+        write=f"tensorParallelSize: {enough}" if enough else "a larger machine, a smaller model or a lower maxModelLen",
         level="refused" if certain else "finding",
     )
 
@@ -152,8 +150,8 @@ def _catalogue(settings: Settings) -> Iterator[Problem]:
             path=key("server.engine.version"),
             value=engine.version,
             allowed=f"{listed.min_vllm} or later for {listed.id}",
-            why="earlier releases do not serve this model",
-            write=f"a version from {listed.min_vllm} on, or another model (`fleet models`)",
+            why="earlier releases do not support this model",
+            write=f"version {listed.min_vllm} or later, or another model (`fleet models`)",
         )
     if listed.gated and settings.weights.source != "image" and settings.hf_token_store is None:
         yield Problem(
@@ -161,6 +159,6 @@ def _catalogue(settings: Settings) -> Iterator[Problem]:
             path=key("weights.tokenSecret"),
             value=None,
             allowed="the name of a Secret Manager secret with a Hugging Face token",
-            why=f"{listed.id} can be downloaded by accounts that accepted its licence ({listed.licence})",
+            why=f"only accounts that accepted its license ({listed.licence}) can download {listed.id}",
             write="weights: {tokenSecret: hf-token}",
         )

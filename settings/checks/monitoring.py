@@ -1,4 +1,4 @@
-"""What Cloud Monitoring, or good sense, holds against a stack's alerts."""
+"""Checks of the section `monitoring`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def monitoring_problems(settings: Settings) -> Iterator[Problem]:
                 path=key(f"monitoring.{name}"),
                 value="(set)" if name == "alerts" else True,
                 allowed="left out while monitoring.enabled is false",
-                why="without scrapes there is no series to watch, and every alert would stay silent",
+                why="without scrapes there are no metrics, and no alert would fire",
                 write=f"enabled: true, or remove {name}",
             )
     if monitoring.alerts is not None:
@@ -45,7 +45,7 @@ def _bounds(alerts: section.Alerts) -> Iterator[Problem]:
                 path=key(f"monitoring.alerts.{name}"),
                 value=value,
                 allowed=", ".join(f"{bound:g}" for bound in bounds),
-                why="vLLM counts requests in a histogram; between two of its bounds nobody knows which ones were good",
+                why="vLLM counts requests in a histogram, which cannot be evaluated between two of its bounds",
                 write=f"{name}: {near:g}",
             )
 
@@ -58,8 +58,8 @@ def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Problem]:
                 id="alert-to-nobody",
                 path=path,
                 value=[list(one.severities) for one in alerts.channels],
-                allowed="for each of page and ticket at least one channel",
-                why=f"every {severity} would fire without a message",
+                allowed="at least one channel for each of page and ticket",
+                why=f"alerts of severity {severity} would notify no one",
                 write=f"severities: [page, ticket] on one channel, or a channel for {severity}",
             )
     seen: list[Any] = []
@@ -71,8 +71,8 @@ def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Problem]:
                 path=path,
                 value=one.type,
                 allowed="each channel once",
-                why="everything would be told twice",
-                write="severities: [page, ticket] on one of them, without the other",
+                why="every alert would be sent twice",
+                write="one channel with severities: [page, ticket]",
             )
         seen.append(same)
     for kind, name, there in (
@@ -85,7 +85,7 @@ def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Problem]:
                 id="channel-without-secret",
                 path=f"{NAMESPACE}:{name}",
                 value=None,
-                allowed="an encrypted value, or a channel {type: existing} in place of this one",
-                why="Cloud Monitoring makes no such channel without it",
+                allowed="an encrypted value, or a channel {type: existing} instead",
+                why="Cloud Monitoring cannot create the channel without it",
                 write=f"pulumi config set --secret {NAMESPACE}:{name}",
             )

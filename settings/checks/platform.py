@@ -1,4 +1,4 @@
-"""Limits of network, cluster and calendar window. The rules take plain values: the components' arguments ask them, too."""
+"""Limits of network, cluster and calendar window. The rules take plain values, so components' arguments use them too."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 LARGEST_OWN_PREFIX = 8
-"""Prefix length of the largest block that a registry has given to anybody. Source: IANA, IPv4 address space registry."""
+"""Prefix length of the largest assigned block. Source: IANA, IPv4 address space registry."""
 CALENDAR_TOTAL_TOLERANCE_USD = 1.0
 
 
 def platform_problems(settings: Settings) -> Iterator[Problem]:
-    """Every limit of Google Cloud's network and of GKE that these settings break."""
+    """Every problem of the sections network and cluster."""
     yield from _network(settings)
     yield from _cluster(settings)
 
@@ -37,12 +37,12 @@ def _network(settings: Settings) -> Iterator[Problem]:
     ranges = dict(_valid(_ranges("network", network, settings.proxy_only_subnet)))
     sizes = smallest_ranges(gpu_nodes=settings.nodes, gateway=settings.proxy_only_subnet)
     smallest = {
-        "network.nodeCidr": (sizes.nodes_prefix, "every node takes one address, and Google reserves four"),
+        "network.nodeCidr": (sizes.nodes_prefix, "each node uses one address, and Google reserves four"),
         "network.podCidr": (sizes.pods_prefix, f"Autopilot gives each of {sizes.nodes} nodes a /26 for its pods"),
-        "network.serviceCidr": (sizes.services_prefix, "GKE's own Services need addresses beside the fleet's"),
+        "network.serviceCidr": (sizes.services_prefix, "GKE's Services need addresses in addition to the fleet's"),
         "network.proxyOnly.cidr": (
             sizes.proxy_only_prefix or 32,
-            "Google refuses a proxy-only subnet below /26; /23 is recommended",
+            "Google Cloud requires a proxy-only subnet of /26 or larger and recommends /23",
         ),
     }
     for path, block in ranges.items():
@@ -80,7 +80,7 @@ def _ranges(path: str, network: Network, proxy_only: bool) -> dict[str, str]:
 
 
 def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Problem]:
-    """Texts that are no ranges, and ranges that overlap; that of the proxy-only subnet counts where there is one."""
+    """Invalid, prohibited and overlapping ranges."""
     given = _ranges(path, network, proxy_only)
     ranges = dict(_valid(given))
     for name, text in given.items():
@@ -95,7 +95,7 @@ def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Pr
             path=name,
             value=text,
             allowed="an IPv4 range whose host bits are zero",
-            why="Google Cloud refuses a range that does not begin at its own network address",
+            why="Google Cloud rejects a range with host bits set",
             write=meant,
         )
     for name, block in ranges.items():
@@ -105,7 +105,7 @@ def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Pr
                 path=name,
                 value=str(block),
                 allowed=f"a range outside {', '.join(PROHIBITED_RANGES)}",
-                why=f"Google Cloud accepts no subnet in {taken}: its addresses mean something else on every network",
+                why=f"{taken} has a reserved meaning, and Google Cloud accepts no subnet in it",
                 write="a private range, such as 10.0.0.0/20",
             )
     paths = list(ranges)
@@ -117,13 +117,13 @@ def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Pr
                     path=other,
                     value=str(ranges[other]),
                     allowed=f"a range outside {ranges[one]} ({one})",
-                    why="nodes, pods, Services and load-balancer proxies each need addresses of their own",
-                    write="a range that begins after it, e.g. the next block of the same size",
+                    why="nodes, pods, Services and load balancer proxies need separate addresses",
+                    write="a range after it, e.g. the next block of the same size",
                 )
 
 
 def nat_problems(path: str, nat: Nat) -> Iterator[Problem]:
-    """What Cloud NAT holds against the fewest and the most ports of a node."""
+    """Problems with the minimum and maximum ports of a node."""
     low, high = (f"{path}.minPortsPerVm", nat.min_ports_per_vm), (f"{path}.maxPortsPerVm", nat.max_ports_per_vm)
     for name, ports in (low, high):
         if ports & (ports - 1):
@@ -132,7 +132,7 @@ def nat_problems(path: str, nat: Nat) -> Iterator[Problem]:
                 path=name,
                 value=ports,
                 allowed="a power of two",
-                why="Cloud NAT's dynamic port allocation takes no other number",
+                why="Cloud NAT's dynamic port allocation requires it",
                 write=str(1 << (ports.bit_length() - 1)),
             )
     if high[1] <= low[1]:
@@ -141,47 +141,47 @@ def nat_problems(path: str, nat: Nat) -> Iterator[Problem]:
             path=high[0],
             value=high[1],
             allowed=f"more than {low[0].rpartition('.')[2]} ({low[1]})",
-            why="dynamic port allocation grows from the one to the other",
+            why="dynamic port allocation grows from the minimum to the maximum",
             write=str(low[1] * 2),
         )
 
 
 def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Problem]:
-    """Ways in which the control plane's IP endpoint would answer everybody."""
+    """Problems with a control plane's IP endpoint that is open to the internet."""
     if endpoint.enabled and not endpoint.authorized_networks:
         yield Problem(
             id="open-control-plane",
             path=path,
             value=[],
-            allowed="one named range or more",
-            why="an IP endpoint without named networks answers the whole internet; the DNS endpoint is there anyway",
+            allowed="one or more named ranges",
+            why="an IP endpoint without authorized networks is open to the internet; the DNS endpoint always exists",
             write='[{name: office, cidr: "203.0.113.0/24"}], or ipEndpoint: {enabled: false}',
         )
     blocks = dict(_valid({network.cidr: network.cidr for network in endpoint.authorized_networks}))
     together = list(ipaddress.collapse_addresses(blocks.values()))
     for i, network in enumerate(endpoint.authorized_networks):
-        # Alone, or together with its neighbours: 0.0.0.0/1 and 128.0.0.0/1 are the whole internet, too.
+        # Adjacent ranges count together: 0.0.0.0/1 and 128.0.0.0/1 are the whole internet.
         block = blocks.get(network.cidr)
         if block is None or any(block.subnet_of(one) and one.prefixlen < LARGEST_OWN_PREFIX for one in together):
             yield Problem(
                 id="open-control-plane",
                 path=f"{path}[{i}].cidr",
                 value=network.cidr,
-                allowed=f"a range of yours, /{LARGEST_OWN_PREFIX} or smaller together with those it adjoins",
-                why="it decides who may try to log in to the control plane, and nobody owns more than that",
+                allowed=f"your range, /{LARGEST_OWN_PREFIX} or smaller together with adjacent ranges",
+                why="it limits who can reach the control plane, and no organization owns a larger range",
                 write='"203.0.113.0/24"',
             )
 
 
 def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> Iterator[Problem]:
-    """What is wrong with a window of calendar capacity: its start, and the total that is typed for it."""
+    """Problems with a window of calendar capacity: its start and its total price."""
     if moment(window.start_time) is None:
         yield Problem(
             id="not-a-moment",
             path=f"{path}.create.startTime",
             value=window.start_time,
-            allowed="a real moment in UTC",
-            why="it is when you begin to pay for the window",
+            allowed="an existing date and time in UTC",
+            why="billing of the window starts then",
             write='"2027-01-04T06:00:00Z"',
         )
     typed, of_a_node = window.total_usd, calendar.usd_per_node_hour
@@ -193,7 +193,7 @@ def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> I
             path=f"{path}.usdPerNodeHour",
             value=None,
             allowed="Google's price of a node-hour in calendar mode, from your quote",
-            why="the typed total can only be checked against a price, and what you pay is your quote, not a list price",
+            why="totalUsd is checked against this price; you pay your quote, not the list price",
             write="usdPerNodeHour: 00.00",
         )
         return
@@ -204,12 +204,12 @@ def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> I
             path=f"{path}.create.totalUsd",
             value=typed,
             allowed=f"{right:.2f}, to the dollar",
-            why=f"{window.nodes} nodes x {window.duration_days} days x 24 h x ${of_a_node:g}: nobody should submit what they misread",
+            why=f"{window.nodes} nodes x {window.duration_days} days x 24 h x ${of_a_node:g}",
             write=f"totalUsd: {right:.2f}",
         )
 
 
 def keyed(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The problems, with their paths as the stack file spells them."""
+    """The problems with the stack file's full keys as paths."""
     for problem in problems:
         yield replace(problem, path=key(problem.path))

@@ -1,4 +1,4 @@
-"""What speaks against a canary: all that would speak against its server as the stack's own, and what it needs beside the others."""
+"""Checks of a canary: those of the stack's servers, applied to its server, and those of the canary beside them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 _LONGEST_NAME = 40
-"""Of a server: settings/sections/section.py, ShortName."""
+"""Maximum length of a server's name: settings/sections/section.py, ShortName."""
 
 
 def rollout_problems(settings: Settings, of_servers: Iterable[Problem]) -> Iterator[Problem]:
-    """Everything about the canary that `of_servers`, what there is about the servers, does not say yet."""
+    """Every problem of the canary that is not among `of_servers`, the servers' problems."""
     canary = settings.as_canary
     if canary is None:
         if settings.rollout.promoted is not None:
@@ -29,7 +29,7 @@ def rollout_problems(settings: Settings, of_servers: Iterable[Problem]) -> Itera
                 path=key("rollout.promoted"),
                 value=settings.rollout.promoted,
                 allowed="left out without rollout.canary",
-                why="it says that the servers were given what the canary runs, and there is no canary",
+                why="it marks the canary's release as given to the servers, but there is no canary",
                 write="remove vllm-fleet:rollout",
             )
         return
@@ -44,7 +44,7 @@ def rollout_problems(settings: Settings, of_servers: Iterable[Problem]) -> Itera
 
 
 def with_canarys_keys(problem: Problem) -> Problem:
-    """A problem of a server as one of the canary: with the keys that set it there."""
+    """A server's problem with the canary's keys."""
     texts = {
         name: getattr(problem, name)
         .replace("server.image", "rollout.canary.image")
@@ -64,9 +64,9 @@ def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Proble
             id="name-too-long-for-canary",
             path=key("server.name"),
             value=settings.server.name,
-            allowed=f"{_LONGEST_NAME - len(CANARY_ENDING)} characters at most with rollout.canary",
-            why=f"the canary is called {canary.server.name}, and names of {_LONGEST_NAME} characters are the longest",
-            write="a canary in a stack whose server has a shorter name: a new name makes a new fleet",
+            allowed=f"up to {_LONGEST_NAME - len(CANARY_ENDING)} characters with rollout.canary",
+            why=f"the canary is called {canary.server.name}, and a name has up to {_LONGEST_NAME} characters",
+            write="a canary in a stack whose server has a shorter name: renaming a server replaces the fleet",
         )
     if settings.server.replicas == 0:
         yield Problem(
@@ -74,8 +74,8 @@ def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Proble
             path=key("server.replicas"),
             value=0,
             allowed="1 or more with rollout.canary",
-            why="a canary is measured against the servers that run what it shall replace, and none runs",
-            write="replicas: 1, or change the paused servers themselves: nobody notices",
+            why="a canary is compared with running servers, and none runs",
+            write="replicas: 1, or change the paused servers directly",
         )
     if settings.weights.source == "image" and weights_ending(settings):
         yield Problem(
@@ -83,8 +83,8 @@ def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Proble
             path=key("rollout.canary.model"),
             value=canary.serving.model.revision,
             allowed="left out with weights.source: image",
-            why="the volume is made of one disk image, and that one holds the servers' revision",
-            write="weights: {source: hyperdisk}, whose writer downloads the canary's",
+            why="the disk image contains the servers' revision only",
+            write="weights: {source: hyperdisk}, which downloads the canary's revision",
         )
     if (release(settings) == release(canary)) != (settings.rollout.promoted is not None):
         promoted = settings.rollout.promoted is not None
@@ -92,11 +92,13 @@ def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Proble
             id="canary-after-promotion" if promoted else "canary-without-difference",
             path=key("rollout.promoted" if promoted else "rollout.canary"),
             value=settings.rollout.promoted,
-            allowed="servers that run what the canary runs" if promoted else "something that differs from the servers",
-            why="somebody has changed the servers or the canary since"
+            allowed="servers with the canary's release" if promoted else "a canary that differs from the servers",
+            why="the servers or the canary changed after the promotion"
             if promoted
-            else "a canary that is like the servers shows how much two equal servers differ, and nothing else",
-            write="fleet rollout abort, then start anew" if promoted else "an engine setting, an image, a revision",
+            else "a canary identical to the servers only measures noise",
+            write="fleet rollout abort, then a new rollout"
+            if promoted
+            else "another engine setting, image or revision",
             level="finding",
         )
     capacity = settings.capacity
@@ -106,8 +108,7 @@ def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Proble
             path=key("capacity.name"),
             value=capacity.name,
             allowed=f"a reservation of {settings.nodes} nodes or more: the servers' and the canary's",
-            why="pods take nodes of the named reservation only; one that is full leaves the canary Pending. Nobody has written its size "
-            "into capacity.nodes",
-            write=f"nodes: {settings.nodes}, if it has so many",
+            why="pods use nodes of the named reservation only, and in a full one the canary stays Pending; capacity.nodes is not set",
+            write=f"nodes: {settings.nodes}, if it has that many",
             level="finding",
         )

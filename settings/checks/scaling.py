@@ -1,4 +1,4 @@
-"""Limits of `server.scaling`: what neither KEDA nor Kubernetes would act on, and what would take a fleet away from its callers."""
+"""Checks of `server.scaling`: settings that KEDA or Kubernetes would ignore, and settings that would leave callers without servers."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 GKE_VERSION: Final = "1.37.0-gke.3100000"
-"""From which AutoscalingMetric is generally available; its PromQL form is a preview of 1.37. Source: GKE docs, "Autoscale Pods by using
-custom or external metrics", and the announcement of September 2026."""
+"""Version in which AutoscalingMetric became generally available; its PromQL form is a preview of 1.37. Source: GKE docs, "Autoscale
+Pods by using custom or external metrics", and the announcement of September 2026."""
 
 
 START_MINUTES: Final = (10, 18)
-"""How long one more server takes from being asked for to its first answer, fewest and most. Source: facts/time_to_serve.py, of a
-fleet that is up."""
+"""Minimum and maximum time from a scale-up of a running fleet to the new server's first response. Source: facts/time_to_serve.py."""
 
 
 def scaling_problems(settings: Settings) -> Iterator[Problem]:
-    """Everything that stands against the stack's autoscaler; nothing where it has none."""
+    """Every problem of the stack's autoscaler."""
     scaling = settings.server.scaling
     if scaling.mode == "none":
         if unused := sorted(scaling.model_fields_set - {"mode"}):
@@ -36,8 +35,8 @@ def scaling_problems(settings: Settings) -> Iterator[Problem]:
                 "scaling-off",
                 "mode",
                 "none",
-                allowed="load or schedule, for the rest of the section to count",
-                why=f"without an autoscaler nothing reads {', '.join(unused)}; server.replicas says how many servers there are",
+                allowed="load or schedule, for the rest of the section to take effect",
+                why=f"without an autoscaler {', '.join(unused)} has no effect; server.replicas sets the number of servers",
                 write="mode: load",
                 level="notice",
             )
@@ -57,8 +56,8 @@ def _bounds(settings: Settings) -> Iterator[Problem]:
             path=key("server.replicas"),
             value=server.replicas,
             allowed="left out beside server.scaling; 0 pauses",
-            why=f"it leaves the number to somebody outside, and mode: {scaling.mode} to the autoscaler of this stack, which wins",
-            write="remove replicas; or scaling: {mode: none}, which takes the autoscaler away and leaves the servers",
+            why=f"external means managed outside this stack, but mode: {scaling.mode} adds an autoscaler, which takes precedence",
+            write="remove replicas; or scaling: {mode: none}, which removes the autoscaler and keeps the servers",
             level="finding",
         )
     elif "replicas" in server.model_fields_set and server.replicas != 0:
@@ -67,8 +66,8 @@ def _bounds(settings: Settings) -> Iterator[Problem]:
             path=key("server.replicas"),
             value=server.replicas,
             allowed="left out beside server.scaling; 0 pauses",
-            why="the number has one owner: an autoscaler would change what `pulumi up` sets, and the other way round",
-            write=f"remove replicas, and scaling: {{min: {min(int(server.replicas), scaling.max)}}} for as many at least",
+            why="replicas must have one owner: the autoscaler and `pulumi up` would overwrite each other",
+            write=f"remove replicas; scaling: {{min: {min(int(server.replicas), scaling.max)}}} sets the minimum",
         )
     if scaling.min >= scaling.max:
         yield _problem(
@@ -76,7 +75,7 @@ def _bounds(settings: Settings) -> Iterator[Problem]:
             "max",
             scaling.max,
             allowed=f"more than min ({scaling.min})",
-            why="between equal bounds nothing moves",
+            why="with equal bounds the autoscaler never scales",
             write=f"max: {scaling.min + 1} or more, or mode: none with server.replicas",
         )
     if scaling.lead_minutes < START_MINUTES[0]:
@@ -85,8 +84,8 @@ def _bounds(settings: Settings) -> Iterator[Problem]:
             "leadMinutes",
             scaling.lead_minutes,
             allowed=f"{START_MINUTES[0]} or more, 20 by default",
-            why=f"a server takes {START_MINUTES[0]} to {START_MINUTES[1]} min to start: windows would open without servers, and after "
-            f"{2 * scaling.lead_minutes} calm minutes servers would go that are asked for again",
+            why=f"a server takes {START_MINUTES[0]} to {START_MINUTES[1]} min to start: windows would open without servers, and "
+            f"{2 * scaling.lead_minutes} minutes of low load would remove servers that are soon needed again",
             write="remove leadMinutes, or leadMinutes: 20",
             level="finding",
         )
@@ -96,8 +95,8 @@ def _bounds(settings: Settings) -> Iterator[Problem]:
             "scaling-target-above-load",
             "targetInFlight",
             scaling.target_in_flight,
-            allowed=f"{proven} at most, what each server is for (needs.concurrencyPerReplica)",
-            why="servers would be asked for when those that run are already past it, and one takes "
+            allowed=f"up to {proven}, the load of each server (needs.concurrencyPerReplica)",
+            why="the autoscaler would add servers only when the running ones are overloaded, and a server takes "
             f"{START_MINUTES[0]} to {START_MINUTES[1]} min to start",
             write=f"targetInFlight: {default_target(proven)}",
             level="finding",
@@ -112,20 +111,20 @@ def _windows(settings: Settings) -> Iterator[Problem]:
             "scaling-without-windows",
             "windows",
             [],
-            allowed=f"one window or more with {what}",
-            why="only the clock brings servers back from zero: callers of no server leave no metric"
+            allowed=f"one or more windows with {what}",
+            why="only a window scales up from zero: without servers there are no metrics"
             if scaling.min == 0
-            else "the clock alone changes the number of servers, and it was told no time",
+            else "only windows change the number of servers",
             write='windows: [{days: [MO, TU, WE, TH, FR], start: "07:00", end: "20:00", replicas: 2}]',
         )
-    zones = available_timezones()  # empty where the machine has no database of them: then KEDA alone would say it
+    zones = available_timezones()  # empty if this machine has no time zone database
     if zones and scaling.timezone not in zones:
         yield _problem(
             "scaling-timezone",
             "timezone",
             scaling.timezone,
             allowed="a name of the IANA time zone database",
-            why="KEDA cannot load any other, and the windows then never open",
+            why="KEDA cannot load any other, and the windows would never open",
             write="timezone: Europe/Amsterdam, or UTC",
         )
     for number, one in enumerate(scaling.windows):
@@ -138,7 +137,7 @@ def _windows(settings: Settings) -> Iterator[Problem]:
                 f"windows[{b}]",
                 f"{other.start} to {other.end}",
                 allowed=f"hours outside windows[{a}] ({one.start} to {one.end}) on {', '.join(days)}",
-                why="two floors for one hour: the higher one would count, whatever the other says",
+                why="only the higher minimum would apply in an overlap",
                 write=f'start: "{one.end}"',
             )
 
@@ -151,10 +150,10 @@ def _window(settings: Settings, path: str, window: ScalingWindow) -> Iterator[Pr
             f"{path}.end",
             window.end,
             allowed=f"later than its start, {window.start}",
-            why="a window ends on the day on which it begins",
+            why="a window ends on the day it begins",
             write='start: "00:00" and end: "24:00" for whole days'
             if window.start_minute == window.end_minute
-            else f'two windows, to "24:00" and from "00:00" of the days after, or end: "{window.start}" with start: "{window.end}"',
+            else f'two windows, until "24:00" and from "00:00" of the next day, or end: "{window.start}" with start: "{window.end}"',
         )
     elif window.end_minute - window.start_minute < START_MINUTES[1]:
         yield _problem(
@@ -162,8 +161,8 @@ def _window(settings: Settings, path: str, window: ScalingWindow) -> Iterator[Pr
             path,
             f"{window.start} to {window.end}",
             allowed=f"{START_MINUTES[1]} min or more",
-            why=f"a server takes {START_MINUTES[0]} to {START_MINUTES[1]} min to start and its node idles for ten before it goes: "
-            "more is paid for around such a window than in it",
+            why=f"a server takes {START_MINUTES[0]} to {START_MINUTES[1]} min to start, and its node idles for ten before its removal: "
+            "most of the cost would be outside the window",
             write=f'end: "{_clock(min(window.start_minute + 60, 24 * 60))}"',
             level="finding",
         )
@@ -172,8 +171,8 @@ def _window(settings: Settings, path: str, window: ScalingWindow) -> Iterator[Pr
             "scaling-window-replicas",
             f"{path}.replicas",
             window.replicas,
-            allowed=f"more than min ({scaling.min}), {scaling.max} at most (max)",
-            why="a floor below min changes nothing, and the autoscaler never goes above max",
+            allowed=f"more than min ({scaling.min}), up to max ({scaling.max})",
+            why="a window's number up to min has no effect, and the autoscaler never exceeds max",
             write=f"replicas: {min(max(window.replicas, scaling.min + 1), max(1, scaling.max))}, or other bounds",
         )
 
@@ -186,7 +185,7 @@ def _surroundings(settings: Settings) -> Iterator[Problem]:
             path=key("monitoring.enabled"),
             value=False,
             allowed="true with server.scaling.mode load",
-            why="the autoscaler reads the servers' series from managed Prometheus, and nobody would scrape them",
+            why="the autoscaler reads the servers' metrics from managed Prometheus, which would not scrape them",
             write="monitoring: {enabled: true}, or scaling: {mode: schedule}",
         )
     if settings.owns_platform and settings.scales_by_keda and settings.cluster.keda is False:
@@ -194,8 +193,8 @@ def _surroundings(settings: Settings) -> Iterator[Problem]:
             id="scaling-without-keda",
             path=key("cluster.keda"),
             value=False,
-            allowed="true, or left out, where server.scaling needs it",
-            why="nobody would act on the ScaledObject",
+            allowed="true, or left out, with server.scaling",
+            why="without KEDA the ScaledObject has no effect",
             write="remove keda",
         )
     if settings.platform.kubeconfig is not None and settings.scales_by_keda:
@@ -203,9 +202,9 @@ def _surroundings(settings: Settings) -> Iterator[Problem]:
             "platform-needs-keda",
             "mechanism",
             "keda",
-            allowed="keda, when the cluster has it",
-            why="this stack adds a ScaledObject and no operator: KEDA and its right to read metrics are the platform's",
-            write="nothing, where `kubectl get crd scaledobjects.keda.sh` finds it and keda/keda-operator has roles/monitoring.viewer",
+            allowed="keda, if the cluster has it",
+            why="this stack adds a ScaledObject and no operator: the platform provides KEDA and its permission to read metrics",
+            write="nothing, if `kubectl get crd scaledobjects.keda.sh` finds it and keda/keda-operator has roles/monitoring.viewer",
             level="finding",
         )
     if isinstance(capacity, Reservation | Calendar):
@@ -213,9 +212,9 @@ def _surroundings(settings: Settings) -> Iterator[Problem]:
             "scaling-saves-nothing",
             "mode",
             scaling.mode,
-            allowed="any; on reserved capacity it frees nodes and saves no money",
-            why="a reservation is paid for whether its nodes run or not",
-            write="capacity: {mode: ladder}, with a reservation for the smallest number of servers and the rest bought by the hour",
+            allowed="any; on reserved capacity it frees nodes but saves no money",
+            why="a reservation is billed whether its nodes run or not",
+            write="capacity: {mode: ladder}, with a reservation for the minimum number of servers and hourly nodes for the rest",
             level="notice",
         )
     if settings.benchmark.enabled:
@@ -224,7 +223,7 @@ def _surroundings(settings: Settings) -> Iterator[Problem]:
             path=key("benchmark.enabled"),
             value=True,
             allowed="true; best without server.scaling",
-            why="the benchmark's load makes the autoscaler add servers while it is measured: its figure belongs to no number of them",
+            why="the benchmark's load makes the autoscaler add servers during the measurement, so its figures fit no fixed fleet size",
             write="benchmark: {enabled: false}, or a stack with fixed replicas for the measurement",
             level="finding",
         )
@@ -238,7 +237,7 @@ def _by_gke(settings: Settings) -> Iterator[Problem]:
             "mechanism",
             "gke",
             allowed="mode: load without windows, min: 1 or more, replicas left out",
-            why="GKE's metric has no clock, wakes nothing from zero, and has no switch that holds a fleet at zero",
+            why="GKE's AutoscalingMetric has no schedule, cannot scale up from zero and cannot hold a fleet at zero",
             write="mechanism: keda",
         )
     if not settings.owns_platform:
@@ -246,8 +245,8 @@ def _by_gke(settings: Settings) -> Iterator[Problem]:
             "scaling-gke-elsewhere",
             "mechanism",
             "gke",
-            allowed="keda on another's cluster",
-            why=f"AutoscalingMetric needs GKE {GKE_VERSION} and the performance profile of its autoscaler, which are the cluster's owner's",
+            allowed="keda on another stack's cluster",
+            why=f"AutoscalingMetric needs GKE {GKE_VERSION} and the autoscaler's performance profile, which the cluster's owner sets",
             write="mechanism: keda",
         )
     elif version is None or _parts(version) < _parts(GKE_VERSION):
@@ -256,7 +255,7 @@ def _by_gke(settings: Settings) -> Iterator[Problem]:
             path=key("cluster.minVersion"),
             value=version,
             allowed=f"{GKE_VERSION} or later with server.scaling.mechanism gke",
-            why="older control planes do not have AutoscalingMetric with PromQL; the autoscaler would show <unknown> for ever",
+            why="older control planes do not have AutoscalingMetric with PromQL; the autoscaler would show <unknown>",
             write=f"cluster: {{minVersion: {GKE_VERSION}}}, or scaling: {{mechanism: keda}}",
         )
 

@@ -1,4 +1,4 @@
-"""What is wrong with a limit of spending, or worth knowing about it, before a fleet relies on it."""
+"""Checks of the section `spending`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 LEAST_HOURS = 1.0
-"""Of the whole fleet. Assumed: a start takes a quarter of an hour and an empty machine ten minutes, so that less buys no answers."""
+"""Least hours of the whole fleet that a limit must buy. Assumed: startup takes a quarter of an hour and an idle node is kept for
+ten minutes, so less would be spent before the first response."""
 
 
 def spending_problems(settings: Settings) -> Iterator[Problem]:
-    """Every problem of the section, or nothing without one."""
+    """Every problem of the section."""
     spending = settings.spending
     if spending is None:
         return
@@ -29,7 +30,7 @@ def spending_problems(settings: Settings) -> Iterator[Problem]:
             path=key("spending.limit"),
             value=None,
             allowed="limit, until, or both",
-            why="the guard would count and never act",
+            why="without either the guard counts but never acts",
             write="limit: 5000",
         )
     yield from _moments(spending)
@@ -49,23 +50,23 @@ def _moments(spending: Spending) -> Iterator[Problem]:
             id="spending-since-after-until",
             path=key("spending.since"),
             value=since,
-            allowed=f"a moment before until, {until}",
-            why="the sum would begin when the fleet has been stopped",
-            write="the moment from which this money is spent, or a later until",
+            allowed=f"a time before until, {until}",
+            why="the sum would begin after the fleet is paused",
+            write="the time from which to count, or a later until",
         )
     if end.date() < today():
         yield Problem(
             id="spending-until-passed",
             path=key("spending.until"),
             value=until,
-            allowed=f"a moment after {today()}",
-            why="it has passed: "
+            allowed=f"a time after {today()}",
+            why="it is in the past: "
             + (
-                "the fleet is paused as soon as it is up"
+                "the fleet would be paused immediately"
                 if spending.then == "pause"
-                else "the guard warns at its start"
+                else "the guard would warn immediately"
             ),
-            write="a later until, or none, unless the fleet shall stay paused",
+            write="a later until, or none, unless the fleet should stay paused",
             level="finding",
         )
 
@@ -78,7 +79,7 @@ def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Proble
     least = "at least " if counted.unknown else ""
     nodes = f"{settings.machine.type} by capacity.mode {settings.capacity.mode}"
     since = (
-        "" if spending.since is None else f". The sum is {spending.since}'s, and counts from the guard's first look on"
+        "" if spending.since is None else f". The sum is named {spending.since} and counts from the guard's first run"
     )
     stops = spending.then == "pause"
     if limit is not None and hourly is None:
@@ -86,9 +87,9 @@ def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Proble
             id="spending-counts-no-nodes",
             path=key("spending.limit"),
             value=limit,
-            allowed="a limit with a known price of the nodes, or until alone",
-            why=f"no price of {nodes} is known, so the sum leaves out what costs most"
-            + (", and a pause would never come" if stops else ""),
+            allowed="a limit with a known price of the nodes, or only until",
+            why=f"no price of {nodes} is known, so the sum misses the largest cost"
+            + (", and the fleet would never be paused" if stops else ""),
             write="capacity: {usdPerNodeHour: YOUR PRICE}",
             level="refused" if stops else "finding",
         )
@@ -97,18 +98,18 @@ def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Proble
             id="spending-limit-below-an-hour",
             path=key("spending.limit"),
             value=limit,
-            allowed=f"{hourly * LEAST_HOURS:,.2f} or more: an hour of this fleet",
-            why=f"the fleet costs {least}${hourly:,.2f} an hour, and would be paused before it has served",
-            write=f"limit: {ceil(24 * hourly)}, which is a day of it",
+            allowed=f"{hourly * LEAST_HOURS:,.2f} or more: one hour of this fleet",
+            why=f"the fleet costs {least}${hourly:,.2f} an hour and would be paused before it serves a request",
+            write=f"limit: {ceil(24 * hourly)}, one day of this fleet",
         )
     elif limit is not None and hourly:
         yield Problem(
             id="spending-lasts",
             path=key("spending.limit"),
             value=limit,
-            allowed=f"any amount from {hourly * LEAST_HOURS:,.2f} on",
+            allowed=f"{hourly * LEAST_HOURS:,.2f} or more",
             why=f"at full size, {least}${hourly:,.2f} an hour, the limit lasts {'at most ' if least else ''}{limit / hourly:,.0f} h{since}",
-            write="nothing, if that is what you meant",
+            write="nothing, if that is intended",
             level="notice",
         )
     if counted.unknown:
@@ -121,8 +122,8 @@ def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Proble
             path=key("spending.onUnknown"),
             value=spending.on_unknown,
             allowed="warn, or pause with every price known" if stops else "warn",
-            why=f"no price is known of: {', '.join(counted.unknown)}; "
-            + ("the fleet would be paused as soon as it is up" if stops else "the sum is a lower bound without them"),
+            why=f"no price is known for: {', '.join(counted.unknown)}; "
+            + ("the fleet would be paused immediately" if stops else "the sum is a lower bound"),
             write=" and ".join(lines) + (", or onUnknown: warn" if stops else ""),
             level="refused" if stops else "notice",
         )
@@ -137,8 +138,8 @@ def _what_a_pause_saves(settings: Settings, spending: Spending) -> Iterator[Prob
             id="spending-pause-saves-nothing",
             path=key("spending.then"),
             value=spending.then,
-            allowed="warn, or capacity that is paid only while it runs",
-            why=f"{nodes} is paid whether a server runs or not: a pause ends the service and not the cost",
+            allowed="warn, or capacity that is billed only while it runs",
+            why=f"{nodes} is billed whether a server runs or not: a pause would stop the service but not the cost",
             write="then: warn",
             level="finding",
         )
@@ -149,10 +150,12 @@ def _what_a_pause_saves(settings: Settings, spending: Spending) -> Iterator[Prob
             path=key("spending.then"),
             value=spending.then,
             allowed="warn, or a ladder without a reservation" if pauses else "warn",
-            why="the ladder's reservation is paid whether a server runs or not, and the sum counts machines that have one: "
-            + ("a pause saves only what was bought beyond" if pauses else "it is a lower bound while fewer run"),
-            write="then: warn"
-            if pauses
-            else "nothing; the invoice is higher by the reserved machines that stand empty",
+            why="the ladder's reservation is billed whether a server runs or not, but the sum counts only nodes with a server: "
+            + (
+                "a pause saves only the nodes beyond the reservation"
+                if pauses
+                else "it is a lower bound while fewer run"
+            ),
+            write="then: warn" if pauses else "nothing; the invoice also has the idle reserved nodes",
             level="finding" if pauses else "notice",
         )

@@ -1,6 +1,6 @@
-"""What Google Cloud, GKE or plain arithmetic would hold against a stack's settings, said before anything is created.
+"""Checks of a stack's settings against the limits of Google Cloud and GKE, before anything is created.
 
-The lessons that the article paid for are in `settings/checks/lessons.py`; here are the limits of the platform.
+The article's lessons are in `settings/checks/lessons.py`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 MAX_LABEL = 63
-"""Longest value of a label. Source: Kubernetes, labels and selectors."""
+"""Maximum length of a label's value. Source: Kubernetes, labels and selectors."""
 LFS_SPACE_FACTOR = 1.1
-"""Space the download needs: the objects, which become the files by hard links, and the file system itself.
-Measured: workloads/weights/weights_download.sh peaked at 1.0 times the model on ext4. Assumed: the rest is margin."""
+"""Space the download needs, as a multiple of the model: objects, hard-linked as files, and file system overhead.
+Measured: workloads/weights/weights_download.sh peaked at 1.0 on ext4. Assumed: the rest is margin."""
 
 
 def structural_problems(settings: Settings) -> tuple[Problem, ...]:
-    """Every limit that these settings break, in the order of the stack file's sections."""
+    """Every limit that these settings exceed, in the order of the stack file's sections."""
     return (
         *_location(settings),
         *_platform(settings),
@@ -48,7 +48,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
 
 
 def server_problems(settings: Settings) -> tuple[Problem, ...]:
-    """The limits that concern what the servers are: a canary is asked for the same."""
+    """The limits of the servers, which also apply to a canary."""
     return (
         *machine_problems(settings),
         *_capacity(settings),
@@ -89,7 +89,7 @@ def _platform(settings: Settings) -> Iterator[Problem]:
             path=key("platform.kubeconfig"),
             value=platform.kubeconfig,
             allowed="platform.stack or platform.kubeconfig",
-            why="each names a cluster, and a server joins one",
+            why="each names a cluster, and a server joins only one",
             write="remove one of the two",
         )
     for given, name in ((platform.image_prefix, "imagePrefix"), (platform.results_bucket, "resultsBucket")):
@@ -99,19 +99,19 @@ def _platform(settings: Settings) -> Iterator[Problem]:
                 path=key(f"platform.{name}"),
                 value=given,
                 allowed="left out without platform.kubeconfig",
-                why="this stack, or the one it joins, has its own",
+                why="this stack, or the stack it joins, creates its own",
                 write=f"remove {name}",
             )
     if settings.owns_platform:
         return
-    whose = platform.stack or "whoever made the cluster"
+    whose = platform.stack or "the cluster's owner"
     if settings.benchmark.enabled and platform.kubeconfig is not None and platform.results_bucket is None:
         yield Problem(
             id="benchmark-without-bucket",
             path=key("platform.resultsBucket"),
             value=None,
-            allowed="the name of a bucket of yours",
-            why="the benchmark's pods write their results there, and this stack makes none",
+            allowed="the name of your bucket",
+            why="the benchmark's pods write their results to it, and this stack creates none",
             write="resultsBucket: MY-BUCKET",
         )
     for section in ("network", "cluster", "budget", "registry", "results"):
@@ -120,8 +120,8 @@ def _platform(settings: Settings) -> Iterator[Problem]:
                 id="platform-is-elsewhere",
                 path=key(section),
                 value="(set)",
-                allowed="left out on another's cluster",
-                why=f"network, cluster, budget, images and bucket belong to {whose}; here they would do nothing",
+                allowed="left out on another stack's cluster",
+                why=f"network, cluster, budget, images and bucket belong to {whose}; here they have no effect",
                 write=f"remove {section}" + (", or set it in the platform's own stack file" if platform.stack else ""),
             )
     if settings.gateway.enabled:
@@ -129,11 +129,11 @@ def _platform(settings: Settings) -> Iterator[Problem]:
             id="platform-needs-proxy-only",
             path=key("gateway.enabled"),
             value=True,
-            allowed="true, when the platform has a proxy-only subnet",
-            why="the Gateway stays at PROGRAMMED False without it, and says nothing; this stack cannot see the other's network",
+            allowed="true, if the platform has a proxy-only subnet",
+            why="without it the Gateway stays at PROGRAMMED False without a message; this stack cannot check the other's network",
             write="network: {proxyOnly: {enabled: true}} in the platform's stack file"
             if platform.stack
-            else "nothing, where `gcloud compute networks subnets list --filter=purpose=REGIONAL_MANAGED_PROXY` shows one",
+            else "nothing, if `gcloud compute networks subnets list --filter=purpose=REGIONAL_MANAGED_PROXY` lists a subnet",
             level="finding",
         )
 
@@ -146,8 +146,8 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
             id="namespace-too-long",
             path=key("namespace"),
             value=settings.namespace,
-            allowed=f"{MAX_LABEL - len(made) + len(settings.namespace)} characters at most with capacity.mode ladder",
-            why=f"nodes of the ladder carry the name of its class, {made}, as a label, whose value has {MAX_LABEL} at most",
+            allowed=f"up to {MAX_LABEL - len(made) + len(settings.namespace)} characters with capacity.mode ladder",
+            why=f"the ladder's nodes have the name of its ComputeClass, {made}, as a label's value, limited to {MAX_LABEL} characters",
             write="a shorter namespace",
         )
     if isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None:
@@ -155,8 +155,8 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
             id="ladder-without-rungs",
             path=key("capacity"),
             value="spot only" if capacity.spot else "nothing",
-            allowed="two rungs or more of reservation, flexStartSeconds, spot",
-            why="a ladder with one rung is that rung with an extra object to break",
+            allowed="two or more of reservation, flexStartSeconds, spot",
+            why="a ladder with one rung behaves like that rung and adds an object that can fail",
             write="{mode: spot}" if capacity.spot else "{mode: ladder, flexStartSeconds: 604800, spot: true}",
         )
     if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.nodes:
@@ -165,7 +165,7 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
             path=key("capacity.nodes"),
             value=capacity.nodes,
             allowed=f"{settings.nodes} or more ({_whose(settings)})",
-            why="Autopilot takes nodes of the named reservation only, so the pods beyond it stay Pending",
+            why="Autopilot uses nodes of the named reservation only, so the other pods stay Pending",
             write=f"nodes: {settings.nodes} and a reservation of that size, or server.{settings.server.size_key}: "
             f"{capacity.nodes * settings.machine.gpus // settings.gpus_per_replica - settings.canary_replicas}",
         )
@@ -175,8 +175,8 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
                 id="calendar-zone",
                 path=key("zones"),
                 value=list(settings.zones),
-                allowed="one zone, while capacity.create asks for a window",
-                why="a reservation lies in one zone; pods of the others would stay Pending beside a paid window",
+                allowed="one zone with capacity.create",
+                why="a reservation is in one zone; pods of other zones would stay Pending during the paid window",
                 write=f'["{settings.zones[0]}"]',
             )
         yield from _calendar(settings, capacity)
@@ -205,8 +205,8 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
             id="calendar-draft",
             path=key(f"{path}.totalUsd"),
             value=None,
-            allowed="the window's whole price in USD, typed by hand",
-            why="an approved request can be neither changed nor cancelled, so without its total it stays a draft",
+            allowed="the total price of the window in USD",
+            why="an approved request cannot be changed or cancelled, so without its total it stays a draft",
             write="totalUsd: NODES x DAYS x 24 x usdPerNodeHour",
             level="notice",
         )
@@ -221,11 +221,9 @@ def _weights(settings: Settings) -> Iterator[Problem]:
             id="weights-image",
             path=key("weights.image"),
             value=weights.image,
-            allowed="the disk image that holds the weights, with source: image and with no other source",
-            why="source: image makes the volume from that image, and every other source downloads",
-            write="projects/PROJECT/global/images/NAME"
-            if weights.image is None
-            else "source: image beside it, or no image",
+            allowed="the disk image with the weights, only with source: image",
+            why="source: image creates the volume from that image; every other source downloads the weights",
+            write="projects/PROJECT/global/images/NAME" if weights.image is None else "source: image, or remove image",
         )
     if not weights.has_volume:
         if settings.server.fixed_replicas not in (0, 1):
@@ -234,8 +232,8 @@ def _weights(settings: Settings) -> Iterator[Problem]:
                 path=key("weights.source"),
                 value="huggingface",
                 allowed="hyperdisk, for more than one replica",
-                why=f"each replica would pull {model.size_gb:g} GB through the NAT at every start; "
-                "the article does so with its single replica only",
+                why=f"each replica would download {model.size_gb:g} GB through Cloud NAT at every start; "
+                "the article does so only with its single replica",
                 write="hyperdisk",
             )
         least_gib = ceil(model.size_gb * 1e9 / 2**30) + LEAST_EPHEMERAL_STORAGE_GIB
@@ -245,8 +243,8 @@ def _weights(settings: Settings) -> Iterator[Problem]:
                 path=key("server.resources.ephemeralStorageGib"),
                 value=settings.resources.ephemeral_storage_gib,
                 allowed=f"{least_gib} or more: {model.size_gb:g} GB of weights, and {LEAST_EPHEMERAL_STORAGE_GIB} GiB for the rest",
-                why="with source: huggingface the pod writes the weights to its own disk, and the kubelet evicts a pod above its limit: "
-                "the next one downloads again, for ever",
+                why="with source: huggingface the pod writes the weights to its own disk; the kubelet evicts a pod above its limit, "
+                "and the next pod downloads again",
                 write=f"ephemeralStorageGib: {least_gib}, or weights: {{source: hyperdisk}}",
             )
         return
@@ -260,7 +258,7 @@ def _weights(settings: Settings) -> Iterator[Problem]:
             path=key(f"weights.{field}"),
             value=weights.throughput_mibps if finding.field == "throughput_mibps" else weights.size_gib,
             allowed=finding.message,
-            why="Hyperdisk ML refuses the volume, or the readers starve each other at start",
+            why="Hyperdisk ML rejects the volume, or its readers slow each other down at start",
             write=finding.remedy,
         )
     needed_gib = model.size_gb * 1e9 / 2**30 * LFS_SPACE_FACTOR
@@ -270,7 +268,7 @@ def _weights(settings: Settings) -> Iterator[Problem]:
             path=key("weights.sizeGib"),
             value=weights.size_gib,
             allowed=f"{int(needed_gib) + 1} or more for {model.id} ({model.size_gb:g} GB)",
-            why="the download fills the volume to the size of the model, and the file system needs room of its own",
+            why="the volume must hold the model and the file system's overhead",
             write=f"sizeGib: {int(needed_gib) + 1}",
         )
 
@@ -283,8 +281,8 @@ def _server(settings: Settings) -> Iterator[Problem]:
             id="shm-takes-memory",
             path=key("server.resources.shmGib"),
             value=resources.shm_gib,
-            allowed=f"half of memoryGib at most ({resources.memory_gib // 2})",
-            why="shared memory (/dev/shm) is memory of the same pod; the engines need the rest",
+            allowed=f"up to half of memoryGib ({resources.memory_gib // 2})",
+            why="shared memory (/dev/shm) counts against the pod's memory, and the engines need the rest",
             write=f"shmGib: {resources.memory_gib // 4}",
         )
     if server.replicas == "external" and server.scaling.mode == "none":
@@ -293,8 +291,8 @@ def _server(settings: Settings) -> Iterator[Problem]:
             path=key("server.replicas"),
             value="external",
             allowed="a number, or external",
-            why="kubectl or an autoscaler owns the number, so price and throughput here are those of one replica",
-            write="a number, where this program shall own it",
+            why="replicas managed externally: price and throughput here are those of one replica",
+            write="a number, if this program should manage replicas",
             level="notice",
         )
     if server.replicas == 0:
@@ -303,7 +301,7 @@ def _server(settings: Settings) -> Iterator[Problem]:
             path=key("server.replicas"),
             value=0,
             allowed="any number; 0 pauses",
-            why="no server runs; the weights stay on their volume and cost goes on at the residual rate shown",
+            why="the fleet is paused: no server runs, the weights stay on their volume, and the residual cost continues",
             write="replicas: N to resume",
             level="notice",
         )
@@ -311,7 +309,7 @@ def _server(settings: Settings) -> Iterator[Problem]:
 
 def _scaling(settings: Settings) -> Iterator[Problem]:
     if "scaling" in settings.server.model_fields_set:
-        # Imported here: most stacks have none, and it needs the time zones.
+        # Imported here because it loads the time zones, and few stacks need it.
         from settings.checks.scaling import scaling_problems
 
         yield from scaling_problems(settings)
@@ -329,7 +327,7 @@ def _secrets(settings: Settings) -> Iterator[Problem]:
                 path=key(path),
                 value=named.name,
                 allowed=f"either this or the secret key {NAMESPACE}:{name}",
-                why="two sources of one secret: nobody could say which one is in force",
+                why="two sources for one secret: which one applies would be undefined",
                 write=f"pulumi config rm {NAMESPACE}:{name}, or remove {path}",
             )
 
@@ -341,19 +339,19 @@ def _exposure(settings: Settings) -> Iterator[Problem]:
             id="open-to-the-internet",
             path=key("gateway.gatewayClass"),
             value=gateway.gateway_class,
-            allowed="gke-l7-rilb, or the external class together with an API key",
-            why="whoever finds the address could spend your GPUs, and vLLM itself asks for nothing without a key",
+            allowed="gke-l7-rilb, or the external class with an API key",
+            why="without an API key vLLM accepts every request, so anyone on the internet could use your GPUs",
             write="server: {apiKeySecret: NAME-OF-A-SECRET}, or gatewayClass: gke-l7-rilb",
         )
     if settings.guards_v1_only and (server.internal_load_balancer or not gateway.enabled):
-        who = "the whole VPC" if server.internal_load_balancer else "pods and namespaces labelled as clients"
+        who = "the whole VPC" if server.internal_load_balancer else "pods and namespaces labeled as clients"
         yield Problem(
             id="key-guards-v1-alone",
             path=key("server.internalLoadBalancer" if server.internal_load_balancer else "gateway.enabled"),
             value=server.internal_load_balancer,
-            allowed=f"this, where {who} may use the server without the key; otherwise a gateway alone",
-            why=f"vLLM checks the key under /v1 only; /invocations, /tokenize and /metrics answer {who} without it",
-            write="gateway: {enabled: true} without internalLoadBalancer: it then routes /v1 and nothing else",
+            allowed=f"this value, if {who} may use the server without the key; otherwise only a gateway",
+            why=f"vLLM checks the key under /v1 only: {who} can call /invocations, /tokenize and /metrics without it",
+            write="gateway: {enabled: true} without internalLoadBalancer, which routes /v1 only",
             level="finding",
         )
 
@@ -366,8 +364,8 @@ def _shutdown(settings: Settings) -> Iterator[Problem]:
             path=key("server.engine.shutdownTimeoutSeconds"),
             value=timeout,
             allowed="left out (null) with several API servers",
-            why=f"vLLM stops its {engine.api_servers} API servers before the engines, so streams end whatever the engines still do; "
-            "the pause before the stop signal is what drains here",
+            why=f"vLLM stops its {engine.api_servers} API servers before the engines, which ends all streams; "
+            "the pause before the stop signal drains requests instead",
             write="remove shutdownTimeoutSeconds, or apiServerCount: 1",
         )
     elif timeout and timeout + settings.placement.pre_stop_seconds + 10 > settings.placement.grace_seconds:
@@ -375,10 +373,10 @@ def _shutdown(settings: Settings) -> Iterator[Problem]:
             id="shutdown-timeout-above-grace",
             path=key("server.engine.shutdownTimeoutSeconds"),
             value=timeout,
-            allowed=f"up to {max(0, settings.placement.grace_seconds - settings.placement.pre_stop_seconds - 10)} on this capacity",
-            why=f"the pod is killed {settings.placement.grace_seconds} s after its end begins, "
-            f"{settings.placement.pre_stop_seconds} s of which are the pause before the signal",
-            write="remove shutdownTimeoutSeconds: the server sets the longest that fits",
+            allowed=f"up to {max(0, settings.placement.grace_seconds - settings.placement.pre_stop_seconds - 10)} with this capacity mode",
+            why=f"the pod is killed {settings.placement.grace_seconds} s after its termination begins, "
+            f"including {settings.placement.pre_stop_seconds} s of pause before the stop signal",
+            write="remove shutdownTimeoutSeconds: the server then uses the longest that fits",
         )
 
 
@@ -393,9 +391,9 @@ def _prices(settings: Settings) -> Iterator[Problem]:
             id="old-prices",
             path=key("prices"),
             value=dates[0],
-            allowed=f"list prices of the last {OLD_AFTER_DAYS} days, or your own",
-            why=f"prices move, Spot's up to twice a month; older on this bill: {', '.join(item.name for item in old)}",
-            write="fleet prices --update SKUS.json, with a price list that you have downloaded",
+            allowed=f"list prices of the last {OLD_AFTER_DAYS} days, or your own prices",
+            why=f"prices change, Spot prices up to twice a month; out of date: {', '.join(item.name for item in old)}",
+            write="fleet prices --update SKUS.json, with a downloaded price list",
             level="finding",
         )
     known = priced_items()
@@ -405,6 +403,6 @@ def _prices(settings: Settings) -> Iterator[Problem]:
             path=key(f"prices.{item}"),
             value=settings.prices[item],
             allowed=", ".join(f"{id_} (USD per {unit})" for id_, unit in known.items()),
-            why="no line of the bill has that name, so the price would count for nothing",
+            why="no item of the bill has that name",
             write="one of the names above; the price of a node is capacity.usdPerNodeHour",
         )

@@ -1,4 +1,4 @@
-"""What a gateway in front of model servers needs, and what its endpoint picker bears."""
+"""Rules for the gateway and its endpoint picker."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from settings.rules.words import CONCURRENCY_ANNOTATION
 
 
 class Picker(Protocol):
-    """An endpoint picker, with what is declared of the servers that it chooses from."""
+    """An endpoint picker with the declared load of its servers."""
 
     @property
     def cpu(self) -> float | None:
-        """CPUs that it may use; None where nobody says."""
+        """CPU limit; None if unknown."""
 
     @property
     def replicas(self) -> int:
-        """How many there are, standing by or not."""
+        """Number of pickers, including standby."""
 
     @property
     def connections(self) -> int:
-        """Requests in flight that the servers behind it are declared to carry, together."""
+        """Declared requests in flight of all servers behind it."""
 
 
 def _undersized(picker: Picker, limits: Limits) -> Iterator[Broken]:
@@ -43,7 +43,7 @@ def _standby(picker: Picker, _: Limits) -> Iterator[Broken]:
         yield Broken(
             option="epp-replicas",
             value=picker.replicas,
-            allowed="1, or 2 to 3 where standby is wanted",
+            allowed="1, or 2 to 3 for standby",
             changes={"epp-replicas": 1},
         )
 
@@ -51,11 +51,11 @@ def _standby(picker: Picker, _: Limits) -> Iterator[Broken]:
 EPP_UNDERSIZED: Final[Lesson[Picker]] = Lesson(
     name="epp-undersized",
     subject="network",
-    statement="The endpoint picker has the CPU for the connections that its replicas are declared to carry.",
-    evidence=f"at its default of half a CPU the picker crashed under {EPP_CONNECTIONS:,} connections; with {EPP_CPU} it did not. "
+    statement="The endpoint picker has enough CPU for the declared connections of its replicas.",
+    evidence=f"with its default of half a CPU the picker crashed at {EPP_CONNECTIONS:,} connections; with {EPP_CPU} it did not. "
     "Source: the article, ClusterIP vs Inference Gateway",
-    level_reason="with the picker gone, requests queue up where they happen to land. Connections are replicas x the annotation "
-    f"{CONCURRENCY_ANNOTATION}; without it the rule is silent",
+    level_reason="without the picker, requests are no longer balanced. Connections are replicas x the annotation "
+    f"{CONCURRENCY_ANNOTATION}; without it the rule does not apply",
     fix=f"{EPP_CPU} CPU and 16 GiB of memory for the endpoint picker, requests and limits",
     level="mandatory",
     severity="high",
@@ -65,13 +65,13 @@ EPP_UNDERSIZED: Final[Lesson[Picker]] = Lesson(
             type="number",
             default=EPP_CPU,
             unit="vCPU",
-            why="What the picker needs at those connections",
+            why="CPU that the picker needs for those connections",
         ),
         Setting(
             name="connections",
             type="number",
             default=EPP_CONNECTIONS,
-            why="Connections from which on the picker needs that CPU",
+            why="Connections from which the picker needs that CPU",
         ),
     ),
     judge=_undersized,
@@ -79,11 +79,10 @@ EPP_UNDERSIZED: Final[Lesson[Picker]] = Lesson(
 EPP_REPLICAS: Final[Lesson[Picker]] = Lesson(
     name="epp-replicas-are-standby",
     subject="network",
-    statement="Replicas of the endpoint picker are standby, and nobody counts on them for throughput.",
-    evidence="one picker is active by leader election whatever the number. Source: the article; chart v1.4.0, "
-    "--ha-enable-leader-election",
-    level_reason="as standby it is a choice",
-    fix="1 replica and more CPU for throughput; 2 to 3 for availability alone",
+    statement="Additional replicas of the endpoint picker are standby and do not add throughput.",
+    evidence="leader election makes only one picker active. Source: the article; chart v1.4.0, --ha-enable-leader-election",
+    level_reason="standby is a valid choice",
+    fix="1 replica and more CPU for throughput; 2 to 3 for availability only",
     level="advisory",
     severity="low",
     judge=_standby,
@@ -92,9 +91,9 @@ PROXY_ONLY_SUBNET: Final = Told(
     name="gateway-without-proxy-only-subnet",
     subject="network",
     statement="A regional GKE Gateway has an active proxy-only subnet in its network and region.",
-    evidence="without the subnet the Gateway stays at PROGRAMMED False for ever, without a message. Source: Google Cloud, "
+    evidence="without the subnet the Gateway stays at PROGRAMMED False without a message. Source: Google Cloud, "
     "proxy-only subnets; the article",
-    level_reason="no request ever arrives. Silent on a stack without subnets: it cannot see its network",
+    level_reason="no request arrives. The rule does not apply to a stack without subnets, whose network it cannot check",
     fix="a Subnetwork with purpose REGIONAL_MANAGED_PROXY, role ACTIVE and a /23",
     level="mandatory",
     severity="high",

@@ -1,6 +1,6 @@
-"""What a secret looks like, where one stands readable in a value, and a text without it.
+"""Finds and hides secrets in values and texts.
 
-A message never repeats what was found, nor any part of it: verdicts end in logs and in pull requests.
+A message never quotes any part of a secret, because verdicts end up in logs and pull requests.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-SECRET_TEXT: Final = "[secret]"  # noqa: S105 - what is shown instead of one
+SECRET_TEXT: Final = "[secret]"  # noqa: S105 - the replacement text
 
 
 class Form(NamedTuple):
-    """How a kind of secret is written."""
+    """The form of a kind of secret."""
 
     what: str
     pattern: str
     marks: tuple[str, ...]
-    """Every match holds one of these. Looked for first: of most texts that is all there is to do."""
+    """Every match contains one of these texts, which are searched first because that is fast."""
 
 
 FORMS: Final = (
-    # Hugging Face, "User access tokens"; `api_org_` are an organization's.
+    # Hugging Face, "User access tokens"; `api_org_` for organizations.
     Form("a Hugging Face token", r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}", ("hf_", "api_org_")),
-    # RFC 7468; to its end, because a header alone is not what has to be hidden.
+    # RFC 7468; the whole key, not only its header.
     Form(
         "a private key",
         r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----(?:[\s\S]*?-----END (?:[A-Z]+ )*PRIVATE KEY-----|[\s\S]*)",
@@ -45,7 +45,7 @@ FORMS: Final = (
     # AWS IAM, "Unique identifiers".
     Form("an AWS access key", r"\bA(?:KIA|SIA)[0-9A-Z]{16}\b", ("AKIA", "ASIA")),
     Form("an NVIDIA API key", r"\bnvapi-[A-Za-z0-9_-]{40,}", ("nvapi-",)),
-    # OpenAI, Anthropic and those who copied them. An unbroken run, because `sk-` also begins names in plain words.
+    # OpenAI, Anthropic and others. A long run, because names may start with `sk-` as well.
     Form("an API key", r"\bsk-(?:[A-Za-z0-9_]+-){0,6}[A-Za-z0-9_]{20,}", ("sk-",)),
     # The default rules of gitleaks 8: Groq, npm, PyPI, Docker Hub, Pulumi, Grafana, Slack.
     Form("an API key", r"\bgsk_[A-Za-z0-9]{40,}", ("gsk_",)),
@@ -64,7 +64,7 @@ FORMS: Final = (
     # RFC 7519: a header and claims, both JSON objects in base64url.
     Form("a signed token (JWT)", r"\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}", (".eyJ",)),
     Form("a bearer token", r"\bBearer\s+[A-Za-z0-9._~+/-]{16,}", ("Bearer",)),
-    # RFC 3986, userinfo. A name by itself is a token where it is long, as GitHub and GitLab take theirs.
+    # RFC 3986, userinfo. A long user name alone is a token, as for GitHub and GitLab.
     Form(
         "a password in a URL",
         r"\b[a-z][a-z0-9+]{0,15}://(?:[^/\s:@]*:[^/\s:@${}]+@|(?<=https://)[^/\s:@${}]{16,}@)",
@@ -79,10 +79,10 @@ FORMS: Final = (
     ),
     Form("a password in a URL", r"[?&](?i:password|passwd|pwd|secret|token|sig)=[A-Za-z0-9%._~+/=-]{3,}", ("?", "&")),
 )
-"""Forms that their issuers document, so that a match is hardly ever chance. What may repeat is bounded: a hostile text takes no longer."""
+"""Forms documented by their issuers, so matches by chance are rare. Repetitions are bounded against hostile texts."""
 _MARKED: Final = tuple((mark, form) for form in FORMS for mark in form.marks)
 _TO_ITS_END: Final = r"[^\s\"'`,;<>(){}\[\]|]*"
-"""The rest of a word: what stands behind a match may belong to the secret."""
+"""The rest of the word after a match, which may belong to the secret."""
 _NAMES: Final = re.compile(
     r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|(?:API|ACCESS|PRIVATE|SIGNING|ENCRYPTION|AUTH|MASTER)_?KEY"
     r"|(?:S3|GCS|AWS|R2|MINIO)_KEY|(?<!BY)PASS$|(?:^|_)(?:COOKIES?|SAS)$|OTLP(?:_[A-Z]+)?_HEADERS|(?:^|_)PAT(?:_|\d*$)|(?:^|_)(?:AUTH|PWD)$|TOKEN(?:_?\d+|_VALUE)?$"
@@ -91,61 +91,61 @@ _NAMES_OF_OTHER_THINGS: Final = re.compile(
     r"_(?:PATH|FILE|DIR|NAME|REF|URL|URI|HOST|ENDPOINT|ENABLED|REQUIRED|TTL|SECONDS|DAYS|LENGTH|SIZE|COUNT|LIMIT|VERSION|TYPE|MODE"
     r"|PROVIDER|MANAGER|PROJECT|NAMESPACE|MOUNT|ROTATION|INTERVAL)S?$|(?:^|_)(?:BOS|EOS|PAD|UNK|MASK|STOP|SPECIAL|IMAGE|PER|MAX|MIN|FIRST|LAST|NEXT|INPUT|OUTPUT)_TOKEN$"
 )
-"""Where a secret lies or how it is treated, and the tokens of a language model."""
+"""Names of a secret's location or handling, and tokens of a language model."""
 _OPTION: Final = re.compile(r"--(?<![\w.-]--)([A-Za-z][\w.-]*)(?:=|\s+)(?=(\S+))")
 _JSON_STRING: Final = re.compile(r'"([A-Za-z][\w.-]{0,99})"\s{0,9}:\s{0,9}(?=("[^"]*"))')
-"""A key of a JSON object that stands in a text, and the string behind it."""
+"""A key and its string value in JSON inside a text."""
 _LAST_OPTION: Final = re.compile(r"--(?<![\w.-]--)([A-Za-z][\w.-]*)\s*$")
 _OPTION_WITHOUT_SECRET: Final = re.compile(r"(?:show-|with-)?secrets?|password-stdin|no-.*")
-"""Options that say how a secret is treated, such as `pulumi config set --secret KEY`; what follows is none."""
+"""Options about secrets that are not followed by one, such as `pulumi config set --secret KEY`."""
 _PLACEHOLDERS: Final = frozenset(
     {"", "empty", "none", "null", "dummy", "not-needed", "unused", "true", "false", SECRET_TEXT}
 )
-"""What clients of servers without a key are given."""
+"""Values for clients of servers without a key."""
 _VARIABLE: Final = re.compile(r"\$(?:[({]|[A-Z_][A-Z0-9_]*$)")
 _RUN: Final = re.compile(r"[A-Za-z0-9]{20,}")
 _TURN: Final = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _TURNS_OF_CHANCE: Final = 4
-"""Changes between letters and digits in a run of 20 from which on it was drawn, not named. Assumed: 20 random hexadecimal digits
-have nine, a name with a year has one or two."""
+"""Changes between letters and digits in a run of 20 from which it counts as random. Assumed: 20 random hexadecimal digits have nine,
+a name with a year has one or two."""
 
 
 class Found(NamedTuple):
-    """A secret that stands readable."""
+    """A secret in plain text."""
 
     path: str
     what: str
-    """What it looks like, in words."""
+    """Kind of secret."""
     texts: tuple[str, ...]
-    """The secret itself: to be hidden wherever it turns up, never to be shown."""
+    """The secret itself, which must be hidden everywhere."""
 
 
 def form_of(text: str) -> str:
-    """What kind of secret a text holds, by its form; empty where it holds none."""
+    """Kind of secret in a text, by its form; empty if there is none."""
     return next((form.what for form in _possible(text) if re.search(form.pattern, text)), "")
 
 
 @lru_cache(maxsize=4096)
 def names_secret(name: str) -> bool:
-    """Whether a key, a variable or an option says that its value is a secret: HF_TOKEN, apiKey, --api-key."""
+    """Whether the name of a key, variable or option indicates a secret: HF_TOKEN, apiKey, --api-key."""
     words = re.sub(r"[^A-Za-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).upper()
     return bool(_NAMES.search(words)) and not _NAMES_OF_OTHER_THINGS.search(words)
 
 
 def looks_drawn(text: str) -> bool:
-    """Whether a text holds what a random generator made rather than a person: not a secret by itself, but where one may be."""
+    """Whether a text contains a random string, which is not necessarily a secret."""
     return any(len(_TURN.findall(run)) >= _TURNS_OF_CHANCE for run in _RUN.findall(text))
 
 
 def looks_secret(name: str, value: object) -> bool:
-    """Whether a value is not to be shown: by the name it goes by, or by its own form."""
+    """Whether a value must be hidden, by its name or by its form."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return False
     return bool(form_of(str(value))) or (names_secret(name) and not _is_harmless(str(value)))
 
 
 def without_secrets(text: str) -> str:
-    """The text with `[secret]` in place of whatever has a secret's form or is given by a secret's option."""
+    """The text with `[secret]` in place of every secret, found by its form or by the option before it."""
     shown, end = [], 0
     for start, stop in sorted(_spans(text)):
         if start >= end:
@@ -155,14 +155,13 @@ def without_secrets(text: str) -> str:
 
 
 def secrets_in(value: Any, skipped: Sequence[str] = (), *, any_name: bool = False) -> Iterator[Found]:
-    """Every secret that stands readable in these properties, without the top-level keys in `skipped`.
+    """Every secret in plain text in these properties, except below the top-level keys in `skipped`.
 
-    Of keys only variables in capitals count, because a `secret` of Kubernetes or Google Cloud is a reference; with
-    `any_name` every key does, and whatever lies below it.
+    A key counts if it is an uppercase variable, because a `secret` of Kubernetes or Google Cloud is a reference; with `any_name`
+    every key counts, with everything below it.
 
-    A value that is unknown during a preview is passed over: a provider has yet to make it, and the update judges it. Where
-    the name beside it says that it is a secret it raises, once all others are judged: what is known to be wrong is said,
-    and the engine says that there was more to read.
+    A value that is unknown in a preview is skipped; the update checks it. If its key indicates a secret, the error is raised after
+    all other values have been checked.
     """
     unread: list[Exception] = []
     yield from _walk(value, "", "", frozenset(skipped), unread, any_name=any_name)
@@ -173,7 +172,7 @@ def secrets_in(value: Any, skipped: Sequence[str] = (), *, any_name: bool = Fals
 def _walk(
     value: Any, path: str, reason: str, skipped: frozenset[str], unread: list[Exception], *, any_name: bool
 ) -> Iterator[Found]:
-    """`reason` is why the value is a secret whatever its form, empty where nothing says so."""
+    """`reason`: why the value is a secret regardless of its form; empty if it is not."""
     if isinstance(value, Mapping):
         unknown: dict[Any, Exception] = {}
         keys = [key for key in value if path or key not in skipped]
@@ -209,17 +208,17 @@ def _walk(
 
 
 def _read(container: Any, key: Any, unknown: dict[Any, Exception]) -> Iterator[Any]:
-    """The value, or nothing and the reason among `unknown`."""
+    """The value, or nothing and its error in `unknown`."""
     try:
         value = container[key]
-    except Exception as error:  # the SDK's own class for unknown values; this module knows no SDK
+    except Exception as error:  # the SDK's class for unknown values; this module does not import the SDK
         unknown[key] = error
     else:
         yield value
 
 
 def _reason(key: str, items: Mapping[Any, Any], *, any_name: bool) -> str:
-    """Why a key's value is a secret: by the key, or, of a variable `{name, value}`, by the name beside it."""
+    """Why a key's value is a secret: by the key, or by `name` of a variable `{name, value}`."""
     name = items.get("name")
     if key == "value" and isinstance(name, str) and names_secret(name):
         return f"a secret, by the name {without_secrets(name)}"
@@ -251,12 +250,12 @@ def _gives_secret(option: str) -> bool:
 
 
 def _is_harmless(text: str) -> bool:
-    """Whether what a secret's name goes with is none: a placeholder, a variable, a file."""
+    """Whether a value under a secret's name is a placeholder, a variable or a file."""
     text = text.strip()
     is_elsewhere = _VARIABLE.match(text) or (text.startswith("/") and not looks_drawn(text))
     return text.lower() in _PLACEHOLDERS or bool(is_elsewhere)
 
 
 def _is_left_out(value: Any) -> bool:
-    """Whether an option's value is none: harmless, a variable of any shell, or the next option."""
+    """Whether an option's value is harmless, a shell variable, or the next option."""
     return isinstance(value, str) and (_is_harmless(value) or value.startswith(("$", "--")))

@@ -1,4 +1,4 @@
-"""How a vLLM server splits over its GPUs, speculates and shares out their memory."""
+"""Rules for parallelism, speculative decoding and GPU memory of a vLLM server."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _no_draft(server: Served, _: Limits) -> Iterator[Broken]:
     if not server.is_called("Qwen3.5-27B") or not server.is_on_b200 or server.flags.speculative_tokens:
         return
     if server.prefix_caching and _would_hit_with_drafts(server):
-        return  # prefix-caching-with-mtp would refuse it
+        return  # prefix-caching-with-mtp would reject a draft
     drafting = {"method": "mtp", "num_speculative_tokens": 1}
     yield Broken(
         option="speculative-config", value=None, allowed="one draft token", changes={"speculative-config": drafting}
@@ -99,17 +99,17 @@ def _crowded_memory(server: Served, _: Limits) -> Iterator[Broken]:
         yield Broken(
             option="gpu-memory-utilization",
             value=share,
-            allowed=f"below {CRASH_UTILISATION}; {TWO_BYTE_UTILISATION} ran",
-            because=f"the server speculates, and {{kv-cache-dtype}} is {server.kv_cache_dtype}",
+            allowed=f"below {CRASH_UTILISATION}; {TWO_BYTE_UTILISATION} worked",
+            because=f"the server uses speculative decoding, and {{kv-cache-dtype}} is {server.kv_cache_dtype}",
             changes={"gpu-memory-utilization": TWO_BYTE_UTILISATION},
         )
     elif not server.estimates_cudagraphs:
         yield Broken(
             option="gpu-memory-utilization",
             value=share,
-            allowed=f"below {CRASH_UTILISATION}; {GRAPH_RISK_UTILISATION} ran with {{{ESTIMATE_CUDAGRAPHS}=true}}",
-            because="the server speculates, and its CUDA graphs are not counted",
-            why="without the estimate the graphs come on top of the share and may not fit",
+            allowed=f"below {CRASH_UTILISATION}; {GRAPH_RISK_UTILISATION} worked with {{{ESTIMATE_CUDAGRAPHS}=true}}",
+            because="the server uses speculative decoding, and its CUDA graphs are not counted",
+            why="without the estimate the graphs need additional memory, which may not be free",
             changes={"gpu-memory-utilization": GRAPH_RISK_UTILISATION, ESTIMATE_CUDAGRAPHS: True},
         )
 
@@ -123,8 +123,8 @@ def _memory_without_gain(server: Served, _: Limits) -> Iterator[Broken]:
             option="gpu-memory-utilization",
             value=share,
             allowed=f"{TWO_BYTE_UTILISATION} or less",
-            because=f"the server speculates, and {{kv-cache-dtype}} is {server.kv_cache_dtype}",
-            why=f"with MTP and a bf16 cache {TWO_BYTE_UTILISATION} ran and {CRASH_UTILISATION} failed {_CRASH['failed_requests']} "
+            because=f"the server uses speculative decoding, and {{kv-cache-dtype}} is {server.kv_cache_dtype}",
+            why=f"with MTP and a bf16 cache {TWO_BYTE_UTILISATION} worked and {CRASH_UTILISATION} failed {_CRASH['failed_requests']} "
             "requests; nothing is published between them (the article, phase 3)",
             changes={"gpu-memory-utilization": TWO_BYTE_UTILISATION},
         )
@@ -133,7 +133,7 @@ def _memory_without_gain(server: Served, _: Limits) -> Iterator[Broken]:
             option="gpu-memory-utilization",
             value=share,
             allowed=f"{GRAPH_RISK_UTILISATION}",
-            because="the server speculates",
+            because="the server uses speculative decoding",
             changes={"gpu-memory-utilization": GRAPH_RISK_UTILISATION},
         )
 
@@ -143,7 +143,7 @@ def _uncounted_graphs(server: Served, limits: Limits) -> Iterator[Broken]:
     if share < limits["fromUtilisation"] or server.flags.on("enforce-eager"):
         return
     if share >= CRASH_UTILISATION and server.flags.speculative_tokens:
-        return  # utilisation-with-mtp says it
+        return  # utilisation-with-mtp reports it
     if not server.estimates_cudagraphs:
         yield Broken(
             option=ESTIMATE_CUDAGRAPHS,
@@ -158,9 +158,9 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="tp8-on-one-gpu-model",
         statement="A model that fits one GPU is not split over several.",
-        evidence=f"split over 8 GPUs the engine waits for the slowest one at every layer: {_TP8:,} tok/s on a node with TP=8 "
-        f"(the article, phase 1) against {_DP8:,} with eight engines (phase 2)",
-        level_reason="two thirds of a node are lost",
+        evidence=f"an engine split over 8 GPUs waits for the slowest GPU at every layer: {_TP8:,} tok/s on a node with TP=8 "
+        f"(the article, phase 1), {_DP8:,} with eight engines (phase 2)",
+        level_reason="it costs two thirds of a node's throughput",
         fix="{data-parallel-size=8} and {tensor-parallel-size=1}",
         level="mandatory",
         severity="high",
@@ -171,17 +171,17 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
                 type="object",
                 unit="GB",
                 default={},
-                why="size of the weights by a part of the model's name, for models that the pack does not know",
+                why="size of the weights by part of the model's name, for models that the pack does not know",
             ),
         ),
         judge=_split_without_need,
     ),
     Lesson(
         name="expert-parallel-on-dense-model",
-        statement="Expert parallelism is for models with experts.",
-        evidence="vLLM refuses expert parallelism on a dense model when it starts (0.18.1, run)",
-        level_reason="no replica gets ready",
-        fix="leave {enable-expert-parallel} out",
+        statement="Expert parallelism is used with mixture-of-experts models only.",
+        evidence="vLLM does not start with expert parallelism on a dense model (0.18.1, run)",
+        level_reason="no replica becomes ready",
+        fix="remove {enable-expert-parallel}",
         level="mandatory",
         severity="medium",
         reads=("enable-expert-parallel",),
@@ -189,12 +189,12 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="mtp-above-one",
-        statement="A model drafts no more tokens ahead than its draft layer bears.",
+        statement="MTP drafts no more tokens than the model's draft layer supports.",
         evidence=f"5 draft tokens gained {_MTP5['gain_percent']} % once and crashed on the second run (cudaErrorIllegalAddress); "
-        "acceptance by position falls as {}, {}, {}, {}, {} % (the article, phase 1)".format(
+        "acceptance by position falls: {}, {}, {}, {}, {} % (the article, phase 1)".format(
             *_MTP5["acceptance_percent_by_position"]
         ),
-        level_reason="a crash takes a whole server out",
+        level_reason="a crash stops a whole server",
         fix=f"{{{_DRAFTS}=1}}",
         level="mandatory",
         severity="high",
@@ -205,7 +205,7 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
                 type="integer",
                 unit="draft tokens",
                 default=MOST_DRAFT_TOKENS,
-                why="what your own runs have borne for a day",
+                why="maximum that worked in your own runs for a day",
             ),
         ),
         judge=_more_drafts_than_it_bears,
@@ -213,10 +213,10 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="mtp-two-is-slower",
         of="mtp-above-one",
-        statement="A model with one draft layer drafts one token.",
-        evidence=f"2 draft tokens gave {_MTP2:,} tok/s against {_MTP1:,} with 1 (the article, phase 4); the one layer of this "
-        "family runs again for the second",
-        level_reason="slower, not broken",
+        statement="MTP drafts one token with a model that has one draft layer.",
+        evidence=f"{_MTP2:,} tok/s with 2 draft tokens, {_MTP1:,} with 1 (the article, phase 4); the single draft layer of this "
+        "family runs again for the second token",
+        level_reason="the server is slower but works",
         fix=f"{{{_DRAFTS}=1}}",
         level="advisory",
         severity="medium",
@@ -225,10 +225,10 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="mtp-unused",
-        statement="A model with a draft layer uses it.",
-        evidence=f"without a draft {_NO_MTP:,} tok/s, with one draft token {_MTP1_AT_095:,}, at the same share of memory (the article, "
+        statement="A model with a draft layer uses MTP.",
+        evidence=f"{_NO_MTP:,} tok/s without drafts, {_MTP1_AT_095:,} with one draft token, at the same memory utilization (the article, "
         "phase 4)",
-        level_reason="a third of a fleet, and nothing breaks",
+        level_reason="it costs a third of the throughput, but the server works",
         fix=f"{{{_DRAFTS}=1}} with method mtp",
         level="advisory",
         severity="medium",
@@ -237,10 +237,10 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="utilisation-with-mtp",
-        statement="A server that speculates leaves memory for what the share does not count.",
-        evidence=f"with MTP and a bf16 cache {CRASH_UTILISATION} left {_CRASH['failed_requests']} requests failed: one engine at "
-        f"{_CRASH['fullest_engine_kv_cache_percent']} % of its cache with {_CRASH['queued_on_fullest_engine']} queued, another "
-        "idle (the article, phase 3)",
+        statement="A server with speculative decoding leaves memory that vLLM does not count.",
+        evidence=f"with MTP and a bf16 cache {CRASH_UTILISATION} failed {_CRASH['failed_requests']} requests: one engine used "
+        f"{_CRASH['fullest_engine_kv_cache_percent']} % of its cache with {_CRASH['queued_on_fullest_engine']} requests queued, "
+        "another was idle (the article, phase 3)",
         level_reason="requests fail",
         fix=f"{{gpu-memory-utilization={GRAPH_RISK_UTILISATION}}} with {{kv-cache-dtype=fp8_e4m3}} and "
         f"{{{ESTIMATE_CUDAGRAPHS}=true}}, or {TWO_BYTE_UTILISATION} with a bf16 cache",
@@ -252,10 +252,10 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="utilisation-without-gain",
         of="utilisation-with-mtp",
-        statement="Memory beyond what ran, or what brought throughput, is left as a margin.",
-        evidence=f"with an fp8 cache and counted CUDA graphs {CRASH_UTILISATION} gained nothing: {_MTP1_AT_095:,} tok/s against "
+        statement="Memory utilization is not above what worked and gained throughput.",
+        evidence=f"with an fp8 cache and counted CUDA graphs {CRASH_UTILISATION} gained nothing: {_MTP1_AT_095:,} tok/s instead of "
         f"{_MTP1:,} at {GRAPH_RISK_UTILISATION} (the article, phase 4)",
-        level_reason="it ran, or may run",
+        level_reason="it worked, or may work",
         fix=f"{{gpu-memory-utilization={GRAPH_RISK_UTILISATION}}}",
         level="advisory",
         severity="low",
@@ -264,10 +264,10 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="cudagraph-estimate-unset",
-        statement="Where little memory is left, CUDA graphs are counted in the share.",
-        evidence="before 0.20 vLLM does not count CUDA graphs by default: they come on top of {gpu-memory-utilization} and capture runs "
-        "out of memory",
-        level_reason="whether a replica starts is then a matter of a few hundred MiB",
+        statement="At high memory utilization, CUDA graphs are counted.",
+        evidence="before 0.20 vLLM does not count CUDA graphs by default: they need memory beyond {gpu-memory-utilization}, and "
+        "capturing them can run out of memory",
+        level_reason="a few hundred MiB decide whether a replica starts",
         fix=f"{{{ESTIMATE_CUDAGRAPHS}=true}}",
         level="mandatory",
         severity="medium",
@@ -278,7 +278,7 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
                 type="number",
                 unit="share of GPU memory",
                 default=GRAPH_RISK_UTILISATION,
-                why="from which share on the estimate is asked for",
+                why="utilization from which the estimate is required",
             ),
         ),
         judge=_uncounted_graphs,

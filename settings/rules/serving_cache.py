@@ -1,4 +1,4 @@
-"""What a vLLM server caches, and how many sequences of which length it admits."""
+"""Rules for a vLLM server's cache, sequences and context length."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _mode_left_out(server: Served, limits: Limits) -> Iterator[Broken]:
     if not server.is_hybrid or not server.prefix_caching or "mamba-cache-mode" in server.flags:
         return
     if any(_never_hits(server, limits)):
-        return  # prefix-cache-never-hits says it: no mode helps there
+        return  # prefix-cache-never-hits reports it; no mode helps
     yield Broken(
         option="mamba-cache-mode",
         value=None,
@@ -41,7 +41,7 @@ def _mode_left_out(server: Served, limits: Limits) -> Iterator[Broken]:
 
 
 def _two_bytes(server: Served, _: Limits) -> Iterator[Broken]:
-    # Measured with a hybrid model; of others nobody here knows what eight bits do to their answers.
+    # Measured with a hybrid model; the effect on the accuracy of other models is unknown.
     if server.has_two_byte_cache and server.is_hybrid and server.is_on_b200:
         chosen = server.flags.text("kv-cache-dtype")
         yield Broken(option="kv-cache-dtype", value=chosen, allowed="fp8_e4m3", changes={"kv-cache-dtype": "fp8_e4m3"})
@@ -64,14 +64,14 @@ def _never_hits(server: Served, _: Limits) -> Iterator[Broken]:
         return
     shortest = memory.shortest_prompt_prefix_caching_can_hit(layout)
     if shortest is not None and longest < shortest:
-        given_up = ", and with MTP the last matched block is given up" if server.flags.speculative_tokens else ""
+        dropped = ", and MTP drops the last matched block" if server.flags.speculative_tokens else ""
         yield Broken(
             option="enable-prefix-caching",
             value=True,
-            allowed=f"left out, or {{max-model-len}} of {shortest} and more",
+            allowed=f"left out, or {{max-model-len}} of {shortest} or more",
             because=f"{{max-model-len}} is {longest}, and no prompt below {shortest} tokens can hit",
             why=f"a cache block of this model is {memory.attention_block_tokens(layout)} tokens with these options, the last token is "
-            f"always computed{given_up}; the article saw no hit, and the option costs a quarter of the concurrency that vLLM plans with",
+            f"always computed{dropped}; the article had no hit, and the option costs a quarter of the concurrency that vLLM estimates",
             changes=_NO_CACHING,
         )
 
@@ -79,7 +79,7 @@ def _never_hits(server: Served, _: Limits) -> Iterator[Broken]:
 def _corrupted(server: Served, limits: Limits) -> Iterator[Broken]:
     if not server.mtp_tokens or not server.prefix_caching:
         return
-    # The arithmetic of a hit is that of the releases that turn caching on when asked; later ones match shorter pieces.
+    # The shortest prompt that hits is known for releases with caching off by default; later releases match shorter pieces.
     if any(_never_hits(server, limits)) and not server.read_as.has("caches-prefixes-of-hybrids"):
         return
     asked = server.flags.on("enable-prefix-caching")
@@ -88,7 +88,7 @@ def _corrupted(server: Served, limits: Limits) -> Iterator[Broken]:
         value=asked,
         allowed="false, or no MTP",
         because="{speculative-config} drafts with MTP"
-        + ("" if asked else f", and vLLM {server.read_as.version} turns prefix caching on by itself"),
+        + ("" if asked else f", and vLLM {server.read_as.version} enables prefix caching by default"),
         changes={**_NO_CACHING, "enable-prefix-caching": False},
     )
 
@@ -133,11 +133,11 @@ def _block_above_batch(server: Served, _: Limits) -> Iterator[Broken]:
 
 
 def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Broken]:
-    # On another GPU, or split over several, another number of blocks fits.
+    # The limit is known for this GPU without tensor parallelism.
     if not server.is_on_b200 or server.flags.tensor_parallel_size > 1 or "max-num-seqs" not in server.flags:
         return
     layout = server.layout
-    # What the weights leave was measured for these alone.
+    # The memory that the weights leave was measured for this model only.
     if layout is None or server.shape != of_the_article():
         return
     limit = memory.max_num_seqs_limit(layout, server.cache_gib())
@@ -145,8 +145,8 @@ def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Bro
         yield Broken(
             option="max-num-seqs",
             value=server.sequences,
-            allowed="as many as there are states",
-            because=f"about {limit} recurrent states fit one GPU",
+            allowed=f"up to {limit}",
+            because="about as many recurrent states fit one GPU",
             changes={"max-num-seqs": min(limit, server.read_as.sequences(server.judged_gpu))},
         )
 
@@ -176,7 +176,7 @@ def _context_above_need(server: Served, limits: Limits) -> Iterator[Broken]:
             option="max-model-len",
             value=configured,
             allowed=f"{needed} to {needed * limits['slack']:g}",
-            because=f"{configured / needed:.0f} times the {needed} tokens that requests need ({{needed-context}})",
+            because=f"it is {configured / needed:.0f} times the {needed} tokens that requests need ({{needed-context}})",
             changes={"max-model-len": needed},
         )
 
@@ -184,10 +184,10 @@ def _context_above_need(server: Served, limits: Limits) -> Iterator[Broken]:
 LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="two-byte-cache",
-        statement="Keys and values take one byte each.",
+        statement="The KV cache uses one byte per value.",
         evidence=f"the article's engines held {_KV_TOKENS_FP8:,} tokens with an fp8 cache and {_KV_TOKENS:,} before (phase 4); the "
-        "type alone doubles them. No accuracy figure is published",
-        level_reason="accuracy is yours to weigh, and nothing breaks",
+        "type alone doubles the capacity. No accuracy figure is published",
+        level_reason="it is a trade-off with accuracy, and the server works",
         fix="{kv-cache-dtype=fp8_e4m3}",
         level="advisory",
         severity="medium",
@@ -196,11 +196,11 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="hybrid-prefix-cache-flags",
-        statement="Prefix caching of a hybrid model says how its states are cached.",
-        evidence="vLLM 0.18.1 chooses align by itself and replaces every block size (run). The article reports a ten-fold loss without "
-        "both flags, for releases that it does not name and without a figure",
-        level_reason="the release that these rules know needs no flag",
-        fix="{mamba-cache-mode=align} beside {enable-prefix-caching}",
+        statement="Prefix caching of a hybrid model sets the cache mode of its states.",
+        evidence="vLLM 0.18.1 defaults to align and replaces every block size (run). The article reports a tenfold loss without "
+        "both flags, without a release or a figure",
+        level_reason="the known release does not need the flag",
+        fix="{mamba-cache-mode=align} with {enable-prefix-caching}",
         level="advisory",
         severity="low",
         reads=_CACHING,
@@ -208,11 +208,11 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="mamba-flags-without-prefix-caching",
-        statement="A block size for states comes with prefix caching.",
-        evidence="vLLM 0.18.1 refuses to start: {mamba-block-size} only means something with prefix caching, which is off by "
-        "default for hybrid models (run)",
-        level_reason="no replica gets ready",
-        fix="leave out {mamba-block-size} and {mamba-cache-mode}, or {enable-prefix-caching=true}",
+        statement="A block size for states is set with prefix caching only.",
+        evidence="vLLM 0.18.1 does not start with {mamba-block-size} but without prefix caching, which is off by default for hybrid "
+        "models (run)",
+        level_reason="no replica becomes ready",
+        fix="remove {mamba-block-size} and {mamba-cache-mode}, or set {enable-prefix-caching=true}",
         level="mandatory",
         severity="high",
         reads=_CACHING,
@@ -220,11 +220,11 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="prefix-cache-never-hits",
-        statement="Prefix caching is on only where a prompt can be long enough to hit.",
-        evidence="vLLM makes a block of a hybrid model as large as one state; a prompt below one block, two with MTP, can never "
+        statement="Prefix caching is enabled only if prompts can be long enough to hit.",
+        evidence="vLLM makes a block of a hybrid model as large as one state; a prompt shorter than one block, two with MTP, cannot "
         "hit (0.18.1's cache manager, run)",
-        level_reason="the flag promises what it cannot give",
-        fix="leave out {enable-prefix-caching}, {mamba-cache-mode} and {mamba-block-size}",
+        level_reason="the flag has a cost and no effect",
+        fix="remove {enable-prefix-caching}, {mamba-cache-mode} and {mamba-block-size}",
         level="mandatory",
         severity="medium",
         reads=(*_CACHING, "max-model-len", "speculative-config", "kv-cache-dtype"),
@@ -232,10 +232,10 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="prefix-caching-with-mtp",
-        statement="A hybrid model has prefix caching or MTP, not both, unless no prompt can hit.",
+        statement="A hybrid model uses prefix caching or MTP, not both, unless no prompt can hit.",
         evidence=f"{_CORRUPTS.what} ({_CORRUPTS.source})",
-        level_reason="answers are wrong and nothing shows it",
-        fix="{enable-prefix-caching=false}, or leave out {speculative-config} where long prompts repeat",
+        level_reason="responses are wrong without any error",
+        fix="{enable-prefix-caching=false}, or remove {speculative-config} if long prompts repeat",
         level="mandatory",
         severity="critical",
         reads=(*_CACHING, "max-model-len", "speculative-config"),
@@ -243,11 +243,11 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="sequences-below-load",
-        statement="The engines together admit the requests that are offered to a replica.",
+        statement="A replica's engines admit all requests of the expected load.",
         evidence=f"the scheduler admits no more than {{max-num-seqs}} per engine; 512 on one engine: {_SCHEDULER_FULL} "
         "(the article, phase 1)",
-        level_reason="GPUs idle while requests wait",
-        fix="raise {max-num-seqs} to the offered requests over the engines",
+        level_reason="GPUs are idle while requests wait",
+        fix="raise {max-num-seqs} to the load divided by the engines",
         level="mandatory",
         severity="medium",
         reads=("max-num-seqs", "data-parallel-size"),
@@ -256,9 +256,9 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="batch-below-sequences",
         statement="A step has room for one token of every sequence.",
-        evidence="vLLM refuses to start with fewer batched tokens than sequences (0.18.1, run)",
-        level_reason="no replica gets ready",
-        fix="raise {max-num-batched-tokens} to {max-num-seqs} at least",
+        evidence="vLLM does not start with fewer batched tokens than sequences (0.18.1, run)",
+        level_reason="no replica becomes ready",
+        fix="raise {max-num-batched-tokens} to at least {max-num-seqs}",
         level="mandatory",
         severity="medium",
         reads=("max-num-seqs", "max-num-batched-tokens"),
@@ -267,9 +267,9 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="block-above-batch",
         statement="With aligned prefix caching a step has room for a whole cache block.",
-        evidence="aligned prefix caching computes whole blocks; vLLM 0.18.1 refuses to start otherwise (run)",
-        level_reason="no replica gets ready",
-        fix="raise {max-num-batched-tokens} to a block at least",
+        evidence="aligned prefix caching computes whole blocks; otherwise vLLM 0.18.1 does not start (run)",
+        level_reason="no replica becomes ready",
+        fix="raise {max-num-batched-tokens} to at least one block",
         level="mandatory",
         severity="medium",
         reads=("max-num-batched-tokens", "enable-prefix-caching"),
@@ -277,11 +277,11 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="max-num-seqs-above-state",
-        statement="A server admits no more sequences than it can hold a state for.",
-        evidence="every running sequence of a hybrid model holds at least one block of the pool; 0.18 accepts more sequences, "
-        "never runs them and keeps memory for the logits of all: of a B200 57 GiB for 8192, 7 for 1024 (read in 0.18.1's code)",
-        level_reason="until the release changes",
-        fix="lower {max-num-seqs} to the states that fit",
+        statement="A server admits no more sequences than it has memory for states.",
+        evidence="every running sequence of a hybrid model needs at least one cache block; 0.18 accepts more sequences, never runs them "
+        "and reserves memory for all their logits: 57 GiB of a B200 for 8192, 7 GiB for 1024 (source of 0.18.1)",
+        level_reason="0.18 starts nevertheless; other releases may not",
+        fix="lower {max-num-seqs} to the number of states that fit",
         level="advisory",
         severity="low",
         reads=("max-num-seqs",),
@@ -289,21 +289,22 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="max-num-seqs-refused",
-        statement="A release that counts states is given no more sequences than there is room for.",
-        evidence="vLLM 0.20.2 refused 8192 sequences for this model and named the state blocks it had (own trial on an H200)",
-        level_reason="no replica gets ready. A tenth above the estimate is let pass",
-        fix="lower {max-num-seqs} to the states that fit",
+        statement="With a release that checks it, a server admits no more sequences than it has memory for states.",
+        evidence="vLLM 0.20.2 did not start with 8192 sequences for this model and reported its number of state blocks (own trial on an "
+        "H200)",
+        level_reason="no replica becomes ready. Up to 10 % above the estimate is allowed",
+        fix="lower {max-num-seqs} to the number of states that fit",
         level="mandatory",
         severity="high",
-        # A server that refuses to start reproduces nothing.
+        # A server that does not start reproduces nothing.
         excusable=False,
         judge=_refused_above_state,
     ),
     Lesson(
         name="context-below-need",
-        statement="The longest request that the traffic needs is admitted.",
-        evidence="the server refuses longer requests with an error",
-        level_reason="users see it",
+        statement="The context is long enough for the longest expected request.",
+        evidence="the server rejects longer requests with an error",
+        level_reason="users get errors",
         fix="raise {max-model-len} to the declared need",
         level="mandatory",
         severity="medium",
@@ -312,11 +313,11 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="context-far-above-need",
-        statement="The admitted context is of the size of what the traffic needs.",
-        evidence=f"{_FULL_CONTEXT:,} for 1,500-token requests left the cache {_FULL['details']['kv_cache_usage_percent']} % full and "
-        f"{_FULL['details']['waiting_requests']} requests waiting: {_FULL['total_tokens_per_s']:,} tok/s against {_SHORT:,} at "
+        statement="The context is not much longer than the expected traffic needs.",
+        evidence=f"with {_FULL_CONTEXT:,} for 1,500-token requests the cache was {_FULL['details']['kv_cache_usage_percent']} % full and "
+        f"{_FULL['details']['waiting_requests']} requests waited: {_FULL['total_tokens_per_s']:,} tok/s instead of {_SHORT:,} with "
         f"{_SHORT_CONTEXT:,} (the article, phases 2 and 3)",
-        level_reason="an eighth of a fleet",
+        level_reason="it costs an eighth of the throughput",
         fix="lower {max-model-len} to the declared need",
         level="mandatory",
         severity="medium",
@@ -327,7 +328,7 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
                 type="number",
                 unit="times the need",
                 default=CONTEXT_SLACK,
-                why="how far above the need the context may be",
+                why="maximum ratio of context to need",
             ),
         ),
         judge=_context_above_need,

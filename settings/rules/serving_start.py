@@ -1,4 +1,4 @@
-"""What a vLLM server starts from: its image, its host, and how long it may take."""
+"""Rules for the start of a vLLM server: image, CPU, kernels, timeouts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from settings.rules.served import READY_TIMEOUT, USE_DEEP_GEMM, USE_FLASHINFER_M
 
 # Source: vllm/envs.py and the security guide of vLLM 0.18.1.
 OPENS_THE_SERVER: Final = {
-    "VLLM_SERVER_DEV_MODE": "it opens /collective_rpc, /sleep and others that run or stop the engine for whoever reaches the port; no API "
-    "key guards them",
-    "VLLM_ALLOW_INSECURE_SERIALIZATION": "it lets messages carry pickled functions, which run as the server",
-    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "it lets any client load weights from a path or a repository of its choice",
+    "VLLM_SERVER_DEV_MODE": "it exposes /collective_rpc, /sleep and others, which control the engine, to anyone who can reach the port, "
+    "without an API key",
+    "VLLM_ALLOW_INSECURE_SERIALIZATION": "it accepts pickled functions in messages and executes them in the server",
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "it lets any client load weights from any path or repository",
 }
-"""Variables that hand the server to its clients, and how."""
+"""Variables that give clients control over the server, and how."""
 _OFF: Final = frozenset({"", "0", "false"})
 _TRTLLM_EXPERTS: Final = "flashinfer_trtllm"
 _ONE_RANK_EACH: Final = ("data-parallel-rank", "data-parallel-external-lb")
@@ -34,7 +34,7 @@ def _accuracy(server: Served, _: Limits) -> Iterator[Broken]:
             option="image-tag",
             value=server.tag,
             allowed=f"v0.18.1, or v0.18.0 with {{{USE_DEEP_GEMM}=false}}",
-            because=f"{{{USE_DEEP_GEMM}}} is not switched off",
+            because=f"{{{USE_DEEP_GEMM}}} is not disabled",
         )
 
 
@@ -44,7 +44,7 @@ def _for_another_architecture(server: Served, _: Limits) -> Iterator[Broken]:
         return
     for option, value in server.flags.options.items():
         part = part_for(option, value)
-        # expert-parallel-on-dense-model says that one.
+        # expert-parallel-on-dense-model reports experts.
         if part is not None and part != EXPERTS and part not in parts:
             yield Broken(
                 option=option,
@@ -73,7 +73,7 @@ def _experts_write_into_the_image(server: Served, _: Limits) -> Iterator[Broken]
             option="moe-backend",
             value=None if by_itself else chosen,
             allowed=other,
-            because=f"vLLM takes {_TRTLLM_EXPERTS} by itself for {server.model} on B200" if by_itself else "",
+            because=f"vLLM's default for {server.model} on B200 is {_TRTLLM_EXPERTS}" if by_itself else "",
             changes={"moe-backend": other},
         )
 
@@ -92,9 +92,9 @@ def _of_another_release(server: Served, _: Limits) -> Iterator[Broken]:
         yield Broken(
             option=option,
             value=server.flags.options[option],
-            allowed="what this release reads",
+            allowed="an option of this release",
             because=wrong,
-            why=f"the server exits when it starts; {INSTEAD.get(option, 'leave it out')}",
+            why=f"the server exits at startup; {INSTEAD.get(option, 'remove the option')}",
             changes={option: None},
         )
 
@@ -116,7 +116,7 @@ def _starved(server: Served, limits: Limits) -> Iterator[Broken]:
 
 def _few_api_servers(server: Served, limits: Limits) -> Iterator[Broken]:
     flags = server.flags
-    # Ranks that are their own servers stand behind a balancer of somebody's own.
+    # Ranks that are separate servers have a load balancer outside this project.
     if not server.has_gpus or any(option in flags for option in _ONE_RANK_EACH):
         return
     needed = ceil(flags.engines / limits["enginesPerApiServer"])
@@ -125,8 +125,8 @@ def _few_api_servers(server: Served, limits: Limits) -> Iterator[Broken]:
         yield Broken(
             option=option,
             value=flags.api_servers if option == "api-server-count" else flags.entrypoint,
-            allowed=f"{needed} API servers or more",
-            because=f"{flags.api_servers} API server(s) stand before {flags.engines} engines",
+            allowed=f"{needed} or more API servers",
+            because=f"{flags.api_servers} API server(s) serve {flags.engines} engines",
             changes={option: change},
         )
 
@@ -150,10 +150,10 @@ def _ready_timeout(server: Served, _: Limits) -> Iterator[Broken]:
 LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="deepgemm-accuracy",
-        statement="Qwen3.5 on B200 does not compute with DeepGEMM.",
-        evidence="0.18.0 runs Qwen3.5 on B200 with DeepGEMM, whose scales cost accuracy; 0.18.1 switches it off by itself (both "
-        "releases read)",
-        level_reason="every answer is affected and nothing shows it",
+        statement="Qwen3.5 on B200 does not use DeepGEMM.",
+        evidence="0.18.0 runs Qwen3.5 on B200 with DeepGEMM, whose scales reduce accuracy; 0.18.1 disables it (source of both "
+        "releases)",
+        level_reason="every response is affected without any error",
         fix=f"{{image-tag=v0.18.1}} and its digest, or {{{USE_DEEP_GEMM}=false}}",
         level="mandatory",
         severity="critical",
@@ -162,11 +162,11 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="flags-of-another-architecture",
-        statement="A server's options are for its model's architecture.",
-        evidence="vLLM raises 'Unsupported speculative method' when it starts a model without a draft layer with method mtp "
-        "(vllm/config/speculative.py, read); other options do nothing there, and a parser of another format leaves tool calls in the text",
-        level_reason="the server does not start, or not as its options say",
-        fix="leave the option out",
+        statement="A server's options match its model's architecture.",
+        evidence="vLLM raises 'Unsupported speculative method' at startup for a model without a draft layer and method mtp "
+        "(vllm/config/speculative.py, read); other options have no effect, and a parser of another format leaves tool calls in the text",
+        level_reason="the server does not start, or ignores the option",
+        fix="remove the option",
         level="mandatory",
         severity="high",
         excusable=False,
@@ -174,9 +174,9 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="server-opened",
-        statement="No variable opens the engine to whoever reaches the server.",
-        evidence="vLLM's development mode, pickled messages and adapters loaded on request run what a client sends",
-        level_reason="a server with clients is no place to develop",
+        statement="No environment variable gives clients control over the engine.",
+        evidence="vLLM's development mode, pickled messages and adapters loaded on request execute what a client sends",
+        level_reason="any client could control the server",
         fix="remove the variable",
         level="mandatory",
         severity="critical",
@@ -185,11 +185,11 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="experts-write-into-image",
-        statement="The experts' kernels start without root, on a read-only root file system and without the internet.",
-        evidence="FlashInfer puts the headers of its TRT-LLM experts into its own package and fetches them from a server of NVIDIA: "
+        statement="The experts' kernels start without root, with a read-only root file system and without internet access.",
+        evidence="FlashInfer downloads the headers of its TRT-LLM experts from an NVIDIA server into its package folder: "
         "'Read-only file system: .../flashinfer_cubin/cubins/flashinfer' (run with 0.6.6, vLLM 0.18.1's; no variable moves that folder; "
         "flashinfer-ai/flashinfer#2834 is Qwen3.5-397B-A17B-FP8)",
-        level_reason="the server never starts, and its GPUs are paid for while it tries",
+        level_reason="the server never starts, and its GPUs are billed",
         fix="{moe-backend=flashinfer_cutlass} for NVFP4, {moe-backend=triton} for FP8",
         level="mandatory",
         severity="high",
@@ -199,21 +199,21 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="image-not-checked",
-        statement="The release of vLLM is one that these rules know.",
-        evidence="options and defaults were read in 0.18.1 and 0.33.0; an image without a release in its tag is read as 0.18.1, another "
-        "release as the known one before it",
-        level_reason="another release may be right",
-        fix="check the server's flags against that release, or use one that is known",
+        statement="The vLLM release is one that these rules know.",
+        evidence="options and defaults are known for 0.18.1 and 0.33.0; an image without a release in its tag is treated as 0.18.1, "
+        "another release as the known release before it",
+        level_reason="another release may work",
+        fix="check the server's flags against that release, or use a known release",
         level="advisory",
         severity="low",
         judge=_unchecked_release,
     ),
     Lesson(
         name="flags-vllm-refuses",
-        statement="Every option is one that this release of vLLM reads.",
-        evidence="vLLM exits with code 2 on an unknown option, on a switch with a value and on a word that is no choice (the parsers of "
-        "0.18.1 and 0.33.0, run)",
-        level_reason="no replica gets ready",
+        statement="Every option is valid in this vLLM release.",
+        evidence="vLLM exits with code 2 for an unknown option, a switch with a value, and an invalid choice (the parsers of 0.18.1 and "
+        "0.33.0, run)",
+        level_reason="no replica becomes ready",
         fix="correct or remove the option; switches are --x and --no-x",
         level="mandatory",
         severity="high",
@@ -222,10 +222,10 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name="cpu-starves-engines",
-        statement="Engines and API servers get the cores they keep busy.",
-        evidence="one engine keeps 1.1 to 1.3 cores busy (measured on an H200); starved of CPU its GPU waits",
+        statement="Engines and API servers request the cores they use.",
+        evidence="one engine uses 1.1 to 1.3 cores (measured on an H200); without enough CPU its GPU waits",
         level_reason="cores cost a hundredth of the GPUs that wait for them",
-        fix="request more CPU; what is left out follows from the machine, 20 vCPU a GPU at most",
+        fix="request more CPU; the default depends on the machine type, up to 20 vCPU per GPU",
         level="mandatory",
         severity="medium",
         reads=("data-parallel-size", "api-server-count", "entrypoint"),
@@ -235,25 +235,25 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
                 type="number",
                 unit="cores",
                 default=CORES_PER_ENGINE,
-                why="cores that one engine keeps busy",
+                why="cores that one engine uses",
             ),
             Setting(
                 name="coresPerApiServer",
                 type="number",
                 unit="cores",
                 default=CORES_PER_API_SERVER,
-                why="cores that one API server keeps busy",
+                why="cores that one API server uses",
             ),
         ),
         judge=_starved,
     ),
     Lesson(
         name="few-api-servers",
-        statement="No API server process stands before more than three engines.",
-        evidence="one process is a wall near 110,000 tok/s: 195 of 1,600 requests ran, and the first token took 8 s instead of 0.2 "
+        statement="One API server process serves at most three engines.",
+        evidence="one process is the bottleneck near 110,000 tok/s: 195 of 1,600 requests ran, and the first token took 8 s instead of 0.2 "
         "(measured on four H200). At 36,000 tok/s it costs 3 %",
-        level_reason="engines slower than the article's need fewer",
-        fix="leave {api-server-count} out: `vllm serve` starts one for each engine",
+        level_reason="engines slower than the article's need fewer API servers",
+        fix="remove {api-server-count}: `vllm serve` starts one for each engine",
         level="advisory",
         severity="medium",
         reads=("data-parallel-size", "api-server-count", "entrypoint"),
@@ -263,18 +263,18 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
                 type="number",
                 unit="engines",
                 default=ENGINES_PER_API_SERVER,
-                why="engines that one API server process may stand before",
+                why="maximum number of engines per API server process",
             ),
         ),
         judge=_few_api_servers,
     ),
     Lesson(
         name="engine-ready-timeout",
-        statement="The front end waits for its engines as long as the start-up probe does.",
-        evidence="the front end gives up on engines that are still loading; vLLM's default of "
-        f"{DEFAULT_READY_SECONDS} s is the article's whole start-up",
-        level_reason="a slow day becomes a crash loop",
-        fix=f"set {{{READY_TIMEOUT}}} to what {{start-up}} allows",
+        statement="The API servers wait for their engines as long as the startup probe does.",
+        evidence="the API servers exit if the engines are still loading after this time; vLLM's default of "
+        f"{DEFAULT_READY_SECONDS} s is as long as the article's whole startup",
+        level_reason="a slow start becomes a crash loop",
+        fix=f"set {{{READY_TIMEOUT}}} to the time that {{start-up}} allows",
         level="mandatory",
         severity="medium",
         reads=(READY_TIMEOUT,),

@@ -1,7 +1,7 @@
-"""A policy's verdict as the text that Pulumi carries, and taken apart again: what, why, fix, at stake.
+"""Encodes a policy's verdict (what, why, fix, at stake) as one text for Pulumi, and decodes it.
 
-A verdict crosses a process as one text. `encode` writes each part on lines of its own and indents what goes on over a line's
-end, so that `decode` gives back the parts whatever they say. Texts of other packs come back whole, as what is wrong.
+`encode` starts each part on a new line and indents continuation lines, so that `decode` restores the parts. A text of another
+policy pack is decoded as a whole to `what`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 REPEATED_ON_PURPOSE: Final = "repeated-on-purpose"
-"""The policy of this project's pack that reports what a workload repeats knowingly; nobody has to look at it twice."""
+"""The policy that reports deliberate exceptions."""
 
 _LABELS: Final = {"why": "Why: ", "fix": "Fix: ", "at_stake": "At stake: "}
 _INDENT: Final = "  "
@@ -18,26 +18,26 @@ _INDENT: Final = "  "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a rule found, in words."""
+    """A violation found by a rule."""
 
     what: str
     why: str = ""
     fix: str = ""
     at_stake: str = ""
-    """Money."""
+    """Cost of ignoring it."""
 
 
 def encode(verdict: Verdict) -> str:
-    """The text of a verdict that says why and what to write."""
+    """Encode a verdict as text."""
     parts = [("", verdict.what)]
     parts += [(label, text) for part, label in _LABELS.items() if (text := getattr(verdict, part))]
     return "\n".join(label + text.replace("\n", f"\n{_INDENT}") for label, text in parts)
 
 
 def decode(text: str, *, description: str = "") -> Verdict:
-    """The parts of a text. `description`: what the policy asks for, with which an SDK begins the text."""
-    said = text.removeprefix(f"{description}\n") if description else text
-    first, *lines = said.split("\n")
+    """Decode a text. `description`: the policy's description, which an SDK puts first."""
+    body = text.removeprefix(f"{description}\n") if description else text
+    first, *lines = body.split("\n")
     parts = {"what": [first]}
     current = parts["what"]
     for line in lines:
@@ -47,7 +47,7 @@ def decode(text: str, *, description: str = "") -> Verdict:
         elif line.startswith(_INDENT):
             current.append(line.removeprefix(_INDENT))
         else:
-            return Verdict(what=said)
+            return Verdict(what=body)
     if len(parts) == 1:
-        return Verdict(what=said)
+        return Verdict(what=body)
     return Verdict(**{part: "\n".join(lines) for part, lines in parts.items()})

@@ -1,6 +1,6 @@
-"""Options in the words of whoever reads a verdict: keys of a stack file, or flags and variables of a server.
+"""Formats options in verdicts: as keys of a stack file, or as flags and variables of a server.
 
-`Spelling.text` replaces what stands in braces: `{max-model-len}` becomes `maxModelLen` or `--max-model-len`,
+`Spelling.text` replaces options in braces: `{max-model-len}` becomes `maxModelLen` or `--max-model-len`,
 `{max-model-len=4096}` becomes `maxModelLen: 4096` or `--max-model-len=4096`.
 """
 
@@ -16,9 +16,9 @@ from facts.engines import render
 from settings.rules.lesson import Broken, Told
 
 CONTEXT_ANNOTATION: Final = "vllm-fleet.dev/context-tokens"
-"""Longest prompt plus answer that the traffic needs."""
+"""Longest prompt plus output of the expected traffic."""
 CONCURRENCY_ANNOTATION: Final = "vllm-fleet.dev/concurrency-per-replica"
-"""Requests in flight per replica at peak."""
+"""Peak requests in flight per replica."""
 
 _IN_BRACES: Final = re.compile(r"\{([A-Za-z][\w.-]*)(?:=([^{}]*))?\}")
 _WORDS: Final = {"true": True, "false": False, "null": None}
@@ -26,29 +26,29 @@ _AROUND_THE_SERVER: Final[Mapping[str, tuple[str, str]]] = {
     "cpu": ("server.resources.cpu", "the CPU request"),
     "image-tag": ("server.image.tag", "the image's tag"),
     "entrypoint": ("server.engine.entrypoint", "the entry point"),
-    "start-up": ("server.startupMinutes", "the start-up probe"),
+    "start-up": ("server.startupMinutes", "the startup probe"),
     "needed-context": ("server.needs.contextTokens", CONTEXT_ANNOTATION),
     "offered-concurrency": ("server.needs.concurrencyPerReplica", CONCURRENCY_ANNOTATION),
     "epp-cpu": ("gateway.epp.cpu", "the endpoint picker's CPU"),
     "epp-replicas": ("gateway.epp.replicas", "the endpoint picker's replica count"),
     "proxy-only-subnet": ("network.proxyOnly.enabled", "the proxy-only subnet"),
 }
-"""What is no flag and no variable: the key of the stack file, and the words for a rendered resource."""
+"""Options that are neither flags nor variables: key in the stack file, and name for a rendered resource."""
 
 
 class Spelling(ABC):
-    """How one kind of reader spells options."""
+    """A way to format options."""
 
     @abstractmethod
     def name(self, option: str) -> str:
-        """An option."""
+        """An option's name."""
 
     @abstractmethod
     def assignment(self, option: str, value: object) -> str:
-        """An option with its value, ready to paste; None leaves it out."""
+        """An option with its value, ready to paste; None removes it."""
 
     def text(self, template: str) -> str:
-        """A text with its options spelled."""
+        """A text with its options formatted."""
         return _IN_BRACES.sub(self._spelled, template)
 
     def _spelled(self, match: re.Match[str]) -> str:
@@ -67,7 +67,7 @@ class Spelling(ABC):
 
 
 class _OfResources(Spelling):
-    """As a container's arguments and environment have them."""
+    """As in a container's arguments and environment."""
 
     def name(self, option: str) -> str:
         """`--max-model-len`."""
@@ -82,18 +82,18 @@ class _OfResources(Spelling):
         if option in _AROUND_THE_SERVER:
             return f"set {self.name(option)} to {value}"
         if option.isupper():
-            # vLLM reads 0 and 1, not words.
+            # vLLM reads 0 and 1.
             return f"{option}={int(value) if isinstance(value, bool) else value}"
         return render({option: value})[0]
 
     def what(self, broken: Broken) -> str:
-        """What is wrong where, with the value found."""
+        """The option, its value and the facts behind the verdict."""
         value = broken.value
         state = (
-            "left out" if value is None else ("set" if value else "off") if isinstance(value, bool) else _shown(value)
+            "not set" if value is None else ("set" if value else "off") if isinstance(value, bool) else _shown(value)
         )
-        said = f"{self.name(broken.option)} is {state}"
-        return f"{said}: {self.text(broken.because)}" if broken.because else said
+        what = f"{self.name(broken.option)} is {state}"
+        return f"{what}: {self.text(broken.because)}" if broken.because else what
 
     @staticmethod
     def _joined(assignments: list[str]) -> str:
@@ -105,7 +105,7 @@ RESOURCES: Final = _OfResources()
 
 
 class StackFile(Spelling):
-    """As a stack file has them. `paths`: the key below the namespace of every option, such as `server.engine.maxModelLen`."""
+    """As in a stack file. `paths`: key of every option below the namespace, such as `server.engine.maxModelLen`."""
 
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._paths = {option: path for option, (path, _) in _AROUND_THE_SERVER.items()} | dict(paths)
@@ -116,7 +116,7 @@ class StackFile(Spelling):
         return ".".join((self._paths[option], *map(_camel, inner)))
 
     def name(self, option: str) -> str:
-        """`maxModelLen`; the whole key of what is no engine setting."""
+        """`maxModelLen`, or the full key of other settings."""
         return self.path(option).removeprefix("server.engine.")
 
     def assignment(self, option: str, value: object) -> str:
@@ -128,7 +128,7 @@ class StackFile(Spelling):
         return written
 
     def allowed(self, broken: Broken) -> str:
-        """What would be accepted, and what that rests on."""
+        """What is accepted, and the facts behind it."""
         allowed = self.text(broken.allowed)
         return f"{allowed}; {self.text(broken.because)}" if broken.because else allowed
 

@@ -10,13 +10,17 @@ from settings.sections.section import Section, like
 
 
 class Budget(Section):
-    """A billing budget that warns; it never stops spending."""
+    """A billing budget, which sends warnings and never stops spending."""
 
     billing_account: Annotated[
-        str, like(r"^[0-9A-F]{6}-[0-9A-F]{6}-[0-9A-F]{6}$", "three groups of six digits and capitals A to F")
+        str,
+        like(
+            r"^[0-9A-F]{6}-[0-9A-F]{6}-[0-9A-F]{6}$",
+            "three groups of six hexadecimal digits, in uppercase, with dashes",
+        ),
     ]
-    """The billing account, e.g. "01ABCD-234567-89EFAB"."""
+    """Id of the billing account, e.g. "01ABCD-234567-89EFAB"."""
     usd_per_month: Annotated[int, Field(gt=0)]
-    """The month's amount in whole USD; the account's currency must be USD."""
+    """Amount a month in whole USD; the billing account's currency must be USD."""
     thresholds: tuple[Annotated[float, Field(gt=0, le=2)], ...] = (0.5, 0.9, 1.0)
-    """Shares of the amount that send a warning; 1.0 is 100 %."""
+    """Shares of the amount that trigger a warning; 1.0 is 100 %."""

@@ -1,6 +1,6 @@
-"""Capacity as one typed value, and everything that follows from it: selectors, tolerations, grace, rollout, price.
+"""Section `capacity`, and what follows from it: selectors, tolerations, grace period, rollout, price.
 
-Many machines cannot be had on demand, the article's A4 among them ("A note on GPU provisioning"), so every stack names a way.
+Many machine types are not sold on demand, such as the article's A4 ("A note on GPU provisioning"), so a stack must choose a mode.
 """
 
 from __future__ import annotations
@@ -32,79 +32,79 @@ SPOT_TOLERATION: Mapping[str, str] = {
 
 class _Mode(Section):
     usd_per_node_hour: Annotated[float, Field(gt=0)] | None = None
-    """Your own price of one node, USD an hour. Default: the price published for this mode in the stack's region
-    (`fleet prices`); where none is, nodes stay unpriced until you write one here."""
+    """Your price of one node, USD an hour. Default: the published price of this mode in the stack's region (`fleet prices`); without
+    one, nodes have no price."""
 
 
 class OnDemand(_Mode):
-    """Nodes at the list price, as long as they are wanted, where the zone has any. Not every machine is sold so."""
+    """Nodes at the list price, as available in the zone. Not every machine type is sold on demand."""
 
     mode: Literal["on-demand"]
 
 
 class Spot(_Mode):
-    """Preemptible nodes: cheapest, gone within 30 seconds of a notice, no guarantee of being there at all."""
+    """Spot nodes: cheapest, reclaimed within 30 seconds of a notice, not guaranteed to be available."""
 
     mode: Literal["spot"]
     grace_seconds: Annotated[int, Field(ge=0, le=25)] = SPOT_GRACE_SECONDS
-    """Seconds between the stop signal and the kill. 15 is what a Spot notice leaves; above 25 nothing can use it."""
+    """Grace period in seconds between the stop signal and the kill. A Spot notice leaves 15; more than 25 has no effect."""
 
 
 class FlexStart(_Mode):
-    """Nodes that start when there is room and end after the run duration, seven days at most."""
+    """Nodes that start when capacity is available and end after the run duration, at most seven days."""
 
     mode: Literal["flex-start"]
     run_duration_seconds: Annotated[int, Field(ge=FLEX_START_MIN_SECONDS, le=FLEX_START_MAX_SECONDS)]
-    """How long a node may live, 600 to 604800 seconds (7 days)."""
+    """Lifetime of a node in seconds, 600 to 604800 (7 days)."""
 
 
 class CalendarRequest(Section):
-    """A FutureReservation in calendar mode. Once approved it can be neither changed nor cancelled: the whole window is paid."""
+    """A FutureReservation in calendar mode. Once approved it cannot be changed or cancelled, and the whole window is billed."""
 
     start_time: Moment
-    """First moment of the window, RFC 3339 in UTC, e.g. "2027-01-04T06:00:00Z"."""
+    """Start of the window, RFC 3339 in UTC, e.g. "2027-01-04T06:00:00Z"."""
     duration_days: Annotated[int, Field(ge=1, le=90)]
     """Length of the window, 1 to 90 days. Source: AI Hypercomputer, consumption options (calendar mode)."""
     nodes: Annotated[int, Field(ge=1, le=80)]
-    """Machines to reserve, 1 to 80. Source: the same table."""
+    """Machines to reserve, 1 to 80."""
     total_usd: Annotated[float, Field(gt=0)] | None = None
-    """The whole window's price in USD, typed by hand: nodes x days x 24 x usdPerNodeHour. The request is only
-    submitted when this is here and right; without it the reservation stays a draft that costs nothing."""
+    """Total price of the window in USD: nodes x days x 24 x usdPerNodeHour. The request is submitted only with the correct total;
+    without it the reservation stays a draft, which is free."""
 
 
 class Calendar(_Mode):
-    """A block of nodes for a window of days, by a FutureReservation that exists or that this stack requests."""
+    """Nodes for a window of days, from a FutureReservation that exists or that this stack requests."""
 
     mode: Literal["calendar"]
     reservation: Name
-    """Name of the reservation that serves the window: an existing one, or the one that `create` will make."""
+    """Name of the window's reservation: an existing one, or the one that `create` requests."""
     create: CalendarRequest | None = None
-    """Request the window from this stack. Leave out to use a reservation that somebody else has requested."""
+    """Request the window from this stack. Default: use an existing reservation."""
 
 
 class Reservation(_Mode):
-    """Nodes of a named reservation: capacity that is there whether used or not."""
+    """Nodes of a named reservation, which is billed whether used or not."""
 
     mode: Literal["reservation"]
     name: Name
     """Name of an existing reservation with specificReservationRequired, in the zone of this stack."""
     project: ProjectId | None = None
-    """The project that owns the reservation, when it is shared with this one. Default: the stack's project."""
+    """Project that owns a shared reservation. Default: the stack's project."""
     nodes: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    """Machines that the reservation holds; all are paid for, used or not. Default: those that server.replicas need."""
+    """Machines of the reservation, all billed, used or not. Default: as many as server.replicas need."""
     blocks: Annotated[tuple[Name, ...], Field(max_length=1)] = ()
-    """The block of a dense reservation to stay within: pods ask for it by a label, whose value is one name. Default: any."""
+    """Block of a dense reservation that pods must run in, at most one name. Default: any."""
     commitment: Literal["none", "cud-1y", "cud-3y"] = "none"
-    """Commitment that prices these nodes. A commitment is a price, not capacity: it never stands alone."""
+    """Committed use discount for these nodes. It is a price, not capacity."""
 
 
 class LadderReservation(Section):
-    """The first rung: a reservation to drain before anything else is asked."""
+    """First rung: a reservation, used before any other capacity."""
 
     name: Name
     """Name of an existing specific reservation."""
     project: ProjectId | None = None
-    """Owner of the reservation when it is shared. Default: the stack's project."""
+    """Project that owns a shared reservation. Default: the stack's project."""
 
 
 class Ladder(_Mode):
@@ -112,22 +112,22 @@ class Ladder(_Mode):
 
     mode: Literal["ladder"]
     reservation: LadderReservation | None = None
-    """First rung. Leave out to begin at flex-start."""
+    """First rung. Default: none; the ladder starts with flex-start."""
     flex_start_seconds: Annotated[int, Field(ge=FLEX_START_MIN_SECONDS, le=FLEX_START_MAX_SECONDS)] | None = (
         FLEX_START_MAX_SECONDS
     )
-    """Run duration of the flex-start rung in seconds; null leaves the rung out."""
+    """Run duration of the flex-start rung in seconds; null removes the rung."""
     spot: bool = True
-    """Whether Spot is the last rung."""
+    """Use Spot as the last rung."""
 
 
 AnyMode = OnDemand | Spot | FlexStart | Calendar | Reservation | Ladder
 Capacity = Annotated[AnyMode, Field(discriminator="mode")]
-"""The six ways to get nodes; `mode` says which."""
+"""The six provisioning modes, by `mode`."""
 
 
 def window_total_usd(nodes: int, days: int, usd_per_node_hour: float) -> float:
-    """What a whole calendar window costs in USD, used or not: every node, every hour, rounded to the cent."""
+    """Total price of a calendar window in USD, rounded to the cent."""
     return round(nodes * days * 24 * usd_per_node_hour, 2)
 
 
@@ -136,30 +136,30 @@ PriceKey = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """What machine and capacity mode mean for the pods that run on it."""
+    """Scheduling of pods that follows from machine type and capacity mode."""
 
     machine: Machine
     gpus: int
-    """GPUs of one pod; below all of the machine's, pods share it."""
+    """GPUs of one pod; pods share a machine with more GPUs."""
     local_ssd: bool
-    """Whether a machine that has local SSDs only where asked is asked for them."""
+    """Whether pods request optional local SSDs."""
     node_selector: Mapping[str, str]
     tolerations: tuple[Mapping[str, Any], ...]
     grace_seconds: int
     """terminationGracePeriodSeconds of a server pod."""
     pre_stop_seconds: int
-    """Least sleep before the stop signal, so that endpoints are gone before streams end; the server may sleep longer."""
+    """Minimum sleep before the stop signal, so that endpoints are removed before streams end; the server may sleep longer."""
     interruptible: bool
-    """True where Google may take a node back at any moment: a disruption budget does not protect there."""
+    """Whether Google may reclaim a node at any time, which a disruption budget does not prevent."""
     price_key: PriceKey
     """Key of the node's price in facts/data/prices.yaml."""
     zones: tuple[str, ...] = ()
-    """Zones that have the weights; replicas spread over them where there are several."""
+    """Zones with a weights volume; replicas are spread over them."""
 
 
 def ladder_class(namespace: str, machine: Machine) -> str:
-    """Name of the ComputeClass that places the server pods of `namespace` on a ladder, e.g. "b200-ladder-vllm-dev": classes belong to
-    the whole cluster, and begin with neither `gke` nor `autopilot`.
+    """Name of the ladder's ComputeClass for `namespace`, e.g. "b200-ladder-vllm-dev". ComputeClasses are cluster-wide, and their names
+    must not start with `gke` or `autopilot`.
     """
     return f"{machine.accelerator.removeprefix('nvidia-')}-ladder-{namespace}"
 
@@ -173,9 +173,10 @@ def placement(
     gpus: int | None = None,
     local_ssd: bool = False,
 ) -> Placement:
-    """The one place where machine and capacity mode become selectors, tolerations, grace and price, for pods of `namespace`.
+    """Selectors, tolerations, grace period and price for pods of `namespace`, from machine type and capacity mode.
 
-    Default: the article's machine, all its GPUs. Which of several machines with one label GKE makes follows from the pod's requests.
+    Default: the article's machine type with all its GPUs. If several machine types have the same labels, the pod's requests decide
+    which one GKE creates.
     """
     machine = machine or DEFAULT_MACHINE
     gpus = gpus or machine.gpus
@@ -184,7 +185,7 @@ def placement(
         f"{_GKE}/gke-gpu-driver-version": DRIVER_VERSION,
     }
     if gpus < machine.gpus:
-        # Without it Autopilot makes a machine of the pod's own number of GPUs. Source: GKE docs, "Deploy GPU workloads in Autopilot".
+        # Without it Autopilot creates a machine with the pod's number of GPUs. Source: GKE docs, "Deploy GPU workloads in Autopilot".
         selector[f"{_GKE}/gke-accelerator-count"] = str(machine.gpus)
     if local_ssd:
         selector[f"{_GKE}/gke-ephemeral-storage-local-ssd"] = "true"
@@ -217,11 +218,11 @@ def placement(
                 selector[f"{_GKE}/reservation-blocks"] = capacity.blocks[0]
             key = "reservation" if capacity.commitment == "none" else capacity.commitment
         case Ladder():
-            # Every other selector belongs inside the class: one that contradicts it makes the pod unschedulable.
+            # All other selectors belong in the ComputeClass: a contradiction makes the pod unschedulable.
             key = "ladder"
             selector = {f"{_GKE}/compute-class": ladder_class(namespace, machine)}
             if capacity.spot:
-                # Nodes that GKE makes for a class have no Spot taint (cluster autoscaler, injection.go); others may.
+                # Nodes that GKE creates for a ComputeClass have no Spot taint (cluster autoscaler, injection.go); others may.
                 tolerations += (SPOT_TOLERATION,)
                 grace, interruptible = SPOT_GRACE_SECONDS, True
     return Placement(

@@ -14,74 +14,74 @@ class AuthorizedNetwork(Section):
     """A range that may reach the control plane's IP endpoint."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
-    """Who it is, e.g. "office"."""
+    """Name of the network, e.g. "office"."""
     cidr: Cidr
-    """The range."""
+    """IPv4 range of the network."""
 
 
 class IpEndpoint(Section):
-    """The control plane's IP endpoint. The DNS endpoint, guarded by IAM, is always on."""
+    """The control plane's IP endpoint. The DNS endpoint, protected by IAM, is always enabled."""
 
     enabled: bool = False
-    """Keep the IP endpoint as well."""
+    """Enable the IP endpoint in addition to the DNS endpoint."""
     authorized_networks: tuple[AuthorizedNetwork, ...] = ()
-    """The only ranges that reach it; required when it is enabled."""
+    """The only ranges that can reach the IP endpoint; required if it is enabled."""
 
 
 _DAY = "(?:MO|TU|WE|TH|FR|SA|SU)"
 
 
 class MaintenanceExclusion(Section):
-    """A time in which GKE leaves the cluster as it is, e.g. a launch."""
+    """A period without GKE upgrades, e.g. a launch."""
 
     name: Name
-    """What it is for, e.g. "launch"; unique."""
+    """Unique name of the exclusion, e.g. "launch"."""
     start_time: Moment
-    """Its start, RFC 3339 in UTC."""
+    """Start, RFC 3339 in UTC."""
     end_time: Moment | None = None
-    """Its end. Default: when the support of the cluster's minor version ends, renewed with each; required for NO_UPGRADES."""
+    """End, RFC 3339 in UTC. Default: the end of support of the cluster's minor version, renewed with each minor version. Required for
+    NO_UPGRADES."""
     scope: Literal["NO_UPGRADES", "NO_MINOR_UPGRADES", "NO_MINOR_OR_NODE_UPGRADES"]
-    """What is left out: every upgrade (90 days at most), new minor versions, or those and every upgrade of nodes, which restarts
-    replicas."""
+    """Excluded upgrades: all (90 days at most), new minor versions, or new minor versions and node upgrades, which restart replicas."""
 
 
 class Maintenance(Section):
-    """When GKE may upgrade: a node upgrade restarts the replicas on it."""
+    """Maintenance windows. A node upgrade restarts the replicas on the node."""
 
     start_time: Moment = "2026-01-03T02:00:00Z"
-    """First window's start, RFC 3339 in UTC."""
+    """Start of the first window, RFC 3339 in UTC."""
     end_time: Moment = "2026-01-03T10:00:00Z"
-    """First window's end; the length is kept by each recurrence, 4 hours or more."""
+    """End of the first window. Every window has the same length, 4 hours or more."""
     recurrence: Annotated[
         str,
         like(
             rf"^FREQ=(DAILY|WEEKLY(;BYDAY={_DAY}(,{_DAY})*)?)$",
-            "FREQ=DAILY, FREQ=WEEKLY, or the latter with days, such as FREQ=WEEKLY;BYDAY=SA,SU",
+            "FREQ=DAILY, or FREQ=WEEKLY, optionally with days, such as FREQ=WEEKLY;BYDAY=SA,SU",
         ),
     ] = "FREQ=WEEKLY;BYDAY=SA,SU"
-    """RFC 5545 rule, by the day or the week. GKE requires at least 48 hours of windows in any 92 days."""
+    """Daily or weekly RFC 5545 rule. GKE requires at least 48 hours of windows in any 92 days."""
     exclusions: Annotated[tuple[MaintenanceExclusion, ...], Field(max_length=20)] = ()
-    """Times without upgrades, 20 at most, three of them with the scope NO_UPGRADES."""
+    """Periods without upgrades: up to 20, up to three of them with scope NO_UPGRADES."""
 
 
 class Cluster(Section):
     """The Autopilot cluster."""
 
     name: ShortName | None = None
-    """Name of the cluster. Default: the article's and the stack's, `vllm-inference-cluster-dev`."""
+    """Name of the cluster. Default: the article's name and the stack's, e.g. `vllm-inference-cluster-dev`."""
     release_channel: Literal["RAPID", "REGULAR", "STABLE"] = "RAPID"
-    """Release channel; the article uses RAPID. Production belongs on REGULAR: versions reach it after RAPID, which has no service level.
-    Each is above 1.34.0-gke.1626000, which the program needs (September 2026)."""
+    """Release channel; the article uses RAPID, which has no SLA. Use REGULAR in production. The program needs
+    1.34.0-gke.1626000 or later, which every channel has (September 2026)."""
     deletion_protection: bool = True
-    """Refuse `pulumi destroy` while true. Set it to false, `pulumi up`, then destroy."""
+    """Prevent `pulumi destroy`. To destroy the cluster, set it to false and run `pulumi up` first."""
     min_version: (
         Annotated[str, like(r"^1\.[0-9]{2}\.[0-9]{1,2}-gke\.[0-9]{1,8}$", "a GKE version, such as 1.37.0-gke.3100000")]
         | None
     ) = None
-    """Lowest version of the control plane; GKE upgrades to it at once where the channel has it. Default: the channel's own choice."""
+    """Minimum version of the control plane; GKE upgrades to it immediately if the channel has it. Default: the channel's version."""
     keda: bool | None = None
-    """Install KEDA, the autoscaler, for this stack and those that join. Default: where `server.scaling` needs it."""
+    """Install KEDA, the autoscaler, for this stack and stacks that join its cluster. Default: only if `server.scaling` needs it."""
     ip_endpoint: IpEndpoint = IpEndpoint()
     """The control plane's IP endpoint."""
     maintenance: Maintenance = Maintenance()
-    """When GKE may upgrade nodes."""
+    """When GKE may upgrade the cluster."""

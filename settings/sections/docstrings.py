@@ -1,7 +1,7 @@
-"""What the source says about each field of a class: the strings below the fields, read when somebody asks.
+"""Reads the docstrings of a class's fields from its source.
 
-pydantic could keep them (`use_attribute_docstrings`), but then every import would parse the source; only the schema and
-the explanation of an error want them.
+pydantic could keep them (`use_attribute_docstrings`), but would parse the source at every import. Only the schema and error
+messages need them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 @cache
 def field_docs(model: type) -> dict[str, str]:
-    """Docstrings of the fields of a section or of a component's arguments on one line each, by Python name, its bases' included."""
+    """Docstrings of the fields of a section or of a component's arguments, one line each, by Python name, including its bases'."""
     docs: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if base in (BaseModel, object):

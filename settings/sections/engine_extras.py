@@ -1,4 +1,4 @@
-"""The way out for flags and variables that have no field in `Engine`, and what may not leave by it."""
+"""Validates `server.engine.extraArgs` and `extraEnv`: flags and variables that have no field in `Engine`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _OF_THE_SERVER = {
     "host": "the server listens on all addresses of its pod",
     "port": "the Service, the probes and the metrics expect port 8000",
     "uds": "the Service needs a TCP port",
-    "api-key": "a key in a flag can be read by everyone who can read the pod; set server.apiKeySecret",
-    "hf-token": "a token in a flag can be read by everyone who can read the pod; set weights.tokenSecret",
-    "config": "a file would be a second source of flags, which nothing here would check",
-    "headless": "a server without HTTP answers no probe",
-    "enable-auto-tool-choice": "it comes with toolCallParser",
+    "api-key": "anyone who can read the pod can read a flag; set server.apiKeySecret",
+    "hf-token": "anyone who can read the pod can read a flag; set weights.tokenSecret",
+    "config": "flags in a file would not be checked",
+    "headless": "a server without HTTP fails its probes",
+    "enable-auto-tool-choice": "toolCallParser sets it",
     "download-dir": "the weights are mounted, not downloaded by the engine",
 }
-"""Flags that other parts of the stack decide, and where."""
+"""Flags that other parts of the stack set, and why they cannot be extra flags."""
 
 _OF_THE_POD = frozenset(
     {
@@ -55,17 +55,15 @@ _OF_THE_POD = frozenset(
         "VLLM_ENGINE_READY_TIMEOUT_S",
     }
 )
-"""Variables that the server sets, or that a field of `Engine` sets."""
+"""Variables that the server or a field of `Engine` sets."""
 
 
 def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> tuple[str, ...]:
-    """The flags as given. Raises ValueError for one that is malformed or set elsewhere: by one of `fields`,
-    which has the engine's settings by flag, or by another part of the stack.
-    """
+    """The flags. Raises ValueError for a malformed flag, or one that the stack sets elsewhere. `fields`: the engine's settings by flag."""
     for number, argument in enumerate(arguments, 1):
         if not _FLAG.match(argument):
-            # It is not repeated: the second half of `--api-key VALUE` is a secret of any form.
-            raise ValueError(f"flag {number} must be one string, --name or --name=value, value included")
+            # Not quoted: the second half of `--api-key VALUE` is a secret of any form.
+            raise ValueError(f"flag {number} must be one string: --name or --name=value")
         name = argument.removeprefix("--").partition("=")[0].partition(".")[0].replace("_", "-")
         positive = name.removeprefix("no-")
         if owner := _owner(positive, fields):
@@ -74,19 +72,19 @@ def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> t
 
 
 def check_extra_env(variables: dict[str, str]) -> dict[str, str]:
-    """The variables as given. Raises ValueError for a malformed name, a secret, or a variable that is set elsewhere."""
+    """The variables. Raises ValueError for a malformed name, a secret, or a variable that is set elsewhere."""
     for name in variables:
         if not _VARIABLE.match(name):
-            raise ValueError(f"{name!r} is not a name of an environment variable")
+            raise ValueError(f"{name!r} is not a valid name of an environment variable")
         if names_secret(name):
-            raise ValueError(f"{name} looks like a secret and would be printed everywhere; use a Secret Manager secret")
+            raise ValueError(f"{name} looks like a secret and would be printed; use a Secret Manager secret")
         if name in _OF_THE_POD:
-            raise ValueError(f"{name} is set by the server itself or by a field of the engine; leave it out here")
+            raise ValueError(f"{name} is set by the server or by a field of the engine; remove it")
     return variables
 
 
 def _owner(name: str, fields: Mapping[str, str]) -> str | None:
-    """Where this flag is set, or None. vLLM takes abbreviations, so the beginning of a name is that name."""
+    """Where the flag is set, or None. vLLM accepts abbreviations, so a prefix of a flag counts as the flag."""
     for flag, setting in fields.items():
         if flag.startswith(name):
             return f"write server.engine.{setting}"

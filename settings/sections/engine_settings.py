@@ -1,7 +1,6 @@
-"""Engine settings as vLLM's options: which setting is which flag or environment variable, on plain data.
+"""Maps engine settings to vLLM's flags and environment variables, on plain data.
 
-A setting is named by its field of `settings.engine.Engine`. Stack files and profiles write the same names in camelCase;
-`by_field` turns them around.
+A setting has the name of its field in `settings.sections.engine.Engine`. Stack files and profiles use camelCase; `by_field` converts.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ LONG_NAMES: Mapping[str, str] = {
     "speculative": "speculative-config",
     "thinking": "default-chat-template-kwargs",
 }
-"""Fields whose flag is not the field's name with dashes."""
+"""Flags of the fields whose flag differs from the field's name."""
 
 ENVIRONMENT: Mapping[str, str] = {
     "estimate_cudagraphs": "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
@@ -35,7 +34,7 @@ _CAPITAL = re.compile(r"[A-Z]")
 
 
 def by_field(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings by field name, from their camelCase names; those of a section within too."""
+    """Convert camelCase names to field names, also in nested sections."""
     return {
         _CAPITAL.sub(lambda capital: f"_{capital[0].lower()}", key): by_field(value)
         if isinstance(value, Mapping) and key != "extraEnv"
@@ -45,7 +44,7 @@ def by_field(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_flag(field: str) -> bool:
-    """Whether the field is a flag of its own."""
+    """Whether the field is a flag."""
     return field not in _NOT_A_FLAG
 
 
@@ -55,11 +54,10 @@ def long_name(field: str) -> str:
 
 
 def effective_flags(engine: Mapping[str, Any]) -> dict[str, Scalar]:
-    """Flags that bear on speed, by long name without dashes, to compare an engine with another or with a published run.
+    """Flags that affect performance, by long name without dashes, to compare an engine with another or with a published run.
 
-    The names are the ledger's (facts/data/shapes.yaml): one key for each speculative setting. What vLLM would choose
-    by itself is not filled in, except the two parallel sizes. What only names or times things is left out. The entry
-    point is there when it is not `vllm serve`, which is what the image starts.
+    Names are the ledger's (facts/data/shapes.yaml), with one key for each speculative setting. vLLM's defaults are not filled in,
+    except the two parallel sizes. The entry point is included unless it is the image's, `vllm serve`.
     """
     found: dict[str, Scalar] = {}
     if engine.get("entrypoint", "serve") != "serve":
@@ -78,7 +76,7 @@ def effective_flags(engine: Mapping[str, Any]) -> dict[str, Scalar]:
 
 
 def effective_environment(engine: Mapping[str, Any]) -> dict[str, str]:
-    """Environment variables that bear on speed, by name: the engine's typed ones and the extra ones."""
+    """Environment variables that affect performance, by name: typed and extra ones."""
     typed = {
         variable: environment_text(value)
         for field, variable in ENVIRONMENT.items()
@@ -88,5 +86,5 @@ def effective_environment(engine: Mapping[str, Any]) -> dict[str, str]:
 
 
 def environment_text(value: bool | int) -> str:
-    """How a typed value is written into an environment variable: vLLM reads 0 and 1, not words."""
+    """Format a value for an environment variable: vLLM reads 0 and 1, not words."""
     return str(int(value))

@@ -11,7 +11,7 @@ from facts.machines import DEFAULT, MACHINES, Machine
 
 
 def _machine(given: Any) -> Machine:
-    """The machine of that type. Raises PydanticCustomError, which pydantic reports as a wrong choice."""
+    """The machine of that type. Raises PydanticCustomError for an unknown type, as for a wrong choice."""
     if isinstance(given, Machine):
         return given
     if not isinstance(given, str) or given not in MACHINES:
@@ -29,4 +29,4 @@ MachineType = Annotated[
     ),
     WithJsonSchema({"type": "string", "enum": list(MACHINES), "default": DEFAULT}),
 ]
-"""A machine type by its name."""
+"""A machine type, given by its name."""

@@ -12,7 +12,7 @@ from facts.models import ModelShape, from_config
 from settings import strict_json
 from settings.sections.section import Section, like
 
-Revision = Annotated[str, like(r"^[0-9a-f]{40}$", "a commit: 40 digits and letters a to f")]
+Revision = Annotated[str, like(r"^[0-9a-f]{40}$", "a commit id of 40 hexadecimal digits in lowercase")]
 """A git commit: 40 hexadecimal digits."""
 Repository = Annotated[
     str,
@@ -25,21 +25,21 @@ SizeGb = Annotated[float, Field(gt=0)]
 
 
 def _read(path: Any, info: ValidationInfo) -> ModelShape:
-    """The shape that this config.json has. Raises ValueError for a file that is none or of a model that is not known."""
+    """The model shape in a config.json. Raises ValueError for an invalid file or an unknown architecture."""
     if not isinstance(path, str):
-        raise ValueError("the path of the model's config.json, from the stack file's folder")
+        raise ValueError("the path of the model's config.json, relative to the stack file")
     try:
         content = strict_json.read(Path(path))
     except OSError as error:
-        raise ValueError(f"a file that can be read; this one: {error.strerror}") from None
+        raise ValueError(f"a readable file ({error.strerror})") from None
     except ValueError:
-        raise ValueError("a file with JSON in it, the config.json of the model's repository") from None
+        raise ValueError("a JSON file: the config.json of the model's repository") from None
     if not isinstance(content, dict):
-        raise ValueError("a file with one JSON object, the config.json of the model's repository")
+        raise ValueError("a file with one JSON object: the config.json of the model's repository")
     try:
         return from_config(content, info.data.get("id", "the model"))
     except ValueError as error:
-        raise ValueError(f"a config.json of a shape that is known; {error}") from None
+        raise ValueError(f"a config.json of a known architecture; {error}") from None
 
 
 Config = Annotated[
@@ -48,7 +48,7 @@ Config = Annotated[
     GetPydanticSchema(lambda _source, _handler: core_schema.with_info_plain_validator_function(_read)),
     WithJsonSchema({"type": "string"}),
 ]
-"""A model's shape by the path of its config.json."""
+"""A model's shape, given by the path of its config.json."""
 
 
 class Model(Section):
@@ -57,19 +57,20 @@ class Model(Section):
     id: Repository
     """Hugging Face repository, e.g. "Qwen/Qwen3.5-27B-FP8"."""
     revision: Revision
-    """Commit of that repository. A branch name would let the weights change under a running fleet."""
+    """Commit id in that repository. A branch name is not allowed, because the weights could change under a running fleet."""
     size_gb: SizeGb
-    """Size of the repository's files in GB (10**9 bytes); sizes the weights volume and the load time."""
+    """Size of the repository's files in GB (10**9 bytes), for the weights volume and the load time."""
 
 
 class ChosenModel(Section):
-    """The model to serve, when it is not the profile's own. docs/models.md is the guide; `fleet models` lists the catalogue."""
+    """The model to serve instead of the profile's. Guide: docs/models.md; `fleet models` lists the catalog."""
 
     id: Repository
-    """Hugging Face repository, e.g. "Qwen/Qwen3.5-27B-FP8". Enough by itself where the catalogue has a revision of it."""
+    """Hugging Face repository, e.g. "Qwen/Qwen3.5-27B-FP8". Sufficient alone if the catalog has its revision."""
     revision: Revision | None = None
-    """Commit of that repository. A branch name would let the weights change under a running fleet. Default: the catalogue's."""
+    """Commit id in that repository; a branch name is not allowed, because the weights could change under a running fleet. Default: the
+    catalog's."""
     size_gb: SizeGb | None = None
-    """Size of the repository's files in GB (10**9 bytes); sizes the weights volume and the load time. Default: the catalogue's."""
+    """Size of the repository's files in GB (10**9 bytes), for the weights volume and the load time. Default: the catalog's."""
     config: Config | None = None
-    """Path of the model's config.json, from the stack file's folder. Default: the catalogue's shape."""
+    """Path of the model's config.json, relative to the stack file. Default: the catalog's shape."""

@@ -1,4 +1,4 @@
-"""Section `monitoring`: managed Prometheus, the dashboard, alerts and where they go."""
+"""Section `monitoring`: managed Prometheus, dashboard, alerts and notification channels."""
 
 from __future__ import annotations
 
@@ -12,112 +12,114 @@ Severity = Literal["page", "ticket"]
 
 
 class Channel(Section):
-    """Where alerts go."""
+    """A notification channel."""
 
     severities: Annotated[tuple[Severity, ...], Field(min_length=1)] = ("page", "ticket")
-    """Which alerts: `page` (users are hurt now), `ticket` (a cause or a cost that can wait), or both."""
+    """Severities sent to this channel: `page` (users are affected now), `ticket` (can wait), or both."""
 
 
 class Email(Channel):
-    """Mail."""
+    """Email."""
 
     type: Literal["email"]
-    """Which kind of channel."""
+    """Type of the channel."""
     address: Annotated[str, like(r"^[^@\s]+@[^@\s]+$", "an address, such as oncall@example.com")]
-    """Who is written to; a group, so that nobody's holiday hides an alert."""
+    """Recipient; use a group address, so that alerts do not depend on one person."""
 
 
 class Slack(Channel):
-    """A channel of Slack. Its token is the secret key `vllm-fleet:slackToken`."""
+    """A Slack channel. Its token is the secret key `vllm-fleet:slackToken`."""
 
     type: Literal["slack"]
-    """Which kind of channel."""
+    """Type of the channel."""
     channel: Annotated[str, like(r"^#[^\s#]{1,80}$", 'a channel, such as "#llm-oncall"')]
-    """Name of the channel, with its #."""
+    """Name of the channel, with #."""
 
 
 class PagerDuty(Channel):
-    """A service of PagerDuty. Its integration key is the secret key `vllm-fleet:pagerdutyKey`."""
+    """A PagerDuty service. Its integration key is the secret key `vllm-fleet:pagerdutyKey`."""
 
     type: Literal["pagerduty"]
-    """Which kind of channel."""
+    """Type of the channel."""
 
 
 class PubSub(Channel):
-    """A topic of Pub/Sub, for programs."""
+    """A Pub/Sub topic."""
 
     type: Literal["pubsub"]
-    """Which kind of channel."""
+    """Type of the channel."""
     topic: Annotated[str, like(r"^projects/[^/]+/topics/[^/]+$", "projects/PROJECT/topics/TOPIC")]
-    """The topic. Cloud Monitoring's notification service agent needs roles/pubsub.publisher on it."""
+    """Full name of the topic. Cloud Monitoring's notification service agent needs roles/pubsub.publisher on it."""
 
 
 class Webhook(Channel):
-    """A web server that takes a POST with basic authentication. The password is the secret key `vllm-fleet:webhookPassword`."""
+    """An HTTPS endpoint that accepts POST with basic authentication. The password is the secret key `vllm-fleet:webhookPassword`."""
 
     type: Literal["webhook"]
-    """Which kind of channel."""
+    """Type of the channel."""
     url: Annotated[str, like(r"^https://[^\s?@]+$", "an https address without user, password or query")]
-    """Its address."""
+    """URL of the endpoint."""
     username: Annotated[str, Field(min_length=1)]
-    """The user of that password."""
+    """User name for basic authentication."""
 
 
 class Existing(Channel):
-    """A channel that is there already: made in the console, as Slack's is best, or another stack's."""
+    """An existing channel: created in the console, as is best for Slack, or by another stack."""
 
     type: Literal["existing"]
-    """Which kind of channel."""
+    """Type of the channel."""
     name: Annotated[
         str,
         like(r"^projects/[^/]+/notificationChannels/[^/]+$", "projects/PROJECT/notificationChannels/ID"),
     ]
-    """Its full name: `gcloud beta monitoring channels list --format='value(name)'`."""
+    """Full name of the channel; `gcloud beta monitoring channels list --format='value(name)'` lists them."""
 
 
 AnyChannel = Annotated[Email | Slack | PagerDuty | PubSub | Webhook | Existing, Field(discriminator="type")]
 
 
 class Objectives(Section):
-    """What is promised to users: alerts and SLOs are about it."""
+    """Service level objectives, used by alerts and SLOs."""
 
     ttft_seconds: Annotated[float, Field(gt=0)] = 2.5
-    """Latest good first token, seconds: a bound of vLLM's histogram (settings/signals/series.py). Default: assumed, for chat."""
+    """Maximum time to first token of a good request in seconds, a bound of vLLM's histogram (settings/signals/series.py). The default is
+    an assumption for chat."""
     tpot_ms: Annotated[float, Field(gt=0)] = 100
-    """Slowest good mean time per output token, milliseconds: a bound of vLLM's histogram. Default: assumed, faster than people read."""
+    """Maximum mean time per output token of a good request in milliseconds, a bound of vLLM's histogram. The default, an assumption, is
+    faster than people read."""
     objective: Annotated[float, Field(ge=0.95, le=0.9999)] = 0.99
-    """Share of requests that must be good, over 30 days. Below 0.95 a burn of 14.4 would be nearly all requests; Cloud Monitoring
-    takes no more than 0.9999."""
+    """Share of requests that must be good over 30 days. Below 0.95 a burn rate of 14.4 would need nearly all requests to fail; Cloud
+    Monitoring's maximum is 0.9999."""
 
 
 class Alerts(Objectives):
-    """Alerts, and SLOs if asked for. Cloud Monitoring bills each alert; docs/monitoring.md has the sum."""
+    """Alerts, and optionally SLOs. Cloud Monitoring bills each alert; docs/monitoring.md has the amount."""
 
     channels: Annotated[tuple[AnyChannel, ...], Field(min_length=1)]
-    """Where they go. Pages and tickets each need one."""
+    """Notification channels. Each of page and ticket needs at least one."""
     slos: bool = False
-    """SLOs of what is promised, beside the alerts. To be turned on after the first scrape: Cloud Monitoring refuses an SLO on a metric
-    that was never written in the project, and a first `pulumi up` would fail."""
+    """Create SLOs in Cloud Monitoring. Enable it after the first scrape: Cloud Monitoring rejects an SLO on a metric without data, so
+    the first `pulumi up` would fail."""
 
 
 class Monitoring(Section):
-    """Managed Prometheus, and what is made of its series."""
+    """Managed Prometheus, dashboard and alerts."""
 
     enabled: bool = True
-    """Scrape the server (and the endpoint picker)."""
+    """Scrape metrics of the servers and the endpoint picker."""
     interval_seconds: Annotated[int, Field(ge=5, le=300)] = 15
-    """Seconds between two scrapes."""
+    """Scrape interval in seconds."""
     dashboard: bool | None = None
-    """A dashboard in Cloud Monitoring, free of charge. Default: where there are alerts."""
+    """Create a dashboard in Cloud Monitoring, free of charge. Default: only with alerts."""
     alerts: Alerts | None = None
-    """Alerts and the log-based metrics that they need. Default: none."""
+    """Alerts and the log-based metrics they need. Default: none."""
 
     @property
     def objectives(self) -> Objectives:
-        """What is promised to users, said or by default."""
+        """The objectives of the alerts, else the defaults."""
         return self.alerts or Objectives()
 
     @property
     def has_dashboard(self) -> bool:
-        """Whether there is a dashboard."""
+        """Whether the stack has a dashboard."""
         return self.alerts is not None if self.dashboard is None else self.dashboard

@@ -10,7 +10,7 @@ from settings.sections.section import Section, like
 
 
 class Platform(Section):
-    """Where the cluster comes from: this stack, another one that already has it, or somebody else who made it."""
+    """The cluster: created by this stack, by another stack, or outside this project."""
 
     stack: (
         Annotated[
@@ -22,31 +22,31 @@ class Platform(Section):
         ]
         | None
     ) = None
-    """Name of the stack whose cluster this server joins, of this project; `organization/project/stack` for one elsewhere.
-    Default: this stack makes its own."""
+    """Stack whose cluster this server joins: its name in this project, or `organization/project/stack`. Default: this stack creates a
+    cluster."""
     kubeconfig: (
         Annotated[
             str,
             like(
                 r"^[A-Za-z0-9_.][A-Za-z0-9_./-]{0,200}$",
-                "a file's path from the stack file: letters, digits and _ . / -",
+                "a file's path relative to the stack file: letters, digits and _ . / -",
             ),
         ]
         | None
     ) = None
-    """File, beside the stack file, of an Autopilot cluster in `gcp:project` and `gcp:region` that nobody's stack has:
-    `KUBECONFIG=cluster.yaml gcloud container clusters get-credentials NAME` writes it, and it holds no credentials."""
+    """Kubeconfig file, next to the stack file, of an Autopilot cluster in `gcp:project` and `gcp:region` that no stack manages.
+    `KUBECONFIG=cluster.yaml gcloud container clusters get-credentials NAME` writes it without credentials."""
     image_prefix: (
         Annotated[
             str,
             like(
                 r"^[a-z0-9.-]{1,100}(/[a-z0-9._-]{1,100}){0,3}$",
-                "a host with its folders, such as REGION-docker.pkg.dev/PROJECT/REPOSITORY",
+                "a host and path, such as REGION-docker.pkg.dev/PROJECT/REPOSITORY",
             ),
         ]
         | None
     ) = None
-    """With `kubeconfig`: what stands before a Docker Hub image's name, e.g. a remote repository of yours. Default: Docker Hub itself."""
+    """With `kubeconfig`: prefix of Docker Hub image names, e.g. your remote repository. Default: Docker Hub."""
     results_bucket: (
         Annotated[str, like(r"^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$", "a bucket's name"), Field(max_length=63)] | None
     ) = None

@@ -1,4 +1,4 @@
-"""Section `rollout`: one replica of the next release beside the servers, before they all become it."""
+"""Section `rollout`: a canary of the next release beside the servers."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from settings.sections.section import NAMESPACE, Section, like
 from settings.sections.server import ImageChoice, Resources, Server
 
 CANARY_ENDING: Final = "-canary"
-"""Behind the servers' name: the name of the canary's Deployment and Service, and its label `app`."""
+"""Suffix of the servers' name for the canary's Deployment, Service and label `app`."""
 _PATH: Final = f"{NAMESPACE}:rollout.canary"
 
 
 class CanaryModel(Section):
-    """What differs from the model that the servers serve."""
+    """The canary's model, as differences from the servers'."""
 
     id: Repository | None = None
     """Hugging Face repository. Default: the servers' model."""
     revision: Revision | None = None
-    """Commit of that repository. Default: the servers', or the catalogue's of another model."""
+    """Commit id in that repository. Default: the servers'; the catalog's for another model."""
     size_gb: SizeGb | None = None
-    """Size of the repository's files in GB (10**9 bytes). Default: likewise."""
+    """Size of the repository's files in GB (10**9 bytes). Default: the servers'; the catalog's for another model."""
     config: Config | None = None
-    """Path of the model's config.json, from the stack file's folder. Default: likewise."""
+    """Path of the model's config.json, relative to the stack file. Default: the servers'; the catalog's for another model."""
 
 
 class Canary(Section):
-    """What differs from `server` and `model`; what is left out is as there. docs/rollout.md is the guide."""
+    """The canary, as differences from `server` and `model`. Guide: docs/rollout.md."""
 
     profile: str | None = None
-    """Which set of engine flags. Default: the servers'."""
+    """Name of a profile. Default: the servers'."""
     engine: dict[str, Any] = {}
-    """Engine settings laid over the servers' own, e.g. `{version: 0.33.0}`; null leaves one to vLLM, as in `server.engine`."""
+    """Engine settings that differ from the servers', e.g. `{version: 0.33.0}`; null restores vLLM's default, as in `server.engine`."""
     image: ImageChoice | None = None
-    """The vLLM image, tag and digest together. Default: that of `engine.version` where the canary sets one, else the servers'."""
+    """The vLLM image, with tag and digest. Default: the image of the canary's `engine.version`, else the servers'."""
     model: CanaryModel | None = None
-    """Another revision or another model. Its weights get a volume of their own beside the servers'."""
+    """Another revision or model, whose weights get a separate volume."""
     resources: Resources | None = None
-    """CPU, memory and disk of a pod, all of them. Default: the servers'."""
+    """CPU, memory and disk of a pod, replacing the servers' completely. Default: the servers'."""
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """Pods of the canary, which get no user's requests. One is enough to measure against one of the servers."""
+    """Pods of the canary, which receive no user traffic. One is enough to compare with one server."""
 
     def server(self, server: Server) -> Server:
-        """The server that the canary's pods run, for what `server` is here. It is no client's, and nobody scales it."""
+        """The canary's server, from the stack's `server`: without clients and without an autoscaler."""
         engine, image = {**server.engine, **self.engine}, server.image
         if self.image is not None:
             image = self.image
@@ -55,7 +55,7 @@ class Canary(Section):
                 engine.pop("version", None)
         elif "version" in self.engine:
             image = ImageChoice(repository=server.image.repository)
-        # Without the limit of a name: settings/checks/rollout.py says which name is too long for this.
+        # Without validation: settings/checks/rollout.py reports a name that is too long.
         return Server.model_construct(
             name=server.name + CANARY_ENDING,
             profile=self.profile or server.profile,
@@ -71,7 +71,7 @@ class Canary(Section):
         )
 
     def chosen_model(self, own: ChosenModel | None, served: Model) -> ChosenModel | None:
-        """The model as `model` of a stack file would name it, where `own` is named there and `served` is what follows."""
+        """The canary's model as a section `model`. `own`: the stack's section; `served`: the servers' model."""
         if self.model is None:
             return own
         given = {name: value for name, value in self.model if value is not None}
@@ -82,16 +82,16 @@ class Canary(Section):
 
 
 class Rollout(Section):
-    """An upgrade on its way. `fleet rollout` writes it and takes it away."""
+    """An upgrade in progress, written and removed by `fleet rollout`."""
 
     canary: Canary | None = None
-    """The replicas that already run what the servers shall run. Default: none."""
+    """Replicas that run the next release. Default: none."""
     promoted: Annotated[str, like(r"^.{1,500}$", "one line of up to 500 characters")] | None = None
-    """Why the servers were given what the canary runs. `fleet rollout promote` writes it; until `--finish`, the canary stays."""
+    """Reason for promoting the canary's release to the servers. `fleet rollout promote` writes it; the canary stays until `--finish`."""
 
 
 def canary_path(path: str) -> str:
-    """A key of `server` or `model` as the one of `rollout.canary` that sets it; every other as it is."""
+    """The key of `rollout.canary` for a key of `server` or `model`; any other key unchanged."""
     section, _, rest = path.removeprefix(f"{NAMESPACE}:").partition(".")
     if section == "model":
         return ".".join(filter(None, (f"{_PATH}.model", rest)))

@@ -1,4 +1,4 @@
-"""Section `server.scaling`: who changes the number of servers, between which bounds, and when."""
+"""Section `server.scaling`: the autoscaler, its bounds and its schedule."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ DAYS: Final[tuple[Day, ...]] = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
 
 class ScalingWindow(Section):
-    """Hours of the week in which at least so many servers are ready."""
+    """Weekly hours with a minimum number of servers."""
 
     days: Annotated[tuple[Day, ...], Field(min_length=1)] = DAYS
-    """Days on which it begins, e.g. `[MO, TU, WE, TH, FR]`. Default: every day."""
+    """Days of the window, e.g. `[MO, TU, WE, TH, FR]`. Default: every day."""
     start: Annotated[str, like(r"^([01][0-9]|2[0-3]):[0-5][0-9]$", 'a time of day, such as "07:00"')]
-    """When callers come, in the section's time zone. Servers are asked for earlier, by the lead and ten minutes."""
+    """Time from which servers are needed, in the section's time zone. Scaling starts earlier, by leadMinutes and ten minutes."""
     end: Annotated[str, like(r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$", 'a time of day, such as "20:00" or "24:00"')]
-    """When they are gone, on the same day."""
+    """End of the window, on the same day."""
     replicas: Annotated[int, Field(ge=1, le=1_000)]
-    """Least number of servers meanwhile."""
+    """Minimum number of servers in the window."""
 
     @property
     def start_minute(self) -> int:
@@ -36,26 +36,25 @@ class ScalingWindow(Section):
 
 
 class Scaling(Section):
-    """An autoscaler for the servers. With it `replicas` is left out, or 0 to pause."""
+    """The servers' autoscaler. With it, leave out `replicas`, or set it to 0 to pause."""
 
     mode: Literal["none", "schedule", "load"] = "none"
-    """`schedule`: by the windows alone. `load`: by requests in flight, the windows as a floor. `none`: a person says `replicas`."""
+    """`schedule`: windows only. `load`: requests in flight, with windows as a minimum. `none`: fixed by `replicas`."""
     min: Annotated[int, Field(ge=0, le=1_000)] = 1
-    """Fewest servers. 0, for `schedule` alone: outside every window there is no server and no answer."""
+    """Minimum number of servers. 0 needs `schedule`: outside all windows no server runs."""
     max: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """Most servers. Price, quotas and volumes are worked out for so many, and the GPU quota refuses more."""
+    """Maximum number of servers. Price, quotas and volumes are sized for it, and the GPU quota allows no more."""
     target_in_flight: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Requests in flight per server, running and waiting together, that are right. Default: what the profile is for
-    (`needs.concurrencyPerReplica`) less the growth of load while a server starts."""
+    """Target for requests in flight per server, running and waiting. Default: `needs.concurrencyPerReplica`, minus the growth of load
+    while a server starts."""
     lead_minutes: Annotated[int, Field(ge=1, le=120)] = 20
-    """Minutes from growing load to a server that answers: scrape, metric, node, start. Default: the 17 to 19 that they add up to, rounded
-    up."""
+    """Minutes from rising load to a ready server: scrape, metric, node, startup. The default is their sum, 17 to 19, rounded up."""
     windows: tuple[ScalingWindow, ...] = ()
-    """When at least so many servers are ready."""
-    timezone: Annotated[str, like(r"^[A-Za-z0-9_+/-]{1,60}$", "a time zone's name, such as Europe/Berlin")] = "UTC"
-    """Time zone of the windows, by its IANA name. Daylight saving is followed."""
+    """Hours with a minimum number of servers."""
+    timezone: Annotated[str, like(r"^[A-Za-z0-9_+/-]{1,60}$", "a time zone, such as Europe/Berlin")] = "UTC"
+    """IANA time zone of the windows, with daylight saving time."""
     mechanism: Literal["keda", "gke"] = "keda"
-    """What scales: KEDA, or GKE's own AutoscalingMetric (`load` without windows, from GKE 1.37)."""
+    """Autoscaler: KEDA, or GKE's AutoscalingMetric (`load` without windows, GKE 1.37 or later)."""
 
 
 def _minutes(text: str) -> int:

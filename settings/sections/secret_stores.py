@@ -1,4 +1,4 @@
-"""Where a pod's secret file comes from; never the secret itself."""
+"""Sources of a pod's secrets, without the secrets."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 SecretStore = Literal["kubernetes", "secret-manager"]
-"""`kubernetes`: a Secret of the namespace. `secret-manager`: Secret Manager, through GKE's add-on."""
+"""`kubernetes`: a Secret in the namespace. `secret-manager`: Secret Manager, with GKE's add-on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretManagerSecret:
-    """A secret of Secret Manager, which a pod reads once, when it starts."""
+    """A Secret Manager secret, which a pod reads once at startup."""
 
     project: str
-    """Google Cloud project that has the secret."""
+    """Google Cloud project of the secret."""
     name: str
     """Name of the secret in that project."""
     version: int | None = None
-    """The version that every pod reads; another one restarts them. None: the newest when a pod starts, and nothing restarts."""
+    """Version that every pod reads; changing it restarts the pods. None: the latest when a pod starts, without restarts."""

@@ -11,11 +11,11 @@ from settings.names import KEDA_NAMESPACE
 from settings.rules.secrets_in_text import looks_drawn
 
 NAMESPACE = "vllm-fleet"
-"""The configuration namespace: the project's name in Pulumi.yaml, so keys read `vllm-fleet:capacity`."""
+"""The configuration namespace, which is the project's name in Pulumi.yaml: keys read `vllm-fleet:capacity`."""
 
 
 class Section(BaseModel):
-    """A section of the stack file: frozen, camelCase keys, no unknown keys, no silent conversions ("12" is not 12)."""
+    """A section of the stack file: frozen, camelCase keys, no unknown keys, no type conversion ("12" is not 12)."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -23,7 +23,7 @@ class Section(BaseModel):
         strict=True,
         alias_generator=to_camel,
         populate_by_name=True,
-        hide_input_in_errors=True,  # a value may be a secret; `explain` shows what may be shown
+        hide_input_in_errors=True,  # a value may be a secret; `explain` decides what to show
     )
 
 
@@ -34,16 +34,16 @@ SECRET_KEYS = {
     "pagerdutyKey": "hasPagerdutyKey",
     "webhookPassword": "hasWebhookPassword",
 }
-"""Top-level secret keys, and the field of `Settings` that says whether each is there; the values never enter it."""
+"""Top-level secret keys, and the field of `Settings` that tells whether each is set. Settings never contain the values."""
 
 
 def key(path: str) -> str:
-    """The path of a setting as the stack file spells it: `vllm-fleet:server.replicas`."""
+    """Full key of a setting in the stack file: `vllm-fleet:server.replicas`."""
     return f"{NAMESPACE}:{path}"
 
 
 def tuples(value: Any) -> Any:
-    """Lists as tuples: the sections are frozen and strict, and JSON and YAML have no tuple."""
+    """Convert lists to tuples, because sections are frozen and strict."""
     if isinstance(value, list):
         return tuple(tuples(item) for item in value)
     if isinstance(value, dict):
@@ -51,20 +51,20 @@ def tuples(value: Any) -> Any:
     return value
 
 
-IN_WORDS: Final[dict[str, str]] = {}
-"""What each pattern of a stack file's texts says: an error shows these words, and never the pattern."""
+PATTERN_TEXTS: Final[dict[str, str]] = {}
+"""Description of each text pattern; errors show it instead of the pattern."""
 
 
-def like(pattern: str, words: str) -> Any:
-    """A text's limit, and the same in words; for `Annotated[str, ...]`."""
-    IN_WORDS[pattern] = words
+def like(pattern: str, description: str) -> Any:
+    """A text pattern with its description, for `Annotated[str, ...]`."""
+    PATTERN_TEXTS[pattern] = description
     return Field(pattern=pattern)
 
 
 def _not_of_the_cluster(text: str) -> str:
-    """The text. Raises ValueError for a namespace of Kubernetes or GKE, whose pods and quotas this stack would meet."""
+    """The text. Raises ValueError for a namespace of Kubernetes or GKE."""
     if text in ("default", KEDA_NAMESPACE) or text.startswith(("kube-", "gke-", "gmp-")):
-        raise ValueError("a namespace of its own: default, kube-*, gke-*, gmp-* and keda belong to the cluster")
+        raise ValueError("any namespace except default, kube-*, gke-*, gmp-* and keda, which belong to the cluster")
     return text
 
 
@@ -72,41 +72,40 @@ Name = Annotated[
     str,
     like(
         r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$",
-        "1 to 63 lower-case letters, digits and dashes, first a letter, last no dash",
+        "1 to 63 lowercase letters, digits and dashes, starting with a letter and not ending with a dash",
     ),
 ]
-"""A name as Compute Engine and a Kubernetes label take it. Source: RFC 1035."""
+"""A name for Compute Engine resources and Kubernetes labels. Source: RFC 1035."""
 ShortName = Annotated[
     str,
     like(
         r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$",
-        "1 to 40 lower-case letters, digits and dashes, first a letter, last no dash",
+        "1 to 40 lowercase letters, digits and dashes, starting with a letter and not ending with a dash",
     ),
 ]
-"""A name that others are made of: an ending fits behind it."""
+"""A name that leaves room for a suffix."""
 Namespace = Annotated[Name, AfterValidator(_not_of_the_cluster)]
-"""A Kubernetes namespace that is not the cluster's own."""
+"""A Kubernetes namespace, except the cluster's system namespaces."""
 ProjectId = Annotated[
     str,
     like(
         r"^[a-z][-a-z0-9]{4,28}[a-z0-9]$",
-        "6 to 30 lower-case letters, digits and dashes, first a letter, last no dash",
+        "6 to 30 lowercase letters, digits and dashes, starting with a letter and not ending with a dash",
     ),
 ]
-"""A Google Cloud project. Source: Resource Manager, project ids; `example.com:` before one is no label's value, which selectors need."""
+"""A Google Cloud project. Source: Resource Manager, project ids. A domain prefix (`example.com:`) is not allowed, because selectors
+need a valid label value."""
 Moment = Annotated[
     str,
-    like(
-        r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$", 'a moment in UTC, such as "2027-01-04T06:00:00Z"'
-    ),
+    like(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$", 'a time in UTC, such as "2027-01-04T06:00:00Z"'),
 ]
-"""RFC 3339 in UTC. Google answers in UTC, so anything else would be a difference for ever."""
+"""RFC 3339 in UTC. Google's APIs return UTC, so any other form would show a permanent difference."""
 
 
 def _is_a_name(text: str) -> str:
-    """The text. Raises ValueError for what is the secret itself, by the look of it."""
+    """The text. Raises ValueError if it looks like the secret itself."""
     if looks_drawn(text):
-        raise ValueError("the name of a secret, and this looks like the secret itself: put it into Secret Manager")
+        raise ValueError("the name of a Secret Manager secret; this looks like the secret itself")
     return text
 
 
@@ -117,19 +116,19 @@ SecretName = Annotated[
 
 
 class SecretVersion(Section):
-    """A Secret Manager secret of the stack's project, as a whole or one version of it."""
+    """A Secret Manager secret of the stack's project, optionally with a version."""
 
     name: SecretName
     """Name of the secret."""
     version: Annotated[int, Field(ge=1)] | None = None
-    """Version that every pod reads, e.g. 3; another one restarts the pods that read it. Default: the newest when a pod starts."""
+    """Version that every pod reads, e.g. 3; changing it restarts these pods. Default: the latest version when a pod starts."""
 
 
 def _whole(given: Any) -> Any:
     if isinstance(given, int | float | tuple):
-        raise ValueError("the name of a Secret Manager secret, in quotes, or {name, version}")
+        raise ValueError("the name of a Secret Manager secret in quotes, or {name, version}")
     return {"name": given} if isinstance(given, str) else given
 
 
 SecretReference = Annotated[SecretVersion, BeforeValidator(_whole, json_schema_input_type=SecretName | SecretVersion)]
-"""A secret by its name alone, or `{name, version}`."""
+"""A secret's name, or `{name, version}`."""

@@ -1,4 +1,4 @@
-"""Section `spending`: a limit that stops the fleet, where a budget only mails."""
+"""Section `spending`: a limit that pauses the fleet."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from settings.sections.section import Moment, Section
 
 
 def _is_a_date(text: str) -> str:
-    """The text. Raises ValueError for a day or an hour that no calendar has."""
+    """The text. Raises ValueError for a date or time that does not exist."""
     try:
         datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("a moment that the calendar has") from None
+        raise ValueError("an existing date and time") from None
     return text
 
 
@@ -23,17 +23,17 @@ Instant = Annotated[Moment, AfterValidator(_is_a_date)]
 
 
 class Spending(Section):
-    """A guard in the cluster that counts what the fleet costs, warns at steps, and pauses it at the limit or at a moment."""
+    """A guard in the cluster that counts the fleet's cost, warns at thresholds, and pauses the fleet at a limit or a time."""
 
     limit: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    """USD that may be spent before the fleet is paused; a higher one resumes it. Default: none, and `until` decides alone."""
+    """Amount in USD at which the fleet is paused; raising it resumes the fleet. Default: none, only `until` applies."""
     until: Instant | None = None
-    """Moment at which the fleet is paused whatever was spent, e.g. "2027-03-01T18:00:00Z"; a later one resumes it. Default: none."""
+    """Time at which the fleet is paused regardless of cost, e.g. "2027-03-01T18:00:00Z"; a later time resumes it. Default: none."""
     since: Instant | None = None
-    """Name of the sum, as a moment. Another one starts a new sum at once, and nothing else does. Default: the guard's first start."""
+    """Name of the sum, as a time. Changing it starts a new sum; nothing else does. Default: the guard's first start."""
     then: Literal["pause", "warn"]
-    """`pause` deletes the GPU pods and lets none start; `warn` only says so. Required: stopping a fleet is chosen by a person."""
+    """`pause` deletes the GPU pods and prevents new ones; `warn` only warns. Required, because pausing must be an explicit choice."""
     on_unknown: Literal["warn", "pause"] = "warn"
-    """What happens when the sum cannot be trusted: a price is unknown, the sum was lost, or nobody counted for more than a day."""
+    """What to do if the sum is unreliable: a price is unknown, the sum was lost, or the guard did not count for more than a day."""
     warn_at: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(max_length=10)] = (0.5, 0.8, 0.95)
-    """Shares of the limit that send a warning."""
+    """Shares of the limit that trigger a warning."""

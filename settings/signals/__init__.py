@@ -1,1 +1,1 @@
-"""What is watched of a fleet, once: recording rules, alerts, log-based metrics, panels and the runbook."""
+"""Signals of a fleet: recording rules, alerts, log-based metrics, panels and the runbook."""

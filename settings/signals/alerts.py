@@ -1,8 +1,8 @@
-"""The alerts, by what on-call asks. Pages are about users; causes and costs are tickets.
+"""Alerts. Pages mean that users are affected; causes and costs are tickets.
 
-Rules that all follow: a share needs a floor of requests, a division never sees a zero, absence is judged per pod or against what is
-declared, look-back and `for` together stay within 25 hours (Cloud Monitoring docs, "Alerting policies with PromQL"), and the language is
-Prometheus 2.44's. Windows and factors of burn rates: kubernetes-mixin, config.libsonnet.
+Conventions: a ratio needs a minimum of requests, no divisor is zero, absence is evaluated per pod or against the declared replicas,
+look-back plus `for` is at most 25 hours (Cloud Monitoring docs, "Alerting policies with PromQL"), and expressions are valid for
+Prometheus 2.44. Windows and factors of burn rates: kubernetes-mixin, config.libsonnet.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ from settings.signals.series import REQUESTS_FLOOR, TPOT, TTFT, Series
 FAILED_SHARE: Final = 0.05
 """Of requests. Source: gateway-api-inference-extension, tools/alerts/alert.yaml."""
 ABORTED_SHARE: Final = 0.2
-"""Assumed: people close a chat now and then; a fifth of all is a timeout or a broken client."""
+"""Assumed: users sometimes close a chat; a fifth of all requests means a timeout or a broken client."""
 STALLED_MINUTES: Final = 3
-"""Without a token. Assumed: a prompt of 128 K tokens is computed in less."""
+"""Minutes without a token. Assumed: prefill of 128K tokens takes less."""
 QUEUE_SHARE: Final = 0.2
 """Waiting requests, as a share of running ones."""
 QUEUE_FLOOR: Final = 10
-"""Waiting requests that count as none."""
+"""Waiting requests that are ignored."""
 FULL_CACHE: Final = 0.95
 PREEMPTIONS_PER_ENGINE: Final = 1 / 60
-"""A second: one a minute."""
+"""Preemptions a second: one a minute."""
 SERVING_SHARE: Final = 0.9
-"""Of the replicas wanted: one of twelve that finds no machine at night wakes nobody, one of four does. Assumed."""
+"""Minimum share of declared replicas: one missing of twelve does not page, one of four does. Assumed."""
 UNEQUAL: Final = 2
-"""Times the mean of a pod's engines that one of them may have; of two engines, none can have more."""
+"""Allowed load of one engine, as a multiple of its pod's mean. With two engines, 2 is the maximum."""
 UNEQUAL_OF_TWO: Final = 1.5
 BUSY_ENGINE: Final = 8
-"""Requests an engine at which spread can be judged."""
+"""Requests per engine from which the spread is evaluated."""
 FELL_TO: Final = 0.8
-"""Of what it was the day before."""
+"""Share of the value of the day before."""
 DRAFTS_FLOOR: Final = 10
-"""Draft or prompt tokens a second below which a share of them says nothing."""
+"""Draft or prompt tokens a second below which ratios are not evaluated."""
 HOT_CELSIUS: Final = 88
 """Assumed: data-centre GPUs slow down around 90 degrees; NVIDIA publishes no figure for B200."""
 DEAR: Final = 2
-"""Times the planned price of a token."""
+"""Multiple of the planned price of a token."""
 HOUR: Final = 3600
 UNWATCHED_SECONDS: Final = 900
-"""A guard whose node was taken may be away that long; it counts the gap in full when it is back."""
+"""Time to replace the guard's node; the guard then counts the gap in full."""
 LATE_TOKENS: Final = "Late first tokens"
 SLOW_OUTPUT: Final = "Slow output"
 FULLEST: Final = "KV cache of the fullest engine"
 HOTTEST: Final = "Hottest GPU"
 _SPENDING: Final[tuple[tuple[str, Severity, str], ...]] = (
-    ("warned", "ticket", "has used a step of its spending limit"),
-    ("paused", "page", "was paused: its spending limit is reached"),
-    ("blind", "page", "spends unwatched: its spend guard cannot count, and has tried for minutes"),
+    ("warned", "ticket", "passed a step of its spending limit"),
+    ("paused", "page", "is paused: its spending limit is reached"),
+    ("blind", "page", "has no spending limit in force: its spend guard cannot reach the API server"),
 )
 _FELL: Final = (
     (
         "AcceptanceFell",
         *("spec_decode_num_accepted_tokens", "spec_decode_num_draft_tokens"),
-        *("accepted drafts", "Accepted drafts"),
+        *("accepted draft tokens", "Accepted drafts"),
     ),
     (
         "PrefixHitsFell",
@@ -70,7 +70,7 @@ _FELL: Final = (
 
 
 def alerts(watched: Watched) -> Iterator[Alert]:
-    """All of one fleet; none for what it has not."""
+    """Alerts of one fleet, only for features that it has."""
     of = Series(watched)
     yield from _serving(watched, of)
     yield from _fast(watched, of)
@@ -85,29 +85,29 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
     available, start = of.declared("kube_deployment_status_replicas_available"), f"{watched.start_seconds // 60}m"
     unless_paused = f" unless on () ({_paused(watched)})" if watched.spending else ""
     served = f"count(max_over_time({of.of('vllm:num_requests_running')}[1h])) > 0"
-    # A fleet that is resumed within the hour has not failed: it gets the time of a start.
+    # A fleet resumed within the hour gets the time of a start.
     wanted = of.declared("kube_deployment_spec_replicas", f"min_over_time({{}}[{start}])")
     yield Alert(
         name="NothingServes",
         expr=f"{available} == 0 and {wanted} > 0 and {served}{unless_paused}",
-        # The guard's log is counted a minute or two after its pause.
+        # The guard's log entry is counted a minute or two after its pause.
         for_seconds=180 if watched.spending else 60,
         severity="page",
         question="serving",
-        summary=f"No replica of {watched.server} is available, and one was within the last hour",
+        summary=f"{watched.server}: no replica is available; one served within the last hour",
         panel="Replicas",
     )
-    # A rolling update that goes on has one replica away; one that has stood still for a start gets no allowance.
+    # A progressing rolling update has one replica missing; one without progress for the time of a start gets no allowance.
     updated, spec = (of.declared(f"kube_deployment_{kind}") for kind in ("status_replicas_updated", "spec_replicas"))
-    goes_on = of.declared("kube_deployment_status_replicas_updated", f"changes({{}}[{start}])")
-    moving = f"((({updated} < bool {spec}) * ({goes_on} > bool 0)) or vector(0))"
+    progress = of.declared("kube_deployment_status_replicas_updated", f"changes({{}}[{start}])")
+    moving = f"((({updated} < bool {spec}) * ({progress} > bool 0)) or vector(0))"
     yield Alert(
         name="ReplicasMissing",
         expr=f"{available} + {moving} < {SERVING_SHARE:g} * {wanted}{unless_paused}",
         for_seconds=watched.start_seconds,
         severity="page",
         question="serving",
-        summary=f"Declared replicas of {watched.server} are not available, for longer than a start takes",
+        summary=f"{watched.server}: declared replicas have been missing for longer than a start takes",
         panel="Replicas",
     )
     yield Alert(
@@ -116,7 +116,7 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
         for_seconds=600,
         severity="ticket",
         question="serving",
-        summary=f"A replica of {watched.server} serves without being scraped: every other alert is blind to it",
+        summary=f"{watched.server}: a replica is not scraped, so other alerts do not cover it",
         panel="Replicas",
     )
     if watched.engines_per_pod > 1:
@@ -127,11 +127,11 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
             for_seconds=120,
             severity="page",
             question="serving",
-            summary=f"A pod of {watched.server} reports fewer than its {watched.engines_per_pod} engines",
+            summary=f"{watched.server}: a pod reports fewer than {watched.engines_per_pod} engines",
             panel="Engines by pod",
         )
     tokens = of.of("vllm:generation_tokens_total")
-    # Only engines that are still scraped: what is gone is seen for five minutes more, with its requests and without a token.
+    # Only engines that are still scraped: series of a deleted pod last five more minutes, with requests and no tokens.
     scraped = f"[{4 * watched.interval_seconds}s]"
     busy = " + ".join(
         f"sum by (pod, engine) (last_over_time({of.of(f'vllm:num_requests_{state}')}{scraped}))"
@@ -143,7 +143,7 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
         for_seconds=120,
         severity="page",
         question="serving",
-        summary=f"An engine of {watched.server} has requests and returns no token",
+        summary=f"{watched.server}: an engine has requests but returns no tokens",
         panel="Output tokens by engine",
     )
     finished = of.rate("vllm:request_success_total", "5m")
@@ -157,7 +157,7 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
         for_seconds=120,
         severity="page",
         question="serving",
-        summary=f"More than {FAILED_SHARE:.0%} of the requests to {watched.server} fail",
+        summary=f"{watched.server}: more than {FAILED_SHARE:.0%} of requests fail",
         panel="Failed and aborted requests",
     )
     aborted = of.rate("vllm:request_success_total", "15m", 'finished_reason="abort"')
@@ -167,7 +167,7 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
         for_seconds=600,
         severity="ticket",
         question="serving",
-        summary=f"Clients of {watched.server} give up more than {ABORTED_SHARE:.0%} of their requests",
+        summary=f"{watched.server}: clients abort more than {ABORTED_SHARE:.0%} of requests",
         panel="Failed and aborted requests",
     )
     if watched.gateway_pool is not None:
@@ -175,9 +175,9 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
 
 
 def _paused(watched: Watched) -> str:
-    """The guard paused the fleet within the last ten hours and has not resumed it: SpendingPaused tells, and nothing else need.
+    """The guard paused the fleet within the last ten hours and has not resumed it; SpendingPaused alone reports that.
 
-    By its log: GKE's package of kube-state-metrics has no series of quotas.
+    Read from its log: GKE's package of kube-state-metrics has no series of quotas.
     """
     paused, resumed = (_entries(logs.spending(watched).series(step=step), "10h") for step in ("paused", "resumed"))
     return f"({paused}) unless on () ({resumed})"
@@ -195,7 +195,7 @@ def _picker(watched: Watched, pool: str) -> Alert:
         for_seconds=180,
         severity="page",
         question="serving",
-        summary=f"The gateway's endpoint picker sees no replica, or fails more than {FAILED_SHARE:.0%} of requests",
+        summary=f"{watched.server}: the gateway's endpoint picker sees no replica or fails more than {FAILED_SHARE:.0%} of requests",
         panel="Endpoint picker",
     )
 
@@ -209,8 +209,8 @@ def _fast(watched: Watched, of: Series) -> Iterator[Alert]:
         return " and ".join(f"{one} > {factor * budget:.6g}" for one in late)
 
     for name, histogram, seconds, what, panel in (
-        ("FirstToken", TTFT, ttft, f"a first token within {ttft:g} s", LATE_TOKENS),
-        ("Output", TPOT, tpot, f"{tpot * 1000:g} ms an output token at most", SLOW_OUTPUT),
+        ("FirstToken", TTFT, ttft, f"first tokens take longer than {ttft:g} s", LATE_TOKENS),
+        ("Output", TPOT, tpot, f"output tokens take longer than {tpot * 1000:g} ms", SLOW_OUTPUT),
     ):
         yield Alert(
             name=f"{name}Slow",
@@ -218,7 +218,7 @@ def _fast(watched: Watched, of: Series) -> Iterator[Alert]:
             for_seconds=120,
             severity="page",
             question="fast",
-            summary=f"{watched.server} uses up its error budget: {watched.objective:.1%} of requests shall have {what}",
+            summary=f"{watched.server}: {what}, and the error budget of {budget:.1%} burns fast",
             panel=panel,
         )
         yield Alert(
@@ -227,7 +227,7 @@ def _fast(watched: Watched, of: Series) -> Iterator[Alert]:
             for_seconds=1800,
             severity="ticket",
             question="fast",
-            summary=f"{watched.server} uses up its error budget in ten days: {watched.objective:.1%} of requests shall have {what}",
+            summary=f"{watched.server}: {what}, and the error budget of {budget:.1%} lasts ten days at this rate",
             panel=panel,
             every_seconds=300,
         )
@@ -240,7 +240,7 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
         for_seconds=300,
         severity="page",
         question="full",
-        summary=f"Requests to {watched.server} queue: more than {QUEUE_SHARE:.0%} of those that run",
+        summary=f"{watched.server}: requests queue, more than {QUEUE_SHARE:.0%} of the running ones",
         panel="Requests in flight",
     )
     cache, waiting = (of.of(f"vllm:{name}") for name in ("kv_cache_usage_perc", "num_requests_waiting"))
@@ -250,7 +250,7 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
         for_seconds=600,
         severity="ticket",
         question="full",
-        summary=f"An engine of {watched.server} has a full KV cache and a queue",
+        summary=f"{watched.server}: an engine has a full KV cache and a queue",
         panel=FULLEST,
     )
     preempted, most = of.of("vllm:num_preemptions_total"), watched.engines_per_pod * PREEMPTIONS_PER_ENGINE
@@ -260,7 +260,7 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
         for_seconds=600,
         severity="ticket",
         question="full",
-        summary=f"A pod of {watched.server} preempts more than one request a minute and engine, and computes each again",
+        summary=f"{watched.server}: a pod preempts and recomputes more than one request a minute per engine",
         panel="Preemptions",
     )
     if watched.autoscaler is not None:
@@ -273,7 +273,7 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
             for_seconds=900,
             severity="ticket",
             question="full",
-            summary=f"{watched.server} is at its maximum of replicas and requests still queue",
+            summary=f"{watched.server}: the autoscaler is at its maximum, and requests queue",
             panel="Autoscaler",
         )
         inactive = of.autoscaler(
@@ -288,7 +288,7 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
             for_seconds=300,
             severity="page",
             question="full",
-            summary=f"The autoscaler of {watched.server} has no metric to scale by",
+            summary=f"{watched.server}: the autoscaler has no metric",
             panel="Autoscaler",
         )
 
@@ -304,8 +304,8 @@ def _fair(watched: Watched, of: Series) -> Iterator[Alert]:
         for_seconds=600,
         severity="ticket",
         question="fair",
-        summary=f"One engine of a pod of {watched.server} has more than {most:g} times its share of requests",
-        panel="Fullest engine over mean",
+        summary=f"{watched.server}: one engine of a pod has more than {most:g} times its share of requests",
+        panel="Busiest engine / mean",
     )
 
 
@@ -313,7 +313,7 @@ def _itself(watched: Watched, of: Series) -> Iterator[Alert]:
     there = (watched.speculative, watched.prefix_caching)
     for name, above, below, what, panel in (one for one, is_there in zip(_FELL, there, strict=True) if is_there):
         now = of.ratio(f"vllm:{above}_total", f"vllm:{below}_total", "15m", floor=DRAFTS_FLOOR)
-        # Eighteen hours that ended four hours ago: a slow fall shows, and look-back stays within 25 hours.
+        # Eighteen hours, ending four hours ago: detects a slow decline within the look-back of 25 hours.
         before = " / ".join(f"sum(rate({of.of(f'vllm:{counter}_total')}[18h] offset 4h))" for counter in (above, below))
         yield Alert(
             name=name,
@@ -321,14 +321,14 @@ def _itself(watched: Watched, of: Series) -> Iterator[Alert]:
             for_seconds=1800,
             severity="ticket",
             question="itself",
-            summary=f"The share of {what} of {watched.server} fell below {FELL_TO:.0%} of the day before",
+            summary=f"{watched.server}: the share of {what} fell below {FELL_TO:.0%} of the day before",
             panel=panel,
             every_seconds=300,
         )
 
 
 def unequal(watched: Watched) -> float:
-    """Times the mean of its pod's engines that one may have."""
+    """Allowed load of one engine, as a multiple of its pod's mean."""
     return UNEQUAL if watched.engines_per_pod > 2 else UNEQUAL_OF_TWO
 
 
@@ -339,7 +339,7 @@ def restarts(watched: Watched) -> str:
 
 
 def pending(watched: Watched) -> str:
-    """The fleet's pods that have no node, or no image yet."""
+    """The fleet's pods without a node or an image."""
     ours = f'namespace="{watched.namespace}",{Series(watched).own("pod")}'
     return f'kube_pod_status_phase{{{ours},phase="Pending"}}'
 
@@ -351,7 +351,7 @@ def _healthy(watched: Watched) -> Iterator[Alert]:
         for_seconds=0,
         severity="ticket",
         question="healthy",
-        summary=f"vLLM restarted in a pod of {watched.server}",
+        summary=f"{watched.server}: vLLM restarted in a pod",
         panel="Restarts",
     )
     yield Alert(
@@ -360,14 +360,14 @@ def _healthy(watched: Watched) -> Iterator[Alert]:
         for_seconds=watched.node_seconds,
         severity="ticket",
         question="healthy",
-        summary=f"A pod of {watched.server} waits for its node longer than node and image take",
+        summary=f"{watched.server}: a pod has been Pending for longer than a node and its image take",
         panel="Pending pods",
     )
     yield _counted(
         logs.stock_outs(watched),
         name="StockOut",
         question="healthy",
-        summary=f"Google Cloud has no node for a pod of the cluster of {watched.server}",
+        summary=f"{watched.server}: Google Cloud has no node for a pod of its cluster",
         panel="Scale-up failures and preemptions",
     )
     if watched.spot:
@@ -375,14 +375,14 @@ def _healthy(watched: Watched) -> Iterator[Alert]:
             logs.preemptions(watched),
             name="SpotTaken",
             question="healthy",
-            summary=f"A Spot node in a zone of {watched.server} was preempted",
+            summary=f"{watched.server}: a Spot node in one of its zones was preempted",
             panel="Scale-up failures and preemptions",
         )
     yield _counted(
         logs.gpu_faults(watched),
         name="GpuFault",
         question="healthy",
-        summary=f"A GPU of the cluster of {watched.server} reported an Xid error",
+        summary=f"{watched.server}: a GPU of its cluster reported an Xid error",
         panel=HOTTEST,
     )
     yield Alert(
@@ -391,27 +391,27 @@ def _healthy(watched: Watched) -> Iterator[Alert]:
         for_seconds=300,
         severity="ticket",
         question="healthy",
-        summary=f"A GPU of {watched.server} is hotter than {HOT_CELSIUS} degrees Celsius",
+        summary=f"{watched.server}: a GPU is hotter than {HOT_CELSIUS} degrees Celsius",
         panel=HOTTEST,
     )
 
 
 def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
-    hourly = "" if watched.node_usd_per_hour is None else f" at ${watched.node_usd_per_hour:g} a node and hour"
+    hourly = "" if watched.node_usd_per_hour is None else f", at ${watched.node_usd_per_hour:g} an hour per node"
     yield Alert(
         name="GpusIdle",
         expr=f"sum(max_over_time({of.of('vllm:num_requests_running')}[1h])) == 0",
         for_seconds=HOUR,
         severity="ticket",
         question="cost",
-        summary=f"{watched.server} has had no request for two hours{hourly}",
-        panel="Dollars an hour" if hourly else "Replicas",
+        summary=f"{watched.server}: no request for two hours{hourly}",
+        panel="USD an hour" if hourly else "Replicas",
         every_seconds=300,
     )
     planned = watched.planned_usd_per_million_output
     if hourly and planned is not None:
         spent = f"sum(avg_over_time({of.of(USD_PER_HOUR)}[1d]))"
-        # Both are means of the time in which replicas report: a rate over a day would be low in a fleet that is young, or sleeps.
+        # Both are means over the time with reporting replicas: a rate over a day would be too low for a new or paused fleet.
         millions = f"(sum(avg_over_time({of.of(OUTPUT)}[1d])) * 3600 / 1e6 > 0)"
         yield Alert(
             name="TokensDear",
@@ -419,8 +419,8 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
             for_seconds=HOUR,
             severity="ticket",
             question="cost",
-            summary=f"A day's output tokens of {watched.server} cost more than {DEAR} times the planned ${planned:.4g} a million",
-            panel="Dollars per million output tokens",
+            summary=f"{watched.server}: a day's output tokens cost more than {DEAR} times the planned ${planned:.4g} a million",
+            panel="USD per million output tokens",
             every_seconds=300,
         )
     if watched.spending:
@@ -430,7 +430,7 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
                 name=f"Spending{step.capitalize()}",
                 question="cost",
                 severity=severity,
-                summary=f"The stack {watched.stack} {what}",
+                summary=f"Stack {watched.stack} {what}",
                 panel="Spend guard",
                 labels={"step": step},
             )
@@ -441,7 +441,7 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
             for_seconds=UNWATCHED_SECONDS,
             severity="page",
             question="cost",
-            summary=f"The stack {watched.stack} spends unwatched: its spend guard does not run",
+            summary=f"Stack {watched.stack} has no spending limit in force: its spend guard is not running",
             panel="Spend guard",
         )
 
@@ -469,5 +469,5 @@ def _counted(
 
 
 def _entries(series: str, window: str) -> str:
-    """New entries of a log. A counter's first value counts too: there is none before the first entry."""
+    """New entries of a log. The counter starts with the first entry, so its first value counts too."""
     return f"sum(increase({series}[{window}])) > 0 or sum({series} unless {series} offset {window}) > 0"

@@ -1,4 +1,4 @@
-"""The catalogue of one fleet: everything that is recorded, alerted on, counted in logs and drawn."""
+"""The catalogue of one fleet: recordings, alerts, log-based metrics and panels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from settings.signals.recordings import recordings
 
 
 def catalogue(watched: Watched) -> Catalogue:
-    """Everything that is watched of that fleet."""
+    """All signals of that fleet."""
     return Catalogue(
         watched=watched,
         recordings=tuple(recordings(watched)),

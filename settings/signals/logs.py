@@ -1,4 +1,4 @@
-"""Log-based metrics: what Google Cloud and the program's own pods say in logs and nowhere else."""
+"""Log-based metrics, for events of Google Cloud and the program's pods that have no metric."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ FALLS_BACK = "Suppressing error, using fallback metrics"
 
 
 def log_name(watched: Watched, signal: str) -> str:
-    """Name of a log-based metric: once in a project, so it carries the stack's name, in characters that PromQL leaves alone."""
+    """Name of a log-based metric: unique in a project, so it contains the stack's name, in characters valid in PromQL."""
     return re.sub(r"[^a-z0-9]+", "_", f"{watched.stack}_{signal}".lower())
 
 
 def logs(watched: Watched) -> Iterator[LogSignal]:
-    """All of one fleet. Those of the platform see the whole cluster, or the zones: Google Cloud writes no stack's name into them."""
+    """Log-based metrics of one fleet. Platform logs have no stack's name, so they cover the whole cluster or its zones."""
     yield stock_outs(watched)
     if watched.spot:
         yield preemptions(watched)
@@ -30,7 +30,7 @@ def logs(watched: Watched) -> Iterator[LogSignal]:
 
 
 def stock_outs(watched: Watched) -> LogSignal:
-    """Scale-ups that the autoscaler could not make. Source: GKE docs, "View cluster autoscaler events", messages scale.up.error.*."""
+    """Failed scale-ups of the cluster autoscaler. Source: GKE docs, "View cluster autoscaler events", messages scale.up.error.*."""
     return LogSignal(
         name=log_name(watched, "scale_up_failures"),
         resource="k8s_cluster",
@@ -39,12 +39,12 @@ def stock_outs(watched: Watched) -> LogSignal:
             *_of_cluster(watched, "k8s_cluster"),
             'jsonPayload.resultInfo.results.errorMsg.messageId:"scale.up.error"',
         ),
-        why="a pod that waits for a node says nothing; the autoscaler says why",
+        why="why the cluster autoscaler could not create a node",
     )
 
 
 def preemptions(watched: Watched) -> LogSignal:
-    """Spot machines of GKE that Compute Engine took back. Source: Compute Engine docs, "Detect if a VM was preempted"; names of
+    """Preempted Spot nodes of GKE. Source: Compute Engine docs, "Detect if a VM was preempted"; names of
     Autopilot's nodes begin with gk3-.
     """
     zones = " OR ".join(f'"{zone}"' for zone in watched.zones)
@@ -58,12 +58,12 @@ def preemptions(watched: Watched) -> LogSignal:
             'protoPayload.methodName="compute.instances.preempted"',
             'protoPayload.resourceName:"/instances/gk3-"',
         ),
-        why="a preempted node takes its requests along",
+        why="a preempted node loses its requests",
     )
 
 
 def gpu_faults(watched: Watched) -> LogSignal:
-    """GPUs with an Xid error that the device plugin watches for. Source: container-engine-accelerators, pkg/gpu/nvidia/health_check,
+    """GPUs with a critical Xid error, reported by the device plugin. Source: container-engine-accelerators, pkg/gpu/nvidia/health_check,
     health_checker.go; that Autopilot's own plugin is that one, and its log is kept, is unverified.
     """
     return LogSignal(
@@ -74,13 +74,13 @@ def gpu_faults(watched: Watched) -> LogSignal:
             'resource.labels.namespace_name="kube-system"',
             '"XidCriticalError: Xid="',
         ),
-        why="a GPU that fails takes all engines of its pod along, and the node stays",
+        why="a failed GPU stops all engines of its pod, and the node stays",
     )
 
 
 def fallbacks(watched: Watched) -> LogSignal:
-    """KEDA holds the number of replicas because it cannot read its metric. With a fallback the autoscaler's condition ScalingActive stays
-    True, and no series of Kubernetes tells. Source: keda 2.20.2, pkg/fallback/fallback.go, doFallback: one entry for each time it is asked.
+    """KEDA holds the replicas because it cannot read its metric. With a fallback the autoscaler's condition ScalingActive stays True, and
+    no series of Kubernetes shows it. Source: keda 2.20.2, pkg/fallback/fallback.go, doFallback: one entry for each query.
     """
     return LogSignal(
         name=log_name(watched, "scaling_fallbacks"),
@@ -92,12 +92,12 @@ def fallbacks(watched: Watched) -> LogSignal:
             f'"\\"scaledObject.Namespace\\": \\"{watched.namespace}\\""',
             f'"\\"scaledObject.Name\\": \\"{watched.server}\\""',
         ),
-        why="an autoscaler that cannot read its metric looks healthy while KEDA holds the number",
+        why="the autoscaler looks healthy while KEDA holds the replicas on its fallback",
     )
 
 
 def spending(watched: Watched) -> LogSignal:
-    """Steps of the spend guard, which logs one JSON object each."""
+    """Steps of the spend guard, one JSON object each."""
     return LogSignal(
         name=log_name(watched, "spending"),
         resource="k8s_container",
@@ -108,7 +108,7 @@ def spending(watched: Watched) -> LogSignal:
             'jsonPayload.event="spending"',
         ),
         labels={"step": "EXTRACT(jsonPayload.step)"},
-        why="the guard warns, pauses and goes blind in its log",
+        why="warnings, pauses and failures of the spend guard",
     )
 
 

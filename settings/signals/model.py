@@ -1,4 +1,4 @@
-"""The types of the catalogue: what is watched, and the rules, alerts and panels that follow."""
+"""Types of the catalogue of signals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 Severity = Literal["page", "ticket"]
-"""`page`: users are hurt now, wake somebody. `ticket`: a cause or a cost that can wait for the morning."""
+"""`page`: users are affected now. `ticket`: a cause or a cost that can wait until morning."""
 Question = Literal["serving", "fast", "full", "fair", "itself", "healthy", "cost"]
 QUESTIONS: Final[Mapping[Question, str]] = {
     "serving": "Is it serving?",
@@ -18,29 +18,29 @@ QUESTIONS: Final[Mapping[Question, str]] = {
     "healthy": "Are nodes and GPUs healthy?",
     "cost": "What does it cost?",
 }
-"""What on-call asks, in the order in which it is asked."""
+"""Sections of the dashboard, in order."""
 RULES_INTERVAL_SECONDS: Final = 30
 """Shortest interval of rules and of alert evaluations. Source: Cloud Monitoring, evaluation_interval is a multiple of 30 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """One fleet, as far as its signals depend on it."""
+    """The properties of a fleet that its signals depend on."""
 
     server: str
     """Name of the Deployment; value of the label `app` on its pods."""
     namespace: str
     stack: str
     engines_per_pod: int = 1
-    """Data-parallel engines of one pod, each with series of its own."""
+    """Data-parallel engines of one pod, each with its own series."""
     max_replicas: int | None = 1
-    """Most replicas that are declared; None where somebody else owns the number."""
+    """Maximum declared replicas; None where replicas are managed externally."""
     release: tuple[int, int, int] = (0, 18, 1)
-    """vLLM's release, for series that not every release has."""
+    """vLLM's release, which decides the available series."""
     speculative: bool = False
     prefix_caching: bool = False
     autoscaler: str | None = None
-    """Name of the HorizontalPodAutoscaler that owns the number of replicas; None without one."""
+    """Name of the HorizontalPodAutoscaler; None without one."""
     spending: bool = False
     """Whether a spend guard runs in the namespace."""
     spot: bool = False
@@ -50,17 +50,17 @@ class Watched:
     """Name of the cluster; None where another stack owns it."""
     zones: tuple[str, ...] = ()
     ttft_seconds: float = 2.5
-    """Latest good first token: a bound of vLLM's histogram."""
+    """Limit for a good first token: a bound of vLLM's histogram."""
     tpot_seconds: float = 0.1
-    """Slowest good mean time per output token: a bound of vLLM's histogram."""
+    """Limit for a good mean time per output token: a bound of vLLM's histogram."""
     objective: float = 0.99
     """Share of requests that must be good, over 30 days."""
     node_seconds: int = 780
-    """A pod waits that long for its node and its image, in the slow case."""
+    """Slow-case wait of a pod for its node and image."""
     start_seconds: int = 2100
-    """From a pending pod to a ready one: node, image, weights, engines; the slow case."""
+    """Slow-case time from Pending to ready: node, image, weights, engines."""
     interval_seconds: int = 15
-    """Between two scrapes."""
+    """Scrape interval."""
     node_usd_per_hour: float | None = None
     pods_per_node: int = 1
     planned_usd_per_million_output: float | None = None
@@ -68,22 +68,21 @@ class Watched:
 
     @property
     def by_keda(self) -> bool:
-        """Whether KEDA made the autoscaler, which it names so."""
+        """Whether KEDA created the autoscaler, by its name."""
         return (self.autoscaler or "").startswith("keda-hpa-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A series that is computed as it comes, for long windows and dashboards."""
+    """A recorded series for long windows and dashboards."""
 
     name: str
     expr: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One condition that somebody hears of. Its section in runbook.md has the same name."""
+    """One alert. Its section in runbook.md has the same name."""
 
     name: str
     expr: str
@@ -91,11 +90,11 @@ class Alert:
     severity: Severity
     question: Question
     summary: str
-    """One line for the message: what is wrong, for this fleet."""
+    """One line for the message, with the fleet's name."""
     panel: str
     """Title of the panel that shows it."""
     every_seconds: int = 60
-    """Between two evaluations."""
+    """Evaluation interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +106,7 @@ class LogSignal:
     filter: str
     """In Cloud Logging's query language."""
     resource: str
-    """Type of the monitored resource whose log it is."""
+    """Type of the log's monitored resource."""
     why: str
     labels: Mapping[str, str] = field(default_factory=dict)
     """Extractor by label."""
@@ -137,12 +136,12 @@ class Panel:
     """In UCUM: `1`, `s`, `1/s`, `{request}`, `USD`."""
     queries: tuple[Query, ...]
     thresholds: tuple[float, ...] = ()
-    """Values at which an alert looks."""
+    """Thresholds of alerts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """Everything that is watched of one fleet."""
+    """All signals of one fleet."""
 
     watched: Watched
     recordings: tuple[Recording, ...]
@@ -151,7 +150,7 @@ class Catalogue:
     panels: tuple[Panel, ...]
 
     def recording_group(self) -> dict[str, Any]:
-        """The recordings as one group of Prometheus' rules format, each labelled with its server."""
+        """The recordings as a group in Prometheus' rules format, labeled with the server."""
         server = self.watched.server
         return {
             "name": server,
@@ -160,9 +159,9 @@ class Catalogue:
         }
 
     def rule_groups(self) -> dict[str, Any]:
-        """Recordings and alerts in Prometheus' rules format, for its own engine.
+        """Recordings and alerts in Prometheus' rules format.
 
-        Recordings carry the label `namespace`, which managed Prometheus adds by itself to a `Rules` object's.
+        Recordings get the label `namespace`, which managed Prometheus adds to those of a `Rules` object.
         """
         records = self.recording_group()
         namespace = {"namespace": self.watched.namespace}

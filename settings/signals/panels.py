@@ -1,4 +1,4 @@
-"""The dashboard's panels, by what on-call asks."""
+"""Panels of the dashboard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from settings.signals.series import TPOT, TTFT, Series, has
 
 
 def panels(watched: Watched) -> Iterator[Panel]:
-    """All of one fleet; none for what it has not."""
+    """Panels of one fleet, only for features that it has."""
     of = Series(watched)
     yield from _serving(watched, of)
     yield from _fast(watched, of)
@@ -68,8 +68,8 @@ def _serving(watched: Watched, of: Series) -> Iterator[Panel]:
             section="serving",
             unit="1",
             queries=(
-                Query(expr=f"max(inference_pool_ready_pods{{{ours}}})", legend="replicas it sees"),
-                Query(expr=f"max(inference_pool_average_queue_size{{{ours}}})", legend="mean queue it sees"),
+                Query(expr=f"max(inference_pool_ready_pods{{{ours}}})", legend="visible replicas"),
+                Query(expr=f"max(inference_pool_average_queue_size{{{ours}}})", legend="mean queue"),
             ),
         )
 
@@ -132,7 +132,7 @@ def _full(watched: Watched, of: Series) -> Iterator[Panel]:
             unit="{replica}",
             queries=tuple(
                 Query(expr=of.autoscaler(f"kube_horizontalpodautoscaler_{series}_replicas"), legend=legend)
-                for series, legend in (("status_desired", "wanted"), ("spec_max", "maximum"))
+                for series, legend in (("status_desired", "desired"), ("spec_max", "maximum"))
             ),
         )
 
@@ -141,7 +141,7 @@ def _fair_and_itself(watched: Watched, of: Series) -> Iterator[Panel]:
     running = of.of("vllm:num_requests_running")
     if watched.engines_per_pod > 1:
         yield Panel(
-            title="Fullest engine over mean",
+            title="Busiest engine / mean",
             section="fair",
             unit="1",
             queries=(Query(expr=f"max by (pod) ({running}) / (avg by (pod) ({running}) > 0)", legend="{{pod}}"),),
@@ -207,15 +207,15 @@ def _healthy(watched: Watched) -> Iterator[Panel]:
 def _cost(watched: Watched, of: Series) -> Iterator[Panel]:
     if watched.node_usd_per_hour is not None:
         yield Panel(
-            title="Dollars an hour",
+            title="USD an hour",
             section="cost",
             unit="USD/h",
-            queries=(Query(expr=of.of(USD_PER_HOUR), legend="replicas that report"),),
+            queries=(Query(expr=of.of(USD_PER_HOUR), legend="reporting replicas"),),
         )
         output = f"({of.of('fleet:output_tokens:rate')} * 3600 / 1e6 > 0)"
         planned = watched.planned_usd_per_million_output
         yield Panel(
-            title="Dollars per million output tokens",
+            title="USD per million output tokens",
             section="cost",
             unit="USD",
             queries=(Query(expr=f"{of.of(USD_PER_HOUR)} / on (app, namespace) {output}", legend="now"),),

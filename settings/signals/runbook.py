@@ -1,4 +1,4 @@
-"""The runbook, cut into its sections: what each alert's message carries."""
+"""Sections of the runbook, for the alerts' messages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FILE: Final = Path(__file__).with_name("runbook.md")
 MOST_CHARACTERS: Final = 8192
 """Source: Cloud Monitoring API v3, Documentation.content."""
 POD: Final = "${{metric_or_resource.label.{}}}"
-"""Filled in by Cloud Monitoring with a label of the series that fired. Source: Google Cloud CLI, `monitoring policies migrate`, which makes
-this of Prometheus' `{{ $labels.NAME }}`; a label that is not there becomes `(none)`."""
+"""Cloud Monitoring replaces it with a label of the firing series, `(none)` if missing. Source: Google Cloud CLI, `monitoring policies
+migrate`, for Prometheus' `{{ $labels.NAME }}`."""
 _HEADING: Final = re.compile(r"^## (\w+)\n", re.MULTILINE)
 
 
@@ -26,7 +26,7 @@ def sections() -> dict[str, str]:
 
 
 def section(alert: str, watched: Watched) -> str:
-    """The section of one alert, its commands ready to paste for that fleet. Raises KeyError for an alert without one."""
+    """The section of one alert with the fleet's names filled in. Raises KeyError for an unknown alert."""
     text = sections()[alert]
     named = {"NAMESPACE": watched.namespace, "SERVER": watched.server, "STACK": watched.stack}
     named["POD"] = POD.format("pod_name" if alert == "Restarted" else "pod")

@@ -1,4 +1,4 @@
-"""Names of the series that the catalogue reads, each with its source, and the expressions that several signals share."""
+"""Names of the series that the catalogue reads, with their sources, and shared expressions."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ VLLM: Final[Mapping[str, tuple[int, int, int]]] = {
     "vllm:request_time_per_output_token_seconds_bucket": (0, 18, 1),
     "vllm:request_time_per_output_token_seconds_count": (0, 18, 1),
 }
-"""Series of vLLM and the first release that was seen to have each. Source: v1/metrics/loggers.py and v1/spec_decode/metrics.py of the
-wheels 0.18.1 and 0.33.0; `make vllm-check` holds both, buckets too."""
+"""Series of vLLM and the first checked release with each. Source: v1/metrics/loggers.py and v1/spec_decode/metrics.py of the
+wheels 0.18.1 and 0.33.0; `make vllm-check` checks names and buckets against both."""
 SERVER: Final = ("http_requests_total",)
-"""Of vLLM's web server, status in groups such as `5xx`. Source: prometheus-fastapi-instrumentator 8.1.0, metrics.py."""
+"""Series of vLLM's web server, with status groups such as `5xx`. Source: prometheus-fastapi-instrumentator 8.1.0, metrics.py."""
 KUBERNETES: Final = (
     "kube_deployment_spec_replicas",
     "kube_deployment_status_replicas_available",
@@ -39,18 +39,18 @@ KUBERNETES: Final = (
     "kube_horizontalpodautoscaler_status_desired_replicas",
     "kube_horizontalpodautoscaler_status_condition",
 )
-"""Of kube-state-metrics, GKE's package of it. Source: GKE docs, "Collect and view kube state metrics"; kube-state-metrics, docs/metrics."""
+"""Series of GKE's kube-state-metrics package. Source: GKE docs, "Collect and view kube state metrics"; kube-state-metrics, docs/metrics."""
 GOOGLE: Final = ("kubernetes_io:container_restart_count",)
-"""Of GKE itself. Source: Cloud Monitoring, "Kubernetes metrics", container/restart_count."""
+"""Series of GKE. Source: Cloud Monitoring, "Kubernetes metrics", container/restart_count."""
 DCGM: Final = ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_PROF_SM_ACTIVE")
-"""Of GKE's DCGM package. Source: monitoring-dashboard-samples, dashboards/nvidia-gpu/nvidia-dcgm-prometheus.json."""
+"""Series of GKE's DCGM package. Source: monitoring-dashboard-samples, dashboards/nvidia-gpu/nvidia-dcgm-prometheus.json."""
 PICKER: Final = (
     "inference_pool_ready_pods",
     "inference_pool_average_queue_size",
     "inference_objective_request_total",
     "inference_objective_request_error_total",
 )
-"""Of the endpoint picker. Source: gateway-api-inference-extension v1.4.0, pkg/epp/metrics/metrics.go."""
+"""Series of the endpoint picker. Source: gateway-api-inference-extension v1.4.0, pkg/epp/metrics/metrics.go."""
 
 TTFT_BOUNDS: Final = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0),
@@ -65,16 +65,16 @@ TPOT_BOUNDS: Final = (
 TTFT: Final = "vllm:time_to_first_token_seconds"
 TPOT: Final = "vllm:request_time_per_output_token_seconds"
 REQUESTS_FLOOR: Final = 0.1
-"""Requests a second below which a share of them says nothing: one of three in five minutes would be a third."""
+"""Requests a second below which ratios are not evaluated: one failure of three in five minutes would be a third."""
 
 
 def has(release: tuple[int, int, int], name: str) -> bool:
-    """Whether a release exports that series of vLLM. Raises KeyError for a series that the catalogue does not know."""
+    """Whether a release of vLLM exports that series. Raises KeyError for a series outside the catalogue."""
     return release >= VLLM[name] or VLLM[name] == min(VLLM.values())
 
 
 def bound(seconds: float) -> str:
-    """Matcher of one bucket. prometheus_client writes 1.0; whether Cloud Monitoring gives it back as 1.0 or 1 is not documented."""
+    """Matcher of one bucket. prometheus_client writes 1.0; whether Cloud Monitoring returns 1.0 or 1 is not documented."""
     text = f"{seconds:g}"
     return f'le="{text}"' if "." in text else f'le=~"{text}|{text}[.]0"'
 
@@ -92,7 +92,7 @@ class Series:
         return f"{metric}{{{','.join((*ours, *matchers))}}}"
 
     def declared(self, metric: str, over: str = "{}") -> str:
-        """Sum of a series of the Deployment, or of what a function makes of it."""
+        """Sum of a series of the Deployment, or of a function of it."""
         watched = self.watched
         series = f'{metric}{{namespace="{watched.namespace}",deployment="{watched.server}"}}'
         return f"sum({over.format(series)})"
@@ -104,25 +104,25 @@ class Series:
         return f"{metric}{{{','.join((*named, *matchers))}}}"
 
     def own(self, label: str) -> str:
-        """Matcher of the Deployment's pods, and not of those of a server whose name begins with this one's, such as a canary."""
+        """Matcher of the Deployment's pods, excluding servers with this name as a prefix, such as a canary."""
         return f'{label}=~"{self.watched.server}-[^-]+-[^-]+"'
 
     def gpus(self, metric: str) -> str:
-        """A series of the GPUs of the fleet's pods, whose labels are the collector's own or `exported_`, as it collects."""
+        """A series of the fleet's GPUs; its labels have the prefix `exported_` or none, depending on the collector."""
         namespace = self.watched.namespace
         each = (f'{metric}{{{at}namespace="{namespace}",{self.own(f"{at}pod")}}}' for at in ("", "exported_"))
         return f"({' or '.join(each)})"
 
     def rate(self, metric: str, window: str, *matchers: str) -> str:
-        """Increase a second over the whole fleet."""
+        """Rate a second over the whole fleet."""
         return f"sum(rate({self.of(metric, *matchers)}[{window}]))"
 
     def ratio(self, above: str, below: str, window: str, *, floor: float = 0) -> str:
-        """Share of one counter in another over the whole fleet; nothing where the other grows by no more than the floor a second."""
+        """Ratio of two counters over the whole fleet; empty where the divisor's rate is at most the floor."""
         return f"{self.rate(above, window)} / ({self.rate(below, window)} > {floor:g})"
 
     def late(self, histogram: str, seconds: float, window: str) -> str:
-        """Share of requests above a bound; nothing while there are too few."""
+        """Share of requests above a bound; empty while there are too few requests."""
         good = self.rate(f"{histogram}_bucket", window, bound(seconds))
         return f"1 - {good} / ({self.rate(f'{histogram}_count', window)} > {REQUESTS_FLOOR:g})"
 
@@ -132,15 +132,15 @@ class Series:
 
     @property
     def running(self) -> str:
-        """Requests that engines work on."""
+        """Running requests."""
         return f"sum({self.of('vllm:num_requests_running')})"
 
     @property
     def waiting(self) -> str:
-        """Requests that wait for an engine."""
+        """Waiting requests."""
         return f"sum({self.of('vllm:num_requests_waiting')})"
 
     @property
     def pods(self) -> str:
-        """Pods whose engines report; nothing where none does."""
+        """Number of reporting pods; empty where none reports."""
         return f"count(count by (pod) ({self.of('vllm:num_requests_running')}))"

@@ -101,7 +101,7 @@ def placed_at(placed: list[Any], title: str) -> int:
 
 def test_alerts_without_a_channel_of_their_severity_are_refused() -> None:
     pager = Email(type="email", address="oncall@example.com", severities=("page",))
-    with pytest.raises(ValueError, match="no channel takes severity ticket"):
+    with pytest.raises(ValueError, match="ticket"):
         AlertingArgs(place=PLACE, signals=catalogue(EVERYTHING), channels=(pager,))
 
 

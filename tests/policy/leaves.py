@@ -18,7 +18,7 @@ from pulumi_policy.proxy import UnknownValueError, unknown_checking_proxy
 
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.values import UNKNOWN, reveal, transform
-from rule import Options, Resource, Rule, all_rules, with_defaults
+from rule import Resource, Rule, all_rules, with_defaults
 from tests.fleet.rehearse.shapes import SHAPES, STACKS, recorded
 from tests.policy.case import of_program
 from tests.policy.cases.cost import WINDOW
@@ -107,8 +107,8 @@ def _changes(one: Resource, plain: dict[str, Any]) -> Iterator[tuple[Path, str, 
         yield path, "deleted", replace(one, props=_behind_proxy(_changed(plain, path)), parsed={})
         for how, weaker in _weaker(value):
             yield path, how, replace(one, props=_behind_proxy(_changed(plain, path, weaker)), parsed={})
-    if one.options.protect:
-        yield ("(protect)",), "off", replace(one, options=replace(one.options, protect=False), parsed={})
+    if one.protect:
+        yield ("(protect)",), "off", replace(one, protect=False, parsed={})
 
 
 def _weaker(value: Any) -> Iterator[tuple[str, Any]]:
@@ -175,8 +175,7 @@ def _resource(one: RecordedResource) -> Resource:
         name=one.name,
         urn=one.urn,
         props=_behind_proxy(_plain(one)),
-        options=Options(protect=one.protect),
-        parent=one.parent,
+        protect=one.protect,
         dependencies=one.dependencies,
     )
 

@@ -10,7 +10,7 @@ import pytest
 import money
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.values import reveal
-from rule import Options, Resource, Rule, message, with_defaults
+from rule import Resource, Rule, message, with_defaults
 from settings.rules.engine_lessons import ENGINE_LESSONS
 from settings.rules.verdict import REPEATED_ON_PURPOSE
 from tests.policy.case import Case
@@ -34,7 +34,7 @@ def seen(recording: Recording, *, by_inputs: bool) -> list[Resource]:
             name=one.name,
             urn=one.urn,
             props=reveal(dict(one.inputs if by_inputs else one.outputs)),
-            options=Options(protect=one.protect),
+            protect=one.protect,
             dependencies=one.dependencies,
         )
         for one in recording.resources

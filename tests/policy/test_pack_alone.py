@@ -76,7 +76,7 @@ def test_the_pack_imports_the_facts_and_the_lessons_and_nothing_else(copy: Path)
 def test_the_packs_own_requirements_are_the_pinned_ones() -> None:
     pinned = {
         line.split("==")[0].lower(): line.strip()
-        for file in ("requirements.txt", "requirements-dev.txt")
+        for file in ("requirements.txt", "requirements-fleet.txt")
         for line in (ROOT / file).read_text(encoding="utf-8").splitlines()
         if "==" in line
     }

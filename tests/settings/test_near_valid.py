@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from fleet.cli.main import main
 from settings.load import check, parse
 from settings.problems import Problem, SettingsError
-from settings.sections.section import IN_WORDS
+from settings.sections.section import PATTERN_TEXTS
 from tests.settings import near_valid
 from tests.settings.near_valid import Config
 from tests.support.settings import make_config, make_settings
@@ -46,7 +46,7 @@ def the_wrong_thing_is_named(drawn: tuple[Config, Config, near_valid.Path]) -> N
     place = str(path[0]) + "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path[1:])
     assert any(one.path.startswith(place) or place.startswith(one.path) for one in told), (place, told)
     for one in told:
-        assert not any(pattern in one.text() for pattern in IN_WORDS), one
+        assert not any(pattern in one.text() for pattern in PATTERN_TEXTS), one
 
 
 @FEW
@@ -82,8 +82,8 @@ def test_the_command_ends_as_it_promises(
 
 def test_every_pattern_of_the_schema_is_said_in_words() -> None:
     schema = json.dumps(near_valid.SCHEMA)
-    assert all(json.dumps(pattern)[1:-1] in schema for pattern in IN_WORDS)
-    assert set(_patterns(near_valid.SCHEMA["$defs"])) <= IN_WORDS.keys()
+    assert all(json.dumps(pattern)[1:-1] in schema for pattern in PATTERN_TEXTS)
+    assert set(_patterns(near_valid.SCHEMA["$defs"])) <= PATTERN_TEXTS.keys()
 
 
 def _patterns(schema: Any) -> list[str]:
@@ -139,7 +139,7 @@ def test_a_key_named_like_a_type_keeps_its_place(name: str) -> None:
         ({"cluster": {"releaseChannel": "regular"}}, "cluster.releaseChannel", "releaseChannel: REGULAR"),
         ({"cluster": {"releaseChannel": "newest"}}, "cluster.releaseChannel", "releaseChannel: RAPID"),
         ({"server": {"name": True}}, "server.name", 'name: "true"'),
-        ({"server": "twelve"}, "server", "vllm-fleet:server: {KEY: VALUE}; settings/stack.schema.json has its keys"),
+        ({"server": "twelve"}, "server", "vllm-fleet:server: {KEY: VALUE}; settings/stack.schema.json lists its keys"),
         ({"zones": "europe-west4-b"}, "zones", 'vllm-fleet:zones: ["europe-west4-b"]'),
         ({"capacity": {"mode": "reservation", "name": "a", "project": "X"}}, "capacity.project", "project: my-project"),
     ],
@@ -154,7 +154,7 @@ def test_no_example_is_pasted_where_an_id_belongs() -> None:
 
 
 def test_values_are_shown_as_yaml_has_them() -> None:
-    assert "vllm-fleet:server.name: true is refused" in refused(server={"name": True})["server.name"].text()
+    assert "vllm-fleet:server.name: true is not allowed" in refused(server={"name": True})["server.name"].text()
 
 
 @pytest.mark.parametrize(

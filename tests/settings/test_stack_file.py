@@ -92,8 +92,22 @@ def test_a_broken_file_is_one_clear_error(root: Path, text: str) -> None:
 @pytest.mark.parametrize("text", ["config:\n\t- x", "config:\n  a: 1\n\tb: 2\n"])
 def test_a_tab_is_called_one(root: Path, text: str) -> None:
     write(root, text)
-    with pytest.raises(SettingsError, match="a tab; YAML indents with spaces"):
+    with pytest.raises(SettingsError, match="a tab"):
         read(root, "x")
+
+
+@pytest.mark.parametrize("key", ["confg", "enviroment"])
+def test_a_misspelled_top_level_key_is_refused(root: Path, key: str) -> None:
+    write(root, f"{key}:\n  gcp:project: p\nencryptionsalt: v1\n")
+    assert problems(root) == ["unknown-key"]
+
+
+@pytest.mark.parametrize("line", ["gcp:accessToken: short", 'gcp:credentials: \'{"type": "service_account"}\''])
+def test_credentials_of_the_provider_must_be_encrypted(root: Path, line: str) -> None:
+    write(root, f"config:\n  {line}\n")
+    assert problems(root) == ["secret-in-plain-text"]
+    write(root, "config:\n  gcp:credentials: keys/robot.json\n  gcp:accessToken: {secure: AAAB}\n")
+    assert read(root, "x").secret_keys == {"gcp:accessToken"}
 
 
 def test_a_project_file_whose_config_is_a_list_is_one_clear_error(root: Path) -> None:

@@ -45,7 +45,7 @@ def test_drift_opens_an_issue_that_says_which_stack(folder: Path) -> None:
     (call,) = report(folder, {"dev": "unchanged", "spot": "changed"}, checked="failure")
     assert call.startswith("api --silent --method POST repos/acme/fleet/issues ")
     body = (folder / "body.md").read_text()
-    assert "| dev | as main says |" in body
+    assert "| dev | matches main |" in body
     assert "| spot | **differs from main** |" in body
     assert "https://runs/1" in body
 
@@ -71,4 +71,4 @@ def test_a_stack_that_was_not_reached_keeps_the_issue_open(folder: Path) -> None
     (folder / "found").write_text("12\n")
     (call,) = report(folder, {"dev": "unchanged"}, checked="cancelled")
     assert "closed" not in call
-    assert "| spot | **could not be checked** |" in (folder / "body.md").read_text()
+    assert "| spot | **check failed** |" in (folder / "body.md").read_text()

@@ -76,13 +76,25 @@ def test_only_named_jobs_may_write_and_each_one_thing() -> None:
         "up-once.up": {"id-token"},
         "up-stack.preview": {"id-token"},
         **{f"up-stack.{name}": {"id-token"} for name in ATTEMPTS},
+        "release.attest": {"id-token", "attestations"},
+        "release.github": {"contents"},
+        "release.pypi": {"id-token"},
     }
 
 
-@pytest.mark.parametrize("name", ["preview.comment", "drift.report"])
-def test_a_job_whose_token_writes_runs_no_code_of_the_repository(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "also"),
+    [
+        ("preview.comment", []),
+        ("drift.report", []),
+        ("release.attest", ["actions/attest-build-provenance"]),
+        ("release.github", []),
+        ("release.pypi", ["pypa/gh-action-pypi-publish"]),
+    ],
+)
+def test_a_job_whose_token_writes_runs_no_code_of_the_repository(name: str, also: list[str]) -> None:
     job = dict(jobs())[name]
-    assert [one.split("@")[0] for one in uses(job)] == ["actions/download-artifact"]
+    assert [one.split("@")[0] for one in uses(job)] == ["actions/download-artifact", *also]
     for step in job["steps"]:
         assert not re.search(r"(scripts|\.github|\.venv|make)\b", step.get("run", ""))
 

@@ -1,4 +1,4 @@
-"""The benchmark on the cluster: a headless Service over the servers, and the Job where `pulumi up` shall run it.
+"""The benchmark on the cluster: a headless Service over the servers, and the Job where `pulumi up` runs it.
 
 The Job itself is plain data of workloads/benchmark/job.py, so that `fleet bench run` makes the very same one.
 """
@@ -35,21 +35,21 @@ class BenchmarkArgs:
     """Arguments of `Benchmark`."""
 
     space: Space
-    """Namespace of the servers, with the service account `benchmark` in it; labels."""
+    """Namespace of the servers and of the service account `benchmark`; labels."""
     server: Server
-    """The run begins when it is ready. Its image is the clients', too."""
+    """The run begins when it is ready. Clients use its image."""
     endpoint: pulumi.Input[str]
     """Where the clients send their requests, without a path: `Server.endpoint` or `Gateway.endpoint`."""
     results_bucket: pulumi.Input[str]
     """Name of the bucket for results; the account of the benchmark's pods may write to it."""
     measurement: Measurement
-    """What the pods are asked to do."""
+    """The measurement to run."""
     run_on_update: bool = True
     """Whether `pulumi up` runs it, once per measurement. False: only `fleet bench run` makes Jobs."""
 
 
 class Benchmark(pulumi.ComponentResource):
-    """What a benchmark needs beside the servers, and one measurement per configuration where `runOnUpdate` asks for it.
+    """Objects of a benchmark beside the servers, and with `runOnUpdate` one measurement per configuration.
 
     Changing anything that bears on the figures makes a new Job; nothing else does.
     """
@@ -63,7 +63,7 @@ class Benchmark(pulumi.ComponentResource):
             "name": server_pods_service(args.server.name),
             "namespace": args.space.namespace,
             "labels": names.labels(args.space.labels, names.BENCHMARK_APP),
-            # A paused fleet has no address, and nobody waits for this Service but a Job that waits for servers itself.
+            # A paused fleet has no address, and the Job waits for servers itself.
             "annotations": {"pulumi.com/skipAwait": "true"},
         }
         k8s.core.v1.Service(
@@ -99,7 +99,7 @@ class Benchmark(pulumi.ComponentResource):
             image=args.server.image,
             labels=args.space.labels,
         )
-        # A run that failed is repeated by the next `pulumi up` instead of being reported for ever.
+        # The next `pulumi up` repeats a failed run instead of reporting it forever.
         metadata: Manifest = {**job["metadata"], "annotations": {"pulumi.com/replaceUnready": "true"}}
         spec: Manifest = job["spec"]
         minutes = deadline_seconds(measurement) // 60
@@ -110,7 +110,7 @@ class Benchmark(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[args.server, scripts],
-                # Two runs at once would measure each other.
+                # Two runs at the same time would disturb each other.
                 delete_before_replace=True,
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{minutes}m", update=f"{minutes}m", delete="5m"),
             ),

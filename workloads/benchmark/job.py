@@ -1,4 +1,4 @@
-"""The benchmark Job as plain data: what it is asked to do, its ConfigMap, its pods. No resource is made here.
+"""The benchmark Job as plain data: run.json, ConfigMap, pods. No resource is created here.
 
 `pulumi up` and `fleet bench run` make the same Job from these functions. Where namespace, endpoint, bucket and image are plain text,
 everything returned is plain text too; where one is a pulumi Output, what it goes into is one.
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     Text = pulumi.Input[str]
 
 SYSTEM_CPU: Final = 2
-"""vCPU left to the node. Assumed: Autopilot's system pods ask for less than one, the kubelet reserves a tenth of one."""
+"""vCPU left to the node. Assumed: Autopilot's system pods request less than one, the kubelet reserves a tenth of one."""
 EPHEMERAL_GIB: Final = 40
 """Disk of the pod; the image is not counted. Assumed: a client's detailed result is some 30 MB, logs and tokenizer less, a
 dataset and the clients' slices of it a few GB; a node's 100 GB boot disk leaves pods some 45 GiB."""
 PROTOCOL_VERSION: Final = 1
-"""How the pods measure. Part of the Job's name: raise it when their programs measure something else or in another way, and every
-finished benchmark is run again by the next `pulumi up`. A change that measures the same (an error message, a faster upload) leaves
-it. tests/workloads/benchmark_protocol.yaml pins the programs of each version, so that neither is forgotten."""
+"""How the pods measure. Part of the Job's name: raise it when their programs measure differently, and the next `pulumi up`
+runs every finished benchmark again. A change that measures the same (an error message, a faster upload) keeps it.
+tests/workloads/benchmark_protocol.yaml pins the programs of each version."""
 _ROOT: Final = "/opt/vllm-fleet"
 _RUN: Final = f"{_ROOT}/run/run.json"
 _WORK: Final = "/scratch"
@@ -42,26 +42,26 @@ _TOKENIZER: Final = f"{_WORK}/tokenizer"
 
 
 def job_name(measurement: Measurement) -> str:
-    """Name of the Job that `pulumi up` makes for this measurement."""
+    """Name of the Job of `pulumi up` for this measurement."""
     return f"benchmark-{fingerprint(measurement)}"
 
 
 def fingerprint(measurement: Measurement) -> str:
-    """Eight characters that change with whatever bears on the figures: a Job cannot be changed, only made anew.
+    """Eight characters that change with everything that changes the figures: a Job cannot be updated, only replaced.
 
-    They come from what is asked for and the protocol's version, never from the text of a program, a price or a fit.
+    A hash of the measurement and the protocol version; a program's text, a price or a fit is not part of it.
     """
     bearing = {"protocol": PROTOCOL_VERSION, **measurement.bearing}
     return hashlib.sha256(json.dumps(bearing, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def server_pods_service(server: str) -> str:
-    """Name of the headless Service: every address it resolves to is one server."""
+    """Name of the headless Service, which resolves to every server."""
     return f"{server}-pods"
 
 
 def server_pods_spec(server: str) -> ServiceSpecArgsDict:
-    """Spec of the headless Service over the servers that are ready."""
+    """Spec of the headless Service over the ready servers."""
     return {
         "type": "ClusterIP",
         "cluster_ip": "None",
@@ -100,10 +100,9 @@ def job_manifest(
 ) -> dict[str, Any]:
     """The Job whose pods run every load and every repeat, one after another. Its ConfigMap has the same name.
 
-    `server` is the name of the servers' Service, `key_store` where their API key is, `endpoint` the URL that the clients call, without
-    a path, `bucket` the results bucket's name, `image` the servers' own, registry included. `server_pods` is HOST:PORT of
-    the servers whose metrics are read, by default of all. No second
-    attempt: a run that lost a client measured something else.
+    `server`: the servers' Service; `key_store`: where their API key is; `endpoint`: URL that the clients call, without a path;
+    `bucket`: the results bucket; `image`: the servers' image with its registry; `server_pods`: HOST:PORT of the servers whose metrics
+    are read, by default all. No retry: a run that lost a client measured another load.
     """
     pods = measurement.pods
     return {
@@ -116,7 +115,7 @@ def job_manifest(
             "parallelism": pods,
             "backoffLimit": 0,
             "activeDeadlineSeconds": deadline_seconds(measurement),
-            # No ttlSecondsAfterFinished: a Job that vanishes is one that the next `pulumi up` runs again.
+            # No ttlSecondsAfterFinished: the next `pulumi up` would run a removed Job again.
             "template": {
                 "metadata": {"labels": names.labels(labels, names.BENCHMARK_APP)},
                 "spec": _pod_spec(
@@ -138,7 +137,7 @@ def job_manifest(
 
 
 def deadline_seconds(measurement: Measurement) -> int:
-    """End of the Job whatever happens: C4 nodes, the server's start, the dataset, every run of every load."""
+    """Longest duration of the Job: C4 nodes, the servers' start, the dataset, every run."""
     return (PROVISIONING_MINUTES + measurement.startup_minutes + measurement.longest_minutes) * 60
 
 
@@ -147,14 +146,14 @@ def _metadata(name: str, namespace: Text, labels: Mapping[str, str]) -> dict[str
 
 
 GRACE_SECONDS: Final = 120
-"""From the stop signal to the end: clients stop (5 s), the collector closes its file (15 s), and what is there goes to the
-bucket. Assumed: a run's files are a few hundred MB at most."""
+"""From the stop signal to the end: clients stop (5 s), the collector closes its file (15 s), and results are
+stored. Assumed: a run's files are a few hundred MB at most."""
 
 
 def _pod_spec(
     measurement: Measurement, *, config_map: str, image: Text, key: SecretStore | None, options: list[Text]
 ) -> dict[str, Any]:
-    """One pod to a C4 node, fetching tokenizer and dataset before it runs its clients."""
+    """One pod on each C4 node; init containers fetch tokenizer and dataset."""
     token = measurement.hf_token
     volumes: list[dict[str, Any]] = [
         {"name": "scripts", "configMap": {"name": config_map, "items": _files()}},
@@ -196,7 +195,7 @@ def _pod_spec(
 
 
 def _files() -> list[dict[str, str]]:
-    """Where the ConfigMap's keys become files: below the name that Python imports them by, and run.json apart."""
+    """Paths of the ConfigMap's keys: the package that Python imports, and run.json."""
     programs = [{"key": name, "path": f"{pod_programs.PACKAGE}/{name}"} for name in pod_programs.benchmark_programs()]
     return [*programs, {"key": "run.json", "path": _RUN.removeprefix(f"{_ROOT}/")}]
 
@@ -257,7 +256,7 @@ def _client_options(measurement: Measurement, *, server_pods: Text, endpoint: Te
 
 
 def _joined(first: Text, second: Text) -> Text:
-    """Both one after the other: plain text of plain texts, else an Output."""
+    """Two texts joined: text if both are plain, else an Output."""
     if isinstance(first, str) and isinstance(second, str):
         return first + second
     import pulumi
@@ -266,7 +265,7 @@ def _joined(first: Text, second: Text) -> Text:
 
 
 def _identity() -> list[dict[str, Any]]:
-    """What names the run: two runs of one Job name must not share objects in the bucket."""
+    """Environment that names the run: two runs of one Job name must not share objects in the bucket."""
     return [
         {
             "name": "JOB_NAME",
@@ -276,9 +275,9 @@ def _identity() -> list[dict[str, Any]]:
             "name": "JOB_UID",
             "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}},
         },
-        # Clients of one machine share a clock; those of one pod are not all that do.
+        # Clients of several pods may share one node's clock.
         {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-        {"name": "HF_HUB_OFFLINE", "value": "1"},  # the tokenizer is here already
+        {"name": "HF_HUB_OFFLINE", "value": "1"},  # the tokenizer is in the pod
     ]
 
 
@@ -306,7 +305,7 @@ def _container(
         "env": [
             *vllm_args.writable_environment(f"{_WORK}/cache"),
             {"name": "PYTHONPATH", "value": _ROOT},
-            # uv installs vLLM's image without bytecode, and beside the sources nobody may write.
+            # uv installs vLLM's image without bytecode, and the folder of the sources is read-only.
             {"name": "PYTHONPYCACHEPREFIX", "value": f"{_WORK}/cache/python"},
             {"name": "VLLM_NO_USAGE_STATS", "value": "1"},
             *env,

@@ -1,4 +1,4 @@
-"""The Inference Gateway: a regional load balancer that asks an endpoint picker which replica shall have each request."""
+"""The Inference Gateway: a regional load balancer whose endpoint picker selects a replica for each request."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ GATEWAY_API = "gateway.networking.k8s.io"
 POLICY_API = "networking.gke.io/v1"
 
 PROGRAMMING_MINUTES = 20
-"""Minutes for the load balancer to be programmed. Assumed: two to five are usual, the first one of a network is slower."""
+"""Minutes to wait for the load balancer. Assumed: two to five are usual; the first one in a network is slower."""
 PICKER_SECONDS = 900
-"""Seconds Helm waits for the endpoint picker, and the only limit: the provider gives a release's custom timeouts to nobody.
-Assumed: a node may have to be made for it, which takes minutes. Source: pulumi-kubernetes, helm_release.go, helmCreate."""
+"""Seconds Helm waits for the endpoint picker. The provider ignores custom timeouts of a release.
+Assumed: time to create a node. Source: pulumi-kubernetes, helm_release.go, helmCreate."""
 HEALTH_PERIOD_SECONDS = 10
 LOG_SAMPLE_RATE = 10_000
-"""Requests logged, in millionths: one in a hundred. At the article's 640 requests a second, all of them are 55 million
+"""Share of requests logged, in millionths: 1 %. At the article's 640 requests a second, 100 % would be 55 million
 log lines a day. Source of the unit: GKE's GCPBackendPolicy."""
 
 
 class GatewayResource(pulumi.CustomResource):
-    """A `Gateway` object whose status can be read: the SDK's generic CustomResource has no such output."""
+    """A `Gateway` with a status output, which the SDK's generic CustomResource does not have."""
 
     status: pulumi.Output[dict[str, Any]]
 
@@ -56,19 +56,19 @@ class GatewayArgs:
     """Arguments of `Gateway`."""
 
     space: Space
-    """Namespace of the servers, routes of others are not taken; labels."""
+    """Namespace of the servers (routes of other namespaces are not accepted); labels."""
     server: Server
-    """The replicas behind it; the pool selects their pods by label."""
+    """Servers behind the gateway; the pool selects their pods by label."""
     gateway: GatewaySection = field(default_factory=GatewaySection)
-    """Names of Gateway and pool, class of load balancer, longest stream, and size of the endpoint picker. `enabled` is the
-    caller's to read."""
+    """Names of Gateway and pool, Gateway class, stream timeout, and size of the endpoint picker. `enabled` is
+    ignored here."""
 
 
 class Gateway(pulumi.ComponentResource):
-    """Gateway, route, pool, endpoint picker, and the two policies that GKE's load balancer needs for streaming.
+    """Gateway, route, pool, endpoint picker, and the two policies that GKE's load balancer requires for streaming.
 
-    The InferencePool CRD is GKE's own and is not installed. The proxy-only subnet is the network's; without it the Gateway
-    is never programmed, which is why this waits for it.
+    It does not install the InferencePool CRD, which is part of GKE. `Network` creates the proxy-only subnet; without it the Gateway
+    is never programmed, so this component waits for `Programmed`.
     """
 
     endpoint: pulumi.Output[str]
@@ -90,7 +90,7 @@ class Gateway(pulumi.ComponentResource):
             values=chart_values(args.server.name, gateway.epp).rendered(),
             timeout=PICKER_SECONDS,
             atomic=False,
-            # A standby is not ready until the leader is gone, by design, so waiting for all of them would never end.
+            # Standby pickers are not ready by design, so waiting for all replicas would never end.
             skip_await=gateway.epp.replicas > 1,
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -104,7 +104,7 @@ class Gateway(pulumi.ComponentResource):
                 kind=kind,
                 metadata={"name": gateway.pool, "namespace": namespace, "labels": labels},
                 spec=spec,
-                # After the chart: without its pool the policy would report a target that is not there.
+                # After the chart: without its pool, the policy would report a missing target.
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[release]),
             )
         load_balancer = GatewayResource(
@@ -113,7 +113,7 @@ class Gateway(pulumi.ComponentResource):
                 "name": gateway.name,
                 "namespace": namespace,
                 "labels": labels,
-                # A Gateway that cannot be programmed says nothing; this makes the update say it.
+                # A Gateway that cannot be programmed gives no reason; waiting makes the update fail visibly.
                 "annotations": {"pulumi.com/waitFor": "condition=Programmed"},
             },
             gateway_spec(gateway.gateway_class),
@@ -149,12 +149,12 @@ class Gateway(pulumi.ComponentResource):
 
 
 ROUTE_RESOLVED = 'jsonpath={.status.parents[0].conditions[?(@.type=="ResolvedRefs")].status}=True'
-"""A route's conditions stand below each of its parents, out of `condition=`'s reach."""
+"""Wait expression for a route, whose conditions are listed per parent."""
 
 
 def address_of(gateway: str, status: Mapping[str, Any] | None) -> str:
-    """The load balancer's address. A Gateway whose wait timed out stays in the state without one: a preview does not know
-    it then, and the update that follows waits for it again. Raises pulumi.RunError where nothing waited.
+    """The load balancer's address. Unknown in previews while a Gateway whose wait timed out has none; the
+    next update waits for it again. Raises pulumi.RunError if no wait was pending.
     """
     addresses = (status or {}).get("addresses")
     if addresses:
@@ -163,9 +163,9 @@ def address_of(gateway: str, status: Mapping[str, Any] | None) -> str:
         unknown: str = pulumi.UNKNOWN  # type: ignore[assignment]
         return unknown
     raise pulumi.RunError(
-        f"Gateway {gateway} has no address: the load balancer is not programmed, and a `pulumi refresh` made Pulumi forget "
-        f"that it was waiting for it. Once `kubectl get gateway {gateway}` shows PROGRAMMED True, run `pulumi refresh` and "
-        "`pulumi up`; docs/gateway.md says what it may be missing"
+        f"Gateway {gateway} has no address: the load balancer is not programmed, and `pulumi refresh` cleared the pending "
+        f"wait. Once `kubectl get gateway {gateway}` shows PROGRAMMED True, run `pulumi refresh` and "
+        "`pulumi up`; docs/gateway.md lists possible causes"
     )
 
 
@@ -185,7 +185,7 @@ def gateway_spec(gateway_class: str) -> dict[str, Any]:
 
 
 def route_spec(gateway: str, pool: Mapping[str, str], *, v1_only: bool) -> dict[str, Any]:
-    """Spec of the HTTPRoute. With an API key `v1_only`: vLLM answers everything else without asking for the key."""
+    """Spec of the HTTPRoute. `v1_only` with an API key: vLLM does not require the key on other paths."""
     return {
         "parentRefs": [{"group": GATEWAY_API, "kind": "Gateway", "name": gateway}],
         "rules": [
@@ -198,10 +198,10 @@ def route_spec(gateway: str, pool: Mapping[str, str], *, v1_only: bool) -> dict[
 
 
 def health_check_policy(pool: Mapping[str, str]) -> dict[str, Any]:
-    """Spec of the HealthCheckPolicy: without it the load balancer asks for `/`, gets 404 and has no healthy replica.
+    """Spec of the HealthCheckPolicy. Without it the load balancer checks `/`, gets 404 and has no healthy replica.
 
-    Slower than the chart's two seconds: /health waits its turn among the streams of a busy server, and a replica dropped
-    for it would hand its load to the others.
+    The interval is longer than the chart's two seconds: /health is slow on a busy server, and a replica removed
+    for that would shift its load to the others.
     """
     return {
         "targetRef": dict(pool),
@@ -212,7 +212,7 @@ def health_check_policy(pool: Mapping[str, str]) -> dict[str, Any]:
             "unhealthyThreshold": 3,
             "config": {
                 "type": "HTTP",
-                # GKE refuses a port without saying that it is fixed.
+                # GKE refuses a port unless it is declared as fixed.
                 "httpHealthCheck": {
                     "requestPath": "/health",
                     "port": names.HTTP_PORT,
@@ -224,7 +224,7 @@ def health_check_policy(pool: Mapping[str, str]) -> dict[str, Any]:
 
 
 def backend_policy(pool: Mapping[str, str], timeout_seconds: int, drain: Drain) -> dict[str, Any]:
-    """Spec of the GCPBackendPolicy: how long a stream may last. GKE's own 30 seconds cut off most answers."""
+    """Spec of the GCPBackendPolicy: the stream timeout. GKE's default of 30 s cuts off most responses."""
     return {
         "targetRef": dict(pool),
         "default": {

@@ -1,7 +1,7 @@
-"""Values of the `inferencepool` Helm chart v1.4.0, typed: what this project sets, under the chart's own names.
+"""Typed values of the `inferencepool` Helm chart v1.4.0: the subset that this project sets.
 
-The chart is used for the pool and the endpoint picker alone (`provider.name: none`); its GKE policies are written in
-workloads/gateway/gateway.py instead, for reasons given in docs/decisions/0011-gateway.md. Source of every key and default:
+The chart provides only the pool and the endpoint picker (`provider.name: none`). Its GKE policies are in
+workloads/gateway/gateway.py instead; docs/decisions/0011-gateway.md gives the reasons. Source of every key and default:
 gateway-api-inference-extension v1.4.0, config/charts/inferencepool/values.yaml and config/charts/epplib/templates.
 """
 
@@ -19,7 +19,7 @@ CHART = "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencep
 
 
 class Values(BaseModel):
-    """A part of a values file: keys as Helm spells them, none unknown."""
+    """Part of a values file; unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
@@ -31,7 +31,7 @@ class Port(Values):
 
 
 class ModelServers(Values):
-    """Which pods form the pool."""
+    """Label selector of the pool's pods."""
 
     match_labels: dict[str, str]
 
@@ -42,7 +42,7 @@ class Pool(Values):
     model_servers: ModelServers
     target_ports: tuple[Port, ...]
     target_port_number: int
-    """The older spelling. Parts of the chart still read it, so both say the same."""
+    """The older spelling, still read by parts of the chart; always equal to the newer."""
     model_server_type: Literal["vllm"] = "vllm"
     api_version: Literal["inference.networking.k8s.io/v1"] = "inference.networking.k8s.io/v1"
 
@@ -55,20 +55,20 @@ class Amounts(Values):
 
 
 class Resources(Values):
-    """Requests and limits of a pod; equal, as Autopilot would make them."""
+    """Requests and limits of a pod, equal as Autopilot requires."""
 
     requests: Amounts
     limits: Amounts
 
 
 class Switch(Values):
-    """A part of the chart that is on or off."""
+    """Switch for a part of the chart."""
 
     enabled: bool
 
 
 class Prometheus(Values):
-    """The chart's own scrape objects, and whether /metrics asks for a token."""
+    """The chart's scrape objects, and whether /metrics requires a token."""
 
     enabled: bool
     auth: Switch
@@ -121,10 +121,10 @@ def chart_values(server: str, epp: EppSettings) -> ChartValues:
         inference_extension=Epp(
             replicas=epp.replicas,
             resources=Resources(requests=amounts, limits=amounts),
-            # Without a picker the proxies choose by themselves: worse balance beats no answers.
+            # Without a picker, the proxies choose: worse balance is better than no response.
             failure_mode="FailOpen",
-            # Off: the chart would write a ServiceMonitor, which GKE does not have. No token on /metrics: the network
-            # policies let the collectors in and nobody else.
+            # Off: the chart would create a ServiceMonitor, which GKE does not support. No token on /metrics: network
+            # policies admit only the collectors.
             monitoring=EppMonitoring(prometheus=Prometheus(enabled=False, auth=Switch(enabled=False))),
             affinity=c4_nodes.node_affinity() if epp.on_c4 else None,
             tolerations=(c4_nodes.toleration(),) if epp.on_c4 else None,

@@ -1,1 +1,1 @@
-"""KEDA: its chart, its namespace and who may talk to it. One per cluster."""
+"""KEDA: chart, namespace and network policies. One per cluster."""

@@ -1,4 +1,4 @@
-"""KEDA on a cluster of this program's own: operator, metrics server and webhooks in a namespace that denies everything else."""
+"""KEDA: operator, metrics server and webhooks, in a namespace with default-deny network policies."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 READY_SECONDS: Final = 900
-"""Seconds Helm waits for KEDA's pods. Assumed: on a new cluster they are the first, and a node has to be made."""
+"""Seconds Helm waits for KEDA's pods. Assumed: on a new cluster they are the first pods and wait for a node."""
 GRPC_PORT: Final = 9666
 METRICS_PORT: Final = 6443
 WEBHOOK_PORT: Final = 9443
 # Source: chart keda 2.20.2, manager/deployment.yaml, values.yaml service.portHttpsTarget and webhooks.port.
 GOOGLES_PODS: Final = net.Namespaces(name="kube-system", label="kubernetes.io/metadata.name", values=("kube-system",))
-"""The control plane's agents are among them, by which it reaches pods where it has no address in the VPC. Source: GKE docs, cluster
+"""Includes the agents through which a control plane without a VPC address reaches pods. Source: GKE docs, cluster
 architecture (Konnectivity)."""
 
 
@@ -36,13 +36,13 @@ class KedaArgs:
     ranges: VpcRanges = field(default_factory=VpcRanges)
     """The VPC's ranges."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every object that is not the chart's."""
+    """Labels of every object outside the chart."""
 
 
 class Keda(pulumi.ComponentResource):
-    """KEDA's chart. It scales nothing by itself: see `Autoscaling`. A cluster has one, as it has one provider of external metrics.
+    """KEDA's Helm release. `Autoscaling` uses it. One per cluster, because a cluster has one external metrics provider.
 
-    It is ready once its pods are: whoever makes a ScaledObject after it finds the kind served and the webhooks answering.
+    It is ready once its pods are. A ScaledObject that depends on it finds its kind installed and its webhooks ready.
     """
 
     def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -76,7 +76,7 @@ class Keda(pulumi.ComponentResource):
 
 
 def flows(ranges: VpcRanges) -> Iterator[net.Flow]:
-    """Connections that KEDA needs. Every other is denied."""
+    """Connections that KEDA needs; all others are denied."""
     operator, metrics, webhooks = (
         net.Pods(name=app, labels=(("app", app),)) for app in (OPERATOR, METRICS_SERVER, WEBHOOKS)
     )
@@ -87,8 +87,8 @@ def flows(ranges: VpcRanges) -> Iterator[net.Flow]:
             from_=pods, to=net.vpc(around), port=443, why="the Kubernetes API, at a private address that GKE chooses"
         )
     for caller in (net.vpc(around), GOOGLES_PODS):
-        yield net.Flow(from_=caller, to=metrics, port=METRICS_PORT, why="the autoscaler asks for external metrics")
-        yield net.Flow(from_=caller, to=webhooks, port=WEBHOOK_PORT, why="the API server has ScaledObjects judged")
-    yield net.Flow(from_=metrics, to=operator, port=GRPC_PORT, why="the metrics server asks the operator for values")
+        yield net.Flow(from_=caller, to=metrics, port=METRICS_PORT, why="the autoscaler reads external metrics")
+        yield net.Flow(from_=caller, to=webhooks, port=WEBHOOK_PORT, why="the API server validates ScaledObjects")
+    yield net.Flow(from_=metrics, to=operator, port=GRPC_PORT, why="the metrics server reads values from the operator")
     yield net.Flow(from_=operator, to=net.METADATA, port=80, why="the access token, by Workload Identity")
     yield net.Flow(from_=operator, to=net.internet(around), port=443, why="PromQL from Cloud Monitoring")

@@ -1,7 +1,7 @@
-"""Values of the `keda` Helm chart v2.20.2, typed: what this project sets, under the chart's own names.
+"""Typed values of the `keda` Helm chart v2.20.2: the subset that this project sets.
 
 Source of every key and default: kedacore/charts, keda/values.yaml and keda/templates of version 2.20.2. Its pods meet the Pod Security
-level `restricted` as they are.
+level `restricted`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class EachResources(Values):
 
 
 class ServiceAccounts(Values):
-    """The name of the operator's account, which IAM knows it by."""
+    """The operator's service account, its identity in IAM."""
 
     operator: dict[str, str]
 
@@ -45,7 +45,7 @@ class ChartValues(Values):
 
 
 def chart_values() -> ChartValues:
-    """The same for every cluster: the operator asks for a metric each 15 seconds and scaled object."""
+    """Values for every cluster: the operator reads a metric every 15 seconds per scaled object."""
     # The chart requests 100m and 100Mi and limits ten times as much. Assumed: a quarter of a core serves a few ScaledObjects.
     amounts = Amounts(cpu=f"{1000 * KEDA_VCPUS / 3:.0f}m", memory="512Mi")
     each = Resources(requests=amounts, limits=amounts)

@@ -1,7 +1,7 @@
-"""The API key on its way into a pod: always a mounted file, whether it comes from the stack's configuration or from
+"""The API key in a pod: a mounted file, from the stack's configuration or from
 Secret Manager.
 
-One way in for both sources: Secret Manager's add-on mounts files and nothing else, and an environment variable that
+One path for both sources: Secret Manager's add-on only mounts files, and an environment variable that
 refers to a Secret would be a second path to test.
 """
 
@@ -15,16 +15,16 @@ from workloads import pod_programs, secret_files
 from workloads.manifest import Manifest
 
 SECRET_NAME: Final = "vllm-api-key"  # noqa: S105 - the name of a Secret, not a secret
-"""The Secret, or the SecretProviderClass where Secret Manager holds the key."""
+"""The Secret, or the SecretProviderClass if Secret Manager stores the key."""
 SECRET_KEY: Final = "key"  # noqa: S105 - a key's name
 _DIR: Final = "/var/run/secrets/vllm-api-key"
 PATH: Final = f"{_DIR}/{SECRET_KEY}"
-"""Where the containers find the key."""
+"""Path of the key in the containers."""
 _VOLUME: Final = "api-key"
 
 
 def volume(store: SecretStore) -> Manifest:
-    """The pod's volume that holds the key as a file."""
+    """The pod's volume with the key."""
     if store == "kubernetes":
         return {"name": _VOLUME, "secret": {"secretName": SECRET_NAME, "optional": False}}
     return secret_files.volume(_VOLUME, SECRET_NAME)

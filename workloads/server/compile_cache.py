@@ -1,6 +1,6 @@
-"""Compile caches that outlive a pod, as parts of the server's pod: the start that restores them, the container that stores them.
+"""Compile caches that outlive a pod: the command that restores them and the container that stores them.
 
-What runs in the pod is keep_compile_cache.py; docs/decisions/0058-compile-caches.md says who may write what, and why that is safe.
+keep_compile_cache.py runs in the pod. docs/decisions/0058-compile-caches.md explains permissions and safety.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ContainerArgsDict, VolumeArgsDict, VolumeMountArgsDict
 
 PATH: Final = "/cache"
-"""Where every cache of vLLM and its libraries is. Compiled files name their own paths, so it is the same in every pod."""
+"""Directory of all caches of vLLM and its libraries. Compiled files contain their paths, so it is the same in every pod."""
 NAME: Final = "compile-cache"
-"""The container that stores, and its volume."""
+"""Name of the storing container and its volume."""
 API_HOST: Final = "private.googleapis.com"
-"""Reached in place of storage.googleapis.com: four addresses, which a network policy can name. Source: VPC docs, Private Google Access."""
+"""Used instead of storage.googleapis.com: four addresses that a network policy can list. Source: VPC docs, Private Google Access."""
 RESTORE_SECONDS: Final = 90
-"""Most that a server waits for its caches. Assumed: 8 GiB, the most there may be, at 100 MB/s; compiling takes the article's node nine
+"""Longest wait for a restore. Assumed: 8 GiB, the maximum, at 100 MB/s; compiling takes the article's node nine
 minutes."""
 SAVE_SECONDS: Final = 120
-"""Most that a pod is held back to store them. Assumed: packing and sending of as much, side by side with nothing else."""
+"""Longest delay of a pod's readiness for storing. Assumed: packing and sending the same amount."""
 _STATE: Final = "/state"
 _CPU, _MEMORY, _DISK = "500m", "1Gi", "10Gi"
-"""The storing container's. It copies a file of 8 GiB at most; an emptyDir counts against the whole pod's disk."""
+"""Resources of the storing container. It copies a file of 8 GiB at most; an emptyDir counts against the pod's disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptCache:
-    """Where the pods of one release keep what they compile."""
+    """Bucket and key for the compile caches of one release."""
 
     bucket: pulumi.Input[str]
     """Cloud Storage bucket."""
     key: str
-    """What tells releases apart, 1 to 64 characters: equal for pods that may run each other's compiled files."""
+    """Release key, 1 to 64 characters: equal for pods that can share compiled files."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.key) <= 64:
@@ -47,12 +47,12 @@ class KeptCache:
 
 
 def restoring(cache: KeptCache, command: Sequence[str]) -> list[pulumi.Input[str]]:
-    """`command`, started when the caches are there, or when they are not to be had."""
+    """`command`, started after the restore succeeded or failed."""
     return [*_program("restore", cache, RESTORE_SECONDS), "--", *command]
 
 
 def saver(cache: KeptCache, image: pulumi.Input[str], mounts: Sequence[VolumeMountArgsDict]) -> ContainerArgsDict:
-    """The container that stores them, beside the server from before its start. The pod is ready when it has tried."""
+    """The sidecar that stores the caches. The pod becomes ready after its attempt."""
     amounts = {"cpu": _CPU, "memory": _MEMORY, "ephemeral-storage": _DISK}
     (caches,) = (mount for mount in mounts if mount.get("mount_path") == PATH)
     health = f"--health=http://127.0.0.1:{HTTP_PORT}/health"
@@ -73,7 +73,7 @@ def saver(cache: KeptCache, image: pulumi.Input[str], mounts: Sequence[VolumeMou
 
 
 def volume() -> VolumeArgsDict:
-    """The storing container's own volume: how far it is, and the archive while it is packed."""
+    """The sidecar's volume: its status file, and the archive while it is packed."""
     return {"name": NAME, "empty_dir": {}}
 
 

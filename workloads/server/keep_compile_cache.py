@@ -1,12 +1,12 @@
-"""Brings a release's compile caches into a server's pod, and stores them once: a program that pods run, without a package.
+"""Restores a release's compile caches in a server pod, and stores them once. A standalone program for pods.
 
-`restore OPTIONS -- PROGRAM [ARGUMENT ...]` stands before the server: it fetches the archive of this key, checks it whole, puts it in
-place, and becomes the program. Whatever goes wrong, or takes too long, leaves an empty cache: a cold start.
-`save OPTIONS` runs beside the server: once the server is healthy, and before the pod is ready, it stores the archive under this key
-unless there is one. It never stores what a pod has after its first request. docs/decisions/0058-compile-caches.md has the reasons.
+`restore OPTIONS -- PROGRAM [ARGUMENT ...]` runs before the server: it fetches the archive of this key, verifies it, unpacks it
+and becomes the program. Any error or timeout leaves an empty cache: a cold start.
+`save OPTIONS` runs beside the server: when the server is healthy and before the pod is ready, it stores the archive under this key
+unless one exists. It never stores a cache after the pod's first request. docs/decisions/0058-compile-caches.md gives the reasons.
 
-An archive is 256 bytes that say key, size and SHA-256 of the rest, then a tar file of regular files, not compressed: a size that is
-checked is all it can take.
+An archive is a 256-byte header with key, size and SHA-256, then an uncompressed tar file of regular files, so that
+the checked size bounds the disk space.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ PAUSES = (1.0, 2.0, 4.0)
 TOKEN_PATH = "/computeMetadata/v1/instance/service-accounts/default/token"  # noqa: S105 - a path
 
 Listing = dict[str, tuple[int, int, int]]
-"""Files by their path below the cache: size, time of change in nanoseconds, mode."""
+"""Files by path below the cache: size, modification time in nanoseconds, mode."""
 
 
 class CacheError(Exception):
-    """The archive cannot be used or stored; the message says why."""
+    """The archive cannot be used or stored."""
 
 
 class AbsentError(CacheError):
-    """The key has no archive, or the pod may not know whether it has."""
+    """The key has no archive, or the pod lacks permission to see it."""
 
 
 # Cloud Storage
 
 
 class Store:
-    """The one object of a key, reached with the pod's own identity."""
+    """The object of a key, accessed with the pod's identity."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.storage, self.through, self.metadata = options.storage, options.through, options.metadata
@@ -83,7 +83,7 @@ class Store:
         return size
 
     def create(self, file: IO[bytes], size: int) -> bool:
-        """Stores the archive; False where there is one already, which stays."""
+        """Stores the archive; returns False if one exists, which stays."""
         query = urllib.parse.urlencode({"uploadType": "media", "name": self.name, "ifGenerationMatch": "0"})
         headers = {"Content-Type": "application/x-tar", "Content-Length": str(size)}
         path = f"/upload/storage/v1/b/{self.bucket}/o?{query}"
@@ -108,7 +108,7 @@ class Store:
                     return answer
                 problem = f"HTTP {answer.status}: {answer.read(300).decode(errors='replace')}"
                 answer.close()
-                # 403 also says "absent" to those who may not list a bucket.
+                # 403 also means "absent" without permission to list the bucket.
                 if answer.status in (403, 404):
                     raise AbsentError(problem)
             except (OSError, http.client.HTTPException) as error:
@@ -124,7 +124,7 @@ class Store:
         host, tls = str(url.hostname), url.scheme == "https"
         bearer = {"Authorization": f"Bearer {self._token()}"}
         connection = http.client.HTTPConnection(url.netloc, timeout=STEP_SECONDS, blocksize=CHUNK)
-        # Another address than the name's own: the one that the pod's network policy lets through.
+        # Connect to the address that the pod's network policy allows, not the name's own.
         plain = socket.create_connection((self.through or host, url.port or (443 if tls else 80)), STEP_SECONDS)
         connection.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=host) if tls else plain
         connection.request(method, path, body=body, headers={**bearer, **(headers or {}), "Connection": "close"})
@@ -143,7 +143,7 @@ class Store:
 
 
 class Hashing:
-    """A file for writing that keeps SHA-256 and size of what went through it."""
+    """A writable file that tracks SHA-256 and size."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file, self.sha256, self.size = file, hashlib.sha256(), 0
@@ -158,7 +158,7 @@ class Hashing:
 
 
 def files_of(cache: Path) -> Listing:
-    """Every regular file of the compile caches; links are left out."""
+    """Every regular file of the compile caches, without links."""
     found: Listing = {}
     for folder in FOLDERS:
         for parent, _, names in os.walk(cache / folder):
@@ -172,7 +172,7 @@ def files_of(cache: Path) -> Listing:
 
 
 def pack(cache: Path, key: str, file: IO[bytes]) -> int:
-    """Writes the archive of `cache` to `file` and returns its size. Raises CacheError when a file changes meanwhile."""
+    """Writes the archive of `cache` to `file` and returns its size. Raises CacheError if a file changes meanwhile."""
     listing = files_of(cache)
     if not listing:
         raise CacheError(f"{cache} holds no compiled file")
@@ -181,7 +181,7 @@ def pack(cache: Path, key: str, file: IO[bytes]) -> int:
     with tarfile.open(fileobj=cast(IO[bytes], body), mode="w|", format=tarfile.PAX_FORMAT) as tar:
         for name, (size, changed_ns, mode) in sorted(listing.items()):
             entry = tarfile.TarInfo(name)
-            # To the nanosecond: ninja, under FlashInfer, compiles again what is older than its source.
+            # Nanosecond times: ninja, under FlashInfer, recompiles files older than their source.
             entry.size, entry.mode, entry.mtime = size, mode, changed_ns // 10**9
             entry.pax_headers = {"mtime": f"{changed_ns // 10**9}.{changed_ns % 10**9:09d}"}
             with (cache / name).open("rb") as content:
@@ -198,7 +198,7 @@ def pack(cache: Path, key: str, file: IO[bytes]) -> int:
 
 
 def checked(file: IO[bytes], key: str, size: int) -> None:
-    """Leaves `file` at the tar file's first byte. Raises CacheError unless it is a whole archive of this key."""
+    """Positions `file` at the tar data. Raises CacheError unless it is a complete archive of this key."""
     file.seek(0)
     try:
         about = json.loads(file.read(HEADER_BYTES))
@@ -215,8 +215,8 @@ def checked(file: IO[bytes], key: str, size: int) -> None:
 
 
 def unpack(file: IO[bytes], into: Path) -> int:
-    """Writes the files of a checked archive below `into`, and returns how many. Raises CacheError for anything but a regular
-    file inside a known folder.
+    """Unpacks a verified archive below `into` and returns the number of files. Raises CacheError for anything but a regular
+    file in a known folder.
     """
     count = 0
     with tarfile.open(fileobj=file, mode="r:") as tar:
@@ -228,7 +228,7 @@ def unpack(file: IO[bytes], into: Path) -> int:
             target = into / path
             target.parent.mkdir(parents=True, exist_ok=True)
             content = cast(IO[bytes], tar.extractfile(entry))
-            # Fails where the name is taken: by a file of the same name, or by a link.
+            # Fails if a file or link of this name exists.
             with target.open("xb") as written:
                 shutil.copyfileobj(content, written, CHUNK)
             target.chmod(entry.mode & 0o755 | 0o600)
@@ -239,7 +239,7 @@ def unpack(file: IO[bytes], into: Path) -> int:
 
 
 def nanoseconds(exact: str, rough: float) -> int:
-    """A time of change as text with nine digits after the point, which a float cannot hold."""
+    """A modification time with nine decimals, which a float cannot hold."""
     whole, _, fraction = exact.partition(".")
     return (
         int(whole) * 10**9 + int(fraction.ljust(9, "0"))
@@ -252,13 +252,13 @@ def nanoseconds(exact: str, rough: float) -> int:
 
 
 def say(text: str) -> None:
-    """One line of the container's log."""
+    """Prints one line to the container's log."""
     sys.stderr.write(f"compile cache: {text}\n")
     sys.stderr.flush()
 
 
 def within(seconds: float, action: Callable[[], None]) -> bool:
-    """Whether `action`, in a process of its own, came to its end in time. It is killed otherwise, wherever it hangs."""
+    """Runs `action` in a separate process and returns whether it finished in time; otherwise it is killed."""
     process = multiprocessing.get_context("fork").Process(target=action, daemon=True)
     process.start()
     process.join(seconds)
@@ -270,28 +270,28 @@ def within(seconds: float, action: Callable[[], None]) -> bool:
 
 
 def attempt(action: Callable[[], str], otherwise: str) -> None:
-    """Says how `action` ended; exit status 1 where it failed, with what that means."""
+    """Logs how `action` ended; exits with status 1 if it failed."""
     begun = time.monotonic()
     try:
         said = action()
     except AbsentError as error:
         say(f"{otherwise}: none of this key ({error})")
         sys.exit(1)
-    except Exception as error:  # whatever it is, the server starts without
+    except Exception as error:  # any error: the server starts without the cache
         say(f"{otherwise}: {error or type(error).__name__}")
         sys.exit(1)
     say(f"{said} in {time.monotonic() - begun:.1f} s")
 
 
 def restore(options: argparse.Namespace) -> None:
-    """Fills an empty cache, or leaves it empty."""
+    """Fills the cache, or leaves it empty."""
     cache = Path(options.cache)
     if any((cache / folder).exists() for folder in FOLDERS):
         return say("there already, from this pod's former container")
     staging = Path(tempfile.mkdtemp(prefix=".restoring-", dir=cache))
 
     def fetch() -> str:
-        # Without a name: nothing is left of it when this process is killed.
+        # Unlinked: nothing remains if this process is killed.
         with tempfile.TemporaryFile(dir=cache) as file:
             size = Store(options).fetch(file)
             checked(file, options.key, size)
@@ -306,7 +306,7 @@ def restore(options: argparse.Namespace) -> None:
 
 
 def save(options: argparse.Namespace) -> None:
-    """Stores the caches once, and says `done` by a file, for the pod to become ready by."""
+    """Stores the caches once, then creates the file that makes the pod ready."""
     state = Path(options.state)
     begun, done = state / "begun", state / "done"
 
@@ -322,7 +322,7 @@ def save(options: argparse.Namespace) -> None:
             return "stored already, found"
         raise AbsentError("once the server is healthy")
 
-    # A container that was started again may have a server beside it that has answered requests: nothing is stored then.
+    # After a restart of this container, the server may have answered requests: store nothing.
     if not begun.exists() and not within(options.limit_seconds, lambda: attempt(needed, "to be stored")):
         for _ in unhealthy(options.health):
             time.sleep(1)
@@ -345,7 +345,7 @@ def unhealthy(url: str) -> Iterator[None]:
 
 
 def options_of(arguments: list[str]) -> argparse.Namespace:
-    """The options of either program."""
+    """Options of both programs."""
     parser = argparse.ArgumentParser(prog="keep_compile_cache")
     parser.add_argument("action", choices=("restore", "save"))
     parser.add_argument("--bucket", required=True)
@@ -361,7 +361,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: list[str]) -> None:
-    """Restore and become the program, or save and wait for the pod's end."""
+    """Restore and become the program, or save and wait for the pod to end."""
     split = arguments.index("--") if "--" in arguments else len(arguments)
     options, program = options_of(arguments[:split]), arguments[split + 1 :]
     if options.action == "restore":

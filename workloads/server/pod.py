@@ -1,6 +1,6 @@
-"""The server's pod, as data: what it runs, mounts, asks of its node, and how it starts and ends. No resource is made here.
+"""The server's pod template as data: containers, volumes, resources, probes and shutdown. Creates no resource.
 
-The capacity mode reaches the pod through its `Placement` alone, the engine's flags through `vllm_args` alone.
+The capacity mode affects the pod only through `Placement`, the engine's flags only through `vllm_args`.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from workloads.weights.weights import WeightsMount
 
 USER_ID: Final = 2000
-"""User and group of the containers. Not root, and not a user of the image: everything the image runs is world-readable,
-and everything it writes is on a volume. Source: the non-root target of vLLM's later images uses the same number."""
+"""User and group of the containers. Not root, and not a user of the image: the image's files are world-readable,
+and all writes go to volumes. Source: the non-root target of vLLM's later images uses the same number."""
 
 PROVISIONING_MINUTES: Final = 15
-"""Minutes a node may take to appear. Measured: 5 to 6 in the article; the rest is for zones that are nearly full."""
+"""Minutes to wait for a node. Measured: 5 to 6 in the article; the rest is margin for nearly full zones."""
 
 PROBE_PERIOD_SECONDS: Final = 10
 LONGEST_DRAIN_SECONDS: Final = 120
-"""Sleep before the stop signal where several API servers would cut the streams at it. Measured: a request of the record
+"""Sleep before the stop signal with several API servers, which cut streams at it. Measured: a request of the record
 takes 24 s on average, and 11.6 s + 512 x 0.073 s = 49 s at both 99th percentiles; twice that, rounded."""
 
 API_KEY_VERSION: Final = "vllm-fleet.dev/api-key-version"
@@ -56,66 +56,66 @@ DRIVER_LIBRARIES: Final = {
     "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64:/usr/local/cuda/lib64",
     "LIBRARY_PATH": "/usr/local/nvidia/lib64:/usr/local/cuda/lib64/stubs",
 }
-"""Where programs and linkers find the driver, which GKE puts beside the image's own libraries. Images of CUDA 12.8 and 12.9 do not look
-there, and their linker's cache has a compatibility library instead, which a newer driver refuses ("Error 803"). Both folders replace
-all that the image's own variable has. Source: vllm-project/vllm#23935, Google's answer of 2025-09-16; gpustack/gpustack#4678; the
-variable of vLLM's own image of CUDA 13 begins the same."""
+"""Library path of the driver, which GKE mounts beside the image's libraries. Images of CUDA 12.8 and 12.9 do not search
+it, and their linker cache has a compatibility library that a newer driver refuses ("Error 803"). Both folders replace
+the image's value. Source: vllm-project/vllm#23935, Google's answer of 2025-09-16; gpustack/gpustack#4678; the
+value in vLLM's own CUDA 13 image begins the same."""
 
 _TMP, _CACHE, _SHM = "tmp", "cache", "shm"
 _CACHE_PATH: Final = compile_cache.PATH
-"""Compiled kernels and graphs, and everything else that libraries keep. Outlives the container, not the pod."""
+"""Volume for compiled kernels, graphs and other library caches. It outlives the container, not the pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """How a server pod ends: sleep while endpoints go, then the stop signal, then the kill."""
+    """Shutdown of a server pod: sleep while endpoints are removed, stop signal, kill."""
 
     pre_stop_seconds: int
-    """Before the stop signal; requests in flight go on."""
+    """Seconds before the stop signal; requests in flight continue."""
     grace_seconds: int
-    """From the beginning to the kill, the sleep included."""
+    """Seconds until the kill, including the sleep."""
 
     @property
     def after_signal_seconds(self) -> int:
-        """What is left for running requests after the stop signal, where vLLM can use it."""
+        """Seconds for running requests after the stop signal, if vLLM can use them."""
         return max(0, self.grace_seconds - self.pre_stop_seconds - EXIT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPod:
-    """What the pod of a `Server` follows from. Plain types are validated here; an `Input` is only known later."""
+    """Arguments that determine the pod of a `Server`. Plain types are validated here; an `Input` is only known later."""
 
     space: Space
-    """Namespace of every object, with `service_account` in it; labels; where the image comes from."""
+    """Namespace of every object, which contains `service_account`; labels; image source."""
     name: str
-    """Name of Deployment and Service, and value of the label `app`: 1 to 40 lower-case letters, digits and dashes."""
+    """Name of Deployment and Service, and value of label `app`: 1 to 40 lower-case letters, digits and dashes."""
     engine: Engine
-    """vLLM's flags, typed: how it splits over the pod's GPUs, what it caches, what it answers."""
+    """vLLM's flags."""
     model: Model
     """The model: Hugging Face repository, pinned revision, size."""
     placement: Placement
-    """Which nodes, and how long they leave a pod that ends: `placement(Spot(mode="spot"), namespace, zones)` of
+    """Node selection and termination grace: `placement(Spot(mode="spot"), namespace, zones)` of
     settings/sections/capacity.py."""
     image: Image = field(default_factory=Image)
     """The vLLM image: repository on Docker Hub, tag, digest. Its version is the engine's."""
     weights: WeightsMount | None = None
-    """How the pod mounts the weights: `Weights.mount`. None: each replica downloads them for itself."""
+    """Mount of the weights: `Weights.mount`. None: each replica downloads them."""
     hf_token: SecretStore | None = None
-    """Store of the Hugging Face token: `Weights.token`. For a gated model that each replica downloads for itself."""
+    """Store of the Hugging Face token: `Weights.token`. For a gated model that each replica downloads."""
     hf_token_version: pulumi.Input[str] | None = None
-    """What changes with that token, so that the pods start anew: `Weights.token_version`."""
+    """Changes with the token and restarts the pods: `Weights.token_version`."""
     api_key: pulumi.Output[str] | SecretManagerSecret | None = None
-    """The key that clients must show under /v1, or the Secret Manager secret that holds it. None: nobody is asked."""
+    """API key required on /v1, or the Secret Manager secret with it. None: no key required."""
     compile_cache: compile_cache.KeptCache | None = None
-    """Where the pods keep what they compile for those that start later. None: each compiles for itself."""
+    """Compile cache shared with later pods. None: each pod compiles."""
     service_account: str = names.SERVER_ACCOUNT
-    """Kubernetes service account of the pods. With `compile_cache` one that only pods of its key have."""
+    """Kubernetes service account of the pods. With `compile_cache`, an account used only by pods of its key."""
     resources: Resources = field(default_factory=Resources)
-    """CPU, memory, disk and shared memory of the pod, in GiB. Default: by the placement's machine and GPUs."""
+    """CPU, memory, disk and shared memory of the pod, in GiB. Default: from the placement's machine and GPUs."""
     startup_minutes: int = 30
-    """Minutes a pod may take from start to ready, 5 to 120. The article measured about 10."""
+    """Minutes from start to ready, 5 to 120. The article measured about 10."""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """What Deployment and pods say about themselves, for policies and for whoever reads the cluster: of the traffic at least
+    """Annotations of Deployment and pods that declare the expected traffic, for policies: at least
     `vllm-fleet.dev/context-tokens` and `vllm-fleet.dev/concurrency-per-replica`."""
 
     def __post_init__(self) -> None:
@@ -127,32 +127,32 @@ class ServerPod:
 
     @property
     def key_store(self) -> SecretStore | None:
-        """Where the pod finds the API key; None where nobody is asked for one."""
+        """Mount of the API key; None without a key."""
         return None if self.api_key is None else secret_files.store_of(self.api_key)
 
     @property
     def asks_for(self) -> PodResources:
-        """What the pod asks of its node beside GPUs."""
+        """Resource requests of the pod except GPUs."""
         return self.resources.of_pod(self.placement.machine, self.placement.gpus)
 
     @property
     def drain(self) -> Drain:
-        """How the pod ends."""
+        """Shutdown of the pod."""
         return drain(self.placement, self.engine)
 
 
 def drain(placement: Placement, engine: Engine) -> Drain:
-    """The drain that fits the capacity's grace and the number of API servers; docs/decisions/0010 has the reasons."""
+    """The shutdown sequence for the capacity's grace and the number of API servers; docs/decisions/0010 gives the reasons."""
     grace, pre_stop = placement.grace_seconds, placement.pre_stop_seconds
     if engine.api_servers > 1:
-        # The parent stops its API servers first, so nothing is delivered after the signal: all draining is sleep.
+        # The parent stops its API servers first, so no response is delivered after the signal: draining is the sleep.
         pre_stop = max(pre_stop, min(LONGEST_DRAIN_SECONDS, grace - EXIT_SECONDS))
-    # The API refuses a sleep longer than the grace.
+    # The API refuses a sleep longer than the grace period.
     return Drain(pre_stop_seconds=max(0, min(pre_stop, grace - 1)), grace_seconds=grace)
 
 
 def pod_template(args: ServerPod, api_key_version: pulumi.Input[str] | None = None) -> PodTemplateSpecArgsDict:
-    """The Deployment's pod template. Secrets are read once, at the start, so another version of one makes other pods."""
+    """The Deployment's pod template. Secrets are read once, at start, so a new version changes the template."""
     versions = {
         API_KEY_VERSION: api_key_version,
         HF_TOKEN_VERSION: args.hf_token_version if args.weights is None else None,
@@ -165,7 +165,7 @@ def pod_template(args: ServerPod, api_key_version: pulumi.Input[str] | None = No
 
 
 def pod_spec(args: ServerPod) -> PodSpecArgsDict:
-    """The pod: one container on the placement's machine."""
+    """The pod spec."""
     placement = args.placement
     tolerations: Manifest = [dict(toleration) for toleration in placement.tolerations]
     spec: PodSpecArgsDict = {
@@ -180,8 +180,8 @@ def pod_spec(args: ServerPod) -> PodSpecArgsDict:
             "run_as_non_root": True,
             "run_as_user": USER_ID,
             "run_as_group": USER_ID,
-            # No fsGroup: the kubelet would change the owner of every file on the weights volume, which is read-only.
-            # The writable volumes are emptyDirs, open to any user.
+            # No fsGroup: the kubelet would change owners on the weights volume, which is read-only.
+            # The writable volumes are emptyDirs, which any user can write.
             "seccomp_profile": {"type": "RuntimeDefault"},
         },
         "containers": [container(args)],
@@ -191,7 +191,7 @@ def pod_spec(args: ServerPod) -> PodSpecArgsDict:
         image = args.space.image(args.image.reference)
         spec["init_containers"] = [compile_cache.saver(args.compile_cache, image, mounts(args))]
     if len(placement.zones) > 1:
-        # Evenly over the zones that have the weights, but a replica in the wrong zone beats none.
+        # Spread over the zones with the weights; a replica in a fuller zone is better than none.
         spec["topology_spread_constraints"] = [
             {
                 "max_skew": 1,
@@ -226,13 +226,13 @@ def container(args: ServerPod) -> ContainerArgsDict:
         "liveness_probe": health["liveness"],
     }
     if sleep > 0:
-        # The kubelet sleeps by itself; the image needs no shell for it.
+        # The kubelet implements the sleep; no shell is needed.
         spec["lifecycle"] = {"pre_stop": {"sleep": {"seconds": sleep}}}
     return spec
 
 
 def engine(args: ServerPod) -> Engine:
-    """The engine, with a shutdown time-out where one works and none is chosen: with a single API server."""
+    """The engine, with a default shutdown timeout if it has a single API server."""
     chosen, left = args.engine, args.drain.after_signal_seconds
     if chosen.shutdown_timeout_seconds is None and chosen.api_servers == 1 and left > 0:
         return chosen.but({"shutdownTimeoutSeconds": left})
@@ -248,7 +248,7 @@ def arguments(args: ServerPod) -> list[str]:
 
 
 def command(args: ServerPod) -> list[pulumi.Input[str]]:
-    """The entry point, started by the programs that restore the caches and read the key's file."""
+    """The entry point, wrapped by the programs that restore the caches and read the API key."""
     plain = vllm_args.command(args.engine)
     if args.key_store is not None:
         plain = api_key.command_with_key("VLLM_API_KEY", plain)
@@ -256,7 +256,7 @@ def command(args: ServerPod) -> list[pulumi.Input[str]]:
 
 
 def environment(args: ServerPod) -> list[EnvVarArgsDict]:
-    """Environment variables: what vLLM shall do, and where it may write."""
+    """Environment variables: vLLM's behavior and its writable paths."""
     offline = args.weights is not None
     variables = [
         *vllm_args.env(args.engine, ready_timeout_seconds=args.startup_minutes * 60, offline=offline),
@@ -269,7 +269,7 @@ def environment(args: ServerPod) -> list[EnvVarArgsDict]:
 
 
 def resources(asked: PodResources, gpus: int) -> ResourceRequirementsArgsDict:
-    """Requests and limits, equal: GPUs must be, and Autopilot would make the rest so and leave a difference."""
+    """Equal requests and limits: required for GPUs; Autopilot would change the rest, which would be a permanent diff."""
     amounts = {
         "cpu": str(asked.cpu),
         "memory": f"{asked.memory_gib}Gi",
@@ -280,7 +280,7 @@ def resources(asked: PodResources, gpus: int) -> ResourceRequirementsArgsDict:
 
 
 def probes(startup_minutes: int, drain: Drain) -> dict[str, ProbeArgsDict]:
-    """Start-up by budget; readiness by half a minute; liveness late, because a restart costs minutes of all the pod's GPUs."""
+    """Probes: startup by budget, readiness within 30 s, liveness late, because a restart costs minutes of all GPUs."""
     get: HTTPGetActionArgsDict = {"path": "/health", "port": names.HTTP_PORT_NAME}
     return {
         "startup": {
@@ -292,7 +292,7 @@ def probes(startup_minutes: int, drain: Drain) -> dict[str, ProbeArgsDict]:
         "readiness": {
             "http_get": get,
             "period_seconds": PROBE_PERIOD_SECONDS,
-            # /health waits its turn among the streams of a busy API server; a pod taken out too soon hands its 2,000
+            # /health is slow on a busy API server; a pod removed too soon shifts its 2,000
             # requests to the others.
             "timeout_seconds": 10,
             "failure_threshold": 3,
@@ -301,18 +301,18 @@ def probes(startup_minutes: int, drain: Drain) -> dict[str, ProbeArgsDict]:
             "http_get": get,
             "period_seconds": PROBE_PERIOD_SECONDS,
             "timeout_seconds": 10,
-            # Two minutes. A dead engine ends the process by itself; this is for a server that hangs.
+            # Two minutes, for a server that hangs. A dead engine ends the process by itself.
             "failure_threshold": 12,
-            # A hung server will not drain: no use in waiting the whole grace for it.
+            # A hung server does not drain: do not wait for the whole grace period.
             "termination_grace_period_seconds": min(30, max(1, drain.grace_seconds)),
         },
     }
 
 
 def volumes(args: ServerPod) -> list[VolumeArgsDict]:
-    """Weights, shared memory, and the only places where anything can be written."""
+    """Weights, shared memory, and the only writable paths."""
     found: list[VolumeArgsDict] = [
-        # Both on the node's local SSDs or its boot disk, counted against the pod's ephemeral storage.
+        # Both on local SSDs or the boot disk, counted against the pod's ephemeral storage.
         {"name": _TMP, "empty_dir": {}},
         {"name": _CACHE, "empty_dir": {}},
         {"name": _SHM, "empty_dir": {"medium": "Memory", "size_limit": f"{args.asks_for.shm_gib}Gi"}},
@@ -329,7 +329,7 @@ def volumes(args: ServerPod) -> list[VolumeArgsDict]:
 
 
 def mounts(args: ServerPod) -> list[VolumeMountArgsDict]:
-    """Where the volumes are in the container."""
+    """Volume mounts of the container."""
     found: list[VolumeMountArgsDict] = [
         {"name": _TMP, "mount_path": "/tmp"},
         {"name": _CACHE, "mount_path": _CACHE_PATH},

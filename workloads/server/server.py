@@ -1,4 +1,4 @@
-"""The vLLM server on the cluster: Deployment, Service, disruption budget, and the store of the API key."""
+"""The vLLM server: Deployment, Service, disruption budget and API key."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.policy.v1 import PodDisruptionBudgetSpecArgsDict
 
 REPLICAS_ASSUMED = 12
-"""Replicas that an update is given time for where somebody else owns the number. Assumed: the article's largest fleet."""
+"""Replicas assumed for the update timeout if the number is managed externally. Assumed: the article's largest fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerArgs(ServerPod):
-    """Arguments of `Server`: its pod's, and what stands around the pods."""
+    """Arguments of `Server`: those of its pod, replicas and Service."""
 
     replicas: int | None = 1
-    """Server pods, 0 to 1000; 0 pauses the fleet. None: kubectl or an autoscaler owns the number."""
+    """Server pods, 0 to 1000; 0 pauses the fleet. None: managed externally, by kubectl or an autoscaler."""
     internal_load_balancer: bool = False
-    """Also publish the Service on an internal passthrough load balancer of the VPC."""
+    """Whether to publish the Service on an internal passthrough load balancer."""
     beside: Server | None = None
-    """Servers of the same namespace, whose stored API key these ask for: there is one. With `api_key`, and another `name`."""
+    """Servers of the same namespace whose stored API key these share. Requires `api_key` and a different `name`."""
 
     def __post_init__(self) -> None:
         ServerPod.__post_init__(self)  # a class with slots has no super() here
@@ -44,26 +44,26 @@ class ServerArgs(ServerPod):
 
 
 class Server(pulumi.ComponentResource):
-    """vLLM servers behind one Service. It neither creates nodes nor writes weights."""
+    """vLLM servers behind one Service. It creates no nodes and writes no weights."""
 
     deployment: k8s.apps.v1.Deployment
     service: k8s.core.v1.Service
     endpoint: pulumi.Output[str]
     """URL of the Service inside the cluster, without a path."""
     name: str
-    """Name of Deployment and Service, and value of the label `app` on the pods."""
+    """Name of Deployment and Service, and value of the pods' label `app`."""
     engine: Engine
-    """What every replica runs."""
+    """Engine settings of every replica."""
     key_store: SecretStore | None
-    """Where pods find the API key; None where nobody is asked for one."""
+    """Store of the API key; None without a key."""
     stored_key: secret_files.Stored | None
-    """The API key's object; None where nobody is asked for one."""
+    """The API key's object; None without a key."""
     image: pulumi.Input[str]
-    """The image that every replica runs, registry and digest included."""
+    """Image of every replica, with registry and digest."""
     drain: Drain
-    """How a pod ends."""
+    """Shutdown of a pod."""
     after_first_node: tuple[pulumi.Resource, ...]
-    """What is ready only after a pod has had a node: the weights' volume, which a pod has written, else the Deployment."""
+    """A resource that becomes ready only after a pod has had a node: the weights' volume if a pod wrote it, else the Deployment."""
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Server", name, None, opts)
@@ -90,8 +90,8 @@ class Server(pulumi.ComponentResource):
         if self.stored_key is not None:
             needed.append(self.stored_key.object)
         key_version = None if self.stored_key is None else self.stored_key.version
-        # Pulumi would wait ten minutes for a Service's first ready pod. A first start takes longer, a paused fleet has
-        # none, and the Deployment waits for its pods anyway.
+        # Pulumi would wait ten minutes for the Service's first ready pod. A first start takes longer, a paused fleet has
+        # none, and the Deployment already waits for its pods.
         at_once = {"pulumi.com/skipAwait": "true"}
         self.service = k8s.core.v1.Service(
             f"{name}-service",
@@ -121,8 +121,8 @@ class Server(pulumi.ComponentResource):
                 parent=self,
                 depends_on=needed,
                 custom_timeouts=timeouts(args),
-                # With another owner, the number stays what it is on the cluster, also in the update that hands it over:
-                # an apply that merely leaves it out would fall back to one replica.
+                # If managed externally, the live number stays, also in the update that hands it over:
+                # an apply without the field would reset it to one replica.
                 ignore_changes=["spec.replicas"] if args.replicas is None else None,
             ),
         )
@@ -135,13 +135,13 @@ class Server(pulumi.ComponentResource):
 
 
 def deployment_spec(args: ServerArgs, key_version: pulumi.Input[str] | None = None) -> DeploymentSpecArgsDict:
-    """Spec of the Deployment. Without `replicas` where somebody else scales."""
+    """Spec of the Deployment, without `replicas` if managed externally."""
     spec: DeploymentSpecArgsDict = {
         "selector": {"match_labels": names.selector(args.name)},
-        # A surge pod would need spare GPUs: one stops before the next starts.
+        # A surge pod would need spare GPUs, so a pod stops before its successor starts.
         "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": 1}},
         "revision_history_limit": 3,
-        # Kubernetes' own ten minutes would call every normal start a failure.
+        # Kubernetes' default of ten minutes would fail every normal start.
         "progress_deadline_seconds": progress_deadline_seconds(args),
         "template": pod_template(args, key_version),
     }
@@ -151,7 +151,7 @@ def deployment_spec(args: ServerArgs, key_version: pulumi.Input[str] | None = No
 
 
 def service_spec(server: str) -> ServiceSpecArgsDict:
-    """Spec of the Service: the article's round robin over the replicas that are ready."""
+    """Spec of the Service: round robin over the ready replicas, as in the article."""
     return {
         "type": "ClusterIP",
         "selector": names.selector(server),
@@ -160,26 +160,26 @@ def service_spec(server: str) -> ServiceSpecArgsDict:
 
 
 def disruption_budget(server: str) -> PodDisruptionBudgetSpecArgsDict:
-    """Spec of the PodDisruptionBudget: one replica at a time, also when it is the only one.
+    """Spec of the PodDisruptionBudget: one replica at a time, even if it is the only one.
 
-    A budget of zero would block node upgrades until GKE overrules it after an hour. It binds evictions alone: a Spot
-    preemption asks nobody.
+    A budget of zero would block node upgrades until GKE overrides it after an hour. It applies to evictions only, not to Spot
+    preemptions.
     """
     return {
         "max_unavailable": 1,
         "selector": {"match_labels": names.selector(server)},
-        # A pod that is still loading serves nobody and must not hold up a drain.
+        # A pod that is still loading must not block a drain.
         "unhealthy_pod_eviction_policy": "AlwaysAllow",
     }
 
 
 def progress_deadline_seconds(args: ServerPod) -> int:
-    """Longest time without a further pod becoming ready: the old one's end, a node, a start."""
+    """Longest time between two pods becoming ready: shutdown, node, start."""
     return args.drain.grace_seconds + (PROVISIONING_MINUTES + args.startup_minutes) * 60
 
 
 def timeouts(args: ServerArgs) -> pulumi.CustomTimeouts:
-    """How long Pulumi waits. All replicas of a new fleet start at once; an update replaces them one after another."""
+    """Pulumi's timeouts. A new fleet's replicas start in parallel; an update replaces them one by one."""
     replicas = REPLICAS_ASSUMED if args.replicas is None else max(1, args.replicas)
     grace_minutes = -(-args.drain.grace_seconds // 60)
     create = PROVISIONING_MINUTES + args.startup_minutes

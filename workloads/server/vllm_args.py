@@ -1,6 +1,6 @@
-"""From typed engine settings to what the container runs: command, arguments, environment. `facts.engines` spells the flags.
+"""The container's command, arguments and environment from typed engine settings. `facts.engines` renders the flags.
 
-Order is the order of the fields of `Engine`, the article's own listing first, so that a change of one value is a diff of one line.
+The order is that of the fields of `Engine`, starting as in the article, so that a changed value is a one-line diff.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import EnvVarArgsDict
 
 PORT = 8000
-"""Where the server listens; the article's port, and vLLM's default."""
+"""The server's port: the article's, and vLLM's default."""
 
 _COMMANDS = {
     "serve": ("vllm", "serve"),
@@ -24,15 +24,15 @@ _USER = "vllm"
 
 
 def command(engine: Engine) -> list[str]:
-    """The container's `command`. Written out because the two entry points differ and an image may change its own."""
+    """The container's `command`. Explicit, because the two entry points differ and an image may change its own."""
     return list(_COMMANDS[engine.entrypoint])
 
 
 def args(engine: Engine, *, model_path: str, served_model_name: str, port: int = PORT) -> list[str]:
-    """The container's `args`: the model, where to listen, the name clients use, then the engine's flags.
+    """The container's `args`: model, address, served name, then the engine's flags.
 
-    `model_path` is a directory in the container or a Hugging Face repository. `served_model_name` gives way to the engine's
-    own. `vllm serve` takes the model as its first argument; the module ignores one there and wants `--model`.
+    `model_path` is a directory in the container or a Hugging Face repository. The engine's served name overrides
+    `served_model_name`. `vllm serve` takes the model as its first argument; the module requires `--model`.
     """
     rendered = [model_path if engine.entrypoint == "serve" else f"--model={model_path}"]
     rendered += [f"--served-model-name={engine.served_model_name or served_model_name}", f"--port={port}"]
@@ -40,14 +40,14 @@ def args(engine: Engine, *, model_path: str, served_model_name: str, port: int =
 
 
 def env(engine: Engine, *, ready_timeout_seconds: int, offline: bool) -> list[EnvVarArgsDict]:
-    """The container's `env` as far as vLLM's behaviour goes; see `writable_environment` for where it may write.
+    """The container's `env` for vLLM's behavior; see `writable_environment` for writable paths.
 
-    `ready_timeout_seconds` is how long the API servers wait for the engines unless the engine says otherwise: the pod's own
-    start-up budget. `offline` is for mounted weights: nothing asks the Hugging Face hub.
+    `ready_timeout_seconds` is how long the API servers wait for the engines by default: the pod's
+    startup budget. `offline` is for mounted weights: the Hugging Face hub is not used.
     """
     values: dict[str, bool | int] = {"engine_ready_timeout_seconds": ready_timeout_seconds}
     values |= {field: value for field in ENVIRONMENT if (value := getattr(engine, field)) is not None}
-    # No telemetry: the network policies would hold it back anyway, and its thread would retry.
+    # No telemetry: network policies block it, and its thread would retry.
     variables = {ENVIRONMENT[field]: environment_text(values[field]) for field in ENVIRONMENT if field in values}
     variables |= {"VLLM_NO_USAGE_STATS": "1"}
     if offline:
@@ -57,17 +57,17 @@ def env(engine: Engine, *, ready_timeout_seconds: int, offline: bool) -> list[En
 
 
 def writable_environment(cache_root: str) -> list[EnvVarArgsDict]:
-    """Variables that send every cache of vLLM and its libraries to one writable directory, and name the user.
+    """Variables that set one writable directory for all caches of vLLM and its libraries, and the user name.
 
-    For a container without root and with a read-only file system; it still needs writable /tmp and /dev/shm. Which
-    library writes what, and what fails without each line: docs/decisions/0006-non-root-vllm.md.
+    For a container without root and with a read-only file system, which still needs writable /tmp and /dev/shm.
+    docs/decisions/0006-non-root-vllm.md lists what each library writes and what fails without each variable.
     """
     root = cache_root.rstrip("/")
     variables = {
-        # torch asks for a user name while it is imported, and a uid without a passwd entry has none.
+        # torch reads the user name on import; a uid without a passwd entry has none.
         "USER": _USER,
         "LOGNAME": _USER,
-        # Without these a uid without a passwd entry has "/" or nothing for a home: FlashInfer stops at its import.
+        # Otherwise a uid without a passwd entry has no home directory, and FlashInfer fails on import.
         "HOME": f"{root}/home",
         "XDG_CACHE_HOME": f"{root}/xdg",
         "XDG_CONFIG_HOME": f"{root}/config",
@@ -85,7 +85,7 @@ def writable_environment(cache_root: str) -> list[EnvVarArgsDict]:
 
 
 def _options(engine: Engine) -> dict[str, Any]:
-    """The engine's flags by long name, in the order of its fields. Sizes of 1 are left out, as in the article's own listing."""
+    """The engine's flags by long name, in the order of its fields. Sizes of 1 are omitted, as in the article."""
     found: dict[str, Any] = {}
     for field in flag_fields():
         value = getattr(engine, field)

@@ -1,7 +1,7 @@
-"""Starts a program with the API key of a mounted file in one of its environment variables.
+"""Starts a program with the API key from a mounted file in an environment variable.
 
-Arguments: VARIABLE FILE PROGRAM [ARGUMENT ...]. Stands in for a shell: the program replaces this process, so it is
-process 1 and gets the stop signal itself, and the key never appears on a command line.
+Arguments: VARIABLE FILE PROGRAM [ARGUMENT ...]. The program replaces this process, so it is
+process 1 and receives the stop signal, and the key never appears on a command line.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ def main(arguments: list[str]) -> None:
     """Become the program. Exits with a message when the file is missing or empty."""
     variable, file, *program = arguments
     try:
-        # Secrets are often stored with a line feed at the end; a header cannot carry one.
+        # Secrets often end with a line feed; a header cannot contain one.
         key = Path(file).read_text(encoding="utf-8").strip()
     except OSError as error:
         sys.exit(f"cannot read the API key: {error}")
     if not key:
-        # vLLM takes an empty key for no key and would serve everyone.
+        # vLLM treats an empty key as no key and would serve every client.
         sys.exit(f"{file} is empty: not starting a server without the key that its settings ask for")
     os.environ[variable] = key
     os.execvp(program[0], program)  # noqa: S606 - no shell is the point

@@ -1,9 +1,9 @@
-"""The spending guard as its pod runs it: counts what the machines of a namespace cost, warns, and pauses them at the limit.
+"""The spending guard's program: counts the cost of a namespace's machines, warns, and pauses them at the limit.
 
-Its sum is in a ConfigMap that only it writes, each time with the resource version it read. Time is the process's own clock while it
-runs, and the API server's between two processes; a gap counts in full, at the larger of the sizes before and after it. A pause is a
-ResourceQuota that admits no pod with GPUs, and then the deletion of those there are: whoever scales the servers is not fought over.
-It writes a line of JSON for each step. docs/decisions/0068-stopped-in-time.md argues each part.
+The sum is in a ConfigMap that only the guard writes, with optimistic locking. Time is the process's monotonic clock while it
+runs, and the API server's clock between two processes. A gap counts in full, at the larger of the sizes before and after it. A pause is a
+ResourceQuota that admits no pod with GPUs, then the deletion of existing ones; replicas keep their number.
+It logs each step as one line of JSON. docs/decisions/0068-stopped-in-time.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ STATE: Final = "spending"
 QUOTA: Final = "spending-pause"
 GPU: Final = "nvidia.com/gpu"
 NONE_OF_THEM: Final = {f"requests.{GPU}": "0"}
-# Most that one gap counts: a clock that is wrong by a year must not spend a year's money.
+# Upper bound of one gap: a clock that is wrong by a year must not add a year's cost.
 MOST_GAP_SECONDS: Final = 86_400.0
-# By so much may the API server's clock and the process's differ between two looks.
+# Tolerated difference between the API server's clock and the process's between two turns.
 CLOCK_JUMP_SECONDS: Final = 120.0
-# Pods that are deleted in one turn: a fleet of hundreds goes in minutes, and the API server has other work.
+# Pods deleted per turn: bounds the load on the API server; a fleet of hundreds still ends within minutes.
 AT_ONCE: Final = 20
-# How long ReplicaSets are woken after a pause: an API server may know the quota a moment longer than it is there.
+# How long to wake ReplicaSets after a pause: an API server may enforce a deleted quota a little longer.
 WAKE_SECONDS: Final = 300.0
-# What does not work is said when it has lasted so long, and again while it lasts, so that an alert about it stays open.
+# A failure is logged after this long, and repeatedly while it lasts, so that an alert stays open.
 LASTS_SECONDS: Final = 120.0
 AGAIN_SECONDS: Final = 300.0
-# Until the next turn while something is under way, or failed.
+# Until the next turn after a failure or while work is in progress.
 SOON_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 20.0
 _WHY_RESUMED: Final = {
@@ -53,7 +53,7 @@ _LEVELS: Final = {"started": "INFO", "resumed": "NOTICE", "warned": "WARNING", "
 
 
 class Api:
-    """Kubernetes' API with a service account's token, which is read anew for each request: the kubelet renews it."""
+    """Kubernetes API client with a service account token, read for each request because the kubelet renews it."""
 
     date: float
     """The API server's clock at its last answer, seconds since 1970."""
@@ -63,14 +63,14 @@ class Api:
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
         if url.startswith("https:"):
             context = ssl.create_default_context(cafile=str(account / "ca.crt"))
-            # Python 3.13 asks for extensions that some clusters' authorities lack (Twingate/kubernetes-operator#1128); chain, name and
-            # dates are checked all the same.
+            # Python 3.13 requires extensions that some clusters' CAs do not have (Twingate/kubernetes-operator#1128); chain, name and
+            # dates are still verified.
             context.verify_flags &= ~ssl.VERIFY_X509_STRICT
             handlers.append(urllib.request.HTTPSHandler(context=context))
         self._opener = urllib.request.build_opener(*handlers)
 
     def ask(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
-        """The answer, or None where there is no such object. Raises OSError for a refusal, and without an answer."""
+        """The response, or None if the object does not exist. Raises OSError if refused or unreachable."""
         headers = {"Authorization": f"Bearer {(self._account / 'token').read_text().strip()}", "Content-Type": kind}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)  # noqa: S310 - one fixed host
@@ -81,14 +81,14 @@ class Api:
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 return None
-            # Who refused, and why: webhooks say so.
+            # The reason, e.g. of a webhook.
             with contextlib.suppress(ValueError, TypeError, KeyError, OSError, http.client.HTTPException):
                 error.msg = str(json.loads(error.read())["message"])[:500]
             raise
 
 
 class Guard:
-    """One sum and one limit. `turn` looks, counts and acts; a turn that fails is made up for by the next."""
+    """One sum and one limit. `turn` reads, counts and acts; the next turn recovers a failed one."""
 
     def __init__(self, api: Api, config: dict[str, Any]) -> None:
         self._api, self._config = api, config
@@ -99,13 +99,13 @@ class Guard:
         self._saved_at = self._counted_to = self._ahead = 0.0
         self._written = ""
         self._has_started = self._is_settled = False
-        # What does not work: since when, and when it is said next.
+        # Failures: since when, and when to log next.
         self._troubles: dict[str, tuple[float, float]] = {}
         self._refused: dict[str, str] = {}
         self._stuck: set[str] = set()
 
     def turn(self) -> float:
-        """Look, count, keep the sum, act; seconds until the next turn. Raises OSError where the API server is away."""
+        """Read, count, store the sum, act; returns seconds until the next turn. Raises OSError if the API server is unreachable."""
         config = self._config
         if not self._version:
             self._load()
@@ -136,9 +136,9 @@ class Guard:
         return SOON_SECONDS if soon else float(config["intervalSeconds"])
 
     def fail(self, error: Exception) -> None:
-        """A turn found no answer; the next turn that succeeds counts the whole of the gap."""
+        """Records a turn without a response; the next successful turn counts the whole gap."""
         if isinstance(error, urllib.error.HTTPError) and error.code == 409:
-            self._version = ""  # somebody else wrote: look again
+            self._version = ""  # conflicting write: read again
         else:
             self._last("count", f"the control plane cannot be asked, and the gap will be counted: {error}")
 
@@ -154,11 +154,11 @@ class Guard:
     def _end(self, *ended: str) -> None:
         for what in ended:
             since, due = self._troubles.pop(what)
-            if due > since + LASTS_SECONDS:  # it was said
+            if due > since + LASTS_SECONDS:  # it was logged
                 self._tell("started", f"it can {what} again, after {(time.monotonic() - since) / 60:.0f} min")
 
     def _try(self, what: str, *request: Any) -> Any:
-        """The answer, None where there is no such object, and False where it was refused: the turn goes on, and says so at its end."""
+        """The response, None if the object does not exist, False if refused; the turn continues and logs it at its end."""
         try:
             return self._api.ask(*request)
         except urllib.error.HTTPError as error:
@@ -180,11 +180,11 @@ class Guard:
             lost = "" if kept else f"the sum was unreadable on {today}"
             gap = self._api.date - kept["at"] if kept else 0.0
         if self._state and (kept is None or kept["at"] <= self._saved_at):
-            return  # what this process knows is newer
+            return  # this process has a newer sum
         if kept is None or kept["since"] != self._config["since"]:
             gap, kept = 0.0, {"usd": 0.0, "counted": 0.0, "since": self._config["since"], "from": today, "nodes": {}}
             kept |= {"warned": 0.0, "reason": "", "owed": 0.0, "unknown": lost, "unpriced": [], "wakeUntil": 0.0}
-            # It does not know whether a pause is there.
+            # Unknown whether a pause exists.
             self._is_settled = False
         if gap > MOST_GAP_SECONDS:
             kept["unknown"] = lost = f"nobody counted for {gap / 3600:.0f} h until {today}; 24 h of them are in the sum"
@@ -202,7 +202,7 @@ class Guard:
         self._tell("started", f"counting since {state['from']}{lower}", unpriced=unknown, severity=severity)
 
     def _keep(self) -> None:
-        """Write the sum, where it is another than was written last."""
+        """Writes the sum if it changed."""
         text = json.dumps(self._state)
         if text == self._written:
             return
@@ -219,7 +219,7 @@ class Guard:
             self._written = text
 
     def _is_steady(self) -> bool:
-        """Whether the API server's clock went on as the process's did since the last look."""
+        """Whether the API server's clock advanced like the process's since the last turn."""
         before, self._ahead = self._ahead, self._api.date - time.monotonic()
         steady = not before or abs(self._ahead - before) <= CLOCK_JUMP_SECONDS
         if not steady:
@@ -229,7 +229,7 @@ class Guard:
         return steady
 
     def _count(self, here: set[str]) -> None:
-        """Add what the time since the last count cost: machines seen at either end of it in full, and their idle minutes."""
+        """Adds the cost since the last count: machines seen at either end in full, plus their idle minutes."""
         state, now = self._state, time.monotonic()
         before, elapsed = state["counted"], now - self._counted_to
         after, self._counted_to = before + elapsed, now
@@ -251,7 +251,7 @@ class Guard:
 
     def _reason(self, here: set[str], *, steady: bool) -> str:
         config, state = self._config, self._state
-        # What machines still cost when all is stopped now. Paused, little is owed, and the same limit must not resume what it paused.
+        # Cost still to come if everything stops now. Zero while paused, so that the same limit does not resume.
         ends = config["graceSeconds"] + config["idleSeconds"]
         owed = len(here) * config["usdPerMachineHour"] * ends / 3600
         state["owed"] = max(owed, state["owed"] if state["reason"] else 0.0)
@@ -263,7 +263,7 @@ class Guard:
         return "unknown" if config["onUnknown"] == "pause" and (config["unknown"] or state["unknown"]) else ""
 
     def _warn(self, reason: str) -> None:
-        """Say once for each step that it is passed; steps that a higher limit takes back are said again."""
+        """Logs each step once when it is passed; a higher limit resets steps."""
         limit, state = self._config["limitUsd"], self._state
         passed = max((one for one in self._config["warnAt"] if limit and state["usd"] >= one * limit), default=0.0)
         if reason and self._config["then"] == "warn":
@@ -275,12 +275,12 @@ class Guard:
     # What is done
 
     def _pause(self, reason: str, pods: list[dict[str, Any]]) -> bool:
-        """Close the door, then send away who is inside; whether there is more to do."""
-        # It goes with the ConfigMap: without a guard nobody could take it away.
+        """Applies the quota, then deletes GPU pods; returns whether work remains."""
+        # Owned by the ConfigMap: without a guard nothing else would delete it.
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": STATE, "uid": self._uid}
         quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": NONE_OF_THEM}}
         quota |= {"metadata": {"name": QUOTA, "ownerReferences": [owner]}}
-        # Applied and not created: rights to create cannot be for one name, those to apply can.
+        # Applied, not created: permission to create cannot be limited to a name.
         path = f"{self._core}/resourcequotas/{QUOTA}?fieldManager=spending-guard&force=true"
         made = self._try("pause", "PATCH", path, quota, "application/apply-patch+yaml")
         if not made:
@@ -289,9 +289,9 @@ class Guard:
             self._state["reason"] = reason
             self._tell("paused", f"paused by {reason}; a higher limit or a later moment in the stack file resumes")
         if made.get("status", {}).get("hard") != NONE_OF_THEM:
-            return True  # not in force yet: a pod deleted now would be replaced
+            return True  # not enforced yet: a pod deleted now would be replaced
         left = [pod["metadata"] for pod in pods if _has_gpus(pod) and not pod["metadata"].get("deletionTimestamp")]
-        # Those that would not go are tried last: they keep nobody else here.
+        # Pods that could not be deleted come last, so that they do not block others.
         left.sort(key=lambda pod: pod["uid"] in self._stuck)
         self._stuck &= {pod["uid"] for pod in left}
         for pod in left[:AT_ONCE]:
@@ -303,7 +303,7 @@ class Guard:
         try:
             self._api.ask("DELETE", f"{self._core}/pods/{pod['name']}", precondition)
         except urllib.error.HTTPError as error:
-            if error.code != 409:  # then it is gone, and another has its name
+            if error.code != 409:  # already replaced by another pod of the same name
                 self._stuck.add(pod["uid"])
                 self._refused.setdefault("delete pods", f"{pod['name']}, {error}")
 
@@ -318,10 +318,10 @@ class Guard:
             self._tell("resumed", f"resumed: {why}")
 
     def _wake(self) -> None:
-        """Have ReplicaSets that were refused try again: by themselves they do after up to 17 minutes.
+        """Makes refused ReplicaSets retry; otherwise they do so after up to 17 minutes.
 
-        Any change of a ReplicaSet has its controller look at once, so the smallest right is enough: to take back the refusal in its
-        status. The first refusal stays there, and names the quota that the ending pods still filled.
+        Any change of a ReplicaSet triggers its controller, so the smallest permission suffices: to remove the refusal from its
+        status. The first refusal remains and names the quota that the terminating pods still used.
         """
         for one in (self._try("wake servers", "GET", self._sets) or {"items": ()})["items"]:
             conditions = one.get("status", {}).get("conditions") or []
@@ -348,7 +348,7 @@ def _found(state: Any) -> Any:
 
 
 def _read(text: str) -> dict[str, Any] | None:
-    """The sum, or None where a part of it is missing or is what no guard writes."""
+    """The sum, or None if it is incomplete or invalid."""
     try:
         state = json.loads(text)
         numbers = [state[name] for name in ("usd", "counted", "at", "warned", "owed", "wakeUntil")]
@@ -371,20 +371,20 @@ def _has_machine(pod: dict[str, Any]) -> bool:
 
 
 def is_refusal(condition: dict[str, Any]) -> bool:
-    """Whether a ReplicaSet's condition says that a quota of GPUs kept a pod out."""
+    """Whether a ReplicaSet's condition shows a pod refused by a GPU quota."""
     message = condition.get("message", "")
     return condition["type"] == "ReplicaFailure" and "exceeded quota" in message and GPU in message
 
 
 def main() -> None:
-    """Take turns until the pod ends."""
+    """Runs turns until the pod ends."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     parser = argparse.ArgumentParser()
     parser.add_argument("--config", type=json.loads, required=True)
     parser.add_argument("--api", default=f"https://{host}:{port}")
     parser.add_argument("--account", type=Path, default=Path("/var/run/secrets/kubernetes.io/serviceaccount"))
     given = parser.parse_args()
-    # The first process of a container ignores the signal that it does not handle.
+    # Process 1 of a container ignores signals that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     guard = Guard(Api(given.api, given.account), given.config)
     while True:

@@ -1,4 +1,4 @@
-"""The guard that stops a fleet at a limit: its pod, its few rights, and the ConfigMap that holds the sum."""
+"""The spending guard: its pod, its permissions, and the ConfigMap with the sum."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 IMAGE: Final = (
     "library/python:3.13.14-alpine3.24@sha256:399babc8b49529dabfd9c922f2b5eea81d611e4512e3ed250d75bd2e7683f4b0"
 )
-"""Python and its standard library, some 20 MB; the servers' image would be 10 GB. Source: Docker Hub, as ten public repositories pin it."""
+"""Python and its standard library, about 20 MB; the servers' image has 10 GB. Source: Docker Hub, as ten public repositories pin it."""
 INTERVAL_SECONDS: Final = 30
-"""Between two looks: a list of the namespace's pods and a write of a kilobyte."""
+"""Seconds between two turns; each lists the namespace's pods and writes a kilobyte."""
 IDLE_SECONDS: Final = 660
-"""How long a machine without its pod is still paid. Source: cluster autoscaler FAQ, --scale-down-unneeded-time, 10 minutes; its removal,
+"""How long a machine without pods is still paid. Source: cluster autoscaler FAQ, --scale-down-unneeded-time, 10 minutes; removal,
 assumed, one more."""
 NONROOT: Final = 65532
 
@@ -39,20 +39,20 @@ class SpendingGuardArgs:
     """Arguments of `SpendingGuard`."""
 
     space: Space
-    """Namespace whose pods are counted and paused; labels; where the image comes from."""
+    """Namespace whose pods are counted and paused; labels; image source."""
     spending: Spending
-    """Limit, moment, and what happens then."""
+    """Limit, deadline and action."""
     rates: Rates
-    """What the machines cost."""
+    """Prices of the machines."""
     grace_seconds: int
-    """How long a server's pod takes to end, at most."""
+    """Longest shutdown of a server pod, in seconds."""
 
 
 class SpendingGuard(pulumi.ComponentResource):
-    """One pod that counts dollars and, where `then` is pause, deletes the namespace's GPU pods at the limit and lets none start.
+    """One pod that counts cost and, if `then` is pause, deletes the namespace's GPU pods at the limit and blocks new ones.
 
-    It does not look at bills, other namespaces or nodes. Whoever asks for GPUs in the namespace is paused: servers of any scaler,
-    canaries, Jobs, and pods of nobody, which do not come back.
+    It does not read invoices, other namespaces or nodes. It pauses every GPU pod of the namespace: autoscaled servers,
+    canaries, Jobs, and pods without an owner, which do not come back.
     """
 
     def __init__(self, name: str, args: SpendingGuardArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -71,14 +71,14 @@ class SpendingGuard(pulumi.ComponentResource):
             subjects=[{"kind": "ServiceAccount", "name": account.metadata.name, "namespace": namespace}],
             opts=child,
         )
-        # Without data, which is the guard's: an update never writes over the sum. What the guard makes goes with this object.
+        # No data, which the guard owns: an update never overwrites the sum. The guard's objects are owned by this one.
         state = k8s.core.v1.ConfigMap(f"{name}-state", metadata={**own, "name": STATE}, opts=child)
         k8s.apps.v1.Deployment(
             f"{name}-deployment",
             metadata=own,
             spec={
                 "replicas": 1,
-                # Two would each keep the other from writing.
+                # Two guards would block each other's writes.
                 "strategy": {"type": "Recreate"},
                 "selector": {"match_labels": selector(SPENDING_APP)},
                 "template": {"metadata": {"labels": marks}, "spec": _pod(args)},
@@ -89,27 +89,27 @@ class SpendingGuard(pulumi.ComponentResource):
 
 
 def rights(spending: Spending) -> list[PolicyRuleArgsDict]:
-    """What the guard may do, all of it in its own namespace: by name where a name is known.
+    """Permissions of the guard, in its own namespace, by name where possible.
 
-    One that only warns may pause nothing. It may end a pause, which a former `then: pause` may have left.
+    With `then: warn` it may not pause, but may end a pause left by an earlier `then: pause`.
     """
-    # Create by name holds for server-side apply alone. Source: k8s.io/apiserver, endpoints/handlers/patch.go.
+    # Create by name works for server-side apply only. Source: k8s.io/apiserver, endpoints/handlers/patch.go.
     quota, pods = (
         (["create", "patch", "delete"], ["list", "delete"]) if spending.then == "pause" else (["delete"], ["list"])
     )
     return [
         {"api_groups": [""], "resources": ["configmaps"], "resource_names": [STATE], "verbs": ["get", "patch"]},
         {"api_groups": [""], "resources": ["resourcequotas"], "resource_names": [QUOTA], "verbs": quota},
-        # Servers' pods are named when they are made, so no name can bound this.
+        # Pod names are generated, so this cannot be limited by name.
         {"api_groups": [""], "resources": ["pods"], "verbs": pods},
         {"api_groups": ["apps"], "resources": ["replicasets"], "verbs": ["list"]},
-        # The status alone: whoever may write a ReplicaSet may run any pod.
+        # Status only: permission to write a ReplicaSet would allow running any pod.
         {"api_groups": ["apps"], "resources": ["replicasets/status"], "verbs": ["patch"]},
     ]
 
 
 def configuration(args: SpendingGuardArgs, namespace: str) -> dict[str, object]:
-    """What the guard's program is told."""
+    """Configuration of the guard's program."""
     spending, rates = args.spending, args.rates
     return {
         "namespace": namespace,

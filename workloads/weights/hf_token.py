@@ -1,4 +1,4 @@
-"""The Hugging Face token, for a gated model: one file in the pods that download, whichever store holds it."""
+"""The Hugging Face token for a gated model, mounted as a file in pods that download."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def token_volume(store: SecretStore) -> Manifest:
     """The pod volume with the token's file."""
     if store == "secret-manager":
         return secret_files.volume(_VOLUME, HF_TOKEN_SECRET)
-    # 0444: the pods are not root, and the file is in their own mount namespace alone.
+    # 0444: the pods are not root, and the file is visible only in their mount namespace.
     return {"name": _VOLUME, "secret": {"secretName": HF_TOKEN_SECRET, "defaultMode": 0o444}}
 
 
 def token_mount() -> Manifest:
-    """The container's mount of that volume; the token is then at `names.HF_TOKEN_PATH`."""
+    """The container's mount of that volume; the token is at `names.HF_TOKEN_PATH`."""
     return {"name": _VOLUME, "mountPath": HF_TOKEN_DIR, "readOnly": True}
 
 
@@ -35,14 +35,14 @@ class HfTokenArgs:
     space: Space
     """Namespace of the pods that mount the token; labels."""
     token: pulumi.Output[str] | SecretManagerSecret
-    """The token, or the Secret Manager secret that holds it."""
+    """The token, or the Secret Manager secret with it."""
 
 
 class HfToken(pulumi.ComponentResource):
-    """Where the pods' token volume gets the token from: a Secret, or Secret Manager through GKE's add-on."""
+    """Store of the token: a Secret, or Secret Manager through GKE's add-on."""
 
     stored: secret_files.Stored
-    """The object that the volume names, and the token's version."""
+    """The stored object and the token's version."""
 
     def __init__(self, name: str, args: HfTokenArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:HfToken", name, None, opts)

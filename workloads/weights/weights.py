@@ -1,8 +1,8 @@
-"""The weights as an immutable release: one download, one disk image, one read-only volume that every replica mounts.
+"""Model weights as an immutable release: one download, one disk image, one read-only volume for all replicas.
 
-The order is the safety: the image is taken only after the Job has ended, because an image of a disk that is still
-written holds half a file system; and the readers' claim exists only after the image is ready. The writer's node may
-have the file system mounted when the image is taken: the script has synced it, and readers leave its journal alone.
+Order matters: the image is taken only after the Job has ended, because an image of a disk in
+use holds half a file system. The readers' claim follows the image. The writer's node may
+still have the file system mounted: the script has synced it, and readers do not replay its journal.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 MOUNT_PATH = "/weights"
-"""Where writer and servers mount the volume; the model is in the folder of its own name below."""
+"""Mount path in writer and servers; the model is in a folder of its name below."""
 HUB = "https://huggingface.co"
 
 WRITER_IMAGE = "alpine/git:v2.49.1@sha256:c0280cf9572316299b08544065d3bf35db65043d5e3963982ec50647d2746e26"
 """Git and Git LFS, for Arm and x86. Source: Docker Hub, alpine/git."""
 DRIVER = "pd.csi.storage.gke.io"
 ZONE_KEY = "topology.gke.io/zone"
-"""The driver's own key; nodes carry topology.kubernetes.io/zone, volumes this one."""
+"""Zone key of the CSI driver's volumes; nodes use topology.kubernetes.io/zone."""
 READ_AHEAD_KB = 4096
-"""Weights are read front to back. Source: GKE docs and samples for Hyperdisk ML."""
+"""Read-ahead for sequential reads. Source: GKE docs and samples for Hyperdisk ML."""
 NO_JOURNAL = "noload"
-"""Mounts an image that was taken of a mounted disk: ext4 would replay the journal, and a disk attached read-only refuses
-that. The driver would then mount with this option by itself, and skip READ_AHEAD_KB. Decision 49."""
+"""Mount option for an image of a mounted disk: ext4 would replay the journal, which a read-only disk refuses.
+The driver would then mount with this option itself, but without READ_AHEAD_KB. Decision 49."""
 NONROOT = 65532
-"""User and group of the writer; no file of its image belongs to it."""
+"""User and group of the writer; it owns no file of its image."""
 
 SLOWEST_DOWNLOAD_MB_PER_S = 25
-# Assumed: a quarter of what one C4A pod usually gets through Cloud NAT; it only sizes the timeout.
+# Assumed: a quarter of a C4A pod's usual rate through Cloud NAT; only sizes the timeout.
 STARTUP_MINUTES = 30
-# Assumed: a C4A node, the image pull and a busy day.
+# Assumed: a C4A node, the image pull, and margin.
 STORAGE_TIMEOUT = "60m"
-"""Image and volume creation. Source: GKE docs saw about 3 minutes for 100 GB; a 64 TiB volume takes far longer."""
+"""Timeout of image and volume creation. Source: GKE docs measured about 3 minutes for 100 GB; 64 TiB takes far longer."""
 FIND_TIMEOUT = "5m"
-"""Until the driver has found an image that is there already. Assumed: seconds; a wrong name is never found."""
+"""Timeout for the driver to find an existing image. Assumed: seconds; a wrong name is never found."""
 
 _SCRIPT = "weights_download.sh"
 _UNTIL_READY = {"pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"}
@@ -71,19 +71,19 @@ _UNTIL_READY = {"pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsMount:
-    """What a server needs to know of the weights' volume."""
+    """A server's mount of the weights' volume."""
 
-    claim_name: str
+    claim_name: pulumi.Input[str]
     mount_path: str
     model_path: str
-    """The folder to hand to vLLM as its model."""
+    """The model's folder, for vLLM's model argument."""
     depends_on: tuple[pulumi.Resource, ...]
-    """What must be there before a pod can mount the claim."""
+    """Resource that must exist before a pod can mount the claim."""
     written_here: bool = True
     """Whether a pod of this release wrote the volume, and so had a node."""
 
     def volume(self, name: str = "weights") -> VolumeArgsDict:
-        """The pod's volume. Read-only on the claim as well: otherwise the disk is attached for writing, once."""
+        """The pod's volume. The claim is read-only too: otherwise the disk attaches for writing, to one node."""
         return {"name": name, "persistent_volume_claim": {"claim_name": self.claim_name, "read_only": True}}
 
     def volume_mount(self, name: str = "weights") -> VolumeMountArgsDict:
@@ -93,8 +93,8 @@ class WeightsMount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseNames:
-    """Names of the objects of one release. Everything that cannot change on an existing disk is part of the name, so a
-    change makes a new volume beside the old one, and the old one goes when nothing mounts it any more.
+    """Object names of one release. Everything that cannot change on an existing disk is part of the name, so a
+    change creates a new volume beside the old one, which goes when no pod mounts it.
     """
 
     release: str
@@ -107,7 +107,7 @@ class ReleaseNames:
     reader_class: str
     image_class: str
     image_content: str
-    """The object that stands for an image which is there already."""
+    """The object that represents an existing image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,27 +115,27 @@ class WeightsArgs:
     """Arguments of `Weights`. Plain types are validated here; an `Input` is only known later."""
 
     space: Space
-    """Namespace of the writer and of the pods that mount the volume; labels; where the image of the writer comes from."""
+    """Namespace of the writer and of pods that mount the volume; labels; source of the writer's image."""
     model: Model
     """The release: Hugging Face repository, commit, size in GB (10**9 bytes)."""
     volume: VolumeSection = field(default_factory=VolumeSection)
-    """Where the weights come from (`hyperdisk`: one download onto one volume that every replica mounts; `image`: that volume from a
-    disk image, at least as large as the image; `huggingface`: each replica downloads, and nothing is made but the token), the
-    volume's size and throughput, the writer's machine. `token_secret` is the caller's to read."""
+    """Source (`hyperdisk`: one download to one volume for all replicas; `image`: that volume from a
+    disk image, at least as large as the image; `huggingface`: each replica downloads, and only the token is created),
+    volume size and throughput, and the writer's machine. `token_secret` is ignored here."""
     zones: Sequence[str]
-    """Zones of the servers, all of one region, e.g. ("us-central1-b",): each gets a volume of its own."""
+    """Zones of the servers, all of one region, e.g. ("us-central1-b",): one volume per zone."""
     class_prefix: str
-    """First part of the names of storage and snapshot classes, e.g. the namespace's name: classes belong to the whole cluster."""
+    """Name prefix of storage and snapshot classes, e.g. the namespace's name: classes are cluster-wide."""
     hf_token: pulumi.Output[str] | SecretManagerSecret | None = None
-    """A Hugging Face token, or the Secret Manager secret that holds it, for a gated model."""
+    """Hugging Face token for a gated model, or the Secret Manager secret with it."""
     beside: Weights | None = None
-    """Weights of the same namespace, whose stored token these use: there is one. With a `name_ending` of `volume` that those lack."""
+    """Weights of the same namespace whose stored token these share. Requires a different `name_ending` of `volume`."""
     disk_labels: Mapping[str, str] = field(default_factory=dict)
     """Google Cloud labels of the disks, e.g. {"team": "inference"}."""
 
     def __post_init__(self) -> None:
         if len({_region(zone) for zone in self.zones}) != 1:
-            raise ValueError(f"WeightsArgs.zones is {list(self.zones)}; allowed: one zone or more, of one region")
+            raise ValueError(f"WeightsArgs.zones is {list(self.zones)}; allowed: one or more zones of one region")
         if self.volume.source == "image" and not self.volume.image:
             raise ValueError(
                 "WeightsArgs.volume has source image and no image; write projects/PROJECT/global/images/NAME"
@@ -151,16 +151,16 @@ def _region(zone: str) -> str:
 
 
 def release_names(args: WeightsArgs) -> ReleaseNames:
-    """The names of this release."""
+    """Object names of this release."""
     model = args.model
-    # 36 characters: with revision and size, a Job's pods still fit into 63.
+    # 36 characters: with revision and size, the names of a Job's pods stay within 63.
     slug = re.sub(r"[^a-z0-9]+", "-", model.id.rpartition("/")[2].lower())[:36].strip("-")
     release = f"weights-{slug}-{model.revision[:7]}"
-    # Another image is another volume, although model and revision say that the same is in it.
+    # A different image is a different volume, even for the same model and revision.
     image = f"-{hashlib.sha256(args.volume.image_handle.encode()).hexdigest()[:6]}" if args.volume.image else ""
     volume = f"{release}-{args.volume.size_gib}gib{image}"
     zones = "-".join(sorted(zone.rpartition("-")[2] for zone in args.zones))
-    # Classes belong to the cluster, not to a namespace: another release on the same cluster has its own.
+    # Classes are cluster-wide: each release on the cluster has its own.
     prefix = "-".join(filter(None, (args.class_prefix, args.volume.name_ending)))
     return ReleaseNames(
         release=release,
@@ -176,35 +176,35 @@ def release_names(args: WeightsArgs) -> ReleaseNames:
 
 
 def model_path(model: Model) -> str:
-    """The model's folder as pods see it."""
+    """The model's folder in pods."""
     return f"{MOUNT_PATH}/{model.id}"
 
 
 def writer_throughput_mibps(size_gib: int) -> int:
-    """Throughput of the volume while it is written: the least there is. The network is slower, and it is billed."""
+    """Throughput of the writer's volume: the minimum, because the network is slower and throughput is billed."""
     return math.ceil(throughput_floor_mibps(size_gib))
 
 
 def download_minutes(model: Model) -> int:
-    """Minutes after which the download counts as failed: start-up and a slow line."""
+    """Timeout of the download in minutes: startup plus a slow connection."""
     return STARTUP_MINUTES + math.ceil(model.size_gb * 1000 / SLOWEST_DOWNLOAD_MB_PER_S / 60)
 
 
 class Weights(pulumi.ComponentResource):
-    """The weights of one model. With `source="huggingface"` there is no volume: each replica downloads; with `source="image"`
-    there is no writer: the volume is made from an image that is there already, which nothing here changes or deletes.
+    """The weights of one model. With `source="huggingface"` there is no volume: each replica downloads. With `source="image"`
+    there is no writer: the volume is created from an existing image, which this component never changes or deletes.
     """
 
     mount: WeightsMount | None
-    """How a server mounts the weights; None where it downloads for itself."""
+    """A server's mount of the weights; None if each replica downloads."""
     token: SecretStore | None
-    """Where a pod that downloads finds the Hugging Face token; None without one."""
+    """Store of the Hugging Face token; None without a token."""
     token_version: pulumi.Input[str] | None
-    """What changes with the token: `secret_files.Stored.version`."""
+    """Changes with the token: `secret_files.Stored.version`."""
     stored_token: secret_files.Stored | None
-    """The token's object; None without one."""
+    """The token's object; None without a token."""
     name_ending: str
-    """What tells the names of these from those of weights beside them."""
+    """Name suffix that distinguishes these from other weights of the namespace."""
 
     def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Weights", name, None, opts)
@@ -214,7 +214,7 @@ class Weights(pulumi.ComponentResource):
             self.stored_token = args.beside.stored_token if args.beside else self._stored(name, args, args.hf_token)
         self.token_version = None if self.stored_token is None else self.stored_token.version
         token: list[pulumi.Resource] = [self.stored_token.object] if self.stored_token else []
-        # By the release, not by the component: weights that go over from one component to another stay the same resources.
+        # Aliased by release, not by component: weights that move to another component stay the same resources.
         parts = f"release-{self.name_ending}" if self.name_ending else name
         self.mount = self._volume(parts, args, token) if args.volume.has_volume else None
         self.register_outputs({})
@@ -226,7 +226,7 @@ class Weights(pulumi.ComponentResource):
         return HfToken(f"{name}-token", made, pulumi.ResourceOptions(parent=self)).stored
 
     def _written(self, name: str, args: WeightsArgs, made: _Objects, token: list[pulumi.Resource]) -> pulumi.Resource:
-        """The snapshot of a volume that one Job writes."""
+        """The snapshot of a volume written by a Job."""
         names = release_names(args)
         writer_class = k8s.storage.v1.StorageClass(
             f"{name}-writer-class",
@@ -240,8 +240,8 @@ class Weights(pulumi.ComponentResource):
             data={_SCRIPT: Path(__file__).with_name(_SCRIPT).read_text(encoding="utf-8")},
             opts=made.options(),
         )
-        # The class is named by a plain string and `depends_on`, here and below: a class that is replaced (its labels
-        # changed) must not take the claim, and with it the weights, along.
+        # The class is referenced by name and `depends_on`, here and below: a replaced class (changed
+        # labels) must not replace the claim and with it the weights.
         writer = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-writer",
             metadata=made.metadata(names.writer),
@@ -250,12 +250,12 @@ class Weights(pulumi.ComponentResource):
         )
         download = k8s.batch.v1.Job(
             f"{name}-download",
-            # A Job that failed for good is replaced by the next `pulumi up`, which then goes on with the same volume.
+            # The next `pulumi up` replaces a failed Job and continues on the same volume.
             metadata=made.metadata(names.volume, **{"pulumi.com/replaceUnready": "true"}),
             spec=download_job_spec(args, names),
             opts=made.options(writer, script, *token, timeout=f"{download_minutes(args.model)}m"),
         )
-        # k8s.apiextensions.CustomResource carries a spec only, and this kind has none: its fields are at the top.
+        # k8s.apiextensions.CustomResource supports only a spec; this kind has top-level fields.
         image_class = pulumi.CustomResource(
             "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshotClass",
             f"{name}-image-class",
@@ -265,7 +265,7 @@ class Weights(pulumi.ComponentResource):
                 "metadata": made.cluster_wide(names.image_class),
                 **image_class_fields(args, names),
             },
-            # Late, with the image: a webhook of GKE's may judge this kind, too, and a new cluster has no node to run it.
+            # Late, with the image: GKE may validate this kind with a webhook, which has no node on a new cluster.
             made.options(download),
         )
         return k8s.apiextensions.CustomResource(
@@ -281,7 +281,7 @@ class Weights(pulumi.ComponentResource):
         )
 
     def _found(self, name: str, args: WeightsArgs, made: _Objects) -> pulumi.Resource:
-        """The snapshot that stands for an image which is there already."""
+        """The snapshot that represents an existing image."""
         names = release_names(args)
         content = k8s.apiextensions.CustomResource(
             f"{name}-image-content",
@@ -301,7 +301,7 @@ class Weights(pulumi.ComponentResource):
         )
 
     def _volume(self, name: str, args: WeightsArgs, token: list[pulumi.Resource]) -> WeightsMount:
-        """The volume that servers mount, and the image it is made from."""
+        """The servers' volume and the image it is created from."""
         names, made = release_names(args), _Objects(self, args)
         image = self._written(name, args, made, token) if args.volume.is_written else self._found(name, args, made)
         reader_class = k8s.storage.v1.StorageClass(
@@ -315,8 +315,8 @@ class Weights(pulumi.ComponentResource):
             "kind": "VolumeSnapshot",
             "name": names.volume,
         }
-        # Pulumi waits five minutes for any claim, whatever timeout it is given, and a large image takes longer to become a
-        # disk. The server waits for its volume anyway, and no node is asked for before it is there.
+        # Pulumi waits exactly five minutes for a claim, and a large image takes longer to become a
+        # disk. The servers wait for the volume anyway, before any node is requested.
         reader = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-reader",
             metadata=made.metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
@@ -360,8 +360,8 @@ def _disk_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def writer_class_fields(args: WeightsArgs) -> dict[str, Any]:
-    """The class of the volume while it is written: in whichever zone the writer finds a C4A node; images are regional
-    at least, so it need not be a zone of the servers.
+    """Storage class of the writer's volume, in any zone with a C4A node; images are at least
+    regional, so it may differ from the servers' zones.
     """
     return {
         "provisioner": DRIVER,
@@ -377,8 +377,8 @@ def writer_class_fields(args: WeightsArgs) -> dict[str, Any]:
 
 
 def reader_class_fields(args: WeightsArgs) -> dict[str, Any]:
-    """The class of the volume that servers mount: made at once in the servers' zones, so that no GPU node waits for it,
-    and so that a paused fleet keeps its weights. In several zones one claim stands for one disk in each of them.
+    """Storage class of the servers' volume, bound immediately in the servers' zones: no GPU node waits for it,
+    and a paused fleet keeps its weights. With several zones, one claim has one disk in each.
     """
     several = {"enable-multi-zone-provisioning": "true"} if len(args.zones) > 1 else {}
     return {
@@ -398,10 +398,10 @@ def reader_class_fields(args: WeightsArgs) -> dict[str, Any]:
 
 
 def image_class_fields(args: WeightsArgs, names: ReleaseNames) -> dict[str, Any]:
-    """A class that takes disk images. A snapshot allows about six restores an hour, an image any number.
+    """Snapshot class that creates disk images. A snapshot allows about six restores an hour, an image any number.
 
-    Retain: the image is the release. It outlives the claim, the namespace and the cluster, at the price of its bytes. Its
-    family says which release it is, its label `fleet` who had it made.
+    Retain: the image is the release. It outlives claim, namespace and cluster, and is billed by its bytes. Its
+    family identifies the release, its label `fleet` the stack that created it.
     """
     return {
         "driver": DRIVER,
@@ -416,7 +416,7 @@ def image_class_fields(args: WeightsArgs, names: ReleaseNames) -> dict[str, Any]
 
 
 def image_content_spec(args: WeightsArgs, names: ReleaseNames) -> dict[str, Any]:
-    """An image that is there already, as the snapshot controller knows images. Retain: it is not this program's to delete.
+    """VolumeSnapshotContent for an existing image. Retain: this program does not own the image.
 
     Source: GoogleCloudPlatform/ai-on-gke, gke-disk-image-builder, WriteK8sManifests: the same two objects.
     """
@@ -431,7 +431,7 @@ def image_content_spec(args: WeightsArgs, names: ReleaseNames) -> dict[str, Any]
 def claim_spec(
     access_mode: str, storage_class: str, size_gib: int, source: TypedLocalObjectReferenceArgsDict | None = None
 ) -> PersistentVolumeClaimSpecArgsDict:
-    """Spec of a claim on a file system of this size, empty or made from `source`."""
+    """Spec of a claim of this size, empty or created from `source`."""
     spec: PersistentVolumeClaimSpecArgsDict = {
         "access_modes": [access_mode],
         "storage_class_name": storage_class,
@@ -442,7 +442,7 @@ def claim_spec(
 
 
 def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict:
-    """Spec of the Job that writes the release onto the writer's claim."""
+    """Spec of the Job that downloads the release to the writer's claim."""
     writer, model = args.volume.writer, args.model
     size = {"cpu": str(writer.cpu), "memory": f"{writer.memory_gib}Gi", "ephemeral-storage": "2Gi"}
     environment = {
@@ -478,8 +478,8 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
         "service_account_name": WRITER_ACCOUNT,
         "automount_service_account_token": False,
         "enable_service_links": False,
-        # C4A attaches Hyperdisk ML and costs a fraction of any machine with a GPU that does. `arch: arm64` alone would
-        # land on Autopilot's general Arm nodes, which cannot attach it.
+        # C4A supports Hyperdisk ML at a fraction of a GPU machine's price. `arch: arm64` alone would
+        # select Autopilot's general Arm nodes, which do not support it.
         "node_selector": {
             "cloud.google.com/compute-class": c4_nodes.COMPUTE_CLASS,
             "cloud.google.com/machine-family": writer.machine_family,
@@ -499,7 +499,7 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
         },
         "containers": [container],
         "volumes": [
-            # Never readOnly here: that would turn the disk into a read-only one for good, before it is written.
+            # Never readOnly here: that would make the disk permanently read-only before it is written.
             {"name": "weights", "persistent_volume_claim": {"claim_name": names.writer}},
             {"name": "script", "config_map": {"name": names.script}},
             {"name": "tmp", "empty_dir": {"size_limit": "1Gi"}},
@@ -511,12 +511,12 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
         "active_deadline_seconds": download_minutes(model) * 60,
         "pod_failure_policy": {
             "rules": [
-                # The script says 64 when no repetition can help: a revision that is not there, a volume too small.
+                # The script exits with 64 for permanent errors: a missing revision, a volume that is too small.
                 {
                     "action": "FailJob",
                     "on_exit_codes": {"container_name": "download", "operator": "In", "values": [64]},
                 },
-                # A node that was taken away is nobody's failure.
+                # A lost node does not count as a failure.
                 {"action": "Ignore", "on_pod_conditions": [{"type": "DisruptionTarget", "status": "True"}]},
             ]
         },

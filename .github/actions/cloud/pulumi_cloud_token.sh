@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Exchanges this job's GitHub identity for a short-lived token of Pulumi Cloud, for the steps that follow.
+# Exchanges this job's GitHub identity for a short-lived Pulumi Cloud token for later steps.
 # BACKEND, ORGANIZATION, SECONDS_VALID: from the action. ACTIONS_ID_TOKEN_REQUEST_*: GitHub's, in jobs with `id-token: write`.
 set -euo pipefail
 
@@ -9,7 +9,7 @@ identity=$(curl --silent --show-error --fail --get --data-urlencode "audience=$a
   "$ACTIONS_ID_TOKEN_REQUEST_URL" | jq --raw-output '.value')
 echo "::add-mask::$identity"
 
-# Tokens travel on standard input: arguments of a process can be read by others.
+# Tokens are passed on standard input: other processes can read arguments.
 request() {
   IDENTITY=$identity jq --null-input --arg audience "$audience" --argjson expiration "$SECONDS_VALID" '{
     audience: $audience,
@@ -22,7 +22,7 @@ request() {
 }
 if ! token=$(request | curl --silent --show-error --fail --header 'Content-Type: application/json' --data @- \
   "$BACKEND/api/oauth/token" | jq --raw-output '.access_token // empty') || test -z "$token"; then
-  echo "::error::$BACKEND gave no token: is GitHub registered as an issuer there, for this repository and environment?"
+  echo "::error::$BACKEND returned no token. Check that GitHub is registered there as an OIDC issuer for this repository and environment."
   exit 1
 fi
 echo "::add-mask::$token"

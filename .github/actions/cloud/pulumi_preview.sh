@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Would `pulumi up` change this stack, refreshed first? Writes what it says to the file REPORT and to the run's summary,
-# and the answer as the step's output `result`: unchanged, changed or failed. Fails only for the last.
+# Runs `pulumi preview` of this stack with a refresh. Writes its output to REPORT and to the run's summary, and the step's output
+# `result`: unchanged, changed or failed. Exits with an error only for the last.
 #
 #   STACK_NAME=organization/vllm-fleet/dev [POLICY_CONFIG=FILE] .github/actions/cloud/pulumi_preview.sh REPORT
 set -euo pipefail
@@ -21,7 +21,7 @@ else
 fi
 cat "$report"
 
-# GitHub drops a summary of more than 1 MiB as a whole; the counts and the error come last.
+# GitHub drops a summary above 1 MiB; counts and errors are at the end.
 {
   printf '### %s: %s\n\n<details><summary>pulumi preview</summary>\n\n~~~~text\n' "$STACK_NAME" "$result"
   tail -c 500000 "$report"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `pulumi up` of this stack, refreshed first, for MINUTES at most. Writes what it says to the file REPORT and to the run's summary, and
-# the step's output `result`: finished, or interrupted where time ran out. Fails where the update fails.
+# Runs `pulumi up` of this stack with a refresh, for at most MINUTES. Writes its output to REPORT and to the run's summary, and the
+# step's output `result`: finished, or interrupted by the time limit. Exits with an error if the update fails.
 #
 #   STACK_NAME=organization/vllm-fleet/dev MINUTES=330 [POLICY_CONFIG=FILE] .github/actions/cloud/pulumi_up.sh REPORT
 set -euo pipefail
@@ -12,23 +12,23 @@ arguments=(--stack "$STACK_NAME" --yes --refresh --diff --non-interactive --colo
   --policy-pack policy)
 if test -n "${POLICY_CONFIG:-}"; then arguments+=(--policy-pack-config "$POLICY_CONFIG"); fi
 
-# One SIGTERM lets Pulumi end its waits, write the state and unlock it; a second would end it at once. Hence --foreground: without it
-# `timeout` signals its process group, too, and Pulumi hears both. Source: pulumi, pkg/backend/cancellation_scope.go.
+# On the first SIGTERM Pulumi stops waiting, writes the state and unlocks it; a second one terminates it. Hence --foreground: without
+# it `timeout` also signals the process group, so Pulumi gets two. Source: pulumi, pkg/backend/cancellation_scope.go.
 code=0
 timeout --foreground --signal=TERM --kill-after=15m "${MINUTES}m" pulumi up "${arguments[@]}" 2>&1 | tee "$report" ||
   code=${PIPESTATUS[0]}
 
 case "$code" in
   0) result=finished ;;
-  124) result=interrupted ;; # by `timeout`; what had begun goes on in the cluster, and the next attempt waits for it
+  124) result=interrupted ;; # by `timeout`; the cluster continues, and the next attempt waits for it
   137)
     result=failed
-    echo "::error::Pulumi did not end when asked to, so the state is locked: run \`pulumi cancel --stack $STACK_NAME\`, then this again."
+    echo "::error::Pulumi did not stop in time, so the state is locked. Run \`pulumi cancel --stack $STACK_NAME\`, then this workflow again."
     ;;
   *) result=failed ;;
 esac
 
-# GitHub drops a summary of more than 1 MiB as a whole; the counts and the error come last.
+# GitHub drops a summary above 1 MiB; counts and errors are at the end.
 {
   printf '### %s: %s\n\n<details><summary>pulumi up</summary>\n\n~~~~text\n' "$STACK_NAME" "$result"
   tail -c 500000 "$report"

@@ -1,4 +1,4 @@
-"""A stored measurement, and whether a new one is worse than it beyond noise.
+"""A stored measurement, and whether a new one is worse beyond noise.
 
 A baseline is a small JSON file: what was measured (shape, workload, loads), the rates and latencies of every run, and the
 verdict of its certificate. Two measurements are compared load by load with Welch's interval for a difference of means.
@@ -22,15 +22,15 @@ from fleet.bench.repeats import CONFIDENCE, estimate, welch_half_width
 from settings.files import write_whole
 
 RELEVANT_RATE: Final = 0.01
-"""Change of a rate that is worth a word, however sure it is. Assumed: one node of a hundred; equal fleets of the article
-differ by up to 3.4 %."""
+"""Smallest change of a rate that counts, however certain. Assumed: one node of a hundred; equal fleets of the article differ by up
+to 3.4 %."""
 RELEVANT_LATENCY: Final = 0.03
-"""The same of a latency. Assumed: above the article's own resolution, 1 ms of 46."""
+"""The same for a latency. Assumed: above the article's own resolution, 1 ms of 46."""
 SAME_LENGTH_SHARE: Final = 0.01
-"""How far the numbers of requests a connection may lie apart for latencies to be compared. Assumed: clients of uneven shares."""
+"""Allowed difference in requests a connection for a comparison of latencies. Assumed: clients with uneven shares."""
 
-_ANOTHER: Final = "give another file, which `fleet bench record DIR --baseline NEW_FILE` writes"
-"""What to do about a file that is there and is none: it is not written over."""
+_ANOTHER: Final = "write one with `fleet bench record DIR --baseline NEW_FILE`"
+"""What to do about a file that is not a baseline: it is never overwritten."""
 
 Direction = Literal["higher", "lower"]
 
@@ -66,7 +66,7 @@ class BaselinePoint(_File):
 
     connections: int
     requests_per_connection: float
-    """In a run. All latencies hold the first wave's, in which every prompt comes at once: of few requests it is a larger part."""
+    """In a run. Latencies include the first wave, in which all prompts arrive together; with few requests it weighs more."""
     estimates: dict[str, Estimate]
     """Rates: total_tokens_per_s, output_tokens_per_s, requests_per_s."""
     latencies_ms: dict[str, dict[str, float]]
@@ -89,16 +89,16 @@ class Baseline(_File):
     certificate: Literal["certified", "not certified"]
     headline: str
     lacks: dict[str, Literal["failed", "not measured"]]
-    """What kept it from a certificate: check -> its verdict."""
+    """Checks that prevented a certificate, with their verdict."""
 
     @property
     def judges(self) -> bool:
-        """Whether it may stand in a comparison: certified, or lacking nothing but repeats."""
+        """Whether it can be compared: certified, or only too few repeats."""
         return self.certificate == "certified" or self.lacks == {"repeats": "not measured"}
 
 
 def of(measurement: Measurement, certificate: Certificate | None = None) -> Baseline:
-    """What of a measurement later ones are compared with."""
+    """The baseline that a measurement makes."""
     judged = certificate or certify(measurement)
     asked = measurement.asked
     return Baseline(
@@ -122,7 +122,7 @@ def write(path: Path, baseline: Baseline) -> None:
 
 
 def read(path: Path) -> Baseline:
-    """A stored baseline. Raises BenchmarkError for a file that is none, with its first fault."""
+    """A stored baseline. Raises BenchmarkError with the first fault of a file that is not one."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -138,7 +138,7 @@ def read(path: Path) -> Baseline:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise BenchmarkError(f"{path} is no baseline: {where}: {first['msg']}; {_ANOTHER}") from error
+        raise BenchmarkError(f"{path} is not a baseline: {where}: {first['msg']}; {_ANOTHER}") from error
 
 
 def compare(
@@ -146,9 +146,9 @@ def compare(
 ) -> tuple[Comparison, ...]:
     """Every quantity of every load against the baseline's.
 
-    Regressed or improved: beyond the 95 % interval of the difference, and by more than is worth a word. With one run on a
-    side the pieces of its window stand in for repeats, which says less: what differs between runs is not in them. Such a run
-    is not certified, but lacks nothing else.
+    Regressed or improved: beyond the 95 % interval of the difference, and by more than RELEVANT_RATE or RELEVANT_LATENCY. With
+    one run on a side, pieces of its window replace repeats, which does not show what differs between runs. Such a run is not
+    certified, but misses only repeats.
     """
     return compare_baselines(of(measurement, certificate), baseline)
 
@@ -181,14 +181,14 @@ class _How:
     reasons: tuple[str, ...]
     """Why none can be made."""
     loads: int
-    """That both have: each is a chance of its own to be called worse."""
+    """Loads that both have: each can be called worse by chance."""
     name_load: bool
     given: float | None = None
-    """Confidence of one interval, where the caller has its own."""
+    """Confidence of one interval, where the caller sets it."""
 
     @property
     def confidence(self) -> float:
-        """Of one interval, so that a quantity's at all loads hold together."""
+        """Of one interval, so that those of all loads hold together."""
         return shared_confidence(self.loads) if self.given is None else self.given
 
 
@@ -203,7 +203,7 @@ def regressed(comparisons: Sequence[Comparison]) -> bool:
 
 
 def incomparable(comparisons: Sequence[Comparison]) -> bool:
-    """Whether there is a baseline and nothing could be compared with it: such a measurement passes no gate."""
+    """Whether there is a baseline and nothing could be compared with it, which fails the gate."""
     return bool(comparisons) and all(one.verdict == "not comparable" for one in comparisons)
 
 
@@ -254,15 +254,15 @@ def _values(runs: Sequence[Run], key: str) -> Iterator[float]:
 
 
 def _incomparable(new: Baseline, old: Baseline, changed: Container[str]) -> list[str]:
-    """Why two measurements say nothing about each other, whatever their figures."""
+    """Why two measurements cannot be compared."""
     reasons = []
     for which, one in (("this measurement", new), ("the baseline", old)):
         if not one.judges:
-            reasons.append(f"{which} is not certified ({', '.join(one.lacks) or 'no reason kept'})")
+            reasons.append(f"{which} is not certified ({', '.join(one.lacks) or 'reason unknown'})")
         if one.shape is None or one.workload is None:
-            reasons.append(f"{which} does not say what it measured")
+            reasons.append(f"{which} has no run.json")
         elif one.workload.of_a_file and one.workload.dataset is None:
-            reasons.append(f"{which} does not say which file its requests came from")
+            reasons.append(f"{which} does not name the file of its requests")
     if new.shape is not None and old.shape is not None:
         reasons += _shape_differences(new.shape, old.shape, changed)
     if new.workload is not None and old.workload is not None and new.workload != old.workload:
@@ -308,12 +308,12 @@ def _compare_point(old: BaselinePoint, new: BaselinePoint, how: _How) -> Iterato
 
 
 def _other_length(old: BaselinePoint, new: BaselinePoint) -> Iterator[str]:
-    """Why latencies of all requests say nothing about each other, although the rates of the steady window do."""
+    """Why latencies cannot be compared although rates can."""
     before, after = old.requests_per_connection, new.requests_per_connection
     if not abs(after - before) <= SAME_LENGTH_SHARE * before:
         yield (
-            f"a connection had {before:.2f} requests, has {after:.2f}, so that the first wave, in which all prompts come at once, is "
-            "another part of all: give both one benchmark.promptsPerClient"
+            f"a connection had {before:.2f} requests, has {after:.2f}, so the first wave, in which all prompts arrive together, weighs "
+            "differently: set the same benchmark.promptsPerClient for both"
         )
 
 
@@ -328,9 +328,9 @@ def _judged(key: str, old: BaselinePoint, new: BaselinePoint, reasons: Sequence[
         noises = [_sample(point, key) for point in (old, new)]
         if noises[0] is None or noises[1] is None:
             which = "the baseline" if noises[0] is None else "this measurement"
-            why = f"{which} is of one run, which has no spread to tell a change from noise: repeat the runs (benchmark.repeats)"
+            why = f"{which} has one run, and without a spread a change cannot be told from noise: repeat the runs (benchmark.repeats)"
         elif not before.mean:
-            why = "the baseline's value is 0, of which nothing is a share"
+            why = "the baseline's value is 0, so there is no relative change"
         else:
             noise = welch_half_width(noises[0].values, noises[1].values, how.confidence) / abs(before.mean)
             worse = change < 0 if quantity.better == "higher" else change > 0
@@ -353,7 +353,7 @@ def _judged(key: str, old: BaselinePoint, new: BaselinePoint, reasons: Sequence[
 class _Sample:
     values: tuple[float, ...]
     pieces: bool
-    """Whether they are pieces of one run instead of runs."""
+    """Pieces of one run instead of runs."""
 
 
 def _sample(point: BaselinePoint, key: str) -> _Sample | None:
@@ -363,7 +363,7 @@ def _sample(point: BaselinePoint, key: str) -> _Sample | None:
     mean = sum(point.batches) / len(point.batches) if point.batches else 0.0
     if key not in _RATES or len(point.batches) < 2 or not mean or not runs:
         return None
-    # Pieces are of total tok/s; output wanders alike, being a part of it. Around the run's own value.
+    # Pieces are of total tok/s; output varies alike. Scaled to the run's own value.
     return _Sample(tuple(runs[0] * value / mean for value in point.batches), pieces=True)
 
 
@@ -373,9 +373,9 @@ def _why(change: float, noise: float, quantity: _Quantity, how: _How, *, pieces:
     if how.loads > 1:
         words += f" ({CONFIDENCE:.0%} for all {how.loads} loads together)"
     if abs(change) > noise and abs(change) <= quantity.relevant:
-        words += f", and less than {quantity.relevant:.0%} is not worth a word"
+        words += f", and changes below {quantity.relevant:.0%} do not count"
     if pieces:
-        words += "; from the pieces of single runs, which do not show what differs from run to run: repeat the runs to be sure"
+        words += "; from pieces of single runs, which do not show the spread between runs: repeat the runs to be sure"
     return words.replace("%", " %").replace("  %", " %")
 
 

@@ -1,4 +1,4 @@
-"""The verdict: every check, and one sentence that says what they come to."""
+"""The verdict: every check, a headline, and the reason."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fleet.bench.errors import BenchmarkError
 from fleet.bench.measurement import Certificate, Check, Estimate, Measurement, Point
 
 _FIRST = ("complete", "clocks")
-"""Checks without which no other can be relied on."""
+"""Checks that all others rely on."""
 OPENINGS: Final[Mapping[str, str]] = {
-    "limit": "a client was the limit, so the servers may be faster than this figure",
-    "client": "the clients were not in order",
-    "server": "the servers were at fault",
-    "run": "the run was not as it should be",
-    "data": "the results cannot be relied on",
+    "limit": "A client was the limit, so the servers may be faster than this figure",
+    "client": "The clients were overloaded",
+    "server": "The servers were faulty",
+    "run": "The run did not go as planned",
+    "data": "The results are unreliable",
 }
-"""What the headline of a failed measurement begins with: whom it blames -> how it says so, in the order of precedence."""
+"""First words of the reason: whom the failed checks blame, in order of precedence."""
 
 
 def certify(measurement: Measurement, point: int | None = None) -> Certificate:
@@ -40,6 +40,7 @@ def certify(measurement: Measurement, point: int | None = None) -> Certificate:
     return Certificate(
         verdict="not certified" if failed or gaps else "certified",
         headline=_headline(subject, failed, gaps, len(checks)),
+        reason=_failed(subject, failed) if failed else _missing(subject, gaps) if gaps else "",
         checks=checks,
         run=name or None,
     )
@@ -58,13 +59,9 @@ def _subject(measurement: Measurement, point: int | None) -> Subject:
 
 def _headline(subject: Subject, failed: Sequence[Check], gaps: Sequence[Check], checks: int) -> str:
     if failed:
-        return _failed(subject, failed, checks)
+        return f"Not certified: {len(failed)} of {checks} checks failed."
     if gaps:
-        titles = ", ".join(check.id for check in gaps)
-        return (
-            f"Not certified: {len(gaps)} of {checks} checks could not be made ({titles}), and nothing that could was wrong. "
-            f"{_what_is_missing(subject, gaps)}"
-        )
+        return f"Not certified: {len(gaps)} of {checks} checks not measured."
     best = max(subject.points, key=lambda one: one.total_tokens_per_s.mean)
     what = format_rates(best)
     return (
@@ -74,32 +71,30 @@ def _headline(subject: Subject, failed: Sequence[Check], gaps: Sequence[Check], 
     )
 
 
-def _what_is_missing(subject: Subject, gaps: Sequence[Check]) -> str:
+def _missing(subject: Subject, gaps: Sequence[Check]) -> str:
     if subject.asked is None:
-        return (
-            f"These are bare results of clients: only {RUN_COMMAND} gives run.json, witnesses and the servers' metrics."
-        )
+        return f"run.json, witnesses and the servers' metrics are missing; {RUN_COMMAND} collects them."
     if [check.id for check in gaps] == ["repeats"]:
-        return "Set benchmark.repeats to 3 or more and run it again."
-    return f"First, {gaps[0].id}: {gaps[0].found}."
+        return "Too few repeats: set benchmark.repeats to 3 or more and run it again."
+    which = ", ".join(check.id for check in gaps)
+    return f"Not measured: {which}. {'First of them' if len(gaps) > 1 else 'Why'}: {gaps[0].found}."
 
 
-def _failed(subject: Subject, failed: Sequence[Check], checks: int) -> str:
-    count = f"{len(failed)} of {checks} checks failed" if len(failed) > 1 else f"1 of {checks} checks failed"
+def _failed(subject: Subject, failed: Sequence[Check]) -> str:
     if subject.saturated:
-        return f"Not certified: {OPENINGS['limit']}. {subject.saturated}. {count}."
+        return f"{OPENINGS['limit']}: {subject.saturated}."
     unsound = next((check for check in failed if check.id in _FIRST), None)
     if unsound is not None:
-        return f"Not certified: {OPENINGS['data']} ({unsound.id}): {unsound.found.partition('; ')[0]}. {count}."
-    # Of engines that were not read nobody knows what they did.
+        return f"{OPENINGS['data']} ({unsound.id}): {unsound.found.partition('; ')[0]}."
+    # Engines that were not read cannot be compared.
     unread = any(check.id == "scrapes" or (check.id, check.blames) == ("foreign-traffic", "data") for check in failed)
-    told = [check for check in failed if not (unread and check.id == "engine-balance")]
+    counted = [check for check in failed if not (unread and check.id == "engine-balance")]
     for blamed, words in OPENINGS.items():
-        check = next((check for check in told if check.blames == blamed), None)
+        check = next((check for check in counted if check.blames == blamed), None)
         if check is not None:
             if blamed == "server":
-                words += ", the clients were not" if _clients_seen(subject) else ", as far as the results say"
-            return f"Not certified: {words} ({check.id}): {check.found.partition('; ')[0]}. {count}."
+                words += ", the clients were not" if _clients_seen(subject) else ", according to the results"
+            return f"{words} ({check.id}): {check.found.partition('; ')[0]}."
     raise AssertionError("a failed check blames one of the four")
 
 

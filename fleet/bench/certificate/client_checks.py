@@ -1,4 +1,4 @@
-"""Was a client the limit? CPU, event loop, open files, ports, and whether all clients did alike."""
+"""Checks of the clients: CPU, event loop, open files, ports, balance."""
 
 from __future__ import annotations
 
@@ -24,23 +24,22 @@ from fleet.bench.certificate.subject import (
 )
 from fleet.bench.measurement import Check, ClientResult, Run
 
-_WITNESS: Final = f"without a witness, so nobody looked inside; {RUN_COMMAND} makes one for every client"
+_WITNESS: Final = f"without a witness file; {RUN_COMMAND} writes one for every client"
 
 CPU: Final = Rule(
     id="client-cpu",
     title="Clients had CPU to spare",
     allowed=f"at most {limits.CLIENT_CPU_LIMIT:g} of a core on average (goal {limits.CLIENT_CPU_GOAL:g}) and "
     f"{limits.CLIENT_CPU_PEAK_LIMIT:g} in any second of the steady window, each client",
-    why="A client is one Python thread. One at its core's limit takes answers later than they come: throughput stops at the client, "
-    "and its own delay stands in every latency. Use more clients (benchmark.connectionsPerClient lower).",
+    why="A client is one Python thread. At its core's limit it reads answers late: the client limits throughput and adds its delay to "
+    "every latency. Use more clients: lower benchmark.connectionsPerClient.",
     blames="client",
 )
 POD_CPU: Final = Rule(
     id="pod-cpu",
     title="Benchmark pods had CPU to spare",
     allowed=f"at most {percent(limits.POD_CPU_LIMIT, 0)} of a pod's cores in any second of the steady window",
-    why="Clients with headroom of their own still wait when their pod has no core left. Use a larger benchmark.machineType, or "
-    "fewer clients a pod.",
+    why="Clients wait when their pod has no free core. Use a larger benchmark.machineType, or fewer clients a pod.",
     blames="client",
 )
 LAG: Final = Rule(
@@ -48,16 +47,16 @@ LAG: Final = Rule(
     title="Event loops kept up",
     allowed=f"lag (p99) at most {percent(limits.LAG_SHARE_OF_ITL, 0)} of the median time between chunks, or "
     f"{limits.LAG_FLOOR_MS:g} ms where that is more",
-    why="What an event loop is late by is added to the latencies that it measures. Use more clients with fewer connections each; where "
-    "the client had little to do, let nothing else run on its machine.",
+    why="A late event loop adds its lag to the latencies that it measures. Use more clients with fewer connections each. If the client was "
+    "idle, keep other processes off its machine.",
     blames="client",
 )
 FILES: Final = Rule(
     id="open-files",
     title="Clients had open files to spare",
-    allowed=f"at most {percent(limits.OPEN_FILES_LIMIT, 0)} of each client's limit, and no request that failed for want of one",
-    why="Every connection is an open file. At the limit requests fail one by one, and the load is less than intended. Raise the "
-    "limit (ulimit -n), or use fewer connections a client.",
+    allowed=f"at most {percent(limits.OPEN_FILES_LIMIT, 0)} of each client's limit, and no request that failed for lack of one",
+    why="Every connection is an open file. At the limit requests fail, and the load drops below the intended one. Raise the limit "
+    "(ulimit -n), or use fewer connections a client.",
     blames="client",
 )
 PORTS: Final = Rule(
@@ -65,16 +64,16 @@ PORTS: Final = Rule(
     title="Addresses had ports to spare",
     allowed=f"at most {limits.PORTS_LIMIT * limits.EPHEMERAL_PORTS:,.0f} connections from one address, "
     f"{percent(limits.PORTS_LIMIT, 0)} of Linux's {limits.EPHEMERAL_PORTS:,} ports to one destination",
-    why="A benchmark pod calls one address of the service: without a free port it cannot connect. Spread the clients over more pods.",
+    why="A benchmark pod calls one address of the service and needs a free port for each connection. Spread the clients over more pods.",
     blames="client",
 )
 BALANCE: Final = Rule(
     id="client-balance",
-    title="Clients did alike",
+    title="Clients performed alike",
     allowed=f"each within {percent(limits.CLIENT_BALANCE, 0)} of the median client's rate per connection, and three standard "
     "errors of its number of requests",
-    why="All clients draw from one workload against one address. One that gives less was held up where it runs, or got other servers "
-    "than the rest: look at its log, its pod's node, and the balance of the engines.",
+    why="All clients draw from one workload and call one address. A slower one was delayed on its node, or reached other servers. Check "
+    "its log, its pod's node, and the balance of the engines.",
     blames="client",
 )
 
@@ -103,8 +102,8 @@ def _cpu(subject: Subject) -> Check:
     if means and peaks:
         good = f"at most {max(means):.2f} of a core on average, {max(peaks):.2f} in one second"
         if max(means) > limits.CLIENT_CPU_GOAL:
-            good += f"; above the goal of {limits.CLIENT_CPU_GOAL:g}, so use more clients next time"
-    return CPU.says(
+            good += f"; above the goal of {limits.CLIENT_CPU_GOAL:g}: use more clients next time"
+    return CPU.check(
         good=good,
         bad=[words for run, client in subject.clients() if (words := over_cpu(run, client))],
         missing=_unseen(subject, "cpu_share_mean", "cpu_share_peak"),
@@ -120,11 +119,9 @@ def _pod_cpu(subject: Subject) -> Check:
         for pod, (peak, cores) in enumerate(zip(run.pod_cpu_peak, run.pod_cores, strict=False)):
             shares.append(share(peak, cores))
             if not peak <= limits.POD_CPU_LIMIT * cores:
-                bad.append(f"{run.name}: the clients of pod {pod} used {peak:.1f} of {cores:g} cores in one second")
-    missing = [
-        f"{counted(blind, len(subject.runs), 'run')} without an account of every pod; {RUN_COMMAND} has each write one"
-    ]
-    return POD_CPU.says(
+                bad.append(f"{run.title}: clients of pod {pod} used {peak:.1f} of {cores:g} cores in one second")
+    missing = [f"{counted(blind, len(subject.runs), 'run')} without pod-N.json of every pod; {RUN_COMMAND} writes them"]
+    return POD_CPU.check(
         good=f"at most {percent(max(shares), 0)} of a pod's cores in one second",
         bad=bad,
         missing=missing if blind else (),
@@ -139,11 +136,11 @@ def _lag(subject: Subject) -> Check:
             continue
         found.append((lag, allowed))
         if not lag <= allowed:
-            late = f"{named(run, client)} was {lag:,.1f} ms late (p99), where {allowed:,.1f} ms are allowed"
+            late = f"{named(run, client)} was {lag:,.1f} ms late (p99); allowed: {allowed:,.1f} ms"
             bad.append(late + (f",{why}" if (why := though_idle(client)) else ""))
     worst, allowed = max(found, key=lambda one: share(one[0], one[1]))
-    good = f"at most {worst:,.1f} ms late (p99), where {allowed:,.1f} ms are allowed"
-    return LAG.says(good=good, bad=bad, missing=_unseen(subject, "loop_lag_p99_ms"))
+    good = f"at most {worst:,.1f} ms late (p99); allowed: {allowed:,.1f} ms"
+    return LAG.check(good=good, bad=bad, missing=_unseen(subject, "loop_lag_p99_ms"))
 
 
 def _files(subject: Subject) -> Check:
@@ -151,14 +148,14 @@ def _files(subject: Subject) -> Check:
     for run in subject.runs:
         refused = sum(error.count for error in run.errors if error.kind == "open files")
         if refused:
-            bad.append(f"{run.name}: {refused:,} requests failed for want of an open file")
+            bad.append(f"{run.title}: {refused:,} requests failed for lack of an open file")
     shares = [
         share(client.open_files_peak, client.open_files_limit)
         for _, client in subject.clients()
         if client.open_files_peak is not None and client.open_files_limit is not None
     ]
     good = f"at most {percent(max(shares, default=0.0))} of a client's limit"
-    return FILES.says(good=good, bad=bad, missing=_unseen(subject, "open_files_peak", "open_files_limit"))
+    return FILES.check(good=good, bad=bad, missing=_unseen(subject, "open_files_peak", "open_files_limit"))
 
 
 def _ports(subject: Subject) -> Check:
@@ -172,14 +169,14 @@ def _ports(subject: Subject) -> Check:
             if connections <= limits.PORTS_LIMIT * limits.EPHEMERAL_PORTS:
                 continue
             if address is None:
-                missing.append(f"{run.name}: {connections:,} connections from nobody knows how many machines")
+                missing.append(f"{run.title}: {connections:,} connections from an unknown number of machines")
             else:
-                bad.append(f"{run.name}: {connections:,} connections from {address}")
-    return PORTS.says(good=f"at most {most:,} connections from one address", bad=bad, missing=missing)
+                bad.append(f"{run.title}: {connections:,} connections from {address}")
+    return PORTS.check(good=f"at most {most:,} connections from one address", bad=bad, missing=missing)
 
 
 def _address(client: ClientResult) -> str | None:
-    """A pod has an address of its own. None: bare results do not say where they were made."""
+    """Address of a client, one for each pod. None: bare results do not name it."""
     if client.pod is not None:
         return f"pod {client.pod}"
     return f"node {client.node}" if client.node is not None else None
@@ -196,10 +193,10 @@ def _balance(subject: Subject) -> Check:
                 widest = abs(off)
             if not abs(off) <= _client_spread(client):
                 bad.append(_out_of_balance(run, client, off))
-    return BALANCE.says(
+    return BALANCE.check(
         good=f"every client within {percent(widest)} of the median one",
         bad=bad,
-        # A client that had time to spare waited for its servers.
+        # A client with CPU to spare waited for its servers.
         blames="client" if subject.saturated else "run",
     )
 
@@ -214,4 +211,4 @@ def _client_spread(client: ClientResult) -> float:
 
 def _out_of_balance(run: Run, client: ClientResult, off: float) -> str:
     direction = "below" if off < 0 else "above"
-    return f"{named(run, client)} gave {percent(abs(off))} {direction} the median client's rate per connection"
+    return f"{named(run, client)} was {percent(abs(off))} {direction} the median client's rate per connection"

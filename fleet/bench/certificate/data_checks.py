@@ -1,4 +1,4 @@
-"""Were the requests what they should be? Prompts sent once, lengths honoured, nothing failed."""
+"""Checks of the requests: unique prompts, lengths, failures."""
 
 from __future__ import annotations
 
@@ -14,52 +14,51 @@ from fleet.bench.measurement import Check, Run
 
 PROMPTS: Final = Rule(
     id="prompts",
-    title="Prompts were not sent twice",
-    allowed=f"random prompts: as many twice in the measurement, by any client in any run, as vLLM's drawing repeats by chance, and "
-    f"{percent(limits.REPEATED_SHARE)} of all or a quarter of one client's; conversations and traces may repeat theirs",
-    why="A prompt that the server has seen is read from its prefix cache: throughput that no customer gets. The usual reason is two "
-    f"clients with one seed. Measure with {RUN_COMMAND}, which gives every client of every run its own and keeps each prompt's hash.",
+    title="Prompts are unique",
+    allowed=f"random prompts: as many repeated in the whole measurement as vLLM's drawing repeats by chance, plus "
+    f"{percent(limits.REPEATED_SHARE)} of all or a quarter of one client's; conversations and traces may repeat",
+    why="The server reads a repeated prompt from its prefix cache, which inflates throughput. The usual cause is two clients with one "
+    f"seed. Measure with {RUN_COMMAND}: it seeds every client of every run differently and keeps each prompt's hash.",
     blames="data",
 )
 HITS: Final = Rule(
     id="prefix-hits",
-    title="Prefix hits fit the workload",
-    allowed=f"random prompts: at most {percent(limits.HITS_SHARE, 0)}; a shared prefix: its share of the prompt on top; each with what the "
-    f"warm-up leaves behind. Conversations and traces: whatever they share, but at most {percent(limits.REPLAYED_SHARE, 0)} where the file "
-    "was sent again",
-    why="The servers' own counters, against the hashes. Hits on random prompts: somebody sent them before, or the cache holds so many that "
-    "some began alike by chance; measure without prefix caching to be sure. Hits on a file that was sent again are nobody's traffic: "
-    "give a longer file, or lower benchmark.promptsPerClient.",
+    title="Prefix cache hits fit the workload",
+    allowed=f"random prompts: at most {percent(limits.HITS_SHARE, 0)}; a shared prefix: its share of the prompt on top; both plus the "
+    f"warm-up's. Conversations and traces: any share, but at most {percent(limits.REPLAYED_SHARE, 0)} where the file was sent again",
+    why="From the servers' own counters. Hits on random prompts mean that they were sent before, or that some in a large cache began "
+    "alike by chance: measure without prefix caching to be sure. Hits on a file that was sent again are not real traffic: use a longer "
+    "file, or lower benchmark.promptsPerClient.",
     blames="data",
     required=False,
 )
 LENGTHS: Final = Rule(
     id="lengths",
-    title="Answers are as long as asked",
-    allowed="every answer of exactly the asked length; where the model may stop by itself, none longer",
-    why="Shorter answers leave room for more prompts, which are cheaper: total tok/s rises for nothing. Look whether the server "
-    "honours ignore_eos, and give --max-model-len room for prompt and answer.",
+    title="Answers have the requested length",
+    allowed="exactly the requested length; where the model may stop by itself, none longer",
+    why="Shorter answers leave room for more prompts, which are cheaper, and inflate total tok/s. Check that the server honors ignore_eos "
+    "and that prompt and answer fit into --max-model-len.",
     blames="server",
 )
 FAILURES: Final = Rule(
     id="failures",
     title="Requests succeeded",
     allowed=f"at most {percent(limits.FAILED_SHARE)} failed in each run",
-    why="A failed request is load that was not served, and often one that was refused in no time. The kinds say who failed: look at the "
-    "servers' logs for http 5xx and cut answers, at the request for http 4xx, at the client for open files.",
+    why="A failed request is load that was not served. Check the servers' logs for http 5xx and cut answers, the request for http 4xx, the "
+    "client for open files.",
     blames="server",
 )
 CONNECTIONS: Final = Rule(
     id="connection-errors",
-    title="Connections held",
+    title="Connections succeeded",
     allowed=f"at most {percent(limits.FAILED_SHARE)} of requests without a connection, in each run",
-    why="A server whose backlog is full or that went away refuses connections; so does a client without files or ports, which has "
-    "checks of its own. Look at the servers' restarts and readiness during the run, and at the gateway's limits.",
+    why="A server with a full backlog, or one that restarted, refuses connections. Check the servers' restarts and readiness during the "
+    "run, and the gateway's limits.",
     blames="server",
 )
 
 _PREFIX_OPTIONS: Final = ("random-prefix-len", "prefix-repetition-prefix-len")
-"""Options of `vllm bench serve` that say how many tokens of a prompt are shared."""
+"""Options of `vllm bench serve` for the number of shared tokens."""
 
 
 def checks(subject: Subject) -> Iterator[Check]:
@@ -72,7 +71,7 @@ def checks(subject: Subject) -> Iterator[Check]:
 
 
 def _prompts(subject: Subject) -> Check:
-    # Over the whole measurement: a prompt of another load warms the cache as well.
+    # Over the whole measurement: a prompt of another load also warms the cache.
     prompts = subject.measurement.prompts
     requests = sum(run.completed + run.failed for run in subject.measurement.runs)
     bad, missing = [], []
@@ -84,22 +83,22 @@ def _prompts(subject: Subject) -> Check:
             bad.append(f"{repeated}, {allowed:,.0f} allowed")
     if prompts.known < requests or not prompts.known:
         missing.append(
-            f"the hashes of {requests - prompts.known:,} of {requests:,} prompts are not known; {RUN_COMMAND} keeps them"
+            f"hashes of {requests - prompts.known:,} of {requests:,} prompts are unknown; {RUN_COMMAND} keeps them"
         )
-    return PROMPTS.says(
-        good=repeated if prompts.repeated else f"{prompts.known:,} prompts, no two alike", bad=bad, missing=missing
+    return PROMPTS.check(
+        good=repeated if prompts.repeated else f"{prompts.known:,} prompts, all different", bad=bad, missing=missing
     )
 
 
 def _repeats_allowed(subject: Subject) -> float:
-    """How many random prompts may have been sent before although every client drew its own."""
+    """Repeated random prompts that are allowed."""
     measurement = subject.measurement
     known = max(0, measurement.prompts.known)
     a_clients = min((client.completed + client.failed for run in measurement.runs for client in run.clients), default=0)
     excuse = min(limits.REPEATED_SHARE * known, limits.REPEATED_OF_A_CLIENT * a_clients)
     workload = subject.asked.workload if subject.asked else None
     if workload is not None and workload.kind == "shared-prefix":
-        return excuse  # words drawn one by one, which never meet
+        return excuse  # drawn word by word: repeats by chance are negligible
     # vLLM's random prompts are consecutive tokens: there are as many as first tokens and lengths. Source: RandomDataset of 0.18.1.
     lengths = max(run.lengths.input_max for run in measurement.runs) - min(
         run.lengths.input_min for run in measurement.runs
@@ -121,7 +120,7 @@ def _vocabulary(subject: Subject) -> int:
 def _hits(subject: Subject) -> Check:
     workload = subject.asked.workload if subject.asked else None
     if workload is None:
-        return HITS.says(good="", missing=[f"the workload is not known; {RUN_COMMAND} writes it down"])
+        return HITS.check(good="", missing=[f"the workload is unknown without run.json; {RUN_COMMAND} writes it"])
     again = share(subject.measurement.prompts.repeated, subject.measurement.prompts.known)
     bad, seen = [], []
     for run, server in subject.servers():
@@ -132,11 +131,11 @@ def _hits(subject: Subject) -> Check:
         if not server.prefix_hit_share <= allowed:
             reason = f", and {percent(again)} of prompts had been sent before" if workload.of_a_file else ""
             bad.append(
-                f"{run.name}: {percent(server.prefix_hit_share)} of prompt tokens were found in the cache, {percent(allowed)} "
+                f"{run.title}: {percent(server.prefix_hit_share)} of prompt tokens were found in the cache, {percent(allowed)} "
                 f"allowed{reason}"
             )
-    gaps = [] if seen else ["no server counted them (prefix caching off, or /metrics not read)"]
-    return HITS.says(
+    gaps = [] if seen else ["no server counted hits (prefix caching off, or /metrics not read)"]
+    return HITS.check(
         good=f"at most {percent(max(seen, default=0.0), 2)} of prompt tokens were found in the cache",
         bad=bad,
         missing=gaps,
@@ -144,8 +143,8 @@ def _hits(subject: Subject) -> Check:
 
 
 def _replays_allowed(workload: AskedWorkload, again: float) -> float:
-    """Of prompts from a file: the pods send every line once before they send any again, so repeats tell that the file was too short."""
-    # ShareGPT's are made unique before; a trace may hold the same prompt several times.
+    """Allowed hits on prompts from a file. The pods send every line once before any again, so repeats mean that the file was too short."""
+    # ShareGPT's prompts are made unique first; a trace may hold one several times.
     own = limits.OWN_REPEATS_SHARE if workload.kind == "trace" else limits.REPLAYED_SHARE
     return limits.REPLAYED_SHARE if again > own else 1.0
 
@@ -169,18 +168,20 @@ def _lengths(subject: Subject) -> Check:
         lengths = run.lengths
         answers += run.completed
         if lengths.output_longer:
-            bad.append(f"{run.name}: {lengths.output_longer:,} of {run.completed:,} answers are longer than asked")
+            bad.append(f"{run.title}: {lengths.output_longer:,} of {run.completed:,} answers are longer than requested")
         if exact and lengths.output_shorter:
-            bad.append(f"{run.name}: {lengths.output_shorter:,} of {run.completed:,} answers are shorter than asked")
+            bad.append(
+                f"{run.title}: {lengths.output_shorter:,} of {run.completed:,} answers are shorter than requested"
+            )
         unknown += exact and not lengths.asked_known
     shorter = sum(run.lengths.output_shorter for run in subject.runs)
     good = (
         f"all {answers:,} answers"
         if exact
-        else f"{shorter:,} of {answers:,} answers ended before the longest that was asked, as they may"
+        else f"{shorter:,} of {answers:,} answers ended before the maximum, which is allowed"
     )
-    gap = f"{counted(unknown, len(subject.runs), 'run')} without what was asked of each request; {RUN_COMMAND} keeps it"
-    return LENGTHS.says(good=good, bad=bad, missing=[gap] if unknown else ())
+    gap = f"{counted(unknown, len(subject.runs), 'run')} without the length requested of each answer; {RUN_COMMAND} keeps it"
+    return LENGTHS.check(good=good, bad=bad, missing=[gap] if unknown else ())
 
 
 def _failures(subject: Subject) -> Check:
@@ -192,11 +193,11 @@ def _failures(subject: Subject) -> Check:
         kinds.update({error.kind: error.count for error in run.errors})
         if not failed <= limits.FAILED_SHARE or not run.completed:
             bad.append(
-                f"{run.name}: {run.failed:,} of {run.completed + run.failed:,} failed, {percent(failed, 2)} ({_kinds(run)})"
+                f"{run.title}: {run.failed:,} of {run.completed + run.failed:,} failed, {percent(failed, 2)} ({_kinds(run)})"
             )
     main = kinds.most_common(1)[0][0] if kinds else "other"
     good = f"at most {percent(worst, 2)} failed in a run" if worst else "none failed"
-    return FAILURES.says(good=good, bad=bad, blames=fault(main, subject.saturated is not None))
+    return FAILURES.check(good=good, bad=bad, blames=fault(main, subject.saturated is not None))
 
 
 def _kinds(run: Run) -> str:
@@ -208,10 +209,9 @@ def _kinds(run: Run) -> str:
 
 
 def fault(kind: str, client_saturated: bool) -> Blame:
-    """Who is to blame for failed requests of a kind.
+    """Where failed requests of a kind come from.
 
-    A server that is slow, busy or gone times out, refuses and cuts. The same is seen from a client that does not come to
-    read its answers; whether it was one, its own CPU and event loop say.
+    Timeouts, refused connections and cut answers come from a slow or restarted server, or from a saturated client.
     """
     if kind == "open files":
         return "client"
@@ -230,6 +230,6 @@ def _connections(subject: Subject) -> Check:
         worst = max(worst, found)
         if not found <= limits.FAILED_SHARE:
             example = next(error.example for error in run.errors if error.kind == "connection")
-            bad.append(f"{run.name}: {refused:,} requests found no connection ({example[:160]})")
-    good = f"at most {percent(worst, 2)} of requests found no connection" if worst else "every request found one"
-    return CONNECTIONS.says(good=good, bad=bad, blames=fault("connection", subject.saturated is not None))
+            bad.append(f"{run.title}: {refused:,} requests could not connect ({example[:160]})")
+    good = f"at most {percent(worst, 2)} of requests could not connect" if worst else "every request connected"
+    return CONNECTIONS.check(good=good, bad=bad, blames=fault("connection", subject.saturated is not None))

@@ -1,4 +1,4 @@
-"""Every limit of the certificate, with where it comes from. docs/certificate.md argues them at length."""
+"""Every limit of the certificate, with where it comes from. docs/certificate.md explains them."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ CLIENT_CPU_PEAK_LIMIT: Final = 0.95
 """Share of one core in any one second. Assumed: a client is one thread, so a second at 95 % is one in which chunks queued."""
 POD_CPU_LIMIT: Final = 0.8
 """Share of a pod's cores that its clients may use together in any one second. Assumed: as for one core; beyond it the
-kernel throttles clients that have headroom of their own."""
+kernel throttles clients that have headroom themselves."""
 LAG_SHARE_OF_ITL: Final = 0.1
 """Event-loop lag (p99) as a share of the median time between chunks: what the client itself may add to a latency. Assumed:
-a tenth, which is below what separates two servers that anybody would choose between."""
+a tenth, below the difference between two servers worth comparing."""
 TOGETHER_SHARE: Final = 0.5
-"""Median over mean time between chunks below which most came together with another. Assumed: half the gaps are then next
-to nothing. The article's, whose answers stall while prompts are read, have a median of 74.4 ms and a mean of 95.6."""
+"""Median over mean time between chunks below which most arrive together. Assumed: half the gaps are then near 0. The article's, whose
+answers stall while prompts are read, have a median of 74.4 ms and a mean of 95.6."""
 LAG_FLOOR_MS: Final = 2.0
-"""Lag that is never held against a client. Source: CPython's selectors.EpollSelector waits whole milliseconds, rounded up;
+"""Lag that is always allowed. Source: CPython's selectors.EpollSelector waits whole milliseconds, rounded up;
 one more for the tick itself."""
 LIMITING_LAG_SHARE_OF_ITL: Final = 0.5
-"""Lag from which a client sets the rate, whatever CPU it used: it reads a chunk half a chunk's time after it came. Assumed; below it
-the lag spoils latencies and the rate stands. Seen on a busy machine: 5 ms at 50 ms between chunks, and no rate lost."""
+"""Lag from which a client limits the rate, whatever CPU it used: it reads a chunk half a chunk's time late. Assumed; below it the lag
+distorts latencies only. Seen on a busy machine: 5 ms at 50 ms between chunks, without loss of rate."""
 OPEN_FILES_LIMIT: Final = 0.9
 """Share of the process's open-file limit. Source: with 1,024 files, 919 of 10,240 requests succeeded at 1,024 connections
-(ROCm/ATOM issue 1394): what is not a connection takes the last tenth."""
+(ROCm/ATOM issue 1394); other files need the last tenth."""
 EPHEMERAL_PORTS: Final = 28_232
-"""Ports from which one address can call one other. Source: Linux, net.ipv4.ip_local_port_range, 32768 to 60999."""
+"""Ports for connections from one address to another. Source: Linux, net.ipv4.ip_local_port_range, 32768 to 60999."""
 PORTS_LIMIT: Final = 0.9
 """Share of them. Assumed: closed connections keep their port for a minute."""
 CLIENT_BALANCE: Final = 0.1
@@ -53,23 +53,23 @@ START_SKEW_S: Final = 1.0
 resolution of the timeline and of the servers' readings."""
 IN_FLIGHT_SHARE: Final = 0.95
 """Requests in flight over the steady window, as a share of those intended. Assumed: the article's throughput changed by 2 %
-between 2,000 and 8,000 requests in flight a node, so that a twentieth less load changes it by far less than repeats do."""
+between 2,000 and 8,000 requests in flight a node, so a twentieth less load changes it far less than repeats vary."""
 IN_FLIGHT_MOST: Final = 1.02
-"""More than intended cannot be: clients hold no more connections than that, so clocks or files are wrong."""
+"""More means wrong clocks or files: clients hold no more connections than intended."""
 STEADY_SECONDS: Final = 20.0
 """Shortest steady window. Assumed: twenty readings of every engine, which come once a second."""
 STEADY_REQUESTS: Final = 2.0
 """Shortest steady window, in median requests (E2E). Assumed: every connection then serves two requests in it, and the first
 wave, in which all prompts arrive at once, is over. The article's 5 requests a connection leave three."""
 DRIFT_SHARE: Final = 0.05
-"""Drift of output tok/s over the steady window that needs no excuse. Measured: 0.1 to 3.3 % in the closed loops of
+"""Drift of output tok/s over the steady window that is always allowed. Measured: 0.1 to 3.3 % in the closed loops of
 tests/fleet/bench/made_up/results.py with the article's lengths and 5 to 12 requests a connection, whose server never changes; total
 tok/s, in which prompts come in waves, shows 2 to 14 % there."""
 DRIFT_MOST: Final = 0.2
-"""Drift that no noise excuses. Assumed: the mean is then off by a tenth at both ends."""
+"""Drift that fails whatever the noise. Assumed: the mean is then off by a tenth at both ends."""
 MIX_SHARE: Final = 0.05
 """How far input per output token in the steady window may lie from the whole run's. Measured: 0.7 to 1.9 % in the same loops.
-Assumed: at the limit total tok/s is off by 3 %, where two thirds of it are input."""
+Assumed: at the limit total tok/s is off by 3 %, where two thirds of the tokens are input."""
 OVERSTATEMENT_SHARE: Final = 0.05
 """How far the sum of the clients' own rates may lie above the rate of the window they shared. Where all clients work at the
 same time the sum is the lower one, as it holds their tails. Assumed: a twentieth, as for drift."""
@@ -84,57 +84,57 @@ VARIATION_LIMIT: Final = 0.05
 # The data ----------------------------------------------------------------------------------------------------------
 
 REPEATED_SHARE: Final = 0.005
-"""Random prompts that had been sent before, as a share of all, beyond those that repeat by chance. Assumed: read from a cache, they
-change a rate by less than repeats do."""
+"""Random prompts sent before, as a share of all, beyond those that repeat by chance. Assumed: reading them from a cache changes a rate by
+less than repeats vary."""
 REPEATED_OF_A_CLIENT: Final = 0.25
-"""The same as a share of what one client sends in a run, where that is less: two clients with one seed repeat all of it, however many
-clients and runs there are beside them. Assumed: a quarter, which no chance reaches."""
+"""The same as a share of one client's prompts in a run, where that is less: two clients with one seed repeat all of them, however many
+other clients there are. Assumed: a quarter, beyond chance."""
 REPEATED_DEVIATIONS: Final = 5.0
 """Standard deviations that chance may take above its mean. Assumed: one sound measurement in three million is beyond it."""
 SMALLEST_VOCABULARY: Final = 32_000
-"""Tokens, for a model whose vocabulary is not known. Source: Llama 2 and Mixtral, the smallest of models in wide use; the smaller it
-is, the more prompts repeat by chance."""
+"""Tokens, for a model of unknown vocabulary. Source: Llama 2 and Mixtral, the smallest in wide use; a smaller one repeats more prompts by
+chance."""
 REPLAYED_SHARE: Final = 0.05
-"""Prompts of a file that were sent again and found in a cache, from which the rate is the cache's. Assumed: a twentieth of the prompts
-for nothing is about what a certified figure may be off by."""
+"""Prompts of a file that were sent again and found in a cache. Assumed: a twentieth of free prompts is about the error that a certified
+figure may have."""
 OWN_REPEATS_SHARE: Final = 0.5
-"""Requests of a trace that may repeat an earlier prompt, because its users did. Assumed: above one half the file itself was sent again."""
+"""Requests of a trace that may repeat an earlier prompt, because users do. Assumed: above one half the file was sent again."""
 FAILED_SHARE: Final = 0.001
 """Failed requests of all. Assumed: one in a thousand; the article's valid runs had none, its crashed one 908."""
 HITS_SHARE: Final = 0.01
 """Prompt tokens found in the prefix cache where no prompt shares anything. Source: the article, 0 % by its own counters.
-Warm-up requests are copies of each client's first prompt, which is allowed for on top."""
+Warm-up requests, copies of each client's first prompt, are allowed on top."""
 
 # The servers -------------------------------------------------------------------------------------------------------
 
 FAILED_SCRAPES_SHARE: Final = 0.05
-"""Readings of /metrics that failed. Assumed: one in twenty; a mean over seconds survives that."""
+"""Readings of /metrics that failed. Assumed: one in twenty, which hardly changes a mean over seconds."""
 ENGINE_BALANCE: Final = 0.1
-"""How far an engine's tokens may lie from the mean engine's where it has many requests. Source: the article's engines peaked
+"""Allowed distance of an engine's tokens from the mean engine's, where it has many requests. Source: the article's engines peaked
 at 251 to 256 requests running of 250 intended, 2.4 %; four times that. Few connections: see ENGINE_DEVIATIONS."""
 ENGINE_DEVIATIONS: Final = 3.0
-"""Standard deviations that chance may take: of the connections that stick to a server they fell on by lot (sqrt(n) of n), and
-of the requests that an engine serves in the window. Source: kube-proxy chooses at random, once for a connection."""
+"""Standard deviations allowed for chance: of the connections that stick to a random server (sqrt(n) of n), and of the requests that
+an engine serves in the window. Source: kube-proxy chooses at random, once for each connection."""
 ENGINE_MOST: Final = 0.9
-"""Widest spread that chance excuses. Assumed: an engine with a tenth of the mean was not part of the measurement."""
+"""Widest spread allowed for chance. Assumed: an engine at a tenth of the mean took no part in the measurement."""
 IDLE_SHARE: Final = 0.1
-"""A queue below this share of the longest one is none. Assumed."""
+"""A queue below this share of the longest one counts as none. Assumed."""
 WAITING_SHARE: Final = 0.2
 """Requests that wait on one engine on average, as a share of those it should hold. Source: the article's highest moment
-was 51 of 250, in runs that were well; a mean as high is a queue that does not drain."""
+was 51 of 250, in sound runs; a mean as high is a queue that does not drain."""
 WAITING_LEAST: Final = 2.0
-"""Requests that may always wait. Assumed: with a handful of requests an engine, one or two between steps are no queue."""
+"""Requests that may always wait. Assumed: one or two between steps are no queue."""
 REACHED_SHARE: Final = 0.8
 """Requests that run or wait on the engines, as a share of those that the clients have in flight. Measured on H200: 98 to 99 % of 128 and
 250 (facts/data/h200.yaml); 12 % of 1,600 where one API server process was full and a first token took 8 s instead of 0.2."""
 PREEMPTED_SHARE: Final = 0.01
 """Preemptions per request that ended meanwhile. Source: the article, none. Assumed: one in a hundred costs less than one per cent."""
 FOREIGN_SHARE: Final = 0.02
-"""How far the servers' own count of generated tokens may lie from the clients'. Assumed: about two readings, one a second,
-of a run of two minutes."""
+"""Allowed difference between the servers' and the clients' count of generated tokens. Assumed: about two readings, one a second, of a
+run of two minutes."""
 FOREIGN_PROMPTS_SHARE: Final = 0.05
-"""The same of prompt tokens per generated one, over the steady window. Measured: 0.1 to 2.2 % in self-tests with windows of 21 to 61 s,
-whose prompts come in waves while readings come once a second; about twice that. Two requests more, as the one at either end counts as
-a whole, and READINGS_S of the window."""
+"""The same for prompt tokens per generated token, over the steady window. Measured: 0.1 to 2.2 % in self-tests with windows of 21 to 61 s,
+whose prompts come in waves while readings come once a second; about twice that. Two requests more, since those at either end count whole,
+and READINGS_S of the window."""
 READINGS_S: Final = 1.0
 """Seconds by which readings may miss a window, both ends together. Source: the collector reads once a second."""

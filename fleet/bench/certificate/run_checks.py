@@ -1,4 +1,4 @@
-"""Was it one run, started together, at the intended load, long enough and often enough?"""
+"""Checks of the runs: complete, started together, at the intended load, steady, repeated."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from fleet.report.words import plural
 
 ASKED: Final = Rule(
     id="asked",
-    title="It is known what was measured",
+    title="The measured stack is known",
     allowed="run.json, written when the measurement started",
-    why="A figure holds for a shape: model, version, flags, machines, workload and load. Without them it belongs to nothing. Measure with "
+    why="A figure holds for one model, version, flags, machines, workload and load. Without run.json they are unknown. Measure with "
     f"{RUN_COMMAND}.",
     blames="data",
 )
 COMPLETE: Final = Rule(
     id="complete",
-    title="Every client of every run is there",
-    allowed="all clients, loads and repeats that were asked for, none left out",
-    why="A measurement without some of its clients had another load than it says. Fetch it again (`fleet bench fetch`); what was "
-    "left out by choice is no longer a measurement of the whole.",
+    title="No client or run is missing",
+    allowed="all clients, loads and repeats of run.json, none left out",
+    why="Without some of its clients, a measurement had a different load than it states. Fetch it again (`fleet bench fetch`), or measure "
+    "again if files were excluded.",
     blames="data",
 )
 CLOCKS: Final = Rule(
     id="clocks",
-    title="Clients' times can be laid over each other",
-    allowed=f"clocks read in every client, or one node's; uncertain by at most {percent(limits.CLOCK_SHARE)} of the steady window",
-    why="The common window is cut by time. A result carries its machine's monotonic clock, which means nothing on another machine, and "
-    f"a date to a second. {RUN_COMMAND} has every client write both its clocks down. Where they moved against each other, look at the time "
-    "synchronisation of the benchmark's nodes.",
+    title="Clients' clocks agree",
+    allowed=f"clocks read in every client, or all clients on one node; uncertain by at most {percent(limits.CLOCK_SHARE)} of the steady "
+    "window",
+    why="The common window is cut by time. A bare result has a date to a second and its machine's monotonic clock, which cannot be "
+    f"compared with another machine's. {RUN_COMMAND} makes every client record both clocks. Where they drifted apart, check time "
+    "synchronization on the benchmark's nodes.",
     blames="data",
 )
 START: Final = Rule(
@@ -45,8 +46,8 @@ START: Final = Rule(
     title="Clients started together",
     allowed=f"released within {limits.RELEASE_MEDIAN_S * 1e3:g} ms of the common start (median), {limits.RELEASE_MAX_S * 1e3:g} ms "
     f"each; first requests within {limits.START_SKEW_S:g} s",
-    why="Where clients start one after another the servers are never under the whole load, and sums of clients' rates lie. Look for "
-    "what kept those clients or their node busy, and give the pods a larger benchmark.machineType.",
+    why="Where clients start one after another, the servers are never under full load, and summed rates are too high. Check what kept the "
+    "late clients or their node busy, and use a larger benchmark.machineType.",
     blames="run",
 )
 IN_FLIGHT: Final = Rule(
@@ -54,42 +55,42 @@ IN_FLIGHT: Final = Rule(
     title="The intended load was reached",
     allowed=f"in flight over the steady window: {percent(limits.IN_FLIGHT_SHARE, 0)} to {percent(limits.IN_FLIGHT_MOST, 0)} of what was "
     "intended",
-    why="A rate belongs to the load it was measured at. Too little in flight: clients too slow to send, or so few prompts that the "
-    "steady window holds the tail (raise benchmark.promptsPerClient).",
+    why="A rate belongs to the load it was measured at. Fewer requests in flight mean clients too slow to send, or too few prompts: raise "
+    "benchmark.promptsPerClient.",
     blames="run",
 )
 STEADY: Final = Rule(
     id="steady",
     title="The steady window is long enough",
     allowed=f"at least {limits.STEADY_SECONDS:g} s and {limits.STEADY_REQUESTS:g} median requests, without warm-up and tail",
-    why="At the start all prompts arrive at once, and at the end connections stand idle; neither is what a fleet serves. Raise "
+    why="At the start all prompts arrive together, and at the end connections stand idle; neither is normal service. Raise "
     "benchmark.promptsPerClient.",
     blames="run",
 )
 DRIFT: Final = Rule(
     id="drift",
-    title="The rate holds over the window",
-    allowed=f"output tok/s with a slope of at most {percent(limits.DRIFT_SHARE, 0)} over the window, or within its own noise; never above "
+    title="The rate is stable over the window",
+    allowed=f"output tok/s with a slope of at most {percent(limits.DRIFT_SHARE, 0)} over the window, or within its noise; never above "
     f"{percent(limits.DRIFT_MOST, 0)}",
-    why="A rate that still rises or falls is no steady one: its mean depends on when the run ended. Raise benchmark.promptsPerClient; "
-    "a falling one can be heat or a filling cache. Output is what is looked at: input comes in waves, which are no drift.",
+    why="The mean of a rate that still rises or falls depends on when the run ended. Raise benchmark.promptsPerClient. A falling rate can "
+    "be heat or a filling cache. Only output is checked: input comes in waves.",
     blames="run",
 )
 MIX: Final = Rule(
     id="mix",
-    title="Prompts and answers flow in proportion",
+    title="Input and output are in proportion",
     allowed=f"input per output token in the steady window within {percent(limits.MIX_SHARE, 0)} of the whole run's, or 3/sqrt(requests) "
-    "where that is more",
-    why="Requests that began together read their prompts together. A window that begins or ends within such a wave holds more of one kind "
-    "of token than requests have, and total tok/s is off by as much. Raise benchmark.promptsPerClient.",
+    "if that is more",
+    why="Requests that start together have their prompts read together. A window that cuts such a wave counts too much input or output, "
+    "and total tok/s is off by as much. Raise benchmark.promptsPerClient.",
     blames="run",
 )
 OVERLAP: Final = Rule(
     id="overlap",
     title="All clients worked at the same time",
     allowed=f"the sum of the clients' own rates at most {percent(limits.OVERSTATEMENT_SHARE, 0)} above the rate of the window they shared",
-    why="Adding up clients that ran one after another gives a rate that no moment had. Where they overlap, the sum is the lower "
-    "of the two. Look at the logs of the clients that ended early, and raise benchmark.promptsPerClient.",
+    why="The summed rates of clients that ran one after another were never reached. Where clients overlap, the sum is the lower figure. "
+    "Check the logs of the clients that ended early, and raise benchmark.promptsPerClient.",
     blames="run",
 )
 REPEATS: Final = Rule(
@@ -97,19 +98,19 @@ REPEATS: Final = Rule(
     title="Repeats agree",
     allowed=f"at least {limits.LEAST_REPEATS} repeats of every load, with a standard deviation of at most "
     f"{percent(limits.VARIATION_LIMIT, 0)} of the mean",
-    why="One run cannot say how far the next one will be from it. Set benchmark.repeats; if repeats differ, look for what changed between "
-    "them (nodes, prefix cache, neighbours).",
+    why="One run has no spread. Set benchmark.repeats. If repeats differ, check what changed between them (nodes, prefix cache, "
+    "neighbors).",
     blames="run",
 )
 
 _SAME_START_S: Final = 0.001
-"""What two pods may make of one moment, which the bucket gives as text."""
+"""Rounding between two pods that read one moment from the bucket as text."""
 _LEAST_SECONDS: Final = 6
-"""A line through fewer seconds says nothing."""
+"""Fewest seconds for a line."""
 
 
 def checks(subject: Subject) -> Iterator[Check]:
-    """All checks of the course of the runs."""
+    """All checks of the runs."""
     yield _asked(subject)
     yield _complete(subject)
     yield _clocks(subject)
@@ -125,10 +126,10 @@ def checks(subject: Subject) -> Iterator[Check]:
 def _asked(subject: Subject) -> Check:
     if subject.asked is None:
         gap = f"bare results without run.json; {RUN_COMMAND} writes one"
-        return ASKED.says(good="", missing=[gap])
+        return ASKED.check(good="", missing=[gap])
     shape = subject.asked.shape
     nodes = plural(shape.replicas, "node")
-    return ASKED.says(good=f"{shape.model} on {nodes} of {shape.machine_type}, vLLM {shape.engine_version}")
+    return ASKED.check(good=f"{shape.model} on {nodes} of {shape.machine_type}, vLLM {shape.engine_version}")
 
 
 def _complete(subject: Subject) -> Check:
@@ -136,32 +137,32 @@ def _complete(subject: Subject) -> Check:
     asked = subject.asked
     for run in subject.runs:
         bad += [
-            f"{run.name}: client {client} is there {times} times"
+            f"{run.title}: client {client} has {times} results"
             for client, times in Counter(client.client for client in run.clients).items()
             if times > 1
         ]
     if asked is None:
-        gap = f"nobody knows how many clients there were; {RUN_COMMAND} writes down what was asked"
-        return COMPLETE.says(good="", bad=bad, missing=[gap])
+        gap = f"the number of clients is unknown without run.json; {RUN_COMMAND} writes it"
+        return COMPLETE.check(good="", bad=bad, missing=[gap])
     wanted = [point.point for point in subject.points]
     if subject.whole_measurement:
         wanted = sorted({*wanted, *range(len(asked.points))})
     for number in wanted:
         if not 0 <= number < len(asked.points):
-            bad.append(f"point {number} was never asked for")
+            bad.append(f"load {number + 1} is not in run.json")
             continue
         runs = [run for run in subject.runs if run.point == number]
         repeats = len({run.repeat for run in runs})
         if repeats != asked.repeats or repeats != len(runs):
-            bad.append(f"point {number}: {len(runs)} runs of {asked.repeats}")
+            bad.append(f"load {number + 1}: {len(runs)} runs of {asked.repeats}")
         for run in runs:
             found, clients = len(run.clients), asked.points[number].clients
             if found != clients:
-                bad.append(f"{run.name}: {found} clients of {clients}")
+                bad.append(f"{run.title}: {found} clients of {clients}")
             if run.connections != asked.points[number].connections:
-                bad.append(f"{run.name}: {run.connections:,} connections of {asked.points[number].connections:,}")
+                bad.append(f"{run.title}: {run.connections:,} connections of {asked.points[number].connections:,}")
     clients = sum(len(run.clients) for run in subject.runs)
-    return COMPLETE.says(good=f"{clients:,} results of {len(subject.runs)} runs, none left out", bad=bad)
+    return COMPLETE.check(good=f"{clients:,} results of {len(subject.runs)} runs, none left out", bad=bad)
 
 
 def _clocks(subject: Subject) -> Check:
@@ -174,10 +175,10 @@ def _clocks(subject: Subject) -> Check:
         seconds = (run.steady or run.whole).seconds
         if not 2 * run.clock_uncertainty_s <= limits.CLOCK_SHARE * seconds:
             bad.append(
-                f"{run.name}: clocks are uncertain by {run.clock_uncertainty_s:,.3f} s in a window of {seconds:,.0f} s"
+                f"{run.title}: clocks are uncertain by {run.clock_uncertainty_s:,.3f} s in a window of {seconds:,.0f} s"
             )
-    gap = f"{counted(undated, len(subject.runs), 'run')} with no clock but each file's date, to a second; {RUN_COMMAND} reads both clocks"
-    return CLOCKS.says(good=f"to {worst * 1e3:,.1f} ms", bad=bad, missing=[gap] if undated else ())
+    gap = f"{counted(undated, len(subject.runs), 'run')} with only each file's date, to a second; {RUN_COMMAND} records both clocks"
+    return CLOCKS.check(good=f"to {worst * 1e3:,.1f} ms", bad=bad, missing=[gap] if undated else ())
 
 
 def _start(subject: Subject) -> Check:
@@ -185,7 +186,7 @@ def _start(subject: Subject) -> Check:
     for run in subject.runs:
         worst_skew = max(worst_skew, run.start_skew_s)
         if not run.start_skew_s <= limits.START_SKEW_S:
-            bad.append(f"{run.name}: {run.start_skew_s:,.2f} s between the first clients' requests")
+            bad.append(f"{run.title}: {run.start_skew_s:,.2f} s between the clients' first requests")
         late = []
         for client in run.clients:
             if client.go_at is None or client.released_at is None:
@@ -193,51 +194,51 @@ def _start(subject: Subject) -> Check:
                 continue
             late.append(client.released_at - client.go_at)
             if not abs(late[-1]) <= limits.RELEASE_MAX_S:
-                bad.append(f"{named(run, client)} went on {late[-1]:,.2f} s after the common start")
+                bad.append(f"{named(run, client)} was released {late[-1]:,.2f} s after the common start")
             elif run.clock == "witness" and not client.first_request - client.go_at <= limits.START_SKEW_S:
                 waited = client.first_request - client.go_at
                 bad.append(f"{named(run, client)} sent its first request {waited:,.2f} s after the common start")
         starts = [client.go_at for client in run.clients if client.go_at is not None]
         if starts and not max(starts) - min(starts) <= _SAME_START_S:
-            bad.append(f"{run.name}: clients were told different starts")
+            bad.append(f"{run.title}: clients had different common starts")
         if late:
             worst_release = max(worst_release, max(late))
             if not median(late) <= limits.RELEASE_MEDIAN_S:
-                bad.append(f"{run.name}: the median client went on {median(late) * 1e3:,.0f} ms after the common start")
+                bad.append(
+                    f"{run.title}: the median client was released {median(late) * 1e3:,.0f} ms after the common start"
+                )
     good = f"released within {worst_release * 1e3:,.0f} ms of the common start, first requests within {worst_skew:,.2f} s of each other"
     clients = sum(len(run.clients) for run in subject.runs)
-    gap = (
-        f"{counted(unheld, clients, 'client')} not started by a barrier; {RUN_COMMAND} starts all clients at one moment"
-    )
-    return START.says(good=good, bad=bad, missing=[gap] if unheld else ())
+    gap = f"{counted(unheld, clients, 'client')} not started by a barrier; {RUN_COMMAND} starts all clients together"
+    return START.check(good=good, bad=bad, missing=[gap] if unheld else ())
 
 
 def _in_flight(subject: Subject) -> Check:
     bad, missing, shares = [], [], []
     for run in subject.runs:
         if run.in_flight_mean_steady is None:
-            missing.append(f"{run.name}: no steady window to count in")
+            missing.append(f"{run.title}: no steady window")
             continue
         held = share(run.in_flight_mean_steady, run.connections)
         shares.append(held)
-        words = f"{run.name}: {run.in_flight_mean_steady:,.1f} of {run.connections:,} in flight, {percent(held)}"
+        words = f"{run.title}: {run.in_flight_mean_steady:,.1f} of {run.connections:,} in flight, {percent(held)}"
         if not limits.IN_FLIGHT_SHARE <= held <= limits.IN_FLIGHT_MOST:
             bad.append(words)
     good = f"{percent(min(shares))} to {percent(max(shares))} of what was intended" if shares else ""
     slow = bool(shares) and not min(shares) >= limits.IN_FLIGHT_SHARE
     blames: Blame = "data" if not slow else "client" if subject.saturated else "run"
-    return IN_FLIGHT.says(good=good, bad=bad, missing=missing, blames=blames)
+    return IN_FLIGHT.check(good=good, bad=bad, missing=missing, blames=blames)
 
 
 def _steady(subject: Subject) -> Check:
-    # Up to its first semicolon an entry may stand alone in the headline, so the reason comes after it.
+    # The certificate's reason quotes an entry up to its first semicolon.
     never = [run for run in subject.runs if run.steady is None]
     bad, shortest = [], []
     if len(never) == 1:
-        bad.append(f"{never[0].name} was never steady; {_reason(never[0])}")
+        bad.append(f"{never[0].title} was never steady; {_reason(never[0])}")
     elif never:
-        who = f"{never[0].name} and {len(never) - 1:,} more of {len(subject.runs):,} runs"
-        bad.append(f"{who} were never steady; of the first: {_reason(never[0])}")
+        who = f"{never[0].title} and {len(never) - 1:,} more of {len(subject.runs):,} runs"
+        bad.append(f"{who} were never steady; the first: {_reason(never[0])}")
     for run in subject.runs:
         if run.steady is None:
             continue
@@ -245,13 +246,11 @@ def _steady(subject: Subject) -> Check:
         requests = share(run.steady.seconds, request)
         shortest.append((run.steady.seconds, requests))
         if not run.steady.seconds >= limits.STEADY_SECONDS:
-            bad.append(
-                f"{run.name} was steady for {run.steady.seconds:,.1f} s, and at least {limits.STEADY_SECONDS:g} s are needed"
-            )
+            bad.append(f"{run.title} was steady for {run.steady.seconds:,.1f} s; required: {limits.STEADY_SECONDS:g} s")
         elif not requests >= limits.STEADY_REQUESTS:
             bad.append(
-                f"{run.name} was steady for {run.steady.seconds:,.1f} s, which is {requests:,.1f} median requests, and at least "
-                f"{limits.STEADY_REQUESTS:g} are needed"
+                f"{run.title} was steady for {run.steady.seconds:,.1f} s, {requests:,.1f} median requests; "
+                f"required: {limits.STEADY_REQUESTS:g}"
             )
     seconds, requests = min(shortest, default=(0.0, 0.0))
     good = (
@@ -259,7 +258,7 @@ def _steady(subject: Subject) -> Check:
         if isfinite(requests)
         else f"at least {seconds:,.0f} s"
     )
-    return STEADY.says(good=good, bad=bad)
+    return STEADY.check(good=good, bad=bad)
 
 
 def _reason(run: Run) -> str:
@@ -271,7 +270,7 @@ def _drift(subject: Subject) -> Check:
     for run in subject.runs:
         slope = output_slope(run)
         if slope is None:
-            missing.append(f"{run.name}: no steady window, or one too short for a slope")
+            missing.append(f"{run.title}: no steady window, or a window too short for a slope")
             continue
         worst = max(worst, abs(slope.share))
         if abs(slope.share) <= limits.DRIFT_SHARE:
@@ -279,10 +278,10 @@ def _drift(subject: Subject) -> Check:
         if abs(slope.share) > min(slope.noise, limits.DRIFT_MOST):
             direction = "rises" if slope.share > 0 else "falls"
             bad.append(
-                f"{run.name}: {direction} by {percent(abs(slope.share))} over the window, noise {percent(slope.noise)}"
+                f"{run.title}: {direction} by {percent(abs(slope.share))} over the window, noise {percent(slope.noise)}"
             )
     excused = ", which is within its noise" if worst > limits.DRIFT_SHARE else ""
-    return DRIFT.says(good=f"at most {percent(worst)} over the window{excused}", bad=bad, missing=missing)
+    return DRIFT.check(good=f"at most {percent(worst)} over the window{excused}", bad=bad, missing=missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +289,7 @@ class Slope:
     """A line through a window, as shares of the window's mean."""
 
     share: float
-    """How much higher the line ends than it begins."""
+    """End of the line over its begin, minus 1."""
     noise: float
     """Half of that number's 95 % interval."""
 
@@ -333,7 +332,7 @@ def _mix(subject: Subject) -> Check:
     bad, missing, worst = [], [], 0.0
     for run in subject.runs:
         if run.steady is None:
-            missing.append(f"{run.name}: no steady window")
+            missing.append(f"{run.title}: no steady window")
             continue
         inside = share(run.steady.input_tokens_per_s, run.steady.output_tokens_per_s)
         whole = share(run.lengths.input_mean, run.lengths.output_mean)
@@ -343,26 +342,28 @@ def _mix(subject: Subject) -> Check:
         worst = max(worst, abs(off))
         if not abs(off) <= allowed:
             direction = "more" if off > 0 else "less"
-            bad.append(f"{run.name}: {percent(abs(off))} {direction} input per output token than requests have")
-    return MIX.says(good=f"input per output token within {percent(worst)} of the whole run's", bad=bad, missing=missing)
+            bad.append(f"{run.title}: {percent(abs(off))} {direction} input per output token than requests have")
+    return MIX.check(
+        good=f"input per output token within {percent(worst)} of the whole run's", bad=bad, missing=missing
+    )
 
 
 def _overlap(subject: Subject) -> Check:
     bad, lowest = [], []
     for run in subject.runs:
         if run.common is None:
-            bad.append(f"{run.name}: at no moment were all clients at work")
+            bad.append(f"{run.title}: the clients were never all active at the same time")
             continue
         lowest.append((_over(run), share(run.common.seconds, run.whole.seconds)))
         if not _over(run) <= limits.OVERSTATEMENT_SHARE:
             bad.append(
-                f"{run.name}: the clients' rates add up to {run.summed.total_tokens_per_s:,.0f} tok/s, "
+                f"{run.title}: the clients' rates add up to {run.summed.total_tokens_per_s:,.0f} tok/s, "
                 f"{percent(_over(run))} above the {run.common.total_tokens_per_s:,.0f} of the window they shared"
             )
     highest = max((over for over, _ in lowest), default=0.0)
     overlap = min((held for _, held in lowest), default=0.0)
-    return OVERLAP.says(
-        good=f"sum {percent(abs(highest))} {'above' if highest > 0 else 'below'} the shared window's rate; all at work for "
+    return OVERLAP.check(
+        good=f"sum {percent(abs(highest))} {'above' if highest > 0 else 'below'} the shared window's rate; all active for "
         f"{percent(overlap, 0)} of the run",
         bad=bad,
     )
@@ -387,6 +388,6 @@ def _repeats(subject: Subject) -> Check:
                 f"{where}: {estimate.repeats} repeats vary by {percent(estimate.variation)} around {estimate.mean:,.0f} tok/s"
             )
     fewest = min((point.total_tokens_per_s.repeats for point in subject.points), default=0)
-    return REPEATS.says(
+    return REPEATS.check(
         good=f"{fewest} repeats, varying by at most {percent(max(variations, default=0.0))}", bad=bad, missing=missing
     )

@@ -1,4 +1,4 @@
-"""Did the servers serve this load, all of it, and nothing else? From their own /metrics."""
+"""Checks of the servers, from their own /metrics."""
 
 from __future__ import annotations
 
@@ -15,61 +15,59 @@ from fleet.report.words import plural
 SCRAPES: Final = Rule(
     id="scrapes",
     title="Every engine was read",
-    allowed=f"all servers and engines that were asked for, at most {percent(limits.FAILED_SCRAPES_SHARE, 0)} of readings failed",
-    why="What the servers say of themselves is judged below; an engine that nobody read could have stood idle. Look at the collector's "
-    "errors, and whether the network policy lets the benchmark reach every server.",
+    allowed=f"all servers and engines of run.json, at most {percent(limits.FAILED_SCRAPES_SHARE, 0)} of readings failed",
+    why="The checks below need every engine's metrics: an engine that was not read may have been idle. Check the collector's errors, and "
+    "that the network policy lets the benchmark reach every server.",
     blames="data",
 )
 ENGINES: Final = Rule(
     id="engine-balance",
-    title="No engine starved while another choked",
-    allowed=f"tokens of each engine within {percent(limits.ENGINE_BALANCE, 0)} of the mean, or what chance gives with few connections; "
-    f"none with a queue of {percent(limits.WAITING_SHARE, 0)} of what it should hold while another has none or runs short",
-    why="One engine with 801 requests queued beside one that stood idle gave the article its crash. A fleet's rate at such a balance is "
-    "the router's, not the engines': look at replicas that are not Ready, at sticky connections, at the gateway's scorers.",
+    title="Load is balanced over the engines",
+    allowed=f"tokens of each engine within {percent(limits.ENGINE_BALANCE, 0)} of the mean, more by chance with few connections; "
+    f"no queue of {percent(limits.WAITING_SHARE, 0)} of an engine's share while another has none or too few requests",
+    why="The article's run crashed with 801 requests queued on one engine beside an idle one. With such imbalance the router limits the "
+    "rate. Check replicas that are not Ready, sticky connections, and the gateway's scorers.",
     blames="server",
 )
 FRONT_END: Final = Rule(
     id="front-end",
     title="Requests reached the engines",
     allowed=f"{percent(limits.REACHED_SHARE, 0)} or more of the requests in flight run or wait on the engines",
-    why="What is in flight and on no engine stands before them: in an API server process at its core's limit, or in a gateway's queue. "
-    "The rate is theirs then, and the first token is late by that queue. Look at the CPU of both, and raise apiServerCount: one for "
-    "about 40,000 tokens a second.",
+    why="Requests in flight that are on no engine wait in an API server process at its core's limit, or in a gateway's queue, and the "
+    "first token is late by that wait. Check the CPU of both, and raise apiServerCount: one for about 40,000 tokens/s.",
     blames="server",
 )
 PREEMPTIONS: Final = Rule(
     id="preemptions",
-    title="Engines did not evict what they ran",
+    title="Engines did not preempt requests",
     allowed=f"at most {percent(limits.PREEMPTED_SHARE, 0)} of the requests that ended in the steady window",
-    why="A preempted request is computed again: the KV cache is too small for this load. Lower the load or --max-num-seqs, or give the "
-    "cache more memory.",
+    why="A preempted request is computed again: the KV cache is too small for this load. Lower the load or --max-num-seqs, or enlarge the "
+    "cache.",
     blames="server",
 )
 FOREIGN: Final = Rule(
     id="foreign-traffic",
-    title="The servers served nobody else",
-    allowed=f"their own count of generated tokens within {percent(limits.FOREIGN_SHARE, 0)} of the clients'; of prompt tokens per "
-    f"generated one, over the steady window, within {percent(limits.FOREIGN_PROMPTS_SHARE, 0)}, two requests and "
-    f"{limits.READINGS_S:g} s of it",
-    why="Somebody else's requests take time that this measurement does not see. A count below the clients' means servers that were not "
-    "read, or that restarted; of prompts alone, a tokenizer that is not the model's, so that total tok/s is no fact. Keep users away "
-    "while it runs; look at the collector's errors and at the servers' restarts; give the clients the model's own tokenizer.",
+    title="The servers had no other traffic",
+    allowed=f"servers' count of generated tokens within {percent(limits.FOREIGN_SHARE, 0)} of the clients'; prompt tokens per generated "
+    f"token, over the steady window, within {percent(limits.FOREIGN_PROMPTS_SHARE, 0)}, two requests and {limits.READINGS_S:g} s of it",
+    why="Other requests take time that this measurement does not count: keep users away while it runs. A count below the clients' means "
+    "servers that were not read or that restarted: check the collector's errors and the servers' restarts. A difference in prompts alone "
+    "means the wrong tokenizer: use the model's.",
     blames="run",
 )
 CACHES: Final = Rule(
     id="cache-config",
-    title="All servers have one cache configuration",
+    title="All servers have the same cache configuration",
     allowed=f"the same labels of vllm:cache_config_info on every server, number of blocks within {percent(cache_configs.BLOCKS_SHARE, 0)}",
-    why="A server with a smaller cache, after a restart beside somebody else's memory for example, holds the fleet back. Restart the "
-    "one that differs, and measure again.",
+    why="A server with a smaller cache, for example after a restart with less free memory, slows the fleet down. Restart the one that "
+    "differs, and measure again.",
     blames="server",
 )
 
-_TOLD: Final = ("num_gpu_blocks", "block_size", "cache_dtype", "mamba_cache_mode")
-"""Labels of vllm:cache_config_info that say most."""
+_SHOWN: Final = ("num_gpu_blocks", "block_size", "cache_dtype", "mamba_cache_mode")
+"""Labels of vllm:cache_config_info that the check shows."""
 _STARVING: Final = 0.5
-"""An engine at half of the mean starves, however few requests there are."""
+"""Share of the mean below which an engine starves, however few requests there are."""
 
 
 def checks(subject: Subject) -> Iterator[Check]:
@@ -89,15 +87,15 @@ def _scrapes(subject: Subject) -> Check:
         failed = share(server.failed_scrapes, server.scrapes)
         worst, seen = max(worst, failed), max(seen, len(server.engines))
         if not failed <= limits.FAILED_SCRAPES_SHARE or not server.scrapes:
-            bad.append(f"{run.name}: {server.failed_scrapes:,} of {server.scrapes:,} readings failed")
+            bad.append(f"{run.title}: {server.failed_scrapes:,} of {server.scrapes:,} readings failed")
         if asked is not None and asked.shape.replicas > 0:
             if server.servers != asked.shape.replicas:
-                bad.append(f"{run.name}: {server.servers} servers of {asked.shape.replicas}")
+                bad.append(f"{run.title}: {server.servers} servers of {asked.shape.replicas}")
             engines = asked.shape.replicas * asked.engines_per_replica
             if len(server.engines) != engines:
-                bad.append(f"{run.name}: {len(server.engines)} engines of {engines}")
+                bad.append(f"{run.title}: {len(server.engines)} engines of {engines}")
     good = f"{plural(seen, 'engine')}, {percent(worst)} of readings failed at most"
-    return SCRAPES.says(good=good, bad=bad, missing=subject.without_metrics())
+    return SCRAPES.check(good=good, bad=bad, missing=subject.without_metrics())
 
 
 def _engines(subject: Subject) -> Check:
@@ -114,19 +112,17 @@ def _engines(subject: Subject) -> Check:
             if not abs(off) <= allowed:
                 direction = "below" if off < 0 else "above"
                 bad.append(
-                    f"{run.name}: {_named(engine)} generated {percent(abs(off))} {direction} the mean ({percent(allowed)} allowed)"
+                    f"{run.title}: {_named(engine)} generated {percent(abs(off))} {direction} the mean ({percent(allowed)} allowed)"
                 )
         bad += _choking(run, server)
-    return ENGINES.says(
+    return ENGINES.check(
         good=f"every engine's tokens within {percent(widest)} of the mean", bad=bad, missing=subject.without_metrics()
     )
 
 
 def engine_spread(run: Run, server: ServerMetrics) -> float:
-    """How far an engine's tokens may lie from the mean, as a share.
-
-    What chance gives where connections stick to the server that they fell on and requests fall on its engines, both by lot;
-    at least ENGINE_BALANCE. An engine without any work was not measured, so never all of it.
+    """Allowed distance of an engine's tokens from the mean, as a share: chance, for connections that stick to a random server and requests
+    that reach a random engine of it; ENGINE_BALANCE to ENGINE_MOST.
     """
     connections = max(1.0, run.connections / max(1, server.servers))
     served = run.steady.requests_per_s * run.steady.seconds if run.steady else 0.0
@@ -136,17 +132,17 @@ def engine_spread(run: Run, server: ServerMetrics) -> float:
 
 
 def _choking(run: Run, server: ServerMetrics) -> Iterator[str]:
-    """An engine with a queue, while another has none or runs much less than it."""
+    """An engine with a queue, while another has none or runs far fewer requests."""
     should_hold = run.connections / len(server.engines)
     choking = max(server.engines, key=lambda engine: engine.waiting_mean)
     if not choking.waiting_mean > max(limits.WAITING_LEAST, limits.WAITING_SHARE * should_hold):
         return
-    queue = f"{run.name}: {_named(choking)} had {choking.waiting_mean:,.0f} requests waiting on average while"
+    queue = f"{run.title}: {_named(choking)} had {choking.waiting_mean:,.0f} requests waiting on average while"
     running = sum(engine.running_mean for engine in server.engines) / len(server.engines)
     starving = min(server.engines, key=lambda engine: engine.running_mean)
     idle = min(server.engines, key=lambda engine: engine.waiting_mean)
     if starving.running_mean < running * (1 - min(engine_spread(run, server), _STARVING)):
-        yield f"{queue} {_named(starving)} ran {starving.running_mean:,.0f}, where the mean engine ran {running:,.0f}"
+        yield f"{queue} {_named(starving)} ran {starving.running_mean:,.0f}; mean of all: {running:,.0f}"
     elif idle.waiting_mean < choking.waiting_mean * limits.IDLE_SHARE:
         yield f"{queue} {_named(idle)} had {idle.waiting_mean:,.0f}"
 
@@ -161,13 +157,13 @@ def _front_end(subject: Subject) -> Check:
         least = min(least, reached)
         if not reached >= limits.REACHED_SHARE:
             bad.append(
-                f"{run.name}: the engines held {held:,.0f} of {run.in_flight_mean_steady:,.0f} requests in flight on average"
+                f"{run.title}: the engines had {held:,.0f} of {run.in_flight_mean_steady:,.0f} requests in flight on average"
             )
-    return FRONT_END.says(
+    return FRONT_END.check(
         good=f"{percent(least, 0)} or more of those in flight",
         bad=bad,
         missing=subject.without_metrics(),
-        # A client that reads late has requests in flight that their engines have answered.
+        # A late client counts requests as in flight that the engines have answered.
         blames="client" if subject.saturated else "server",
     )
 
@@ -179,15 +175,15 @@ def _named(engine: EngineResult) -> str:
 def _preemptions(subject: Subject) -> Check:
     bad, worst = [], 0.0
     for run, server in subject.servers():
-        # Both of one window: the run's requests besides would hide most of its preemptions.
+        # Both of one window: all requests of the run would hide most of its preemptions.
         window = run.looked_at
         served = window.requests_per_s * window.seconds
         found = share(server.preemptions, served)
         worst = max(worst, found)
         if not found <= limits.PREEMPTED_SHARE:
-            bad.append(f"{run.name}: {server.preemptions:,.0f} preemptions while {served:,.0f} requests ended")
+            bad.append(f"{run.title}: {server.preemptions:,.0f} preemptions while {served:,.0f} requests ended")
     good = f"at most {percent(worst, 2)} of requests" if worst else "none"
-    return PREEMPTIONS.says(good=good, bad=bad, missing=subject.without_metrics())
+    return PREEMPTIONS.check(good=good, bad=bad, missing=subject.without_metrics())
 
 
 def _foreign(subject: Subject) -> Check:
@@ -200,20 +196,19 @@ def _foreign(subject: Subject) -> Check:
         if not abs(off) <= limits.FOREIGN_SHARE:
             blames.add("run" if off > 0 else "data")
             bad.append(
-                f"{run.name}: the servers generated {server.generation_tokens:,.0f} tokens, {_beyond(off)} than the {ours:,.0f} that "
-                "the clients got"
+                f"{run.title}: the servers generated {server.generation_tokens:,.0f} tokens, {_beyond(off)} than the clients' {ours:,.0f}"
             )
-            continue  # the prompts would say the same
+            continue
         read, sent, allowed = _prompts_per_token(run, server)
         off = share(read, sent) - 1
         worst_prompts = max(worst_prompts, abs(off))
         if not abs(off) <= allowed:
             blames.add("run" if off > 0 else "data")
             bad.append(
-                f"{run.name}: the servers read {read:.2f} prompt tokens per generated one in the steady window, {_beyond(off)} than the "
-                f"{sent:.2f} that the clients sent ({percent(allowed)} allowed)"
+                f"{run.title}: the servers read {read:.2f} prompt tokens per generated token in the steady window, {_beyond(off)} than the "
+                f"clients' {sent:.2f} (allowed: {percent(allowed)})"
             )
-    return FOREIGN.says(
+    return FOREIGN.check(
         good=f"within {percent(worst, 2)} of the clients' count, prompts within {percent(worst_prompts, 2)}",
         bad=bad,
         missing=subject.without_metrics(),
@@ -222,7 +217,7 @@ def _foreign(subject: Subject) -> Check:
 
 
 def _prompts_per_token(run: Run, server: ServerMetrics) -> tuple[float, float, float]:
-    """Prompt tokens per generated one by the servers and by the clients, in one window, and how far apart they may be, as a share."""
+    """Prompt tokens per generated token by the servers and by the clients, in one window, and the allowed difference as a share."""
     window = run.looked_at
     requests = window.requests_per_s * window.seconds
     return (
@@ -243,17 +238,19 @@ def _beyond(off: float) -> str:
 
 def _caches(subject: Subject) -> Check:
     bad = [
-        f"{run.name}: servers differ in vllm:cache_config_info"
+        f"{run.title}: servers differ in vllm:cache_config_info"
         for run, server in subject.servers()
         if server.cache_configs_differ
     ]
     configs = [server.cache_config for _, server in subject.servers()]
     if cache_configs.differ(configs):
-        bad.append("it changed between runs: a server restarted with another one")
+        bad.append("it changed between runs: a server restarted with a different one")
     missing = subject.without_metrics()
     missing += [
-        f"{run.name}: no server named its configuration" for run, server in subject.servers() if not server.cache_config
+        f"{run.title}: no server published its configuration"
+        for run, server in subject.servers()
+        if not server.cache_config
     ]
-    named = [f"{name} {configs[0][name]}" for name in _TOLD if name in configs[0]] if configs else []
+    named = [f"{name} {configs[0][name]}" for name in _SHOWN if name in configs[0]] if configs else []
     words = ", ".join(named) or "the same labels"
-    return CACHES.says(good=words, bad=bad, missing=missing)
+    return CACHES.check(good=words, bad=bad, missing=missing)

@@ -1,4 +1,4 @@
-"""What the checks look at: the runs that are judged, and what several checks ask of them."""
+"""The runs that are judged, and what several checks compute from them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fleet.bench.measurement import Check, ClientResult, Measurement, Point, Run
 Blame = Literal["client", "server", "run", "data"]
 
 RUN_COMMAND = "`fleet bench run --stack STACK`"
-"""What gives all that a certificate needs."""
+"""Command that collects everything a certificate needs."""
 _MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One condition, before anything is known of a measurement."""
+    """One condition of the certificate."""
 
     id: str
     title: str
@@ -30,10 +30,10 @@ class Rule:
     blames: Blame
     required: bool = True
 
-    def says(
+    def check(
         self, *, good: str, bad: Iterable[str] = (), missing: Iterable[str] = (), blames: Blame | None = None
     ) -> Check:
-        """The check: failed for anything bad, else not measured for anything missing, else passed."""
+        """Failed for anything bad, else not measured for anything missing, else passed."""
         failures, gaps = list(bad), list(missing)
         verdict: Literal["passed", "failed", "not measured"] = "passed"
         if failures:
@@ -64,7 +64,7 @@ class Subject:
 
     @property
     def asked(self) -> Asked | None:
-        """What was asked; None for bare results."""
+        """run.json; None for bare results."""
         return self.measurement.asked
 
     @property
@@ -79,13 +79,13 @@ class Subject:
                 yield run, client
 
     def servers(self) -> Iterator[tuple[Run, ServerMetrics]]:
-        """What the servers said, in the runs where they were asked."""
+        """The servers' metrics, of the runs that have them."""
         for run in self.runs:
             if run.server is not None:
                 yield run, run.server
 
     def without_metrics(self) -> list[str]:
-        """That no server was read, in words."""
+        """Message for runs without server metrics; empty without any."""
         blind = sum(run.server is None for run in self.runs)
         return (
             [f"{counted(blind, len(self.runs), 'run')} without the servers' /metrics; {RUN_COMMAND} reads them"]
@@ -95,7 +95,7 @@ class Subject:
 
     @cached_property
     def saturated(self) -> str | None:
-        """The client that was the limit, in words; None while every client had room, or nobody looked."""
+        """The client that limited the rate and why; None where every client had room, or none was watched."""
         for run, client in self.clients():
             words = over_cpu(run, client) or over_files(run, client)
             if words is not None:
@@ -106,12 +106,12 @@ class Subject:
         for run in self.runs:
             for pod, (peak, cores) in enumerate(zip(run.pod_cpu_peak, run.pod_cores, strict=False)):
                 if not peak <= limits.POD_CPU_LIMIT * cores:
-                    return f"{run.name}: the clients of pod {pod} used {peak:.1f} of {cores:g} cores"
+                    return f"{run.title}: clients of pod {pod} used {peak:.1f} of {cores:g} cores"
         return None
 
 
 def over_cpu(run: Run, client: ClientResult) -> str | None:
-    """How a client used up its core, in words; None where it did not."""
+    """Message for a client that used up its core; None where it did not."""
     mean, peak = client.cpu_share_mean, client.cpu_share_peak
     too_much = mean is not None and not mean <= limits.CLIENT_CPU_LIMIT
     if not too_much and (peak is None or peak <= limits.CLIENT_CPU_PEAK_LIMIT):
@@ -128,15 +128,15 @@ def over_cpu(run: Run, client: ClientResult) -> str | None:
 
 
 def though_idle(client: ClientResult) -> str:
-    """What lateness of a client that had little to do means."""
+    """Explanation for a client that was late and had little to do."""
     mean = client.cpu_share_mean
     if mean is None or not mean < limits.CLIENT_CPU_GOAL:
         return ""
-    return f" although it used {mean:.2f} of a core: something else kept its machine busy"
+    return f" although it used {mean:.2f} of a core: another process kept its machine busy"
 
 
 def over_files(run: Run, client: ClientResult) -> str | None:
-    """How near a client came to its limit of open files, in words; None while there was room."""
+    """Message for a client near its limit of open files; None where there was room."""
     peak, limit = client.open_files_peak, client.open_files_limit
     if peak is None or limit is None or peak <= limits.OPEN_FILES_LIMIT * limit:
         return None
@@ -144,9 +144,9 @@ def over_files(run: Run, client: ClientResult) -> str | None:
 
 
 def lag_limit_ms(run: Run) -> float:
-    """Event-loop lag that is allowed in a run: a share of its median time between chunks, or to the first one without any.
+    """Allowed event-loop lag: a share of the median time between chunks, or of the TTFT without any.
 
-    Where most chunks come several at once, as from a proxy that gathers them, their median distance is nothing: the mean is taken.
+    Where a proxy gathers chunks, most arrive together and their median distance is near 0: the mean counts then.
     """
     chunks = run.latencies.itl or run.latencies.ttft
     together = run.latencies.itl is not None and chunks.p50 < limits.TOGETHER_SHARE * chunks.mean
@@ -155,13 +155,13 @@ def lag_limit_ms(run: Run) -> float:
 
 
 def limiting_lag_ms(run: Run) -> float:
-    """Event-loop lag beyond which a client sets the rate, and not only spoils latencies."""
+    """Event-loop lag beyond which a client limits the rate instead of only distorting latencies."""
     return lag_limit_ms(run) * limits.LIMITING_LAG_SHARE_OF_ITL / limits.LAG_SHARE_OF_ITL
 
 
 def named(run: Run, client: ClientResult) -> str:
-    """How a client is named."""
-    return f"{run.name}: client {client.client}"
+    """A client with its run."""
+    return f"{run.title}: client {client.client}"
 
 
 def counted(some_of: int, count: int, noun: str) -> str:
@@ -170,18 +170,18 @@ def counted(some_of: int, count: int, noun: str) -> str:
 
 
 def share(part: float, whole: float) -> float:
-    """One number over another; infinite over nothing, and 0 of nothing."""
+    """One number over another; 0/0 is 0, anything else over 0 infinite."""
     if whole == 0:
         return 0.0 if part == 0 else float("inf")
     return part / whole
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """A share in words."""
+    """A share as text."""
     return f"{100 * value:,.{digits}f} %"
 
 
 def some(texts: Sequence[str]) -> str:
-    """A few of many."""
+    """The first few, and how many more."""
     more = len(texts) - _MOST_NAMED
     return "; ".join(texts[:_MOST_NAMED]) + (f"; and {more:,} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""One client's result as arrays: what is kept of a file once it is read."""
+"""One client's result as arrays."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ClientData:
 
     @property
     def connections(self) -> int:
-        """Requests that it meant to have in flight."""
+        """Intended requests in flight."""
         return self.requests if self.max_concurrency is None else min(self.max_concurrency, self.requests)
 
     @property
@@ -92,5 +92,5 @@ class ClientData:
 
     @property
     def limited_rate(self) -> bool:
-        """Whether requests were sent at a rate and not as fast as connections are free."""
+        """Whether requests were sent at a limited rate."""
         return self.request_rate != inf

@@ -25,18 +25,18 @@ from fleet.bench.merge.problems import Problem
 _LISTS: Final = ("input_lens", "output_lens", "ttfts", "itls", "start_times")
 _METADATA: Final = ("run", "point", "repeat", "client", "clients", "workload", "seed", "started_at")
 _BACKWARDS_SECONDS: Final = 1.0
-"""Requests are sent in the order of the lists, so a start may not lie before the one above by more than a scheduler's whim."""
+"""Requests are sent in the order of the lists, so a start lies before the previous one only by scheduling."""
 _BEYOND_SECONDS: Final = 1.0
-"""By how much a client's requests may take longer than it says it ran, which it times around them by the same clock. Assumed."""
+"""Allowed excess of a client's requests over its own duration. Assumed."""
 LONGEST_SECONDS: Final = 21_600.0
-"""A wait of any request. Source: vLLM 0.18.1, AIOHTTP_TIMEOUT of endpoint_request_func.py: its client gives up after six hours."""
+"""Longest request. Source: vLLM 0.18.1, AIOHTTP_TIMEOUT of endpoint_request_func.py: its client gives up after six hours."""
 _LATEST_SECONDS: Final = 1e10
-"""A reading of any clock: 300 years."""
-_AGAIN: Final = "fetch the file again"
+"""Largest reading of a clock: 300 years."""
+_AGAIN: Final = "download the file again"
 
 
 class _FileError(Exception):
-    """A fault that ends the reading of one result."""
+    """A problem that ends the reading of one result."""
 
     def __init__(self, reason: str, found: str, allowed: str, todo: str = "") -> None:
         super().__init__(found)
@@ -91,19 +91,19 @@ def _parses(line: bytes) -> bool:
 def _object(content: Any) -> dict[str, Any]:
     if isinstance(content, bytes):
         if not content.strip():
-            raise _FileError("truncated", "it is empty", "a result is one JSON object", _AGAIN)
+            raise _FileError("truncated", "it is empty", "one JSON object", _AGAIN)
         try:
             content = orjson.loads(content)
         except orjson.JSONDecodeError as error:
             content = _python_json(content, error)
     if not isinstance(content, dict):
         kind = type(content).__name__
-        raise _FileError("not-a-result", f"it holds a {kind}", "a result is one JSON object")
+        raise _FileError("not-a-result", f"it holds a {kind}", "one JSON object")
     return content
 
 
 def _python_json(content: bytes, error: orjson.JSONDecodeError) -> Any:
-    """Python writes NaN and Infinity, which are not JSON: so that the number can be named, not the syntax."""
+    """Accept NaN and Infinity, which Python writes, so that messages name the number instead of the syntax."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
@@ -112,7 +112,7 @@ def _python_json(content: bytes, error: orjson.JSONDecodeError) -> Any:
         raise _FileError(
             "truncated" if cut else "not-json",
             f"{'it ends in the middle' if cut else 'it is not JSON'}: {error.msg} at byte {error.pos} of {len(content)}",
-            "a result is one complete JSON object",
+            "one complete JSON object",
             _AGAIN,
         ) from None
 
@@ -123,9 +123,9 @@ def _client(result: dict[str, Any], name: str) -> ClientData:
     lengths = {key: len(result[key]) for key in _LISTS}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{key} {count}" for key, count in lengths.items())
-        raise _FileError("uneven-lists", f"lists differ in length: {found}", "each has one entry a request", _AGAIN)
+        raise _FileError("uneven-lists", f"lists differ in length: {found}", "one entry a request in each", _AGAIN)
     if not requests:
-        raise _FileError("no-success", "start_times is empty: no request was sent", "at least one must have an answer")
+        raise _FileError("no-success", "start_times is empty: no request was sent", "at least one answer")
     inputs, outputs = _whole(result, "input_lens"), _whole(result, "output_lens")
     starts, ttfts = _times(result, "start_times", _LATEST_SECONDS), _times(result, "ttfts", LONGEST_SECONDS)
     good = outputs > 0
@@ -136,8 +136,8 @@ def _client(result: dict[str, Any], name: str) -> ClientData:
     if not good.any():
         told = "; ".join(f"{count} x {kind}" for kind, (count, _) in failures.items())
         raise _FileError(
-            "no-success", f"all {requests} requests failed ({told})", "at least one must have an answer",
-            "look at the client's log and the server's",
+            "no-success", f"all {requests} requests failed ({told})", "at least one answer",
+            "check the client's and the server's log",
         )  # fmt: skip
     counts, gaps = _gaps(result)
     summed = _own_figures(result, requests, int(outputs.sum()), int(good.sum()))
@@ -185,15 +185,15 @@ def _check_keys(result: dict[str, Any]) -> None:
     if len(missing) == len(_LISTS):
         if "duration" in result and "completed" in result:
             raise _FileError(
-                "no-detail", f"keys {', '.join(missing)} are missing", "a merge needs every request",
+                "no-detail", f"keys {', '.join(missing)} are missing", "a result with every request",
                 "run `vllm bench serve` with --save-result --save-detailed",
             )  # fmt: skip
         raise _FileError(
-            "not-a-result", f"keys {', '.join(missing)} are missing", "only results of `vllm bench serve` may lie here"
+            "not-a-result",
+            f"keys {', '.join(missing)} are missing",
+            "only results of `vllm bench serve` in this folder",
         )
-    raise _FileError(
-        "missing-key", f"keys {', '.join(missing)} are missing", "a detailed result has all of them", _AGAIN
-    )
+    raise _FileError("missing-key", f"keys {', '.join(missing)} are missing", "all keys of a detailed result", _AGAIN)
 
 
 def _short(value: Any) -> str:
@@ -211,7 +211,7 @@ def _whole(result: dict[str, Any], key: str) -> Ints:
     if not set(map(type, values)) <= {int}:
         raise _wrong(key, values, "whole numbers of tokens", lambda value: type(value) is not int)
     if min(values) < 0 or max(values) >= 2**53:
-        raise _wrong(key, values, "tokens are 0 or more", lambda value: not 0 <= value < 2**53)
+        raise _wrong(key, values, "0 or more tokens", lambda value: not 0 <= value < 2**53)
     return np.array(values, dtype=np.int64)
 
 
@@ -249,7 +249,9 @@ def _check_order(starts: Floats, ttfts: Floats, good: Any) -> None:
     index = np.flatnonzero(good & (ttfts == 0))
     if len(index):
         raise _FileError(
-            "bad-number", f"ttfts[{index[0]}] is 0 although the request has an answer", "above 0: answers are streamed"
+            "bad-number",
+            f"ttfts[{index[0]}] is 0 although the request has an answer",
+            "above 0, since answers are streamed",
         )
     order, of = starts[good], np.flatnonzero(good)
     back = np.flatnonzero(np.diff(order) < -_BACKWARDS_SECONDS)
@@ -257,9 +259,9 @@ def _check_order(starts: Floats, ttfts: Floats, good: Any) -> None:
         first = int(back[0])
         raise _FileError(
             "not-monotonic",
-            f"start_times[{of[first + 1]}] is {order[first] - order[first + 1]:.3f} s before the request above it",
-            f"requests are sent in the order of the list, up to {_BACKWARDS_SECONDS:g} s",
-            "results of two processes may not be joined in one object",
+            f"start_times[{of[first + 1]}] is {order[first] - order[first + 1]:.3f} s before the previous request",
+            f"the order of sending, up to {_BACKWARDS_SECONDS:g} s",
+            "do not join results of two processes in one object",
         )
 
 
@@ -268,7 +270,7 @@ def _check_duration(starts: Floats, e2e: Floats, duration: float) -> None:
     if took > duration + _BEYOND_SECONDS:
         raise _FileError(
             "contradiction", f"its requests took {took:,.1f} s from the first to the last, and duration is {duration:g}",
-            "the client times itself around all of them", _AGAIN,
+            "a duration that covers all requests", _AGAIN,
         )  # fmt: skip
 
 
@@ -289,7 +291,7 @@ def _offsets(ttft: Floats, counts: Ints, gaps: Floats) -> tuple[Any, Floats]:
 def _own_figures(
     result: dict[str, Any], requests: int, output_tokens: int, good: int
 ) -> tuple[float, tuple[float, float, float], tuple[str, ...]]:
-    """Duration, the client's own rates, and what is odd without being wrong."""
+    """Duration, the client's own rates, and remarks."""
     keys = ("duration", "total_token_throughput", "output_throughput", "request_throughput")
     for key in keys:
         value = result.get(key)
@@ -301,20 +303,20 @@ def _own_figures(
     if told != output_tokens:
         raise _FileError(
             "contradiction", f"total_output_tokens is {_short(told)}, and output_lens add up to {output_tokens}",
-            "both are written from the same answers", _AGAIN,
+            "equal sums", _AGAIN,
         )  # fmt: skip
     completed, failed = result.get("completed"), result.get("failed", 0)
     if not isinstance(completed, int) or not isinstance(failed, int) or completed + failed != requests:
         raise _FileError(
             "contradiction", f"completed {_short(completed)} and failed {_short(failed)} are not {requests} requests",
-            "both are counted from the same lists", _AGAIN,
+            "equal counts", _AGAIN,
         )  # fmt: skip
     if completed < good:
         raise _FileError(
             "contradiction", f"completed is {completed}, and {good} requests have an answer",
-            "both are counted from the same lists", _AGAIN,
+            "equal counts", _AGAIN,
         )  # fmt: skip
-    remarks = () if completed == good else (f"{completed - good} answers without a token count as failed",)
+    remarks = () if completed == good else (f"{completed - good} answers without a token are counted as failed",)
     return float(result["duration"]), tuple(float(result[key]) for key in keys[1:]), remarks  # type: ignore[return-value]
 
 

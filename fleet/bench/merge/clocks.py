@@ -1,4 +1,4 @@
-"""Lay every client's monotonic times on one clock, and say how well that can be done."""
+"""Align every client's monotonic times on one clock, with the uncertainty."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _by_witness(clients: Sequence[ClientData], seen: Mapping[str, Witness]) -> C
         if client.file in known:
             clocks.append(known[client.file])
             continue
-        # A client without a witness of its own: by the witness of a neighbour on its node, which its date finds.
+        # A client without a witness: by that of a neighbor on its node, which its date finds.
         end = _date_utc(client)
         near = min(known.values(), key=lambda clock: abs(clock.at(client.last) - end)) if end is not None else None
         off = abs(near.at(client.last) - end) if near is not None and end is not None else None
@@ -98,11 +98,11 @@ def _by_witness(clients: Sequence[ClientData], seen: Mapping[str, Witness]) -> C
         clocks.append(ClientClock(monotonic_at=client.last, wall=end if end is not None else max(
             known[other.file].at(other.last) for other in clients if other.file in known
         )))  # fmt: skip
-    remarks = (
-        [f"no witness of its own or of its node: {', '.join(alone)}; laid by the date in the file"] if alone else []
-    )
+    remarks = [f"without a witness on their node, aligned by the date in the file: {', '.join(alone)}"] if alone else []
     if guessed:
-        remarks.append(f"no witness of its own: {', '.join(guessed)}; laid by the clock of the node that its date fits")
+        remarks.append(
+            f"without a witness, aligned by the clock of the node that their date fits: {', '.join(guessed)}"
+        )
     return Clocks(
         kind="witness" if kind == "witness" else "end date",
         uncertainty_s=uncertainty,
@@ -124,14 +124,14 @@ def _by_date(clients: Sequence[ClientData]) -> Clocks:
     if len(boots) == len(clients) and max(boots) - min(boots) <= SAME_NODE_SECONDS:
         firsts = [client.first for client in clients]
         one = ClientClock(monotonic_at=min(firsts), wall=started if started is not None else 0.0)
-        # Nodes that booted within these seconds would look the same. Clients that a barrier let go at once bound the error
+        # Nodes that booted within these seconds would look the same. Clients released together by a barrier bound the error
         # better: by one clock they began within milliseconds, which two clocks would show by chance only.
         uncertainty = max(boots) - min(boots) + DATE_STEP_SECONDS
         if all("started_at" in client.metadata for client in clients):
             uncertainty = min(uncertainty, max(firsts) - min(firsts))
         why = (
-            "no witness; the dates in the files fit one node, whose monotonic clock all clients share; had they run on several nodes "
-            f"that booted at the same time, they would be off by {uncertainty:.2f} s at most"
+            "no witness files: aligned by one node's monotonic clock, which the dates fit; off by at most "
+            f"{uncertainty:.2f} s if the clients ran on several nodes that booted together"
         )
         several = len(clients) > 1
         return Clocks(
@@ -142,12 +142,12 @@ def _by_date(clients: Sequence[ClientData]) -> Clocks:
             remarks=(why,) if several else (),
         )
     if not dated:
-        # Nothing but the assumption that they began together.
+        # Assumed: they began together.
         clocks = tuple(ClientClock(monotonic_at=client.first, wall=started or 0.0) for client in clients)
         longest = max(client.last - client.first for client in clients)
         return Clocks(
             kind="end date", uncertainty_s=longest, clocks=clocks, known_wall=started is not None,
-            remarks=("no witness and no date in the files: clients are laid as if all had begun at once",),
+            remarks=("no witness files and no dates: clients are aligned as if all had begun together",),
         )  # fmt: skip
     clocks = tuple(
         ClientClock(monotonic_at=client.last, wall=(end if end is not None else max(dated)) + shift)
@@ -159,7 +159,7 @@ def _by_date(clients: Sequence[ClientData]) -> Clocks:
     return Clocks(
         kind="end date", uncertainty_s=END_DATE_SECONDS, clocks=clocks, known_wall=started is not None,
         remarks=(
-            "no witness, and the clients ran on several nodes: their clocks are laid by the date in each file, "
+            "no witness files, and several nodes: clients are aligned by the date in each file, "
             f"within {END_DATE_SECONDS:g} s",
         ),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Failed requests by kind, from what `vllm bench serve` notes of them: a traceback, an HTTP reason, or nothing."""
+"""Failed requests by kind, from the errors of `vllm bench serve`: a traceback, an HTTP reason, or nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = (
         ("serverdisconnected", "clientconnector", "connectionreset", "connectionrefused", "clientoserror", "cannot connect", "broken pipe"),
     ),
 )  # fmt: skip
-NO_MESSAGE = "(no message: vLLM notes none for an HTTP error without a reason)"
+NO_MESSAGE = "(no message: vLLM records none for an HTTP error without a reason)"
 
 
 def kind_of(error: str) -> str:

@@ -68,11 +68,11 @@ class GpuSeries:
     at: Floats
     values: Floats
     dated: bool = True
-    """False: `at` is the time of an unknown day."""
+    """False: `at` has no date."""
 
 
 class _Columns:
-    """Where a header line says that what stands."""
+    """Columns by a header line."""
 
     def __init__(self, words: Sequence[str]) -> None:
         place = {word: index for index, word in enumerate(words)}
@@ -96,13 +96,13 @@ class DmonFile:
     """Every quantity of every GPU."""
     problems: list[Problem]
     remarks: list[str]
-    """What a reader of the measurement should know of it."""
+    """Remarks for the measurement."""
 
 
 def read_dmon(path: Path, shown: str) -> DmonFile:
-    """One pod's file; one that ended at its header has no series, which is no fault of the file.
+    """One pod's file; one that ends after its header has no series.
 
-    A few rows that do not fit are left out with a remark; of too many nothing is believed.
+    A few rows that do not match are skipped with a remark; with too many the file is refused.
     """
     columns = _Columns([])
     rows: dict[tuple[str, str], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
@@ -135,10 +135,10 @@ def read_dmon(path: Path, shown: str) -> DmonFile:
             moments.append(at)
             readings.append(value)
     if not headed or unfit > max(1.0, _UNFIT_SHARE * count):
-        found = f"{unfit:,} of {count:,} rows do not fit their header" if headed else "it has no reading"
+        found = f"{unfit:,} of {count:,} rows do not match their header" if headed else "no reading"
         problem = Problem(
-            file=shown, reason="not-dmon", found=found, allowed="what `nvidia-smi dmon -d 1 -o DT` prints: a header with "
-            "gpu and Time, and rows of as many columns",
+            file=shown, reason="not-dmon", found=found, allowed="output of `nvidia-smi dmon -d 1 -o DT` with "
+            "gpu and Time columns",
         )  # fmt: skip
         return DmonFile(series=[], problems=[problem], remarks=[])
     series = [
@@ -152,7 +152,7 @@ def read_dmon(path: Path, shown: str) -> DmonFile:
         )
         for (gpu, name), (at, values) in rows.items()
     ]
-    left = "row does not fit the header and is" if unfit == 1 else "rows do not fit the header and are"
+    left = "row does not match the header and is" if unfit == 1 else "rows do not match the header and are"
     remark = f"{shown}: {unfit:,} {left} left out, of {count:,}"
     return DmonFile(series=series, problems=[], remarks=[remark] if unfit else [])
 
@@ -210,13 +210,13 @@ def gpus_of_run(
             )
         )
     if series and not readings:
-        problems.append("no reading of the GPUs lies in the run's window: their clock or time zone is another")
+        problems.append("no GPU reading is in the run's window: check its clock or time zone")
     power = _power(found)
     energy = None
     if power is not None and total_tokens_per_s > 0:
         count = len(power)
         if expected is not None and count != expected:
-            problems.append(f"the power of {count} GPUs was read, of {expected}: energy per token is not known")
+            problems.append(f"power is known of {count} of {expected} GPUs, so energy per token is unknown")
         else:
             energy = sum(float(inside.mean()) for _, inside in power) / 3600.0 / total_tokens_per_s * 1e6
     return Gpus(

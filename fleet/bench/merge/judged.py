@@ -1,4 +1,4 @@
-"""Merge, certify and compare a folder, and keep the outcome as merged.json."""
+"""Merge, certify and compare a folder; write merged.json."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def as_text(judged: Judged) -> str:
 
 
 def write(judged: Judged, path: Path) -> None:
-    """Put it in its place at once: a reader sees the old file or the new one. Raises BenchmarkError."""
+    """Write it atomically. Raises BenchmarkError."""
     try:
         write_whole(path, as_text(judged).encode())
     except OSError as error:

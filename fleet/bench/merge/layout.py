@@ -1,4 +1,4 @@
-"""Which files of a folder belong to which run, and which were left out by choice."""
+"""Files of a folder by run, and excluded files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RunFiles:
 
 @dataclass
 class Layout:
-    """A folder that is to be merged."""
+    """The files of a folder to merge."""
 
     folder: Path
     """Messages name files within it."""
@@ -58,7 +58,7 @@ class Layout:
     dmon: tuple[Path, ...]
     dcgm: Path | None
     single: bool
-    """Whether one run of a measurement was given: its other runs are not missed."""
+    """Whether the folder is one run of a measurement, so that other runs are not missing."""
     problems: list[Problem]
     excluded: list[Excluded] = field(default_factory=list)
 
@@ -68,7 +68,7 @@ class Layout:
 
 
 class Choice:
-    """What `--exclude` says, and whether each of it was of use."""
+    """The `--exclude` options, and which of them matched."""
 
     def __init__(self, patterns: tuple[str, ...], folder: Path) -> None:
         self.reasons = {text.removeprefix(_BY_REASON) for text in patterns if text.startswith(_BY_REASON)}
@@ -89,7 +89,7 @@ class Choice:
         return False
 
     def sift(self, problems: list[Problem]) -> list[Problem]:
-        """The problems that remain; files with one of a reason that may be left out are noted."""
+        """The remaining problems; records files that a reason excludes."""
         remaining = []
         for problem in problems:
             if problem.can_exclude and problem.reason in self.reasons:
@@ -102,13 +102,13 @@ class Choice:
         return remaining
 
     def check_used(self, folder: Path) -> None:
-        """Raise BenchmarkError for an `--exclude` that left nothing out."""
+        """Raise BenchmarkError for an `--exclude` that matches nothing."""
         unused = [text for text in self.patterns if text not in self.used]
         unused += sorted(f"{_BY_REASON}{word}" for word in self.reasons if _BY_REASON + word not in self.used)
         if unused:
             raise BenchmarkError(
-                f"--exclude {unused[0]} leaves nothing out: no file in {folder} is named so or has that problem; "
-                "give a path within the folder, a file's name, a pattern, or reason:WORD as the refusal names it"
+                f"--exclude {unused[0]} matches no file in {folder} and no problem; write a path within the folder, a file's name, a "
+                "pattern, or reason:WORD with the word in brackets of the error"
             )
 
     def notes(self) -> tuple[Excluded, ...]:
@@ -128,7 +128,7 @@ def find(folder: Path, choice: Choice, *, allow_missing: bool) -> Layout:
     """The layout of a measurement, of one run of it, or of bare results. Raises BenchmarkError."""
     if not folder.is_dir():
         raise BenchmarkError(
-            f"{folder} is not a folder; give the folder of a measurement, with run.json, or one of clients' results"
+            f"{folder} is not a folder; pass the folder of a measurement with run.json, or one of clients' results"
         )
     inside = sorted(path for path in folder.iterdir() if path.is_dir() and RUN_FOLDER.fullmatch(path.name))
     problems: list[Problem] = []
@@ -140,16 +140,16 @@ def find(folder: Path, choice: Choice, *, allow_missing: bool) -> Layout:
     asked = None
     if (home / RUN_FILE).is_file():
         asked, found = read_file(home / RUN_FILE, RUN_FILE, Asked)
-        # Without its run.json nothing can be laid out, whatever else may be wrong.
+        # Nothing can be assigned to runs without run.json.
         refuse(folder, [replace(one, can_exclude=False) for one in found])
     elif inside and not allow_missing:
         problems.append(
             Problem(
                 file=RUN_FILE,
                 reason="missing",
-                found="it is not there",
-                allowed="it says what was asked",
-                todo=f"fetch it, or merge without it: {merge_command(folder)} --allow-missing",
+                found="missing",
+                allowed="the file that the measurement was started with",
+                todo=f"download it, or merge without it: {merge_command(folder)} --allow-missing",
                 can_exclude=False,
             )
         )
@@ -191,8 +191,8 @@ def _run(path: Path, name: str, choice: Choice, folder: Path, problems: list[Pro
                 Problem(
                     file=one.relative_to(folder).as_posix(),
                     reason="unknown-file",
-                    found="its name is none of a run's",
-                    allowed="a run holds client-NNN.json, client-NNN.witness.json, pod-N.json and server-metrics.jsonl.gz",
+                    found="unknown file",
+                    allowed="client-NNN.json, client-NNN.witness.json, pod-N.json and server-metrics.jsonl.gz",
                 )
             )
     metrics = next((one for one in files if one.name == METRICS_FILE), None)
@@ -250,13 +250,13 @@ class _Inside(Choice):
 
 
 def _strays(folder: Path) -> list[Problem]:
-    """Results beside the runs' folders, which belong to none of them."""
+    """Results outside the runs' folders."""
     return [
         Problem(
             file=one.name,
             reason="unknown-file",
-            found="it lies beside the runs' folders",
-            allowed="a result lies in its run's",
+            found="the result is outside the runs' folders",
+            allowed="a place in its run's folder",
         )
         for one in sorted(folder.iterdir())
         if one.is_file() and CLIENT_FILE.fullmatch(one.name)
@@ -264,7 +264,7 @@ def _strays(folder: Path) -> list[Problem]:
 
 
 def read_file(path: Path, shown: str, model: type[T]) -> tuple[T | None, list[Problem]]:
-    """One of our own files, checked against its model."""
+    """One of our files, validated."""
     data = path.read_bytes()
     try:
         return model.model_validate_json(data), []
@@ -276,7 +276,9 @@ def read_file(path: Path, shown: str, model: type[T]) -> tuple[T | None, list[Pr
         if one["type"] == "json_invalid":
             found = f"it is not complete JSON: {one['msg']} ({len(data)} bytes)"
             return None, [
-                Problem(file=shown, reason="truncated", found=found, allowed="one JSON object", todo="fetch it again")
+                Problem(
+                    file=shown, reason="truncated", found=found, allowed="one JSON object", todo="download it again"
+                )
             ]
         if one["loc"] == ("schema",):
             return None, [
@@ -284,20 +286,20 @@ def read_file(path: Path, shown: str, model: type[T]) -> tuple[T | None, list[Pr
                     file=shown,
                     reason="unknown-schema",
                     found=f"schema is {one['input']!r}",
-                    allowed="this version of fleet reads schema 1",
+                    allowed="1 in this version of fleet",
                     todo="merge it with the version that wrote it",
                 )
             ]
-    lacks = [str(one["loc"][0]) for one in errors if one["type"] == "missing" and len(one["loc"]) == 1]
+    missing = [str(one["loc"][0]) for one in errors if one["type"] == "missing" and len(one["loc"]) == 1]
     needed = sum(field.is_required() for field in model.model_fields.values())
-    if 2 * len(lacks) > needed:
-        found, todo = f"it is some other JSON, without {_few(lacks)}", "fetch it again"
+    if 2 * len(missing) > needed:
+        found, todo = f"keys {_few(missing)} are missing", "download it again"
         return None, [Problem(file=shown, reason="bad-file", found=found, allowed=allowed, todo=todo)]
     faults = [f"{'.'.join(str(part) for part in one['loc']) or 'it'}: {one['msg']}" for one in errors]
     return None, [Problem(file=shown, reason="bad-file", found=_few(faults), allowed=allowed)]
 
 
 def _few(texts: list[str]) -> str:
-    """The first ones of many."""
+    """The first few."""
     more = len(texts) - _FAULTS_NAMED
     return ", ".join(texts[:_FAULTS_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -38,7 +38,7 @@ def merge_folder(folder: Path, options: MergeOptions | None = None) -> Measureme
         refuse(folder, merge.problems)
         merge.require_some_left()
         raise BenchmarkError(
-            f"{folder} holds no client's result: give the folder of a measurement (run.json and point-PP-repeat-R folders) or one "
+            f"{folder} has no client's result; pass the folder of a measurement (run.json and point-PP-repeat-R folders) or one "
             "with the files of `vllm bench serve --save-result --save-detailed`"
         )
     merge.read_gpus()
@@ -54,8 +54,7 @@ def merge_folder(folder: Path, options: MergeOptions | None = None) -> Measureme
     choice.check_used(folder)
     if not merge.runs:
         raise BenchmarkError(
-            f"{folder}: nothing is left to merge, every client of every run is left out ({len(choice.excluded)} files); "
-            "leave fewer out"
+            f"{folder}: every client of every run is excluded ({len(choice.excluded)} files); exclude fewer"
         )
     return Measurement(
         asked=layout.asked,
@@ -69,7 +68,7 @@ def merge_folder(folder: Path, options: MergeOptions | None = None) -> Measureme
 
 @dataclass
 class _Merge:
-    """What is gathered run by run."""
+    """State of a merge, run by run."""
 
     layout: Layout
     choice: Choice
@@ -85,17 +84,15 @@ class _Merge:
     gpu_problem: str | None = None
 
     def require_some_left(self) -> None:
-        """Raise BenchmarkError where there are results, and `--exclude` left out all of them."""
+        """Raise BenchmarkError where `--exclude` matches every result."""
         bare = any(run.bare for run in self.layout.runs)
         lost = [name for name in self.choice.excluded if RUN_FOLDER.fullmatch(name) or is_result(name, bare=bare)]
         if lost:
             patterns = " ".join(f"--exclude {shlex.quote(text)}" for text in self.options.exclude)
-            raise BenchmarkError(
-                f"{self.layout.folder}: nothing is left to merge, {patterns} leaves out every client's result; leave fewer out"
-            )
+            raise BenchmarkError(f"{self.layout.folder}: {patterns} excludes every client's result; exclude fewer")
 
     def note_missing_runs(self) -> None:
-        """Points and repeats that were asked for and have no folder, and folders that nobody asked for."""
+        """Runs of run.json without a folder, and folders that are not in run.json."""
         asked = self.layout.asked
         if asked is None or self.layout.single:
             return
@@ -105,8 +102,8 @@ class _Merge:
             if run.point >= len(asked.points) or run.repeat >= asked.repeats:
                 self._problem(
                     run.name, "other-point", "run.json has no such run",
-                    f"it asks for {len(asked.points)} points of {asked.repeats} repeats", can_exclude=False,
-                    todo=f"leave the folder out: --exclude {run.name}",
+                    f"{len(asked.points)} points of {asked.repeats} repeats", can_exclude=False,
+                    todo=f"exclude the folder: --exclude {run.name}",
                 )  # fmt: skip
         names = [f"point-{point:02d}-repeat-{repeat}" for point in range(len(asked.points)) for repeat in range(asked.repeats)
                  if (point, repeat) not in there]  # fmt: skip
@@ -114,8 +111,8 @@ class _Merge:
         if names:
             self._missing(
                 "run.json",
-                f"{len(names)} of {len(asked.points) * asked.repeats} runs that it asks for are missing: {', '.join(names)}",
-                "the confidence interval stands on all repeats",
+                f"{len(names)} of {len(asked.points) * asked.repeats} runs are missing: {', '.join(names)}",
+                "all repeats, for the confidence interval",
             )
 
     def _problem(
@@ -128,11 +125,11 @@ class _Merge:
         if self.options.allow_missing:
             self.remarks.append(f"merged although {found}")
         else:
-            todo = f"fetch them, or merge without: {merge_command(self.layout.folder)} --allow-missing"
+            todo = f"download them, or merge without: {merge_command(self.layout.folder)} --allow-missing"
             self._problem(file, "missing", found, allowed, todo=todo, can_exclude=False)
 
     def read_gpus(self) -> None:
-        """All GPU readings, which are of the whole measurement."""
+        """All GPU readings of the measurement."""
         said: list[str] = []
         for path in self.layout.dmon:
             read = read_dmon(path, self.layout.shown(path))
@@ -150,7 +147,7 @@ class _Merge:
         self.gpu_problem = "; ".join(said) or None
 
     def add_run(self, files: RunFiles, read: Reader) -> None:
-        """Read, check and, while nothing is wrong anywhere, compute one run."""
+        """Read and check one run; compute it while no problem was found."""
         loaded = load(files, self.layout, read, self.seen, self.choice)
         clients = self._kept(loaded)
         samples: list[MetricsSample] = []
@@ -161,11 +158,13 @@ class _Merge:
             self._check_missing(files, loaded, clients)
         if not clients:
             if files.results and not loaded.problems:
-                self._problem(files.name, "missing", "every client is left out", "a run needs one", can_exclude=False)
+                self._problem(
+                    files.name, "missing", "every client is excluded", "at least one client", can_exclude=False
+                )
             elif not files.results:
-                self._missing(files.name, f"{files.name} holds no client's result", "a run has one file a client")
+                self._missing(files.name, f"{files.name} has no client's result", "one file a client")
             elif not self.problems:
-                self.remarks.append(f"{files.name}: every client is left out, so the run is")
+                self.remarks.append(f"{files.name} is excluded, since all its clients are")
             return
         laid = self._lay(clients)
         loose = self.choice.sift(apart(clients, laid))
@@ -174,7 +173,7 @@ class _Merge:
         if len(left) < len(clients):
             clients, laid = left, self._lay(left) if left else laid
         if not clients:
-            self.remarks.append(f"{files.name}: every client is left out, so the run is")
+            self.remarks.append(f"{files.name} is excluded, since all its clients are")
         if self.problems or not clients:
             return
         asked = self.layout.asked
@@ -188,11 +187,11 @@ class _Merge:
         )  # fmt: skip
         remarks += odd_ends(clients, loaded.pods)
         several = len(self.layout.runs) > 1
-        self.remarks += [f"{run.name}: {text}" if several else text for text in remarks]
+        self.remarks += [f"{run.title}: {text}" if several else text for text in remarks]
         if any(client.data.counts_speculation for client in clients) and run.server is None:
             self.remarks.append(
-                "the clients' files hold speculation figures: they are the server's with every client's traffic in them, so they are "
-                "neither shown nor added up; collect the servers' /metrics for the acceptance rate"
+                "speculation figures in the clients' files are not shown, since each includes every client's traffic; collect the "
+                "servers' /metrics for the acceptance rate"
             )
         self.runs.append(run)
         self.of_point.append(run)
@@ -200,7 +199,7 @@ class _Merge:
         self.hashes += [client.hashes for client in clients if client.hashes is not None]
 
     def _kept(self, loaded: RunClients) -> list[Client]:
-        """Clients without those whose files are left out for a problem."""
+        """Clients without the excluded ones."""
         self.problems += self.choice.sift(loaded.problems)
         self.problems += self.choice.sift(loaded.witness_problems)
         for client in loaded.clients:
@@ -218,7 +217,7 @@ class _Merge:
             for file in self.choice.excluded
             if files.bare or self.layout.single or file.startswith(f"{files.name}/")
         ]
-        broken = [problem.file for problem in loaded.problems]  # told already, each for itself
+        broken = [problem.file for problem in loaded.problems]  # reported already
         for problem in missing_clients(files, self.layout, clients, loaded.pods, [*mine, *broken]):
             if self.options.allow_missing:
                 self.remarks.append(f"{files.name}: merged although {problem.found}")
@@ -226,22 +225,21 @@ class _Merge:
                 self.problems.append(problem)
         lost = sum(is_result(file, bare=files.bare) for file in mine)
         if lost and clients:
-            left_out = "1 result is left out, and its" if lost == 1 else f"{lost} results are left out, and their"
-            self.remarks.append(f"{files.name}: {left_out} load was on the server: the run's rates lack that share")
+            left_out = "1 result is excluded" if lost == 1 else f"{lost} results are excluded"
+            self.remarks.append(f"{files.name}: {left_out}, so the run's rates are too low")
 
     def _lay(self, clients: Sequence[Client]) -> clocks.Clocks:
         witnesses = {client.data.file: client.witness for client in clients if client.witness is not None}
         return clocks.lay([client.data for client in clients], witnesses)
 
     def end_point(self) -> Point:
-        """All repeats of the load that ended, whose pooled values are let go."""
+        """The load whose last run was read."""
         runs, asked = self.of_point, self.layout.asked
         name, rates = _basis(runs)
         if name != "steady":
-            never = ", ".join(run.name for run in runs if run.steady is None)
+            never = [run.title for run in runs if run.steady is None]
             self.remarks.append(
-                f"point {runs[0].point}: {never} {'was' if never.count(',') == 0 else 'were'} never steady, so the mean over its "
-                f"repeats is that of the {name} window"
+                f"no steady window: {', '.join(never)}; the mean over the repeats is that of the {name} window"
             )
         total = estimate([one.total_tokens_per_s for one in rates])
         output = estimate([one.output_tokens_per_s for one in rates])
@@ -270,12 +268,12 @@ class _Merge:
 
 
 def _limits(slo: AskedSlo | None) -> AskedSlo | None:
-    """None where there is no limit in it: every answer would be good."""
+    """None where no limit is set."""
     return slo if slo is not None and any(limit is not None for limit in slo.model_dump().values()) else None
 
 
 def _basis(runs: Sequence[Run]) -> tuple[str, list[Rates]]:
-    """Rates of the narrowest window that every run has, and its name: means over different windows would mean nothing."""
+    """Rates of the narrowest window that every run has, and its name."""
     for name, found in (("steady", [run.steady for run in runs]), ("common", [run.common for run in runs])):
         rates = [one for one in found if one is not None]
         if len(rates) == len(runs):

@@ -1,4 +1,4 @@
-"""What a merge may leave out, and the limits that goodput is counted against."""
+"""Options of a merge."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class MergeOptions:
     """How a folder is merged."""
 
     exclude: tuple[str, ...] = ()
-    """Files to leave out: a path within the folder, a file's name, a pattern of either, or `reason:WORD` for all with that problem."""
+    """Files to exclude: a path within the folder, a file's name, a pattern of either, or `reason:WORD` for all with that problem."""
     slo: AskedSlo | None = None
     """Limits of a good request; None: those of run.json."""
     allow_missing: bool = False
-    """Merge what is there although clients, runs or run.json are not."""
+    """Merge even if clients, runs or run.json are missing."""
 
 
 def slo_of(text: str) -> AskedSlo:
-    """Limits as they are written on a command line. Raises BenchmarkError."""
+    """Limits of a --slo option. Raises BenchmarkError."""
     limits: dict[str, float] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*(ttft|tpot|e2e)\s*:\s*([0-9.]+)\s*", part)

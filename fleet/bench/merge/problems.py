@@ -1,4 +1,4 @@
-"""Everything that keeps files from being merged, collected first and told at once."""
+"""Problems of files that cannot be merged, collected and reported together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILES_SHOWN = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One file's fault."""
+    """One file's problem."""
 
     file: str
     """Within the merged folder."""
@@ -24,23 +24,23 @@ class Problem:
     """Key and value, or what happened."""
     allowed: str
     todo: str = ""
-    """What to do besides leaving the file out."""
+    """What to do other than excluding the file."""
     can_exclude: bool = True
-    """Whether leaving the file out would help."""
+    """Whether excluding the file helps."""
 
     @property
     def sentence(self) -> str:
-        """Without the file and without the way out that all share."""
-        return f"{self.found}; {self.allowed}" + (f"; {self.todo}" if self.todo else "")
+        """The problem without the file's name."""
+        return f"{self.found}; expected: {self.allowed}" + (f"; {self.todo}" if self.todo else "")
 
 
 def merge_command(folder: Path) -> str:
-    """What takes --exclude and --allow-missing, whichever command read the folder."""
+    """The command that has --exclude and --allow-missing."""
     return f"fleet bench merge {shlex.quote(str(folder))}"
 
 
 def refuse(folder: Path, problems: Iterable[Problem], results: Collection[str] = ()) -> None:
-    """Raise one BenchmarkError that names every problem; files with the very same one are told together.
+    """Raise one BenchmarkError that names every problem; files with the same one share a line.
 
     `results`: all clients' results, as problems name them; to leave out all of them is not proposed.
     """
@@ -64,10 +64,10 @@ def refuse(folder: Path, problems: Iterable[Problem], results: Collection[str] =
 
 
 def _way_out(folder: Path, able: Sequence[Problem], results: Collection[str]) -> str:
-    one = f"To leave files out by choice: {merge_command(folder)} --exclude {shlex.quote(able[0].file)}"
+    one = f"To exclude files: {merge_command(folder)} --exclude {shlex.quote(able[0].file)}"
     if not results or not {problem.file for problem in able}.issuperset(results):
         reason = min(problem.reason for problem in able)
-        return f"{one}, or all with one problem: --exclude reason:{reason}; merged.json then says so."
+        return f"{one}, or all with one problem: --exclude reason:{reason}; merged.json lists them."
     if len(results) == 1:
-        return "There is no other result: without it nothing is left to merge."
-    return f"{one}; merged.json then says so. Every result has a problem, and one of them must remain."
+        return "It is the only result and cannot be excluded."
+    return f"{one}; merged.json lists them. Every result has a problem, and one must remain."

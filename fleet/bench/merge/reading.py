@@ -1,4 +1,4 @@
-"""All clients' results of a run, with two processes where that pays."""
+"""Read all clients' results of a run, in two processes where that is faster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Reader = Callable[[Sequence[tuple[Path, str]]], Iterator[tuple[list[ClientData],
 
 @contextmanager
 def reader(paths: Sequence[Path]) -> Iterator[Reader]:
-    """Something that reads files, given as path and shown name, in order. `paths`: all that it will be asked for.
+    """A function that reads files, given as path and shown name, in order. `paths`: all files that it will read.
 
     Raises BenchmarkError when one of the processes that read is ended by something else.
     """
@@ -36,7 +36,7 @@ def reader(paths: Sequence[Path]) -> Iterator[Reader]:
     if size < SECOND_PROCESS_PAYS or len(paths) < WORKERS or cores < WORKERS:
         yield lambda files: (read_results(path, shown) for path, shown in files)
         return
-    # Processes of their own, not copies: this one may have threads.
+    # Spawned, not forked: this process may have threads.
     with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
 
         def read(files: Sequence[tuple[Path, str]]) -> Iterator[tuple[list[ClientData], list[Problem]]]:
@@ -47,8 +47,8 @@ def reader(paths: Sequence[Path]) -> Iterator[Reader]:
             yield read
         except BrokenProcessPool:
             raise BenchmarkError(
-                "a process that reads the clients' results was ended by something else, most often by the system for want of memory: "
-                "merge where there is more of it, or one run at a time (give its folder)"
+                "a process that reads the clients' results was killed, most likely because memory ran out; merge on a larger machine, or "
+                "one run at a time (pass its folder)"
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
@@ -56,7 +56,7 @@ def reader(paths: Sequence[Path]) -> Iterator[Reader]:
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Processes that start within never hear of a Ctrl-C, which a terminal sends to all: it is for this one to end them."""
+    """Block SIGINT in processes started within: this process ends them on Ctrl-C."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -65,7 +65,7 @@ def _deaf_children() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """In a process that reads: end when the one that asks does, however it ends; the pool's own would wait for ever."""
+    """In a reading process: end when the parent ends in any way; the pool would wait forever."""
     parent = parent_process()
 
     def end() -> None:

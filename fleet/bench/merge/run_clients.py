@@ -1,4 +1,4 @@
-"""The clients of one run: each result with its number and witness, checked against each other and against what was asked."""
+"""The clients of one run: each result with its number and witness, checked against the others and run.json."""
 
 from __future__ import annotations
 
@@ -117,15 +117,15 @@ def _number(data: ClientData, path: Path, place: int) -> tuple[int, list[Problem
                 file=data.file,
                 reason="other-client",
                 found=f"client is {text}, its name says {named}",
-                allowed="the file's number is the client's",
-                todo="give it its own name back",
+                allowed="the client's number in the file's name",
+                todo="rename it back",
             )
         ]
     return int(text), []
 
 
 def small_number(text: str, most: int) -> int | None:
-    """The whole number that a text is, from 0 to `most`; None for any other text, however long."""
+    """A text as a whole number from 0 to `most`; None for any other text."""
     number = int(text) if text.isdecimal() and len(text) <= len(str(most)) else -1
     return number if 0 <= number <= most else None
 
@@ -141,8 +141,8 @@ def _doubles(clients: Sequence[Client], seen: Seen) -> list[Problem]:
                 Problem(
                     file=data.file,
                     reason="same-content",
-                    found=f"all times are those of {same}",
-                    allowed="every file is another client's result in another run",
+                    found=f"all times equal those of {same}",
+                    allowed="a different client or run in every file",
                 )
             )
             continue
@@ -153,7 +153,7 @@ def _doubles(clients: Sequence[Client], seen: Seen) -> list[Problem]:
                     file=data.file,
                     reason="same-client",
                     found=f"client is {client.number}, as in {first}",
-                    allowed="a run has each client once",
+                    allowed="each client once in a run",
                 )
             )
         seed = data.metadata.get("seed")
@@ -163,8 +163,8 @@ def _doubles(clients: Sequence[Client], seen: Seen) -> list[Problem]:
                     file=data.file,
                     reason="same-seed",
                     found=f"seed is {seed}, as in {first}",
-                    allowed="each client of each run has its own seed: the same one draws the same prompts",
-                    todo="a prompt that is sent twice is answered from the prefix cache",
+                    allowed="a different seed for each client of each run",
+                    todo="the same seed draws the same prompts, which the prefix cache answers",
                 )
             )
     return problems
@@ -198,7 +198,7 @@ def _mixed(clients: Sequence[Client], run: RunFiles, asked: Asked | None) -> lis
                         file=client.data.file,
                         reason=_SAME.get(key, "other-model"),
                         found=f"{key} is {value!r}",
-                        allowed=f"{source} says {allowed!r}; results of different ones are no one measurement",
+                        allowed=f"{allowed!r}, as in {source}",
                     )
                 )
     return problems + _other_load(clients, run, asked)
@@ -214,8 +214,8 @@ def _other_load(clients: Sequence[Client], run: RunFiles, asked: Asked | None) -
                 Problem(
                     file=client.data.file,
                     reason="other-load",
-                    found=f"it has {client.data.requests} requests",
-                    allowed=f"run.json asks {asked.prompts_per_client} of each client",
+                    found=f"{client.data.requests} requests",
+                    allowed=f"{asked.prompts_per_client} of each client, as in run.json",
                 )
             )
     if run.point >= len(asked.points):
@@ -230,7 +230,7 @@ def _other_load(clients: Sequence[Client], run: RunFiles, asked: Asked | None) -
                     file=client.data.file,
                     reason="other-load",
                     found=f"max_concurrency is {most}",
-                    allowed=f"run.json asks {point.connections} connections of {point.clients} clients at point {run.point}",
+                    allowed=f"{point.connections} connections over {point.clients} clients, as in run.json at point {run.point}",
                 )
             )
     return problems
@@ -244,7 +244,7 @@ def _add_witness(path: Path, layout: Layout, clients: Iterable[Client]) -> list[
     stem = path.name.removesuffix(".witness.json")
     client = next((one for one in clients if Path(one.data.file.partition(":")[0]).stem == stem), None)
     if client is None:
-        return []  # of a client that is missing or left out, which is told of the client
+        return []  # the missing or excluded client is reported itself
 
     def problem(reason: str, found: str, allowed: str, todo: str = "") -> Problem:
         return Problem(file=shown, reason=reason, found=found, allowed=allowed, todo=todo)
@@ -253,27 +253,27 @@ def _add_witness(path: Path, layout: Layout, clients: Iterable[Client]) -> list[
     lists = (witness.prompt_hashes, witness.asked_input_tokens, witness.asked_output_tokens)
     if witness.client != client.number:
         problems.append(
-            problem("other-witness", f"client is {witness.client}", f"it stands beside client {client.number}")
+            problem("other-witness", f"client is {witness.client}", f"{client.number}, as in the file's name")
         )
     if seed is not None and seed != str(witness.seed):
-        problems.append(problem("other-witness", f"seed is {witness.seed}", f"its result says {seed}"))
+        problems.append(problem("other-witness", f"seed is {witness.seed}", f"{seed}, as in its result"))
     if any(len(one) != data.requests for one in lists):
-        found = f"it saw {', '.join(str(len(one)) for one in lists)} prompts and lengths"
-        problems.append(problem("other-witness", found, f"its result has {data.requests} requests"))
+        found = f"{', '.join(str(len(one)) for one in lists)} prompts and lengths"
+        problems.append(problem("other-witness", found, f"{data.requests}, as in its result"))
     elif (off := _counted_otherwise(data.input_lens, witness.asked_input_tokens)) > _OTHER_COUNT_SHARE:
-        allowed = f"its result's input_lens are the same lengths to {100 * _OTHER_COUNT_SHARE:g} %"
-        problems.append(problem("other-witness", f"asked_input_tokens are others, off by {100 * off:.1f} %", allowed))
+        allowed = f"its result's input_lens to {100 * _OTHER_COUNT_SHARE:g} %"
+        problems.append(problem("other-witness", f"asked_input_tokens are off by {100 * off:.1f} %", allowed))
     samples = witness.samples
     if len({len(one) for one in (samples.at, samples.cpu_share, samples.loop_lag_ms, samples.open_files)}) > 1:
-        problems.append(problem("uneven-lists", "lists of samples differ in length", "each has one entry a second"))
+        problems.append(problem("uneven-lists", "lists of samples differ in length", "one entry a second in each"))
     began, ended = witness.clock.perf_counter - _BEYOND_SECONDS, witness.clock_at_end.perf_counter + _BEYOND_SECONDS
     if not began <= data.first <= data.last <= ended:
         problems.append(
             problem(
                 "other-witness",
                 f"its monotonic clock ran from {began + _BEYOND_SECONDS:.3f} to {ended - _BEYOND_SECONDS:.3f}",
-                f"its result's requests ran from {data.first:.3f} to {data.last:.3f}",
-                "they are of two processes or of two boots",
+                f"its result's requests, from {data.first:.3f} to {data.last:.3f}",
+                "the files are of two processes or two boots",
             )
         )
     moved = drift(witness)
@@ -283,7 +283,7 @@ def _add_witness(path: Path, layout: Layout, clients: Iterable[Client]) -> list[
                 "clock-drift",
                 f"wall and monotonic clock moved by {moved:+.3f} s against each other",
                 f"at most {MAX_DRIFT_SECONDS:g} s in a run",
-                "the node's clock was set meanwhile: its times cannot be laid over others",
+                "the node's clock was set during the run, so its times cannot be aligned",
             )
         )
     try:
@@ -291,7 +291,7 @@ def _add_witness(path: Path, layout: Layout, clients: Iterable[Client]) -> list[
         if len(hashes) != len(witness.prompt_hashes):
             raise ValueError
     except ValueError:
-        problems.append(problem("bad-number", "prompt_hashes holds another text", "16 hexadecimal digits a prompt"))
+        problems.append(problem("bad-number", "prompt_hashes has other text", "16 hexadecimal digits a prompt"))
     else:
         client.hashes = hashes
     client.witness = witness
@@ -299,14 +299,14 @@ def _add_witness(path: Path, layout: Layout, clients: Iterable[Client]) -> list[
 
 
 def _counted_otherwise(counted: Ints, asked: Sequence[int]) -> float:
-    """How far two lists of lengths, equally long, lie apart, as a share of the second."""
+    """Difference of two equally long lists of lengths, as a share of the second."""
     return float(np.abs(counted - np.asarray(asked)).sum() / max(1, sum(asked)))
 
 
 def missing_clients(
     run: RunFiles, layout: Layout, clients: Sequence[Client], pods: Sequence[PodCourse], left_out: Iterable[str]
 ) -> list[Problem]:
-    """One problem for all clients that should be there, are not, and were not left out by choice."""
+    """One problem for all missing clients that were not excluded."""
     told = {small_number(client.data.metadata.get("clients", ""), MOST_CLIENTS) or 0 for client in clients}
     wanted = max(told, default=0)
     if layout.asked is not None and run.point < len(layout.asked.points):
@@ -329,17 +329,17 @@ def missing_clients(
             found=f"{len(missing)} of {wanted} clients are missing: {', '.join(map(str, missing[:12]))}"
             + (f" and {len(missing) - 12} more" if len(missing) > 12 else "")
             + (f" ({ended})" if ended else ""),
-            allowed="a run without them measures less load than was asked",
-            todo=f"fetch their files, or merge without them: {merge_command(layout.folder)} --allow-missing",
+            allowed="all clients of run.json",
+            todo=f"download their files, or merge without them: {merge_command(layout.folder)} --allow-missing",
         )
     ]
 
 
 def odd_ends(clients: Iterable[Client], pods: Iterable[PodCourse]) -> list[str]:
-    """Remarks on clients that wrote a result and did not end well."""
+    """Remarks on clients with a result and an error at their end."""
     there = {client.number for client in clients}
     return [
-        f"client {number} has a result and yet ended with exit code {code}; its log says why"
+        f"client {number} has a result and ended with exit code {code}; see its log"
         for pod in pods
         for number, code in pod.exit_codes.items()
         if code != 0 and small_number(number, MOST_CLIENTS) in there
@@ -347,7 +347,7 @@ def odd_ends(clients: Iterable[Client], pods: Iterable[PodCourse]) -> list[str]:
 
 
 def apart(clients: Sequence[Client], clocks: Clocks) -> list[Problem]:
-    """Clients whose requests meet fewer than half of the others': they did not run together."""
+    """Clients whose requests overlap fewer than half of the others'."""
     spans = [
         (clock.at(client.data.first) - clocks.uncertainty_s, clock.at(client.data.last) + clocks.uncertainty_s)
         for client, clock in zip(clients, clocks.clocks, strict=True)
@@ -361,9 +361,9 @@ def apart(clients: Sequence[Client], clocks: Clocks) -> list[Problem]:
                 Problem(
                     file=client.data.file,
                     reason="no-overlap",
-                    found=f"its requests ran from {first - earliest:.1f} to {last - earliest:.1f} s of the run and meet those of "
+                    found=f"its requests ran from {first - earliest:.1f} to {last - earliest:.1f} s of the run and overlap those of "
                     f"{met} of {len(spans) - 1} other clients",
-                    allowed="clients of one run send at the same time",
+                    allowed="all clients of a run at the same time",
                 )
             )
     return problems

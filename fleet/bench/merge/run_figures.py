@@ -37,7 +37,7 @@ GAPS_IN_MEMORY: Final = 512 * 2**20
 them, and what else a merge needs is below a gigabyte."""
 MAX_BATCHES: Final = 20
 MIN_BATCHES: Final = 3
-"""A line through fewer pieces says nothing."""
+"""Fewest pieces for a line."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Pool:
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What else is known of a run."""
+    """Other data of a run."""
 
     pods: Sequence[PodCourse]
     samples: Sequence[MetricsSample]
@@ -122,7 +122,7 @@ def run_figures(
         remarks += said
     elif around.samples:
         remarks.append(
-            "the servers' metrics are left out: no client's wall clock is known, so they cannot be laid over the run"
+            "the servers' metrics are excluded: without a client's wall clock they cannot be aligned with the run"
         )
     gpus = None
     if clocks.known_wall:
@@ -136,11 +136,11 @@ def run_figures(
         )
     elif around.gpus:
         remarks.append(
-            "the GPUs' readings are left out: no client's wall clock is known, so they cannot be laid over the run"
+            "the GPUs' readings are excluded: without a client's wall clock they cannot be aligned with the run"
         )
     if (server is not None or gpus is not None) and steady.window is None:
         remarks.append(
-            "without a steady window, servers and GPUs are read over the " + ("common one" if common else "whole run")
+            "no steady window: servers and GPUs are measured over the " + ("common one" if common else "whole run")
         )
     pool = Pool()
     for client in clients:
@@ -327,7 +327,7 @@ def _client_result(client: Client, placed: Placed, origin: float, wall: tuple[fl
 def _cpu_in(witness: Witness, wall: tuple[float, float]) -> tuple[Floats, Floats]:
     """A client's CPU samples of a window, moments and shares of a core; all of them where the window has none.
 
-    Outside it is the work of sending the first requests at once, which no later second knows.
+    Outside it the client sends all first requests together, which is no steady load.
     """
     at, shares = np.array(witness.samples.at), np.array(witness.samples.cpu_share)
     inside = (at - 1.0 >= wall[0]) & (at <= wall[1])
@@ -337,7 +337,7 @@ def _cpu_in(witness: Witness, wall: tuple[float, float]) -> tuple[Floats, Floats
 def _pods(
     pods: Sequence[PodCourse], clients: Sequence[Client], wall: tuple[float, float]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Of each pod that told its cores: those, and the most that its clients used together in one second of the window."""
+    """Cores of each pod, and the most that its clients used together in one second of the window."""
     cores, peaks = [], []
     for pod in pods:
         cores.append(pod.cores)

@@ -1,7 +1,7 @@
 """Samples of the servers' /metrics as figures of a run: counters by their increase, gauges by their mean.
 
 Source of the names: vLLM 0.18.1, v1/metrics/loggers.py, v1/spec_decode/metrics.py and v1/metrics/perf.py. A counter that
-falls belongs to a server that began anew: it counts from zero there, as Prometheus does, and a remark names it.
+falls belongs to a restarted server: it counts from zero, as in Prometheus, and a remark names it.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ def read_samples(path: Path, shown: str) -> tuple[list[MetricsSample], list[Prob
     """All samples of a run in the order of time."""
 
     def problem(reason: str, found: str, allowed: str) -> Problem:
-        return Problem(file=shown, reason=reason, found=found, allowed=allowed, todo="fetch the file again")
+        return Problem(file=shown, reason=reason, found=found, allowed=allowed, todo="download the file again")
 
     try:
         with gzip.open(path) as file:
             data = file.read(_MOST_BYTES + 1)
     except (EOFError, OSError, zlib.error) as error:
-        return [], [problem("truncated", f"it does not unpack: {error}", "a complete gzip file of one sample a line")]
+        return [], [problem("truncated", f"cannot be unpacked: {error}", "a complete gzip file of one sample a line")]
     if len(data) > _MOST_BYTES:
-        found = f"it unpacks to more than {_MOST_BYTES // 2**20} MiB"
+        found = f"larger than {_MOST_BYTES // 2**20} MiB unpacked"
         return [], [problem("not-a-sample", found, "one sample a second of every server")]
     samples = []
     for number, line in enumerate(data.splitlines(), 1):
@@ -63,9 +63,9 @@ def read_samples(path: Path, shown: str) -> tuple[list[MetricsSample], list[Prob
             first = error.errors(include_url=False)[0]
             where = ".".join(str(part) for part in first["loc"]) or "line"
             found = f"line {number}: {where}: {first['msg']}"
-            return [], [problem("not-a-sample", found, "each line is one MetricsSample")]
+            return [], [problem("not-a-sample", found, "one MetricsSample a line")]
     if not samples:
-        return [], [problem("truncated", "it has no sample", "one a second of every server")]
+        return [], [problem("truncated", "no sample", "one a second of every server")]
     return sorted(samples, key=lambda sample: sample.at), []
 
 
@@ -154,7 +154,7 @@ def _without_look_ups(samples: Sequence[MetricsSample]) -> tuple[list[MetricsSam
         else:
             readings.append(sample)
     return readings, [
-        f"{count} look-up{'s' if count > 1 else ''} of {name} failed: a server that came meanwhile was not noticed"
+        f"{count} look-up{'s' if count > 1 else ''} of {name} failed: servers that started meanwhile may be missing"
         for name, count in sorted(failed.items())
     ]
 
@@ -214,8 +214,8 @@ def _restarts(series: dict[str, dict[_Engine, _Series]], first_request: float) -
             for at in one.increasing()[2]:
                 fell[server] = min(at, fell.get(server, at))
     return [
-        f"server {server} began anew during the run: its counters fell {at - first_request:.0f} s after the first request; they are "
-        "counted from zero there, so what it did in the second before is lost"
+        f"server {server} restarted during the run, {at - first_request:.0f} s after the first request: up to a second of its counters "
+        "is lost"
         for server, at in sorted(fell.items())
     ]
 
@@ -229,7 +229,7 @@ def _coverage(samples: Iterable[MetricsSample], window: tuple[float, float]) -> 
     remarks = []
     for server, at in sorted(by_server.items()):
         if not at:
-            remarks.append(f"server {server} gave no metrics: every scrape failed")
+            remarks.append(f"server {server} has no metrics: every scrape failed")
             continue
         late, early = at[0] - window[0], window[1] - at[-1]
         if late > _UNCOVERED_SECONDS or early > _UNCOVERED_SECONDS:
@@ -238,9 +238,7 @@ def _coverage(samples: Iterable[MetricsSample], window: tuple[float, float]) -> 
                 f"{window[1] - window[0]:.0f} s of the window: its counts are too low"
             )
         elif not any(window[0] <= one <= window[1] for one in at):
-            remarks.append(
-                f"server {server} was not read in the window: what ran and waited there is taken from the readings before and after"
-            )
+            remarks.append(f"server {server} was not read in the window: running and waiting requests are interpolated")
     return remarks
 
 

@@ -110,15 +110,15 @@ def steady_window(
     fall below for good. The first wave runs in lock-step (all prefill, then all decode), so it is cut as warm-up.
     """
     if common is None:
-        return Steady(window=None, why="there is no moment at which every client was at work")
+        return Steady(window=None, why="the clients were never all active at the same time")
     moments, flying = in_flight(clients)
     wanted = ARRIVED_SHARE * intended
     full = np.flatnonzero(flying >= wanted)
-    share = f"{100 * ARRIVED_SHARE:.0f} % of the {intended:,} requests that were meant to be in flight"
+    share = f"{100 * ARRIVED_SHARE:.0f} % of the {intended:,} intended requests in flight"
     if not len(full):
-        slow = "; they were sent at a limited rate, which does not fill the connections" if limited else ""
+        slow = "; a limited request rate does not fill the connections" if limited else ""
         return Steady(
-            window=None, why=f"never steady: at most {int(flying.max()):,} requests were in flight, not {share}{slow}"
+            window=None, why=f"never steady: at most {int(flying.max()):,} requests were in flight, below {share}{slow}"
         )
     arrived, left = (
         float(moments[full[0]]),
@@ -127,16 +127,16 @@ def steady_window(
     began, ended = max(arrived, common[0]) + median_request_s, min(left, common[1])
     times = (
         f"{share} were reached {arrived - common[0]:+.1f} s after the last client's start; one median request "
-        f"({median_request_s:.1f} s) more is warm-up, because the first wave runs in lock-step"
+        f"({median_request_s:.1f} s) more is warm-up, since the first wave runs in lockstep"
     )
     if ended - began < median_request_s:
         return Steady(
             window=None,
-            why=f"never steady: {times}; that leaves {max(ended - began, 0.0):.1f} s before the load falls, less than one "
-            "median request: give each client more prompts",
+            why=f"never steady: {times}; that leaves {max(ended - began, 0.0):.1f} s before the load drops, less than one "
+            "median request: raise benchmark.promptsPerClient",
         )
     if left < common[1]:
-        until = f"they fell below {common[1] - left:.1f} s before the first client's last answer, where the tail begins"
+        until = f"the tail begins {common[1] - left:.1f} s before the first client's last answer"
     else:
         until = "the tail begins with the first client's last answer"
     return Steady(window=(began, ended), why=f"{times}; {until}")

@@ -1,4 +1,4 @@
-"""What the ledger keeps of a measurement, and which measurements it takes."""
+"""The ledger entry of a measurement, and which measurements are accepted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fleet.bench.measurement import Certificate, Distribution, Estimate, Latenci
 
 ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 RAW: Final = re.compile(r"(https|gs)://[A-Za-z0-9\[][^\s/]*(/\S*)?")
-"""Where raw results are kept: a URL of these two, without spaces."""
+"""URL of raw results."""
 SOURCE: Final = "own-measurement"
 """Of facts/data/sources.yaml."""
 _WALL_CLOCK: Final = 1e9
@@ -29,28 +29,28 @@ class Entry:
 
     id: str
     fields: Mapping[str, Any]
-    """As YAML has them."""
+    """As in YAML."""
     certificate: Certificate
 
 
 def one_point(measurement: Measurement, point: int | None) -> Point:
-    """The load that is meant. Raises BenchmarkError for a sweep of which none was named, and for one that is not there."""
+    """The chosen load. Raises BenchmarkError for a sweep without a choice, and for an unknown load."""
     there = ", ".join(f"{one.point} ({one.connections:,} in flight)" for one in measurement.points)
     if point is None:
         if len(measurement.points) > 1:
             raise BenchmarkError(
-                f"this measurement is a sweep of {len(measurement.points)} loads, and an entry holds one: name it with --point; "
-                f"there are {there}"
+                f"this measurement is a sweep of {len(measurement.points)} loads, and an entry holds one; pass --point with one of: "
+                f"{there}"
             )
         return measurement.points[0]
     for one in measurement.points:
         if one.point == point:
             return one
-    raise BenchmarkError(f"--point {point} is not in this measurement; it has {there}")
+    raise BenchmarkError(f"--point {point} is not in this measurement; allowed: {there}")
 
 
 def only(measurement: Measurement, point: int | None) -> Measurement:
-    """A measurement with one load of its own alone, or as it is. Raises BenchmarkError for a load that is not there."""
+    """A measurement with only that load, or unchanged. Raises BenchmarkError for an unknown load."""
     if point is None:
         return measurement
     chosen = one_point(measurement, point)
@@ -63,7 +63,7 @@ def entry_of(
 ) -> Entry:
     """The entry for one load of a measurement.
 
-    Raises BenchmarkError for bare results, for a self-test, for a load that is not certified by itself, for a sweep without a
+    Raises BenchmarkError for bare results, for a self-test, for a load that is not certified, for a sweep without a
     named load, and for an id, a title or a place of raw results that a ledger cannot keep.
     """
     _check_names(id_, title)
@@ -71,13 +71,11 @@ def entry_of(
     asked = measurement.asked
     if asked is None:
         raise BenchmarkError(
-            "these are bare results of clients: without run.json nobody knows what they were measured on, and a figure holds for "
-            "nothing but its shape. `fleet bench run --stack STACK` makes a measurement that can be recorded"
+            "run.json is missing, so the measured stack is unknown; measure with `fleet bench run --stack STACK`"
         )
     if asked.shape.machine_type == LOOPBACK_MACHINE:
         raise BenchmarkError(
-            "this is a self-test: its servers keep time and compute nothing, so it says nothing of any model. The ledger takes "
-            "measurements of `fleet bench run --stack STACK`"
+            "a self-test is not recorded: its servers run no model; measure with `fleet bench run --stack STACK`"
         )
     chosen = one_point(measurement, point)
     certificate = certify(measurement, chosen.point)
@@ -88,8 +86,8 @@ def entry_of(
             if check.verdict != "passed" and (check.required or check.verdict == "failed")
         ]
         raise BenchmarkError(
-            f"the ledger takes certified measurements only. {certificate.headline} Checks: {', '.join(failing)}; "
-            "`fleet bench merge DIR` says what each found and what to do"
+            f"the ledger accepts certified measurements only. {certificate.headline} Checks: {', '.join(failing)}; "
+            "`fleet bench merge DIR` shows what each found and how to fix it"
         )
     runs = [run for run in measurement.runs if run.point == chosen.point]
     fields: dict[str, Any] = {
@@ -135,25 +133,25 @@ def _prompts(workload: AskedWorkload) -> dict[str, Any]:
 def _check_names(id_: str, title: str) -> None:
     if not ID.fullmatch(id_):
         raise BenchmarkError(
-            f"--id {id_!r} cannot be an id of the ledger: lower-case letters and digits, joined by single dashes, for example "
+            f"--id {id_!r} must be lower-case letters and digits joined by single dashes, for example "
             "spot-12-nodes-2026-11-21"
         )
     if not title.strip() or "\n" in title:
         raise BenchmarkError(
-            f"--title {title!r} must be one line of words, for example 'twelve Spot nodes, vLLM 0.18.1'"
+            f"--title {title!r} must be one line of text, for example 'twelve Spot nodes, vLLM 0.18.1'"
         )
 
 
 def _check_raw(raw: str | None) -> None:
     if raw is not None and not RAW.fullmatch(raw):
         raise BenchmarkError(
-            f"--raw {raw!r} must be the URL under which others find the raw results, https:// or gs://, for example "
-            "gs://my-results/runs/bench-20261121; leave it away for their place in the stack's results bucket"
+            f"--raw {raw!r} must be an https:// or gs:// URL, for example gs://my-results/runs/bench-20261121; omit it for the "
+            "path in the stack's results bucket"
         )
 
 
 def _date(asked: Asked, runs: list[Run]) -> date:
-    """The day it was measured, UTC."""
+    """Day of the measurement, UTC."""
     try:
         created = datetime.fromisoformat(asked.created)
         return (created.astimezone(UTC) if created.tzinfo else created).date()
@@ -163,7 +161,7 @@ def _date(asked: Asked, runs: list[Run]) -> date:
     began = min(run.whole.began for run in runs)
     if not began > _WALL_CLOCK:
         raise BenchmarkError(
-            f"run.json: created is {asked.created!r}, and no client knew the time of day: write the date, as 2026-11-21"
+            f"run.json: created is {asked.created!r}, and no client recorded the time; write the date, for example 2026-11-21"
         )
     return datetime.fromtimestamp(began, UTC).date()
 
@@ -185,7 +183,7 @@ def _latencies(latencies: Latencies) -> dict[str, dict[str, float]]:
 
 
 def _servers(runs: list[Run]) -> dict[str, float]:
-    """What the servers said of themselves: peaks over all runs, shares on average."""
+    """Figures of the servers' metrics: peaks over all runs, mean shares."""
     servers = [run.server for run in runs if run.server is not None]
     engines = [engine for server in servers for engine in server.engines]
     values: dict[str, float] = {

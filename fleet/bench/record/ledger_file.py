@@ -1,4 +1,4 @@
-"""Writes an entry into a ledger file by hand's rules: everything that is there stays as it is, comments included."""
+"""Add an entry to a ledger file without changing the rest, comments included."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIDTH: Final = 120
 
 
 def add(path: Path, entry: Entry) -> None:
-    """Add the entry at the end of the file's `figures`. The file is changed whole or not at all.
+    """Add the entry at the end of the file's `figures`. The write is atomic.
 
     Raises BenchmarkError for a file that is not there, is no ledger, or has that id already.
     """
@@ -23,8 +23,7 @@ def add(path: Path, entry: Entry) -> None:
     figures = before.get(SECTION) or {}
     if entry.id in figures:
         raise BenchmarkError(
-            f"{path}: there is an entry {entry.id!r} already ({_title(figures[entry.id])}); what was measured is not written over. "
-            "Choose another --id"
+            f"{path}: the entry {entry.id!r} exists already ({_title(figures[entry.id])}); pass another --id"
         )
     changed = _inserted(path, text, block(entry))
     expected = {**before, SECTION: {**figures, entry.id: dict(entry.fields)}}
@@ -62,14 +61,14 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     section = content.get(SECTION, 0) if isinstance(content, dict) else 0
     if not isinstance(content, dict) or not (section is None or isinstance(section, dict)):
         raise BenchmarkError(
-            f"--ledger {path} is no ledger of measurements: it needs `{SECTION}:` with entries by id; a new one begins with the "
+            f"--ledger {path} is not a ledger: it needs `{SECTION}:` with entries by id; a new one begins with the "
             f"line `{SECTION}: {{}}`"
         )
     return content
 
 
 def _content(text: str) -> object:
-    """What a text says; None where it is not YAML."""
+    """The parsed text; None where it is not YAML."""
     import yaml
 
     try:
@@ -79,7 +78,7 @@ def _content(text: str) -> object:
 
 
 def block(entry: Entry) -> str:
-    """The entry as the ledger file has it, indented below `figures`."""
+    """The entry as YAML, indented below `figures`."""
     import yaml
 
     text = yaml.safe_dump(

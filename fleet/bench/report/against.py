@@ -12,12 +12,12 @@ from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import NOTHING, format_change, format_number, format_percent
 
 _NAMED: Final = 3
-"""Quantities that the sentence names; the table has all."""
+"""Quantities in the sentence; the table has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What stands beside the verdict: a certified measurement may still be worse than the one before."""
+    """Line below the verdict: a certified measurement may be worse than its baseline."""
 
     held: bool
     words: str
@@ -34,10 +34,8 @@ def outcome(found: Sequence[Comparison]) -> Outcome | None:
         more = f" and {len(worse) - _NAMED} more" if len(worse) > _NAMED else ""
         return Outcome(held=False, words=f"Worse than baseline {baseline} beyond noise: {named}{more}.")
     if incomparable(found):
-        return Outcome(
-            held=False, words=f"Nothing of it can be compared with baseline {baseline}: {found[0].why.rstrip('.')}."
-        )
-    some = "that can be compared " if any(one.verdict == "not comparable" for one in found) else ""
+        return Outcome(held=False, words=f"Not comparable with baseline {baseline}: {found[0].why.rstrip('.')}.")
+    some = "comparable " if any(one.verdict == "not comparable" for one in found) else ""
     return Outcome(held=True, words=f"Nothing {some}is worse than baseline {baseline} beyond noise.")
 
 

@@ -1,4 +1,4 @@
-"""What was published of the article's fleet and may stand beside a measurement: the same workload, model and machines only."""
+"""Published rows of the article that are shown beside a measurement: same workload, model and machines only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE_NODE = "cluster_ip.nodes-1"
 IN_FLIGHT_PER_NODE = 2_000
 """Source: the article, both runs."""
 LIKE_LOAD = 0.05
-"""Share by which the load of a node may differ for latencies and efficiency to be held side by side; the options must be the same."""
+"""Allowed difference of the load of a node for a comparison of latencies and efficiency; the options must be the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Published:
     """The row of the second run with latency percentiles, nearest in nodes."""
     one_node: Figure | None = None
     unlike: tuple[str, ...] = ()
-    """vLLM's version, options and environment in which the stack differs from those rows, and nobody has argued that it is nothing."""
+    """vLLM's version, options and environment that differ from those rows without a recorded justification."""
     why_not: str = ""
 
 
@@ -39,18 +39,15 @@ def series_of(figure: Figure) -> str:
 
 
 def published(asked: Asked | None) -> Published:
-    """What may stand beside this measurement."""
+    """What is shown beside this measurement."""
     if asked is None:
         return Published(
-            why_not="Without run.json nobody knows which workload, model and machines were measured, "
-            "so nothing published stands beside it."
+            why_not="`run.json` is missing, so workload, model and machines are unknown and no published row is shown."
         )
     row = figures.published(ONE_NODE)
     differences = tuple(_differences(asked, row))
     if differences:
-        return Published(
-            why_not=f"The article's rows are not shown: {'; '.join(differences)}. Such figures are never compared."
-        )
+        return Published(why_not=f"The article's rows are not shown: {'; '.join(differences)}.")
     rows = tuple(
         figure
         for figure in figures.all_figures()
@@ -60,7 +57,7 @@ def published(asked: Asked | None) -> Published:
 
 
 def is_like_load(asked: Asked | None, connections: int) -> bool:
-    """Whether a node holds about as many requests as in the article."""
+    """Whether a node holds about as many requests as the article's."""
     if asked is None:
         return False
     return abs(connections / asked.shape.replicas - IN_FLIGHT_PER_NODE) <= LIKE_LOAD * IN_FLIGHT_PER_NODE
@@ -73,7 +70,7 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def match(asked: Asked) -> Match:
-    """The published row nearest to the stack that was measured, and how near it is."""
+    """The published row nearest to the measured stack, and how near it is."""
     return figures.match(_shape(asked))
 
 
@@ -94,7 +91,7 @@ def _shape(asked: Asked) -> ServingShape:
 
 
 def _unlike(asked: Asked, row: Figure) -> Iterator[str]:
-    """Of what `_differences` leaves. What stands in front of the servers is no option of theirs: there are rows for both."""
+    """Differences beyond `_differences`. Routing is excluded: there are rows for both kinds."""
     for one in figures.compare(_shape(asked), row).unargued:
         if one.field != "routing":
             yield one.field.replace("engine_version", "vLLM's version")
@@ -104,13 +101,13 @@ def _differences(asked: Asked, row: Figure) -> Iterator[str]:
     names = dict.fromkeys((asked.workload.name, asked.shape.workload))
     for name in names:
         if name != WORKLOAD:
-            yield f"they are for its own workload (512 to 1,024 tokens in, 256 to 512 out), this run's is `{name}`"
+            yield f"their workload is `{WORKLOAD}` (512 to 1,024 tokens in, 256 to 512 out), this one's `{name}`"
     if asked.shape.model != row.shape.model:
-        yield f"they are for the model {row.shape.model}, this stack serves {asked.shape.model}"
+        yield f"their model is {row.shape.model}, this one's {asked.shape.model}"
     if asked.shape.machine_type != row.shape.machine_type:
-        yield f"they are for machines {row.shape.machine_type}, this stack has {asked.shape.machine_type}"
+        yield f"their machines are {row.shape.machine_type}, these {asked.shape.machine_type}"
     if asked.shape.gpus_per_replica != row.shape.gpus_per_replica:
-        yield f"a replica there had {row.shape.gpus_per_replica} GPUs, here {asked.shape.gpus_per_replica}"
+        yield f"their replicas have {row.shape.gpus_per_replica} GPUs, these {asked.shape.gpus_per_replica}"
 
 
 def _latency(nodes: int) -> Figure | None:

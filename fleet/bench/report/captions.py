@@ -1,4 +1,4 @@
-"""Sentences below the plots: what is drawn, over which requests and runs, and what it holds for."""
+"""Captions of the plots."""
 
 from __future__ import annotations
 
@@ -13,47 +13,39 @@ from fleet.report.words import format_number, format_percent, plural, sentence
 
 
 def nodes_caption(found: Shown, published: Published) -> str:
-    """Under which load the points stand."""
+    """Load of the points."""
     asked = found.measurement.asked
     if asked is None or not published.rows:
         return ""
     each = found.point.connections / asked.shape.replicas
     ours = f"This measurement held {format_number(each)} requests in flight on a node."
-    unlike = (
-        "" if is_like_load(asked, found.point.connections) else " Another load is another point, not a gain or a loss."
-    )
+    unlike = "" if is_like_load(asked, found.point.connections) else " A different load is neither a gain nor a loss."
     if published.unlike:
-        unlike += f" This stack differs from theirs in {some_of(published.unlike)}: it is another configuration."
+        unlike += f" This stack has a different configuration: {some_of(published.unlike)}."
     return (
         f"{ours} Published rows are the article's own: {format_number(IN_FLIGHT_PER_NODE)} in flight on a node, vLLM 0.18.0, "
-        f"clients' rates added up. Hold the round mark against them.{unlike}"
+        f"summed rates of the clients. Compare the round mark with them.{unlike}"
     )
 
 
 def load_caption(found: Shown) -> str:
-    """What a mark of the sweep's plot is, and which loads have none."""
+    """Meaning of a mark, and how many loads have none."""
     without = sum(not has_steady(found.measurement, point) for point in found.measurement.points)
     none = (
         f" {plural(without, 'load')} without a steady window in every repeat {'has' if without == 1 else 'have'} no mark."
         if without
         else ""
     )
-    return (
-        "Every mark is a load of the sweep: the mean of its repeats. Latencies are medians over all requests of all repeats of that "
-        f"load.{none}"
-    )
+    return f"Every mark is one load: the mean of its repeats, and the median latency of all their requests.{none}"
 
 
 def latency_caption(found: Shown, published: Published) -> str:
-    """Over which requests, and what ITL is."""
+    """Requests that were counted, and what ITL is."""
     count = found.point.latencies.ttft.count
-    pooled = (
-        f"All {count:,} answered requests of {plural(len(found.runs), 'run')} together; percentiles are exact and never averaged: p99 is "
-        "the time that 99 of 100 stayed within."
-    )
+    pooled = f"All {count:,} answered requests of {plural(len(found.runs), 'run')} together; percentiles are exact, not averages."
     asked = found.measurement.asked
     chunks = (
-        " A chunk carries several tokens where the server speculates, so ITL is not the time per token."
+        " With speculation a chunk carries several tokens, so ITL is not the time per token."
         if asked is None or asked.speculative_tokens
         else ""
     )
@@ -62,35 +54,36 @@ def latency_caption(found: Shown, published: Published) -> str:
         return pooled + chunks
     nodes = plural(theirs.shape.replicas, "node")
     beside = f" The article's second run was on {nodes}, {format_number(IN_FLIGHT_PER_NODE)} in flight on each"
-    another = "" if is_like_load(asked, found.point.connections) else "another load"
-    another = another or ("another configuration" if published.unlike else "")
-    apart = f": {another}, so its percentiles stand in the table and not in the plot" if another else ""
+    another = "" if is_like_load(asked, found.point.connections) else "a different load"
+    another = another or ("a different configuration" if published.unlike else "")
+    apart = f": {another}, so its percentiles are only in the table" if another else ""
     return f"{pooled}{chunks}{beside}{apart}."
 
 
 def limits(found: Shown) -> str:
-    """The limits of a good request; empty without any."""
+    """The limits of a good request; empty without them."""
     one = next((run.goodput for run in found.runs if run.goodput is not None), None)
     if one is None:
         return ""
-    return f"A request is good with {configuration.format_slo(AskedSlo(ttft_ms=one.ttft_ms, tpot_ms=one.tpot_ms, e2e_ms=one.e2e_ms))}."
+    slo = AskedSlo(ttft_ms=one.ttft_ms, tpot_ms=one.tpot_ms, e2e_ms=one.e2e_ms)
+    return f"Limits of a good request: {configuration.format_slo(slo)}."
 
 
 def format_run(found: Shown) -> str:
-    """Which run is drawn second by second, and how its window was cut."""
+    """Which run is drawn, and how its window was cut."""
     several = len(found.measurement.runs) > 1
-    nearest = "" if found.run.steady is None else ", whose steady rate is nearest to the mean of its load"
+    nearest = "" if found.run.steady is None else ", the nearest to the mean"
     which = f"Shown is {name_of(found.measurement, found.run)}{nearest}. " if several else ""
     return f"{which}{sentence(found.run.steady_why)}"
 
 
 def time_caption(found: Shown) -> str:
-    """How tokens are laid in time."""
+    """How tokens are assigned to seconds."""
     if found.run.steady is None:
-        return "Tokens that all clients received in each second. Nothing is shaded: there is no steady window."
+        return "Tokens that all clients received in each second. There is no steady window."
     return (
-        "Tokens that all clients received in each second: an answer's tokens when its chunks came, a prompt's with the first of them. "
-        "The shaded part counts."
+        "Tokens that all clients received in each second: an answer's when its chunks arrived, a prompt's with the first chunk. "
+        "Only the shaded part counts."
     )
 
 
@@ -98,15 +91,12 @@ def runs_caption(found: Shown) -> str:
     """Which runs are drawn."""
     total = len(found.measurement.runs)
     drawn = len(runs_drawn(found))
-    less = f" {drawn} of {total} runs: those of the load that this page shows." if drawn < total else ""
-    return (
-        "Total tokens a second of each run, over the seconds since its first request; the axis that goes up is the same for all "
-        f"repeats of a load.{less}"
-    )
+    less = f" {drawn} of {total} runs: those of the load shown on this page." if drawn < total else ""
+    return f"Total tokens a second of each run. Repeats of a load share one vertical axis.{less}"
 
 
 def engines_caption(found: Shown) -> str:
-    """What a bar is, and how far the engines are apart."""
+    """Meaning of a bar, and the spread of the engines."""
     server = found.run.server
     if server is None or not server.engines:
         return ""
@@ -126,7 +116,7 @@ def engines_caption(found: Shown) -> str:
 
 
 def power_caption(found: Shown) -> str:
-    """What the watts are of."""
+    """What the watts include."""
     gpus = found.run.gpus
     if gpus is None or gpus.watt_hours_per_million_tokens is None:
         return "GPUs alone, without the rest of the machine."
@@ -135,10 +125,10 @@ def power_caption(found: Shown) -> str:
 
 
 def holds_for(found: Shown) -> str:
-    """The stack and the load that the figures are true for, and how near a published row is."""
+    """Stack and load of the figures, and the nearest published row."""
     asked = found.measurement.asked
     if asked is None:
-        return "Unknown: without `run.json` there is no stack that the figures could hold for."
+        return "Unknown: `run.json` is missing."
     matched = article.match(asked)
     near = (
         f" The nearest published row is `{matched.figure.id}` ({matched.figure.title})."
@@ -146,7 +136,6 @@ def holds_for(found: Shown) -> str:
         else ""
     )
     return (
-        f"For this stack, this image, these options and this workload, at {found.point.connections:,} requests in flight, and for nothing "
-        "else. "
-        f"Against the published figures: {matched.reason}.{near}"
+        f"The figures hold for this stack, image, options and workload at {found.point.connections:,} requests in flight only. "
+        f"Comparison with published figures: {matched.reason}.{near}"
     )

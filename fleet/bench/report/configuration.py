@@ -1,4 +1,4 @@
-"""What was measured and with which load, as tables, and the settings and commands that measure it again."""
+"""Stack, load and method as tables, and the settings and commands that measure it again."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def stack(asked: Asked) -> Table:
     ]
     if asked.cost is not None:
         least = "at least " if asked.cost.at_least else ""
-        note = "some prices are unknown and not in it" if asked.cost.at_least else ""
+        note = "excludes unknown prices" if asked.cost.at_least else ""
         bought = CAPACITIES.get(asked.cost.capacity, asked.cost.capacity)
         rows.append(("price", f"{least}{format_usd(asked.cost.usd_per_hour)} an hour, {bought}", note))
-    return _pairs("stack-table", "The stack that was measured", rows)
+    return _pairs("stack-table", "Measured stack", rows)
 
 
 def _machines(asked: Asked) -> tuple[str, str, str]:
@@ -74,7 +74,7 @@ def load(measurement: Measurement, asked: Asked) -> Table:
         (
             "workload",
             workload.name,
-            f"kind {workload.kind}; {'answers as long as asked' if workload.ignore_eos else 'answers end where the model ends them'}",
+            f"kind {workload.kind}; {'answers have the requested length' if workload.ignore_eos else 'the model ends its answers'}",
         ),
         *(() if workload.dataset is None else (("file, by its SHA-256", workload.dataset, ""),)),
         *((f"--{name}", value, "") for name, value in sorted(workload.arguments.items())),
@@ -96,7 +96,7 @@ def load(measurement: Measurement, asked: Asked) -> Table:
 
 
 def format_slo(slo: AskedSlo) -> str:
-    """The limits in words."""
+    """The limits as text."""
     limits = (("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2E", slo.e2e_ms))
     return (
         ", ".join(f"{name} within {format_milliseconds(limit)}" for name, limit in limits if limit is not None)
@@ -107,12 +107,12 @@ def format_slo(slo: AskedSlo) -> str:
 def _seeds(measurement: Measurement) -> str:
     seeds = [client.seed for run in measurement.runs for client in run.clients if client.seed is not None]
     if not seeds:
-        return "the clients' seeds are not known"
+        return "seeds unknown"
     return f"seeds {min(seeds)} to {max(seeds)}, {len(set(seeds)):,} different of {len(seeds):,}"
 
 
 def method(shown: Shown) -> Table:
-    """How the figures were taken."""
+    """How the figures were measured."""
     run, measurement = shown.run, shown.measurement
     rows = [("clocks", format_clocks(run), "")]
     rows.append(("steady window", "none" if run.steady is None else format_elapsed(run.steady.seconds), run.steady_why))
@@ -122,7 +122,7 @@ def method(shown: Shown) -> Table:
                 "drift of total tokens in it",
                 format_change(run.batches.drift_share),
                 f"a line through {plural(len(run.batches.total_tokens_per_s), 'piece')} of "
-                f"{format_elapsed(run.batches.seconds)}; prompts come in waves, so the certificate looks at output tokens alone",
+                f"{format_elapsed(run.batches.seconds)}; prompts come in waves, so the certificate checks output tokens only",
             )
         )
     variation = shown.point.total_tokens_per_s.variation
@@ -138,16 +138,16 @@ def method(shown: Shown) -> Table:
             (
                 "prompts",
                 f"{measurement.prompts.repeated:,} of {measurement.prompts.known:,} sent before",
-                "by their hashes, over all runs",
+                "by hash, over all runs",
             )
         )
     else:
-        rows.append(("prompts", "unknown", "no client wrote its prompts' hashes"))
+        rows.append(("prompts", "unknown", "no witness files"))
     lengths = run.lengths
     asked = (
-        f"{lengths.output_shorter:,} shorter and {lengths.output_longer:,} longer than asked"
+        f"{lengths.output_shorter:,} shorter and {lengths.output_longer:,} longer than requested"
         if lengths.asked_known
-        else "what was asked is not known request by request"
+        else "the requested length of each answer is unknown"
     )
     rows.append(
         (
@@ -157,9 +157,9 @@ def method(shown: Shown) -> Table:
         )
     )
     rows.append(
-        ("prompts' tokens", f"{lengths.input_mean:,.1f} on average, {lengths.input_min:,} to {lengths.input_max:,}", "")
+        ("prompt tokens", f"{lengths.input_mean:,.1f} on average, {lengths.input_min:,} to {lengths.input_max:,}", "")
     )
-    return _pairs("method-table", "How the figures were taken", rows)
+    return _pairs("method-table", "Method", rows)
 
 
 def _pairs(id_: str, caption: str, rows: list[tuple[str, str, str]]) -> Table:
@@ -172,19 +172,19 @@ def _pairs(id_: str, caption: str, rows: list[tuple[str, str, str]]) -> Table:
 
 
 def measure_again(asked: Asked) -> str:
-    """The command that makes a measurement like this one."""
+    """The command that measures the same again."""
     if is_self_test(asked):
         return "fleet bench selftest --out DIR"
     return f"fleet bench run --stack {shlex.quote(asked.stack)}"
 
 
 def report_again(folder: Path) -> str:
-    """The command that makes this page from the same results."""
+    """The command that makes this page again."""
     return f"fleet bench report {shlex.quote(str(folder))}"
 
 
 def settings_block(asked: Asked) -> str:
-    """The section of the stack file that asks for this measurement."""
+    """The section of the stack file for this measurement."""
     return "\n".join(_settings(asked))
 
 
@@ -192,12 +192,12 @@ def _settings(asked: Asked) -> Iterator[str]:
     replicas = asked.shape.replicas
     yield "vllm-fleet:benchmark:"
     yield "  enabled: true"
-    yield "  runOnUpdate: false # fleet bench run starts it, pulumi up does not"
+    yield "  runOnUpdate: false # fleet bench run starts it"
     yield f"  workload: {asked.workload.name}"
     if asked.workload.of_a_file:
         known = asked.workload.dataset
-        where = "whose place is not in run.json" if known else "which run.json does not name"
-        yield f"  dataset: {{url: gs://BUCKET/OBJECT, sha256: {known or 'DIGEST'}}} # the file of this measurement, {where}"
+        where = "" if known else ", which run.json does not name"
+        yield f"  dataset: {{url: gs://BUCKET/OBJECT, sha256: {known or 'DIGEST'}}} # the file of this measurement{where}"
     if all(point.connections % replicas == 0 for point in asked.points):
         yield f"  concurrency: [{', '.join(str(point.connections // replicas) for point in asked.points)}]"
     yield f"  repeats: {asked.repeats}"

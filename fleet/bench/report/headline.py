@@ -1,4 +1,4 @@
-"""The page's first lines: title, headline figures, and the article's way beside them."""
+"""Title and headline figures of the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fleet.report.charts import Plot
 from fleet.report.page import Number
 from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd, plural
 
-_OF_NO_MODEL = ". The figures are of one machine's programs, of no model and no GPU."
+_OF_NO_MODEL = ". No model and no GPU ran."
 
 
 def title(judged: Judged) -> str:
@@ -23,8 +23,7 @@ def title(judged: Judged) -> str:
         return "Benchmark of an unknown stack"
     if is_self_test(asked):
         servers = asked.shape.replicas
-        what = "keeps time and computes nothing" if servers == 1 else "keep time and compute nothing"
-        return f"Self-test: {plural(servers, 'server')} that {what}"
+        return f"Self-test: {plural(servers, 'simulated server')}"
     return f"Benchmark of {asked.stack}: {plural(asked.shape.replicas, 'node')}"
 
 
@@ -43,7 +42,7 @@ def subtitle(measurement: Measurement) -> str:
 
 
 def caption(judged: Judged, found: Shown, plot: Plot) -> str:
-    """What an image of a plot says of itself: stack, workload, load, and the verdict."""
+    """Caption of an image: stack, workload, load, verdict."""
     asked = judged.measurement.asked
     parts = [title(judged)]
     if asked is not None:
@@ -59,7 +58,7 @@ def caption(judged: Judged, found: Shown, plot: Plot) -> str:
 
 
 def figures_of(judged: Judged, found: Shown) -> str:
-    """Which load the figures are of, and that they are not to be quoted without a certificate."""
+    """Load and window of the figures, with a warning where they are not certified."""
     point = found.point
     points = found.measurement.points
     steady = sum(has_steady(found.measurement, one) for one in points)
@@ -69,21 +68,20 @@ def figures_of(judged: Judged, found: Shown) -> str:
     window = (
         "over the steady window, without warm-up and tail"
         if found.is_steady
-        else "not every repeat had a steady window, so there is no rate to stand for"
+        else "not every repeat had a steady window, so there is no steady rate"
     )
-    doubt = (
-        ""
-        if judged.certificate.verdict == "certified"
-        else " Without a certificate they are not to be quoted as the servers'."
-    )
+    doubt = "" if judged.certificate.verdict == "certified" else " Not certified: do not quote these figures."
     return f"At {point.connections:,} requests in flight{of_several}, {plural(len(found.runs), 'repeat')}: {window}.{doubt}"
 
 
 def articles_way(found: Shown) -> str:
-    """The mean over the repeats of what the clients' own rates add up to."""
-    total = summed_total(found)
+    """The figure for a comparison with the article's rows, and why it differs from the steady one."""
     output = sum(run.summed.output_tokens_per_s for run in found.runs) / len(found.runs)
-    return f"{format_number(total)} total and {format_number(output)} output tokens a second,"
+    return (
+        f"Counted the article's way, as the sum of each client's rate over its own time: {format_number(summed_total(found))} total and "
+        f"{format_number(output)} output tokens a second. It includes every client's warm-up and tail; compare only this one with the "
+        "article's rows."
+    )
 
 
 def numbers(judged: Judged, found: Shown, published: Published) -> Iterator[Number]:
@@ -93,9 +91,7 @@ def numbers(judged: Judged, found: Shown, published: Published) -> Iterator[Numb
         yield from _prices(found)
     else:
         never = next(run for run in found.runs if run.steady is None)
-        yield Number(
-            name="total tokens a second", now="none", more=f"repeat {never.repeat + 1} was never steady: see Over time"
-        )
+        yield Number(name="total tokens a second", now="none", more=f"repeat {never.repeat + 1} was never steady")
     ttft, tpot = found.point.latencies.ttft, found.point.latencies.tpot
     yield Number(
         name="first token (TTFT), p50", now=format_milliseconds(ttft.p50), more=f"p99 {format_milliseconds(ttft.p99)}"
@@ -144,7 +140,7 @@ def _rates(found: Shown, published: Published) -> Iterator[Number]:
     )
     one, name = published.one_node, "efficiency against one node"
     if one is None or not one.total_tokens_per_s:
-        yield Number(name=name, now="unknown", more="no figure of one such node with this workload")
+        yield Number(name=name, now="unknown", more="no published single node with this workload")
     elif not is_like_load(found.measurement.asked, point.connections):
         yield Number(
             name=name,
@@ -153,12 +149,14 @@ def _rates(found: Shown, published: Published) -> Iterator[Number]:
         )
     elif published.unlike:
         yield Number(
-            name=name, now="unknown", more=f"the article's single node ran otherwise: {some_of(published.unlike)}"
+            name=name,
+            now="unknown",
+            more=f"the article's single node had a different configuration: {some_of(published.unlike)}",
         )
     else:
         summed = summed_total(found) / found.nodes
-        theirs = f"{format_number(one.total_tokens_per_s)} of its single node ({one.label})"
-        more = f"{format_number(summed)} a node by the article's way, over {theirs}"
+        theirs = f"{format_number(one.total_tokens_per_s)} of the article's single node ({one.label})"
+        more = f"{format_number(summed)} a node, counted the article's way, over {theirs}"
         yield Number(name=name, now=format_percent(summed / one.total_tokens_per_s), more=more)
 
 
@@ -169,7 +167,7 @@ def _prices(found: Shown) -> Iterator[Number]:
     least = ", at least" if asked.cost.at_least else ""
     bought = CAPACITIES.get(asked.cost.capacity, asked.cost.capacity)
     hour = f"{bought}, {'at least ' if asked.cost.at_least else ''}{format_usd(asked.cost.usd_per_hour)} an hour"
-    missing = "; prices are missing from it" if asked.cost.at_least else ""
+    missing = "; excludes unknown prices" if asked.cost.at_least else ""
     if point.usd_per_million_tokens is not None:
         yield Number(
             name=f"a million tokens{least}", now=format_usd(point.usd_per_million_tokens), more=f"{hour}{missing}"
@@ -183,18 +181,18 @@ def _prices(found: Shown) -> Iterator[Number]:
 
 
 def server_numbers(server: ServerMetrics) -> Iterator[Number]:
-    """What all servers said together."""
+    """Figures from the servers' metrics."""
     yield Number(
         name="preemptions",
         now=format_number(server.preemptions),
-        more="sequences thrown out of the cache and begun again",
+        more="requests evicted from the cache and computed again",
     )
-    yield Number(name="aborted requests", now=format_number(server.aborted), more="by the servers' own count")
+    yield Number(name="aborted requests", now=format_number(server.aborted), more="counted by the servers")
     if server.prefix_hit_share is not None:
         yield Number(
             name="prefix cache",
             now=format_percent(server.prefix_hit_share),
-            more="of the prompt tokens looked up were found",
+            more="of prompt tokens found",
         )
     blocks = server.cache_config.get("num_gpu_blocks")
     if blocks is not None:

@@ -1,4 +1,4 @@
-"""A judged measurement as one self-contained HTML page: for a wide screen, a phone, paper, by day and by night."""
+"""A judged measurement as one self-contained HTML page, for screen, phone and paper."""
 
 from __future__ import annotations
 
@@ -19,15 +19,23 @@ from fleet.report.words import plural, sentence
 
 _FOLDER = Path(__file__).parent / "page"
 _BLAMES: Mapping[str, str] = {
-    "client": "the clients: the figures are the load generator's and not the servers'",
-    "server": "the servers: the clients saw it and are not to blame",
-    "run": "how the run went: repeat it",
-    "data": "the data: what was sent or what was kept",
+    "client": "the clients",
+    "server": "the servers",
+    "run": "the run",
+    "data": "the data",
 }
 
 
-def html_text(judged: Judged, plots: Sequence[Plot], *, source: Path, entry: str | None, how_to_record: str) -> str:
-    """The whole page. `source` is the measurement's folder as the user named it; `entry` what the claims ledger would get."""
+def html_text(
+    judged: Judged,
+    plots: Sequence[Plot],
+    *,
+    source: Path,
+    entry: str | None,
+    how_to_record: str,
+    signed: str = "unsigned",
+) -> str:
+    """The whole page. `source` is the measurement's folder as the user named it; `entry` the entry for the claims ledger."""
     found = shown(judged.measurement)
     published = article.published(judged.measurement.asked)
     return render(
@@ -38,6 +46,7 @@ def html_text(judged: Judged, plots: Sequence[Plot], *, source: Path, entry: str
         source=str(source),
         entry=entry,
         how_to_record=how_to_record,
+        signed=signed,
         report_again=configuration.report_again(source),
     )
 
@@ -45,19 +54,18 @@ def html_text(judged: Judged, plots: Sequence[Plot], *, source: Path, entry: str
 def _context(judged: Judged, found: Shown, published: Published) -> dict[str, Any]:
     measurement, certificate = judged.measurement, judged.certificate
     asked, run = measurement.asked, found.run
-    checks = {
-        verdict: [one for one in certificate.checks if one.verdict == verdict]
+    folds = [
+        (f"{plural(len(these), 'check')} {verdict}", f"{verdict.replace(' ', '-')}-table", these)
         for verdict in ("failed", "not measured", "passed")
-    }
+        if (these := [one for one in certificate.checks if one.verdict == verdict])
+    ]
     return {
         "title": headline.title(judged),
         "subtitle": headline.subtitle(measurement),
         "certified": certificate.verdict == "certified",
         "verdict": sentence(certificate.headline),
-        "failed": checks["failed"],
-        "unmeasured": checks["not measured"],
-        "passed": checks["passed"],
-        "blames": _BLAMES,
+        "reason": certificate.reason,
+        "folds": folds,
         "checks": _checks,
         "against": against.outcome(judged.comparisons),
         "comparisons": against.comparisons(judged.comparisons) if judged.comparisons else None,
@@ -96,8 +104,8 @@ def _checks(id_: str, checks: Sequence[Check]) -> Table:
         columns=texts("check", "found", "allowed", "why it matters"),
         rows=tuple(
             (
-                Cell(one.title, note="not needed for a certificate" if not one.required else ""),
-                Cell(one.found),
+                Cell(one.title, note="not required" if not one.required else ""),
+                Cell(one.found, note=f"Cause: {_BLAMES[one.blames]}." if one.verdict == "failed" else ""),
                 Cell(one.allowed),
                 Cell("", note=one.why),
             )

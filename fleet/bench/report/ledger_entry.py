@@ -13,24 +13,24 @@ from fleet.report.words import plural
 
 
 def entry(found: Shown, source: Path) -> tuple[str | None, str]:
-    """The entry's text for the shown load, or None where there can be none, and a sentence about it."""
+    """The entry of the shown load, or None where it cannot be recorded, and a sentence about it."""
     from fleet.bench.record import entry_of
     from fleet.bench.record.ledger_file import block
 
     asked = found.measurement.asked
     if asked is None:
-        return None, "Without `run.json` there is no stack that an entry could be of."
+        return None, "`run.json` is missing, so the measured stack is unknown and nothing can be recorded."
     id_, title = suggested(asked)
     point = found.point.point if len(found.measurement.points) > 1 else None
     try:
         recorded = entry_of(found.measurement, id_=id_, title=title, point=point)
     except BenchmarkError as error:
         return None, f"This measurement cannot be recorded: {error}."
-    return block(recorded), f"`{command(source, id_, title, point)}` adds this entry; id and title are yours to choose."
+    return block(recorded), f"`{command(source, id_, title, point)}` adds this entry; id and title are free to choose."
 
 
 def suggested(asked: Asked) -> tuple[str, str]:
-    """An id and a title to begin with: the stack, its nodes and the measurement's day."""
+    """A default id and title: the stack, its nodes and the day."""
     nodes = asked.shape.replicas
     stack = re.sub(r"[^a-z0-9]+", "-", asked.stack.lower()).strip("-") or "stack"
     day = found[0] if (found := re.match(r"\d{4}-\d{2}-\d{2}", asked.created)) else ""
@@ -39,6 +39,6 @@ def suggested(asked: Asked) -> tuple[str, str]:
 
 
 def command(source: Path, id_: str, title: str, point: int | None) -> str:
-    """What writes the entry."""
+    """Command that writes the entry."""
     of_sweep = "" if point is None else f" --point {point}"
     return f"fleet bench record {shlex.quote(str(source))} --id {id_} --title {shlex.quote(title)}{of_sweep}"

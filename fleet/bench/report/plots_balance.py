@@ -1,4 +1,4 @@
-"""Whether all clients did the same and all engines got the same: one bar each, side by side, with the median across."""
+"""Balance of clients and engines: one bar each, with the median."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _address(server: str) -> tuple[tuple[int, str], ...]:
 
 
 def name_of(one: EngineResult) -> str:
-    """An engine in words."""
+    """An engine as text."""
     return f"{one.server}, rank {one.engine}"
 
 

@@ -55,7 +55,7 @@ def against_nodes(shown: Shown, published: Published, nodes: int) -> Plot:
                 title="Whole fleet: total tokens a second", x=x, y=axis_from_zero(_ends(fleet)), dots=fleet, height=280
             ),
             Panel(
-                title="One node of it: total tokens a second",
+                title="One node: total tokens a second",
                 x=x,
                 y=axis_around(_ends(single)),
                 dots=single,

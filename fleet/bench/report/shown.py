@@ -1,4 +1,4 @@
-"""Which load and which run a page shows first, and moments as the plots count them."""
+"""The load and the run that a page shows, and times as the plots count them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleet.bench.measurement import ErrorKind, Measurement, Point, Rates, Run, T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What most of the page is about."""
+    """What most of the page shows."""
 
     measurement: Measurement
     point: Point
@@ -29,7 +29,7 @@ class Shown:
 
     @property
     def is_steady(self) -> bool:
-        """Whether every repeat of the load had a steady window, so that the load's means are those of it."""
+        """Whether every repeat of the load had a steady window."""
         return all(run.steady is not None for run in self.runs)
 
 
@@ -46,7 +46,7 @@ def shown(measurement: Measurement) -> Shown:
 
 
 def summed_total(found: Shown) -> float:
-    """Total tokens a second by the article's way: the mean over the repeats of what the clients' own rates add up to."""
+    """Total tokens a second, counted the article's way: sum of the clients' own rates, mean over the repeats."""
     return sum(run.summed.total_tokens_per_s for run in found.runs) / len(found.runs)
 
 
@@ -61,18 +61,18 @@ def since_start(run: Run, window: Rates) -> tuple[float, float]:
 
 
 def is_self_test(asked: Asked) -> bool:
-    """Whether the servers only kept time: there is no stack, and no figure is one of a model."""
+    """Whether the servers were simulated, as in a self-test."""
     return asked.shape.machine_type == LOOPBACK_MACHINE
 
 
 def engine(asked: Asked) -> str:
-    """What served, with its version."""
+    """Engine and version."""
     version = asked.shape.engine_version
     return version if is_self_test(asked) else f"vLLM {version}"
 
 
 def window_name(run: Run) -> str:
-    """What the clients' CPU, the servers and the GPUs of a run were read over: merge takes the narrowest window that there is."""
+    """Window of `Run.looked_at`."""
     if run.steady is not None:
         return "steady window"
     return "common window" if run.common is not None else "whole run"
@@ -84,7 +84,7 @@ def middles(line: Timeline) -> tuple[float, ...]:
 
 
 def name_of(measurement: Measurement, run: Run) -> str:
-    """A run in words: its load, if there are several, and its repeat."""
+    """A run: its load, if there are several, and its repeat."""
     load = f"{run.connections:,} in flight, " if len(measurement.points) > 1 else ""
     return f"{load}repeat {run.repeat + 1}"
 
@@ -99,5 +99,5 @@ def errors_by_kind(runs: Sequence[Run]) -> list[ErrorKind]:
 
 
 def has_steady(measurement: Measurement, point: Point) -> bool:
-    """Whether a load's means are those of steady windows: every repeat had one."""
+    """Whether every repeat of a load had a steady window."""
     return all(run.steady is not None for run in runs_of(measurement, point))

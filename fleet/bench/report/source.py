@@ -1,27 +1,19 @@
-"""Where a report's figures come from: merged.json while it is newer than all inputs and they are there, else the inputs merged anew."""
+"""Source of a report: merged.json while it is newer than all inputs, else the inputs, merged again."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.folder import MERGED_FILE, RUN_FOLDER
+from fleet.bench.folder import MERGED_FILE, RUN_FOLDER, is_input
 from fleet.bench.measurement import Judged
-
-NOT_INPUTS = (".html", ".png")
-"""Ends of files that are made from a measurement and lie beside it."""
 
 
 def judged_of(folder: Path) -> Judged:
-    """The measurement in that folder with its certificate.
-
-    Raises BenchmarkError where there is no such folder, nothing in it, or nothing in it that can be merged.
-    """
+    """The measurement in that folder with its certificate. Raises BenchmarkError where nothing can be merged."""
     if not folder.is_dir():
-        what = "is a file; give the folder that it is in" if folder.exists() else "there is no such folder"
-        raise BenchmarkError(
-            f"{folder}: {what}. A measurement is a folder that `fleet bench run` or `fleet bench fetch` wrote"
-        )
+        what = "is a file" if folder.exists() else "no such folder"
+        raise BenchmarkError(f"{folder}: {what}; give a folder that `fleet bench run` or `fleet bench fetch` wrote")
     merged = folder / MERGED_FILE
     if merged.is_file() and merged.stat().st_mtime_ns >= newest_input_ns(folder):
         judged = _read(merged)
@@ -31,7 +23,7 @@ def judged_of(folder: Path) -> Judged:
 
 
 def _lost_runs(folder: Path, judged: Judged) -> bool:
-    """Whether a run of the merged ones was taken out. Without any run's folder merged.json was kept alone, which is fine."""
+    """Whether a merged run's folder is missing. Without any of them merged.json was kept alone, which is fine."""
     there = {path.name for path in folder.iterdir() if RUN_FOLDER.fullmatch(path.name)}
     return bool(there) and any(run.name not in there for run in judged.measurement.runs)
 
@@ -44,10 +36,7 @@ def newest_input_ns(folder: Path) -> int:
     found = [
         path
         for path in folder.rglob("*")
-        if path.name != MERGED_FILE
-        and path.suffix not in NOT_INPUTS
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-        and (path.is_file() or RUN_FOLDER.fullmatch(path.name))
+        if is_input(path, folder) and (path.is_file() or RUN_FOLDER.fullmatch(path.name))
     ]
     return max((path.stat().st_mtime_ns for path in found), default=0)
 
@@ -61,8 +50,8 @@ def _read(merged: Path) -> Judged:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole file"
         raise BenchmarkError(
-            f"{merged}: {place}: {first['msg']}. It is not what this version of `fleet bench merge` writes; "
-            f"write it again: fleet bench merge {merged.parent}"
+            f"{merged}: {place}: {first['msg']}. Another version of fleet wrote it; "
+            f"merge again: fleet bench merge {merged.parent}"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Tables of what was measured: the figures behind every plot, and every run, client and engine by name."""
+"""Tables of the measurement: the figures behind every plot, and every run."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from fleet.report.words import (
 )
 
 MOST_ROWS_OVER_TIME = 24
-"""Rows of a table behind a plot over time; each stands for a stretch of the run."""
+"""Rows of a table behind a plot over time."""
 
 
 def windows(run: Run) -> Table:
-    """The same run by four ways of counting."""
+    """One run, counted in four ways."""
     return Table(
         id="windows-table",
-        caption="The same run by four ways of counting",
+        caption="The shown run, counted in four ways",
         columns=(*texts("counted over"), *numbers("seconds", "total tok/s", "output tok/s", "requests/s")),
         rows=tuple(_windows(run)),
         chosen=0 if run.steady is not None else None,
@@ -39,16 +39,16 @@ def windows(run: Run) -> Table:
 
 def _windows(run: Run) -> Iterator[tuple[Cell, ...]]:
     yield _window("steady window", run.steady, run.steady_why)
-    common = "while every client was at work"
+    common = "while every client was active"
     yield _window(
         "common window",
         run.common,
-        common if run.common else "there was none: the clients never were all at work together",
+        common if run.common else "none: the clients were never all active together",
     )
     yield _window("whole run", run.whole, "from the first request to the last answer")
     summed: SummedRates = run.summed
     yield (
-        Cell("the article's way", note="each client's own rate over its own time, added up"),
+        Cell("the article's way", note="sum of each client's rate over its own time"),
         Cell(NOTHING),
         *(
             Cell(format_number(one))
@@ -109,7 +109,7 @@ def points(shown: Shown) -> Table:
             *numbers(
                 "in flight", "total tok/s", "output tok/s", "requests/s", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99"
             ),
-            *numbers("$ a million tokens"),
+            *numbers("USD a million tokens"),
         ),
         rows=tuple(
             (
@@ -139,7 +139,7 @@ def _estimate(one: Estimate, *, known: bool) -> Cell:
 
 
 def nodes(shown: Shown, published: Published, count: int) -> Table:
-    """The measurement among the published rows, by nodes."""
+    """The measurement and the published rows, by nodes."""
     summed = summed_total(shown)
     rows: list[tuple[int, bool, tuple[Cell, ...]]] = []
     for figure in published.rows:
@@ -197,7 +197,7 @@ def _node_row(count: int, which: str, note: str, total: float, output: float | N
 
 
 def latency(shown: Shown, published: Published) -> Table:
-    """Percentiles over every answered request of the shown load, the article's below each quantity."""
+    """Percentiles over every answered request of the shown load, with the article's."""
     return Table(
         id="latency-table",
         caption="Latency percentiles",
@@ -224,7 +224,7 @@ def _latency_rows(shown: Shown, published: Published) -> Iterator[tuple[Cell, ..
 
 
 def goodput(shown: Shown) -> Table:
-    """Requests within the limits, run by run of the shown load."""
+    """Requests within the limits, for each run of the shown load."""
     found = [(run, run.goodput) for run in shown.runs if run.goodput is not None]
     return Table(
         id="goodput-table",
@@ -300,11 +300,11 @@ def errors(found: Sequence[Run]) -> Table:
 
 
 def format_clocks(run: Run) -> str:
-    """How clients' times were laid over each other."""
+    """How clients' times were aligned."""
     ways = {
-        "witness": "each client read both clocks, so its times lie on the wall clock",
-        "one node": "all clients ran on one node and share its monotonic clock",
-        "end date": "by the date at the end of each file, to a second",
+        "witness": "by the wall clock, which each client recorded",
+        "one node": "by the monotonic clock of the one node of all clients",
+        "end date": "by the end date in each file, to a second",
     }
     off = run.clock_uncertainty_s
     if off < 1e-5:

@@ -1,4 +1,4 @@
-"""Tables of every client, every engine and every quantity that was read of the GPUs."""
+"""Tables of every client, engine and GPU quantity."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _open_files(peak: int | None, limit: int | None) -> str:
 
 
 def engines(run: Run, server: ServerMetrics) -> Table:
-    """Every engine of the shown run, its server with the number that it has in the plot."""
+    """Every engine of the shown run; servers are numbered as in the plot."""
     order = list(dict.fromkeys(one.server for one in sorted_engines(server)))
     with_mfu = any(one.tflops_mean is not None for one in server.engines)
     return Table(
@@ -85,28 +85,28 @@ def engines(run: Run, server: ServerMetrics) -> Table:
     )
 
 
-_ANY_KERNEL = "share of time with any kernel at work, however small"
-# Name, unit and what it says. Source of what they say: nvidia-smi's manual, utilization; DCGM's profiling metrics.
+_ANY_KERNEL = "share of time with any kernel running"
+# Name, unit and meaning. Source: nvidia-smi's manual, utilization; DCGM's profiling metrics.
 _GPU_NAMES = {
     "power_watts": ("Power", " W", ""),
     "temperature_celsius": ("Temperature", " °C", ""),
     "memory_temperature_celsius": ("Temperature of the memory", " °C", ""),
     "sm_percent": ("GPU busy", " %", _ANY_KERNEL),
     "gpu_percent": ("GPU busy", " %", _ANY_KERNEL),
-    "memory_percent": ("Memory busy", " %", "share of time in which memory was read or written at all"),
-    "memory_mib": ("Memory in use", " MiB", "weights and the reserved KV cache, whether full or empty"),
-    "sm_clock_mhz": ("Clock of the processors", " MHz", "falls when power or heat is the limit"),
+    "memory_percent": ("Memory busy", " %", "share of time with any memory access"),
+    "memory_mib": ("Memory in use", " MiB", "weights and the reserved KV cache"),
+    "sm_clock_mhz": ("Clock of the processors", " MHz", "drops at the power or heat limit"),
     "memory_clock_mhz": ("Clock of the memory", " MHz", ""),
-    "graphics_active_share": ("GPU active", "share", "share of time with any part of it at work"),
-    "sm_active_share": ("Processors (SMs) active", "share", "mean share of them with work on them"),
+    "graphics_active_share": ("GPU active", "share", "share of time with any part active"),
+    "sm_active_share": ("Processors (SMs) active", "share", "mean share with work"),
     "sm_occupancy_share": ("Processors (SMs) filled", "share", "resident warps of those that fit"),
-    "tensor_active_share": ("Tensor cores active", "share", "share of cycles in which matrices were multiplied"),
-    "dram_active_share": ("Memory traffic", "share", "share of cycles in which data moved to or from memory"),
+    "tensor_active_share": ("Tensor cores active", "share", "share of cycles with matrix multiplication"),
+    "dram_active_share": ("Memory traffic", "share", "share of cycles with data transfer"),
 }
 
 
 def gpus(run: Run, found: Gpus) -> Table:
-    """Every quantity that was read of the GPUs."""
+    """Every GPU quantity."""
     return Table(
         id="gpus-table",
         caption=f"Readings of the GPUs over the {window_name(run)}",

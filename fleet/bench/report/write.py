@@ -1,4 +1,4 @@
-"""The page and its images as files. Nothing is there half: each is written beside its name and renamed."""
+"""The page and its images as files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fleet.bench.report.headline import caption
 from fleet.bench.report.html import html_text
 from fleet.bench.report.plots import IDS, plots_of
 from fleet.bench.report.shown import shown
+from fleet.bench.signature import format_signer, signer
 from fleet.report.charts import drawing
 from fleet.report.png import png
 from settings.files import write_whole
@@ -22,9 +23,8 @@ PAGE: Final = "report.html"
 def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]:
     """Write report.html and a PNG of every plot into `out`; returns what was written, the page first.
 
-    Images that an earlier report left there and this one lacks go: they would be read as its own. `source` is the
-    measurement's folder as the page is to name it. Raises BenchmarkError where the folder cannot be made
-    or written to.
+    Removes images of an earlier report that this one does not have. `source` is the measurement's folder, named on the page. Raises
+    BenchmarkError where the folder cannot be written, and for a signature that does not match.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -33,9 +33,9 @@ def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]
     found = shown(judged.measurement)
     plots = plots_of(found, article.published(judged.measurement.asked))
     entry, words = ledger_entry.entry(found, source)
-    content = {
-        PAGE: html_text(judged, plots, source=source, entry=entry, how_to_record=words).encode("utf-8", "replace")
-    }
+    signed = format_signer(signer(source))
+    page = html_text(judged, plots, source=source, entry=entry, how_to_record=words, signed=signed)
+    content = {PAGE: page.encode("utf-8", "replace")}
     content |= {f"{plot.id}.png": png(drawing(plot, "wide"), caption(judged, found, plot)) for plot in plots}
     left_over = {f"{id_}.png" for id_ in IDS} - content.keys() if (out / PAGE).exists() else ()
     try:
@@ -49,4 +49,4 @@ def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]
 
 
 def _unwritable(out: Path, error: OSError) -> BenchmarkError:
-    return BenchmarkError(f"{out}: {error.strerror or error}; give --out a folder that this user may write to")
+    return BenchmarkError(f"{out}: {error.strerror or error}; pass --out with a writable folder")

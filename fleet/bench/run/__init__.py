@@ -1,1 +1,1 @@
-"""A measurement started, watched, fetched and judged from a laptop: what `fleet bench run` and `fleet bench fetch` do."""
+"""Start, watch and download a measurement: `fleet bench run` and `fleet bench fetch`."""

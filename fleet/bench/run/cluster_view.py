@@ -1,4 +1,4 @@
-"""A launch as the cluster tells it: what its Job and pods are at, and why they wait."""
+"""State of a launch in the cluster: its Job, its pods, and why they wait."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ if TYPE_CHECKING:
 
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 Stage = Literal["no pods", "unscheduled", "starting", "preparing", "running", "ended"]
-"""`starting`: a node is there, images and volumes are not yet; `preparing`: tokenizer and dataset are fetched."""
+"""`starting`: the node exists, images and volumes are not ready; `preparing`: tokenizer and dataset are downloaded."""
 _ORDER: Final[tuple[Stage, ...]] = ("unscheduled", "starting", "preparing", "running", "ended")
 _BAD_WAITS: Final = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "CreateContainerConfigError", "CreateContainerError", "InvalidImageName"}
 )
-"""Source: kubelet, container waiting reasons. A container that waits for one of these may wait for ever."""
+"""Source: kubelet, container waiting reasons. Such a container may wait forever."""
 _SCALE_UP: Final = frozenset({"TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp"})
 """Source: cluster autoscaler, events on pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One container that ended badly."""
+    """One failed container."""
 
     pod: str
     container: str
     why: str
-    """Exit code and reason, in words."""
+    """Exit code and reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """One look."""
+    """State at one time."""
 
     ended: str | None
     """As `launch.ended`."""
     gone: bool
-    """Whether the Job is not there any more."""
+    """Whether the Job no longer exists."""
     stage: Stage
-    """That of the pod that is furthest behind."""
+    """Phase of the pod furthest behind."""
     pods: int
-    """Pods that are there."""
+    """Existing pods."""
     why: str
-    """Why it waits; empty where nothing says so."""
+    """Why it waits; empty if unknown."""
     failures: tuple[Failure, ...]
 
 
 def look(kubectl: Kubectl, job: str) -> ClusterView:
-    """The Job, its pods, and where something waits, the newest word about it. Raises LiveError."""
+    """The Job, its pods, and the newest reason to wait. Raises LiveError."""
     found = kubectl.find("job", job)
     if found is None:
         return ClusterView(ended=None, gone=True, stage="no pods", pods=0, why="", failures=())
@@ -68,7 +68,7 @@ def look(kubectl: Kubectl, job: str) -> ClusterView:
 
 
 def stage_of(pod: Mapping[str, Any]) -> Stage:
-    """How far one pod is."""
+    """Phase of one pod."""
     status = pod.get("status", {})
     phase = status.get("phase", "Pending")
     if phase in ("Succeeded", "Failed"):
@@ -83,12 +83,12 @@ def stage_of(pod: Mapping[str, Any]) -> Stage:
 
 
 def last_words(kubectl: Kubectl, failure: Failure) -> str:
-    """The last eight lines that a container wrote. Raises LiveError."""
+    """The last eight log lines of a container. Raises LiveError."""
     return kubectl.logs(failure.pod, failure.container, lines=8).strip()
 
 
 def _why(kubectl: Kubectl, name: str, pod: Mapping[str, Any] | None) -> str:
-    """The newest event that says why, the kubelet's or the scheduler's own condition, or nothing."""
+    """The newest event with a reason, or the kubelet's or scheduler's condition, or nothing."""
     if pod is not None:
         for container in _containers(pod):
             waiting = container.get("state", {}).get("waiting") or {}
@@ -106,7 +106,7 @@ def _why(kubectl: Kubectl, name: str, pod: Mapping[str, Any] | None) -> str:
 
 
 def _events(kubectl: Kubectl, name: str) -> list[dict[str, Any]]:
-    """Events of one object; none where the user may not see them, which is no reason to stop watching."""
+    """Events of one object; none without permission to read them."""
     try:
         return kubectl.list_all("events", fields=f"involvedObject.name={name}")
     except LiveError as error:
@@ -116,7 +116,7 @@ def _events(kubectl: Kubectl, name: str) -> list[dict[str, Any]]:
 
 
 def _moment(event: Mapping[str, Any]) -> str:
-    # ISO 8601 with the same offset: the order of the texts is that of the moments.
+    # ISO 8601 with the same offset sorts by time.
     series = event.get("series") or {}
     return str(
         series.get("lastObservedTime")

@@ -1,4 +1,4 @@
-"""A launch while it goes on: one live line on a terminal, plain lines elsewhere."""
+"""Progress of a launch: one live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from fleet.report.live_line import LiveLine
 from fleet.report.terminal import Part
 
 PLAIN_EVERY_SECONDS: Final = 30.0
-"""In a log: how often a state that only counts on is told again."""
+"""Seconds between progress lines of one state in a log."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a launch stands."""
+    """State of a launch."""
 
     phase: str
-    """In words."""
+    """Phase, as text."""
     detail: str = ""
-    """What it waits for, or which run it is at."""
+    """What it waits for, or its current run."""
     done: int | None = None
     of: int | None = None
     """Requests answered, or bytes; None where nothing is counted."""
@@ -38,17 +38,17 @@ class State:
 
 
 class Display:
-    """Plain lines: one for every new phase or reason, and how far it is now and then."""
+    """Plain lines: one for every new phase or reason, and progress now and then."""
 
     def __init__(self, stream: TextIO, began: float | None = None, *, every: float = PLAIN_EVERY_SECONDS) -> None:
-        """`began`: since when time is told, by the monotonic clock; default: now. `every`: seconds between two counts."""
+        """`began`: start of the elapsed time, monotonic; default: now. `every`: seconds between progress lines."""
         self._stream, self._every = stream, every
         self._began = time.monotonic() if began is None else began
         self._last: tuple[str, str] = ("", "")
         self._told = 0.0
 
     def state(self, state: State) -> None:
-        """Where it stands now."""
+        """Show a state."""
         now = time.monotonic()
         what = (state.phase, state.detail)
         if what == self._last and now - self._told < self._every:
@@ -60,18 +60,18 @@ class Display:
         self.note(", ".join(filter(None, (parts, state.counted()))))
 
     def note(self, text: str) -> None:
-        """Something to keep in view."""
+        """Print a note."""
         self._stream.write(f"[{self.elapsed()}] {' '.join(text.split())}\n")
         self._stream.flush()
 
     def elapsed(self) -> str:
-        """Minutes and seconds since the beginning."""
+        """Elapsed minutes and seconds."""
         seconds = int(time.monotonic() - self._began)
         return f"{seconds // 60:3}:{seconds % 60:02}"
 
 
 class LiveDisplay(Display):
-    """A line that lives at the bottom, and notes above it."""
+    """A live line at the bottom, and notes above it."""
 
     def __init__(self, stream: TextIO, width: int, began: float | None = None) -> None:
         super().__init__(stream, began)
@@ -80,7 +80,7 @@ class LiveDisplay(Display):
         self.line = LiveLine(stream, width, self._shown)
 
     def state(self, state: State) -> None:
-        """Where it stands now; a phase that is over leaves a line above, with how long it took."""
+        """Show a state; a finished phase leaves a line with its duration."""
         if self._state.phase != state.phase:
             now = time.monotonic()
             if self._state.phase:
@@ -89,7 +89,7 @@ class LiveDisplay(Display):
         self._state = state
 
     def note(self, text: str) -> None:
-        """Something to keep in view."""
+        """Print a note."""
         self.line.above((f"[{self.elapsed()}] {' '.join(text.split())}", "dim"))
 
     def _shown(self) -> tuple[list[Part], str]:
@@ -102,7 +102,7 @@ class LiveDisplay(Display):
 def shown(
     stream: TextIO, *, live: bool, width: int, began: float | None = None, every: float = PLAIN_EVERY_SECONDS
 ) -> Iterator[Display]:
-    """A display for as long as the block runs; with `began` it goes on with the time of an earlier one. `every`: as of Display."""
+    """A display during the block; `began` continues the elapsed time of an earlier one. `every`: as of Display."""
     if live:
         display = LiveDisplay(stream, width, began)
         with display.line:

@@ -1,4 +1,4 @@
-"""Measurements in the bucket: which there are, how far one is, and one of them as a folder here."""
+"""Measurements in the bucket: list, progress, download."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROGRESS: Final = ".progress/"
 _AT_ONCE: Final = 8
 """Requests to the bucket. Assumed."""
 SILENT_SECONDS: Final = 120.0
-"""Source: the pods write every 10 s (workloads/benchmark/pods/progress.py); who is silent for twelve times as long has ended."""
+"""Source: the pods write every 10 s (workloads/benchmark/pods/progress.py); a pod silent for twelve times as long has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Stored:
 
     name: str
     begun: float
-    """When its run.json came, seconds since 1970 by the bucket's clock."""
+    """When its run.json was stored, seconds since 1970 by the bucket's clock."""
 
 
 def choose(bucket: Bucket, stack: str, wanted: str) -> str:
-    """Name of a measurement of this stack: the newest for `latest`. Raises BenchmarkError with those there are, and LiveError."""
+    """Name of a measurement of this stack: the newest for `latest`. Raises BenchmarkError with the existing ones, and LiveError."""
     if wanted != LATEST:
         if bucket.list_all(f"{RUNS}{wanted}/"):
             return wanted
@@ -46,7 +46,7 @@ def choose(bucket: Bucket, stack: str, wanted: str) -> str:
         )
     found = _stored(bucket)
     for one in found:
-        # A bucket may serve several stacks: those that share a cluster.
+        # Stacks that share a cluster share a bucket.
         if _asked(bucket, one.name).get("stack") == stack:
             return one.name
     raise BenchmarkError(
@@ -58,9 +58,9 @@ def choose(bucket: Bucket, stack: str, wanted: str) -> str:
 def fetch(
     bucket: Bucket, name: str, folder: Path, progress: Callable[[int, int], None] = lambda _done, _all: None
 ) -> None:
-    """Mirror a measurement into a folder. Raises BenchmarkError where another one lies there, and LiveError."""
+    """Mirror a measurement into a folder. Raises BenchmarkError where it holds another one, and LiveError."""
     require_own(folder, name)
-    # First: from now on the folder says whose it is, also where the rest is broken off.
+    # First: it names the measurement even if the rest is interrupted.
     asked = None if (folder / RUN_FILE).is_file() else bucket.read(f"{RUNS}{name}/{RUN_FILE}")
     if asked is not None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,32 +81,32 @@ def require_own(folder: Path, name: str) -> None:
         found = None
     if found == name:
         return
-    holds = f"measurement {found}" if found else "files that are no part of a measurement"
-    raise BenchmarkError(f"--out {folder} holds {holds}; {name} needs a folder of its own: name another with --out")
+    holds = f"measurement {found}" if found else "other files"
+    raise BenchmarkError(f"--out {folder} holds {holds}; {name} needs a separate folder; pass another --out")
 
 
 def require_new(folder: Path) -> None:
     """The folder is new or empty. Raises BenchmarkError."""
     if there := _content(folder, "an empty one"):
         raise BenchmarkError(
-            f"--out {folder} is not empty ({', '.join(sorted(there)[:3])}): a new measurement needs a folder of its own: name another"
+            f"--out {folder} is not empty ({', '.join(sorted(there)[:3])}): a new measurement needs an empty folder; pass another"
         )
 
 
 def _content(folder: Path, allowed: str) -> frozenset[str]:
     if folder.exists() and not folder.is_dir():
-        raise BenchmarkError(f"--out {folder} is a file; name a folder, new or {allowed}")
+        raise BenchmarkError(f"--out {folder} is a file; pass a folder, new or {allowed}")
     return frozenset(path.name for path in folder.iterdir()) if folder.is_dir() else frozenset()
 
 
 def progress_of(bucket: Bucket, name: str) -> tuple[dict[str, Any], ...]:
-    """What each pod last told of its progress. Raises LiveError."""
+    """Last progress report of each pod. Raises LiveError."""
     objects = bucket.list_all(f"{RUNS}{name}/{_PROGRESS}")
     return tuple(_parsed(side_by_side(lambda one: bucket.read(one.name), objects, _AT_ONCE)))
 
 
 def going_on(bucket: Bucket, name: str, now: float) -> State | None:
-    """What a measurement is at, if its pods still tell; None when it has ended, however. Raises LiveError."""
+    """State of a measurement whose pods still report; None when it has ended. Raises LiveError."""
     told = progress_of(bucket, name)
     newest = max((pod["at"] for pod in told if isinstance(pod.get("at"), int | float)), default=0.0)
     if newest < now - SILENT_SECONDS or all(pod.get("state") in ENDED for pod in told):
@@ -142,5 +142,5 @@ def _asked(bucket: Bucket, name: str) -> dict[str, Any]:
 
 def _there_are(found: list[Stored], bucket: Bucket) -> str:
     if not found:
-        return f"there is none at all (gcloud storage ls gs://{bucket.name}/{RUNS})"
-    return "there are " + ", ".join(one.name for one in found[:8]) + (" and older ones" if len(found) > 8 else "")
+        return f"it has none (gcloud storage ls gs://{bucket.name}/{RUNS})"
+    return "it has " + ", ".join(one.name for one in found[:8]) + (" and older ones" if len(found) > 8 else "")

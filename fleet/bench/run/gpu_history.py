@@ -1,4 +1,4 @@
-"""DCGM's series of a measurement's time, from managed Prometheus into the measurement's folder."""
+"""Store DCGM's series of a measurement, from managed Prometheus."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from fleet.clients.stack_outputs import StackOutputs
 
 AROUND_SECONDS: Final = 60.0
-"""Before the first and after the last step: what idles is worth seeing. Assumed."""
+"""Before the first and after the last step, to show the idle level. Assumed."""
 
 
 def add_dcgm(folder: Path, prometheus: ManagedPrometheus, outputs: StackOutputs, servers: Servers) -> str | None:
-    """Write dcgm.json, unless a complete one is there, or one with more than is to be had now: old samples are thinned out and
+    """Write dcgm.json, unless a complete one is there, or one with more than is available now: old samples are thinned out and
     dropped. Returns why there are no series or not all; never raises LiveError.
     """
     file = folder / DCGM_FILE
@@ -30,7 +30,7 @@ def add_dcgm(folder: Path, prometheus: ManagedPrometheus, outputs: StackOutputs,
         return None
     found = span(folder)
     if found is None:
-        return "no pod's course is there to say when the measurement was, so DCGM was not asked"
+        return "pod-N.json is missing, so the time of the measurement is unknown and DCGM was not read"
     began, ended = found
     series, problem = prometheus.gpus(
         outputs.cluster, outputs.region, servers, began - AROUND_SECONDS, min(ended + AROUND_SECONDS, time.time())
@@ -45,7 +45,7 @@ def add_dcgm(folder: Path, prometheus: ManagedPrometheus, outputs: StackOutputs,
 
 
 def span(folder: Path) -> tuple[float, float] | None:
-    """First and last step of any pod in any run, seconds since 1970; None where no pod's course is there."""
+    """First and last step of any pod in any run, seconds since 1970; None without pod-N.json."""
     moments = sorted(moment for path in sorted(folder.iterdir()) if path.is_dir() for moment in _steps(path))
     return (moments[0], moments[-1]) if moments else None
 
@@ -58,11 +58,11 @@ def _steps(path: Path) -> Iterator[float]:
             steps = strict_json.read(file)["steps"]
             yield from [float(step["at"]) for step in steps]
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # the merge names what is damaged
+            continue  # the merge reports damaged files
 
 
 def _read(file: Path) -> DcgmSeries | None:
-    """The file that is there; None where there is none, or one that cannot be read."""
+    """The stored file; None where it is missing or unreadable."""
     try:
         return DcgmSeries.model_validate_json(file.read_bytes())
     except (OSError, ValueError):

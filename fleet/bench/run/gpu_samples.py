@@ -1,4 +1,4 @@
-"""`nvidia-smi dmon` in every server's container while a measurement runs, each into a file of its own here."""
+"""`nvidia-smi dmon` in every server's container while a measurement runs, one file each."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Source: nvidia-smi dmon's manual."""
 REMOTE: Final = (
     "sh",
     "-c",
-    # The laptop may go at any moment, and nothing else would tell dmon: so it ends when this shell's stdin does. A shell gives
-    # a process in the background /dev/null for stdin, hence the copy.
+    # dmon ends when this shell's stdin ends, since the laptop may disconnect at any time. A shell gives a background process
+    # /dev/null for stdin, hence the copy.
     f"exec 3<&0; TZ=UTC {DMON} & smi=$!; (cat <&3; kill $smi) >/dev/null 2>&1 & cat=$!; wait $smi; ended=$?; "
     "kill $cat 2>/dev/null; exit $ended",
 )
@@ -32,11 +32,11 @@ _LOOK_SECONDS: Final = 0.2
 _LONGEST_ROW: Final = 4096
 """Bytes; dmon's rows with all these columns have some 200."""
 ATTEMPTS: Final = 10
-"""Fruitless attempts in a row, while the cluster does answer, after which a server is left alone. Assumed."""
+"""Failed attempts in a row, while the cluster responds, after which a server is skipped. Assumed."""
 
 
 class GpuSamples:
-    """The collectors of all servers, as a context: started on entering, ended on leaving. Nothing here stops a measurement."""
+    """The collectors of all servers, as a context: started on entering, ended on leaving. Errors never stop a measurement."""
 
     def __init__(self, kubectl: Kubectl, pods: Sequence[str], container: str, folder: Path) -> None:
         """`folder` is the measurement's."""
@@ -63,7 +63,7 @@ class GpuSamples:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Why a server gives no samples, or with gaps; each reason once, with how many servers it concerns."""
+        """Why servers have no samples or gaps; each reason once, with the number of servers."""
         count: dict[str, int] = {}
         for pod, why in list(self._problems.items()):
             has_some = self._samples(pod).is_file() and self._samples(pod).stat().st_size > 0
@@ -75,7 +75,7 @@ class GpuSamples:
         return self._folder / f"dmon-{pod}.txt"
 
     def _collect(self, pod: str) -> None:
-        """Into the pod's file until told to stop. A connection that breaks is taken up again; the gap is in the timestamps."""
+        """Write the pod's file until stopped. Reconnects after a failure; timestamps show the gap."""
         fruitless, answered = 0, time.monotonic()
         with self._samples(pod).open("w+b") as file:
             while fruitless < ATTEMPTS and time.monotonic() - answered < PATIENCE_SECONDS:
@@ -84,9 +84,9 @@ class GpuSamples:
                 if self._stop.is_set():
                     return
                 _end_at_a_line(file)
-                # The same words for all servers, so that they are told once.
+                # The same text for all servers, so that it is printed once.
                 self._problems[pod] = str(problem).replace(pod, "the server's pod")
-                # A header alone is no fruit: a dmon that ends at once will not mend itself.
+                # A header alone counts as a failure: a dmon that ends immediately will do so again.
                 fruitful = file.tell() > had and time.monotonic() - began > AGAIN_SECONDS
                 if fruitful or problem.reason not in AWAY:
                     answered = time.monotonic()
@@ -95,7 +95,7 @@ class GpuSamples:
                     return
 
     def _once(self, pod: str, file: IO[bytes]) -> LiveError:
-        """Collect until told to stop, or until it breaks off: why it did."""
+        """Collect until stopped or until it fails: why it failed."""
         try:
             with self._kubectl.exec_streaming(pod, self._container, REMOTE, file) as streaming:
                 while streaming.running and not self._stop.wait(_LOOK_SECONDS):
@@ -106,7 +106,7 @@ class GpuSamples:
 
 
 def _end_at_a_line(file: IO[bytes]) -> None:
-    """Take away a row that was cut, and go on behind the last whole one: what comes next begins with a header."""
+    """Remove a cut row at the end; the next output begins with a header."""
     # Written by another process, through the same place in the file.
     end = os.lseek(file.fileno(), 0, os.SEEK_END)
     tail = os.pread(file.fileno(), _LONGEST_ROW, max(0, end - _LONGEST_ROW))

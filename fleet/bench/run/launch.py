@@ -1,4 +1,4 @@
-"""The Job of one launch: made, named, and told how to stop or fetch it."""
+"""Create the Job of one launch; commands to stop and fetch it."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 KEPT_SECONDS: Final = 24 * 3600
-"""How long a launch's Job, pods and logs stay after its end. Unlike the program's own Job, nothing makes it again. Assumed: a day
-is enough to look at logs."""
+"""How long a launch's Job, pods and logs stay after its end. Assumed: a day is enough to read logs."""
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 _LAUNCH: Final = "vllm-fleet/launch"
-"""Label of a launch's own: its Job is found by it where the name never came back, and nobody else's is taken for it."""
+"""Label of one launch, which finds its Job where the API server's answer was lost."""
 _NOT_MADE: Final = frozenset({"already exists", "forbidden", "credentials", "missing program"})
-"""Answers after which no Job is there. After any other, e.g. none at all, it may be."""
+"""Errors after which no Job exists. After any other it may."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """One Job that was made."""
+    """One created Job."""
 
     job: str
     uid: str
     namespace: str
     stack: str
     fetch_options: str = ""
-    """What `fleet bench fetch` must be told besides, with a space in front."""
+    """Further options of `fleet bench fetch`, with a leading space."""
 
     @property
     def measurement(self) -> str:
@@ -48,23 +47,23 @@ class Launched:
         return f"kubectl --namespace {self.namespace} delete job {self.job}"
 
     def how_to_fetch(self) -> str:
-        """The command that brings its results, when it has ended."""
+        """The command that downloads its results, when it has ended."""
         return f"fleet bench fetch {self.measurement} --stack {self.stack}{self.fetch_options}"
 
 
 def require_prepared(kubectl: Kubectl, settings: Settings) -> None:
-    """The account of the benchmark's pods is there, as `pulumi up` makes it. Raises BenchmarkError."""
+    """The account of the benchmark's pods exists. Raises BenchmarkError."""
     from workloads import names
 
     if kubectl.find("serviceaccount", names.BENCHMARK_ACCOUNT) is None:
         raise BenchmarkError(
-            f"namespace {settings.namespace} has no service account {names.BENCHMARK_ACCOUNT}: benchmark.enabled is in the stack's "
-            f"file, and the stack was not brought up since. Run `pulumi up --stack {settings.stack}` first"
+            f"namespace {settings.namespace} has no service account {names.BENCHMARK_ACCOUNT}: the stack was not updated since "
+            f"benchmark.enabled was set; run: pulumi up --stack {settings.stack}"
         )
 
 
 def require_no_other(kubectl: Kubectl, settings: Settings, *, but: str = "") -> None:
-    """No other benchmark at work on these servers; `but` is the uid of one's own. Raises BenchmarkError with its name."""
+    """No other benchmark runs on these servers; `but` is the uid of this one. Raises BenchmarkError with its name."""
     from workloads import names
 
     (label, value) = next(iter(names.selector(names.BENCHMARK_APP).items()))
@@ -72,8 +71,8 @@ def require_no_other(kubectl: Kubectl, settings: Settings, *, but: str = "") -> 
         if ended(job) is None and job["metadata"]["uid"] != but:
             name = job["metadata"]["name"]
             raise BenchmarkError(
-                f"benchmark {name} is at work on this stack since {job['metadata']['creationTimestamp']}: two at once would measure "
-                f"each other. Wait for it, or end it: kubectl --namespace {settings.namespace} delete job {name}"
+                f"benchmark {name} is running on this stack, started {job['metadata']['creationTimestamp']}; two would disturb "
+                f"each other. Wait for it, or stop it: kubectl --namespace {settings.namespace} delete job {name}"
             )
 
 
@@ -86,11 +85,11 @@ def launch(
     asked: Measurement | None = None,
     pod: str | None = None,
 ) -> Launched:
-    """Make the Job and its ConfigMap. Raises LiveError, and BenchmarkError where somebody else's came first; then neither is left
-    behind, or the error says how to remove it.
+    """Create the Job and its ConfigMap. Raises LiveError, and BenchmarkError where another benchmark came first; then neither is left
+    behind, or the error has the command to remove it.
 
-    `asked`: instead of the settings' own measurement. `pod`: HOST:PORT of one server, which gets all of the load past every Service:
-    network policies know pods by their labels, however they are addressed.
+    `asked`: instead of the settings' own measurement. `pod`: HOST:PORT of one server, which gets all of the load without a Service:
+    network policies select pods by label, however they are addressed.
     """
     from settings.derived.measurement import measurement
     from workloads.benchmark.job import config_map_manifest, job_manifest
@@ -113,15 +112,15 @@ def launch(
     config_map = config_map_manifest(asked, name=name, namespace=namespace, labels=labels)
     mark = secrets.token_hex(8)
     for manifest in (job, config_map):
-        # Not in any Pulumi state: whoever looks at the cluster shall not look for it there.
+        # It is in no Pulumi state: the labels say who created it.
         own = {_MANAGED_BY: "fleet", _LAUNCH: mark}
         manifest["metadata"]["labels"] = {**manifest["metadata"]["labels"], **own}
     made: Manifest | None = None
     try:
         made = kubectl.create(job)
-        # Looked at once more, now that others see ours: of two who ask at the same moment, at most one goes on.
+        # Checked again, now that others see this Job: of two started together at most one continues.
         require_no_other(kubectl, settings, but=made["metadata"]["uid"])
-        # The Job first: it owns the ConfigMap, which goes when it does. Its pods wait for the ConfigMap in the meantime.
+        # The Job first: it owns the ConfigMap, which is deleted with it. Its pods wait for the ConfigMap.
         config_map["metadata"]["ownerReferences"] = [_owner(made)]
         kubectl.create(config_map)
     except BaseException as error:
@@ -132,21 +131,21 @@ def launch(
 
 
 def _withdraw(kubectl: Kubectl, selector: str, why: BaseException) -> None:
-    """Remove the Job, whether or not anybody knows that it was made. Raises LiveError where that fails."""
+    """Remove the Job, also where its creation is uncertain. Raises LiveError where that fails."""
     try:
         kubectl.delete_all("jobs", selector=selector)
     except LiveError as error:
         trouble = f"{why}. " if isinstance(why, Exception) else ""
         raise LiveError(
-            f"{trouble}The benchmark's Job may be in the cluster all the same, without what its pods need, and could not be removed: "
-            f"{error}. Remove it before its machines cost money: kubectl --namespace {kubectl.namespace} delete jobs "
+            f"{trouble}The benchmark's Job may exist in the cluster and could not be removed: "
+            f"{error}. Remove it before its machines cost money; run: kubectl --namespace {kubectl.namespace} delete jobs "
             f"--selector {selector}",
             reason=error.reason,
         ) from None
 
 
 def ended(job: Mapping[str, Any]) -> str | None:
-    """How a Job ended: `Complete`, or `Failed: why`; None while it goes on."""
+    """How a Job ended: `Complete`, or `Failed: why`; None while it runs."""
     for condition in job.get("status", {}).get("conditions") or ():
         if condition["status"] == "True" and condition["type"] in ("Complete", "Failed"):
             if condition["type"] == "Complete":
@@ -163,6 +162,6 @@ def _owner(job: Mapping[str, Any]) -> dict[str, Any]:
         "name": job["metadata"]["name"],
         "uid": job["metadata"]["uid"],
         "controller": True,
-        # As the controller's own: with blockOwnerDeletion a user needs leave to set finalizers.
+        # Without blockOwnerDeletion, which needs permission to set finalizers.
         "blockOwnerDeletion": False,
     }

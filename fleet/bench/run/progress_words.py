@@ -1,4 +1,4 @@
-"""What the benchmark's pods tell of their progress, as one state in words. Source of the fields: workloads/benchmark/pods/progress.py,
+"""Progress reports of the benchmark's pods as one state. Source of the fields: workloads/benchmark/pods/progress.py,
 play_run.py and launch_clients.py.
 """
 
@@ -28,18 +28,18 @@ _WORDS: Final[Mapping[str, str]] = {
     "preparing": "clients draw their prompts and warm up",
     "at the barrier": "waiting for the common start",
     "running": "running",
-    "failing": "a run fails",
+    "failing": "a run failed",
     "waiting for idle servers": "waiting until the servers are idle",
     "storing": "storing results",
     "finished": "finished",
 }
 _BAD: Final = ("failed", "stopped")
 ENDED: Final = (*_BAD, "finished")
-"""States of a pod that does nothing any more."""
+"""States of a pod that has ended."""
 
 
 def state_of(pods: Sequence[Mapping[str, Any]]) -> State | None:
-    """The state of the pod that is furthest behind, with everybody's requests; None where no pod has told anything yet."""
+    """The state of the pod furthest behind, with all requests; None before the first report."""
     told = [pod for pod in pods if isinstance(pod.get("state"), str)]
     if not told:
         return None
@@ -71,7 +71,7 @@ def state_of(pods: Sequence[Mapping[str, Any]]) -> State | None:
 
 def _place(pod: Mapping[str, Any]) -> tuple[int, int]:
     state = pod["state"]
-    # A pod between two runs is at the next one's beginning.
+    # A pod between two runs counts as at the next one.
     run = int(pod.get("runs_done") or 0) if state != "finished" else int(pod.get("runs") or 0)
     return run, _ORDER.index(state) if state in _ORDER else len(_ORDER)
 

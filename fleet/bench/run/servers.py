@@ -1,4 +1,4 @@
-"""The servers before a measurement: all there, ready, and nobody else's traffic on them."""
+"""Checks of the servers before a measurement: all ready, no other traffic."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 CONTAINER: Final = "vllm"
 """Source: workloads/server/pod.py."""
 WATCH_SECONDS: Final = 3.0
-"""Between two readings of the counters. Assumed: whoever uses a server at all sends or gets a token in that time."""
+"""Between two readings of the counters. Assumed: a server in use sends or receives a token in that time."""
 _IN_FLIGHT: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 _TOKENS: Final = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")
 _AT_ONCE: Final = 12
-"""Port forwards at once. Assumed."""
+"""Port forwards at the same time. Assumed."""
 _SECONDS: Final = 20.0
 
 
@@ -39,7 +39,7 @@ class ServerPod:
 
 
 def server_pods(kubectl: Kubectl, settings: Settings) -> tuple[ServerPod, ...]:
-    """Every server pod that is not on its way out, by name."""
+    """Every server pod that is not terminating, by name."""
     from workloads import names
 
     (label, value) = next(iter(names.selector(settings.server.name).items()))
@@ -51,39 +51,36 @@ def server_pods(kubectl: Kubectl, settings: Settings) -> tuple[ServerPod, ...]:
 
 
 def require_ready(pods: Sequence[ServerPod], settings: Settings) -> None:
-    """As many ready servers as the stack says, and no other. Raises BenchmarkError."""
+    """Exactly the stack's number of ready servers. Raises BenchmarkError otherwise."""
     ready = sum(pod.ready for pod in pods)
     wanted = settings.server.fixed_replicas
     look = f"kubectl --namespace {settings.namespace} get pods --selector app={settings.server.name}"
     if wanted == "external":
         if not ready:
-            raise BenchmarkError(f"no server is ready; there is nothing to measure: {look}")
+            raise BenchmarkError(f"no server is ready; check: {look}")
         return
     if ready != wanted or len(pods) != wanted:
         raise BenchmarkError(
-            f"{ready} of {wanted} servers are ready{f', and {len(pods)} pods are there' if len(pods) != wanted else ''}: a measurement "
-            f"now would count machines that do not serve, or load others with their share. Wait until all are: {look}"
+            f"{ready} of {wanted} servers are ready{f', of {len(pods)} pods' if len(pods) != wanted else ''}; expected: {wanted}. "
+            f"Wait until they are ready: {look}"
         )
 
 
 def require_idle(kubectl: Kubectl, pods: Sequence[ServerPod], port: int) -> str | None:
-    """Nobody's requests on any of them, by their own metrics. Raises BenchmarkError where there are.
-
-    Returns why it could not be looked at, or None.
-    """
+    """No requests on any server, by its metrics. Raises BenchmarkError where there are some; returns why it is unknown, or None."""
     readings = side_by_side(lambda pod: _traffic(kubectl, pod.name, port), pods, _AT_ONCE)
     busy = [f"{pod.name} {what}" for pod, (what, _) in zip(pods, readings, strict=True) if what]
     if busy:
         raise BenchmarkError(
-            f"the servers are not idle: {'; '.join(busy[:4])}{' and others' if len(busy) > 4 else ''}. Somebody else's requests would "
-            "be measured with ours, and theirs would suffer: stop that traffic, then run this again"
+            f"the servers are not idle: {'; '.join(busy[:4])}{' and others' if len(busy) > 4 else ''}. Other requests and the "
+            "benchmark slow each other down. Stop that traffic and run again"
         )
     troubles = [trouble for _, trouble in readings if trouble]
     return troubles[0] if troubles else None
 
 
 def _traffic(kubectl: Kubectl, pod: str, port: int) -> tuple[str, str]:
-    """What is going on there, and why that could not be read; both empty on an idle server."""
+    """Activity of a server, and why it is unknown; both empty on an idle server."""
     try:
         with kubectl.port_forward(f"pod/{pod}", port) as local:
             first = _scrape(local)

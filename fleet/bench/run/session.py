@@ -1,4 +1,4 @@
-"""A stack as one launch needs it: cluster, bucket and managed Prometheus, opened together and closed on every way out."""
+"""Connections of one launch: cluster, bucket and managed Prometheus."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Google:
-    """What of Google Cloud is reached without the cluster."""
+    """Google Cloud services used without the cluster."""
 
     bucket: Bucket
     prometheus: ManagedPrometheus
@@ -43,12 +43,12 @@ def google_of(outputs: StackOutputs) -> Google:
 def cluster_of(
     outputs: StackOutputs, settings: Settings, kubeconfig: Path | None, context: str | None
 ) -> Iterator[Kubectl]:
-    """The stack's cluster and namespace: by the stack's own kubeconfig, unless the user names one or a context of their own.
+    """The stack's cluster and namespace: by the stack's own kubeconfig, unless the user names a kubeconfig or context.
 
     Raises BenchmarkError where the stack's namespace is not there: another cluster.
     """
     with contextlib.ExitStack() as closing:
-        # kubectl runs in process groups of its own: nobody else would end it.
+        # kubectl runs in separate process groups and must be ended here.
         closing.enter_context(stopped_by_exception())
         own = kubeconfig is None and context is None
         file = closing.enter_context(outputs.kubeconfig_file()) if own else kubeconfig
@@ -62,25 +62,25 @@ def cluster_of(
                 else "the stack's kubeconfig"
             )
             raise BenchmarkError(
-                f"the cluster of {named} has no namespace {settings.namespace}: it is not the cluster of stack {settings.stack}, or "
-                "the stack is not up. Leave --kubeconfig and --context away to use the stack's own"
+                f"the cluster of {named} has no namespace {settings.namespace}: it is another cluster than that of stack "
+                f"{settings.stack}, or the stack is not up. Omit --kubeconfig and --context to use the stack's own"
             )
         yield kubectl
 
 
 def require_bucket(bucket: Bucket) -> None:
-    """The results can be read before there are any: whoever may not learns it before paying. Raises LiveError."""
+    """Check before the run that results can be read. Raises LiveError."""
     try:
         bucket.folders("runs/")
     except LiveError as error:
         raise LiveError(
-            f"{error}. The results would not reach this machine; with --detach the run needs no access to the bucket from here",
+            f"{error}. This machine could not download the results; pass --detach to run without access to the bucket",
             reason=error.reason,
         ) from None
 
 
 def gpu_servers(settings: Settings, pods: Sequence[ServerPod] = ()) -> Servers:
-    """Whose GPUs are the stack's."""
+    """Servers whose GPUs belong to the stack."""
     from fleet.clients.prometheus import Servers
 
     return Servers(

@@ -1,4 +1,4 @@
-"""What is to be measured: the stack file's settings with this launch's own changes, held against the stack that is up."""
+"""The settings of a launch: the stack file's with its options, compared with the running stack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEY: Final = "vllm-fleet:benchmark"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What this launch asks for instead of the stack file; None: as the file says."""
+    """Options that override the stack file; None: the file's value."""
 
     workload: str | None = None
     concurrency: tuple[int, ...] | None = None
@@ -29,7 +29,7 @@ class Changes:
 
 
 def settings_for(root: Path, stack: str, changes: Changes) -> Settings:
-    """The stack's settings with these changes, checked as if the stack file said so.
+    """The stack's settings with these changes, checked like the stack file.
 
     Raises SettingsError, and BenchmarkError where the stack has no benchmark.
     """
@@ -44,31 +44,31 @@ def settings_for(root: Path, stack: str, changes: Changes) -> Settings:
     settings = accept(stack, config, file.unopened)
     if not settings.benchmark.enabled:
         raise BenchmarkError(
-            f"benchmark.enabled is false in {file.path.name}: the stack has no account, no policies and no access to the bucket for "
-            f"benchmark pods. Write `{_KEY}: {{enabled: true, runOnUpdate: false}}` there, run `pulumi up --stack {stack}` once, "
-            "then this again"
+            f"benchmark.enabled is false in {file.path.name}: benchmark pods have no account, network policies or access to the "
+            f"bucket. Write `{_KEY}: {{enabled: true, runOnUpdate: false}}` there, run `pulumi up --stack {stack}`, "
+            "then run again"
         )
     return settings
 
 
 def require_the_same_stack(settings: Settings, outputs: StackOutputs) -> None:
-    """The stack that is up is the one the file describes, in what bears on a figure's name. Raises BenchmarkError."""
+    """The running stack matches the stack file in what identifies a figure. Raises BenchmarkError."""
     pairs = {
         "gcp:project": (settings.project, outputs.project),
         "gcp:region": (settings.region, outputs.region),
         "the profile": (settings.serving.profile.name, outputs.profile),
         "the model's revision": (settings.serving.model.revision, outputs.model_revision),
     }
-    differing = [f"{name} is {up} there and {here} here" for name, (here, up) in pairs.items() if here != up]
+    differing = [f"{name} is {up}, in the file {here}" for name, (here, up) in pairs.items() if here != up]
     if differing:
         raise BenchmarkError(
-            f"stack {settings.stack} that is up is not the one that its file describes: {'; '.join(differing)}. The measurement would "
-            f"go under a wrong name: run `pulumi up --stack {settings.stack}`, or go back to the file that was brought up"
+            f"the running stack {settings.stack} differs from its file: {'; '.join(differing)}. The figures would be "
+            f"recorded for a configuration that did not run; run `pulumi up --stack {settings.stack}`, or restore the deployed file"
         )
 
 
 def _section(text: str) -> dict[str, Any] | None:
-    """The section as it stands; None where it is no section, which the settings' own check tells."""
+    """The section; None where it is not one, which the settings' check reports."""
     try:
         found = strict_json.loads(text or "{}")
     except ValueError:

@@ -1,4 +1,4 @@
-"""A launch from its Job's creation to its end: what the cluster and the pods tell, in words, until it is over."""
+"""Watch a launch from its Job's creation to its end."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from fleet.clients.storage import Bucket
 
 POLL_SECONDS: Final = 4.0
-"""Between two looks. Assumed: two kubectl calls, a third of a second of CPU, and the pods tell every 10 s."""
+"""Between two readings. Assumed: two kubectl calls take a third of a second of CPU, and pods report every 10 s."""
 PATIENCE_SECONDS: Final = 15 * 60.0
-"""How long cluster or bucket may give no answer before watching ends; the Job goes on. Assumed: a laptop's lid, a VPN's change."""
+"""How long cluster or bucket may be unreachable before watching ends; the Job continues. Assumed: a closed laptop, a changed VPN."""
 FINAL: Final = frozenset({"not found", "missing program", "forbidden"})
-"""Reasons that asking again does not change; a login or a network may come back. Not `refused`: what has worked a moment ago is not
-wrong now, and a control plane has more words for its own troubles than are known here."""
+"""Reasons that a retry does not change. Not `refused`: a request that worked a moment ago is right, and a control plane reports its
+own problems in many ways."""
 AWAY: Final = frozenset({"unreachable", "timeout", "credentials"})
-"""The network or the login is gone; both come back."""
+"""Network or login lost; both can return."""
 _WORDS: Final[Mapping[Stage, str]] = {
     "no pods": "waiting for the Job's pods",
     "unscheduled": "waiting for benchmark machines",
-    "starting": "the pods start",
-    "preparing": "the pods fetch tokenizer and dataset",
-    "running": "the pods run",
-    "ended": "the pods have ended",
+    "starting": "pods are starting",
+    "preparing": "pods download tokenizer and dataset",
+    "running": "pods are running",
+    "ended": "pods have ended",
 }
 
 
@@ -45,7 +45,7 @@ class Ended:
     """Empty when it did not fail."""
     failures: tuple[Failure, ...]
     last: State | None
-    """Where it stood when it was last seen at work; None: it never was."""
+    """Last state seen while it ran; None: it never ran."""
 
 
 def watch(
@@ -69,7 +69,7 @@ def watch(
                 break
             state = _state(view, bucket, launched)
             show(state)
-            # A Job past its deadline loses its pods first: what they waited for is the reason, and not that they are gone.
+            # A Job past its deadline loses its pods first: the reason is what they waited for.
             last = state if view.stage != "no pods" else last or state
             answered = time.monotonic()
         except LiveError as error:
@@ -77,14 +77,14 @@ def watch(
             if silent or error.reason in FINAL:
                 since = f" No answer for {patience_seconds / 60:.0f} minutes." if silent else ""
                 raise LiveError(
-                    f"{error}.{since} {launched.job} goes on in the cluster. When it has ended: {launched.how_to_fetch()}",
+                    f"{error}.{since} {launched.job} continues in the cluster. When it has ended, run: {launched.how_to_fetch()}",
                     reason=error.reason,
                 ) from None
             show(State("no answer, trying again", str(error)))
         time.sleep(poll_seconds)
     if view.ended is None:
         raise LiveError(
-            f"Job {launched.job} is gone: somebody deleted it, or it ended more than a day ago. What it had stored stays: "
+            f"Job {launched.job} no longer exists: it was deleted, or ended more than a day ago. Stored results remain: "
             f"{launched.how_to_fetch()}",
             reason="not found",
         )
@@ -98,7 +98,7 @@ def patiently(
     poll_seconds: float = POLL_SECONDS,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> None:
-    """Do it, and again while the network or the login is away. Raises LiveError after that long, and at once for other reasons."""
+    """Call it, and retry while network or login are lost. Raises LiveError after `patience_seconds`, and immediately for other reasons."""
     began = time.monotonic()
     while True:
         try:

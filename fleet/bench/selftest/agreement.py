@@ -1,4 +1,4 @@
-"""Does everything agree? What the servers gave against what was merged, and the certificate against what was wrong on purpose."""
+"""Compare merged results with the servers' counts, and the certificate with the fault that was set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SATURATION: Final = ("client-cpu", "event-loop", "pod-cpu")
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that had to agree."""
+    """One comparison."""
 
     title: str
     agrees: bool
@@ -29,14 +29,14 @@ class Finding:
 
 
 def findings(measured: Measured, mode: Mode) -> tuple[Finding, ...]:
-    """All of them, for one measurement."""
-    # What a saturated client has yet to take lies between it and the servers: their rates differ by right.
+    """All comparisons of one measurement."""
+    # A saturated client still has to read what the servers sent, so the rates differ.
     rates = () if mode == "saturated-client" else tuple(_rates(measured))
     return (*_counts(measured), *rates, *_verdict(measured, mode))
 
 
 def _counts(measured: Measured) -> Iterator[Finding]:
-    """Every request and every token once: merged totals and warm-ups are what the servers counted."""
+    """Merged requests and tokens plus the warm-up equal the servers' counts."""
     runs = measured.judged.measurement.runs
     before = warm_up(measured.folder, WARM_UPS)
     engines = [engine for server in measured.servers for engine in server["engines"]]
@@ -59,20 +59,20 @@ def _counts(measured: Measured) -> Iterator[Finding]:
     }
     for what, (servers, merged, warm) in given.items():
         yield Finding(
-            title=f"{what} are the servers'",
+            title=f"{what} equal the servers' count",
             agrees=servers == merged + warm,
-            found=f"servers gave {servers:,}; merged {merged:,} and {warm:,} of the warm-up make {merged + warm:,}",
+            found=f"servers counted {servers:,}; merged {merged:,} + warm-up {warm:,} = {merged + warm:,}",
         )
     failed = sum(run.failed for run in runs)
     yield Finding(title="no request failed", agrees=not failed, found=f"{failed:,} failed")
 
 
 def _rates(measured: Measured) -> Iterator[Finding]:
-    """The rate that the clients saw in the steady window is the one that the servers' own counters had in it."""
+    """The clients' rate in the steady window equals that of the servers' counters."""
     for run in measured.judged.measurement.runs:
-        title = f"the servers' rate is found again ({run.name})"
+        title = f"measured rate agrees with the servers' counters ({run.title})"
         if run.steady is None or run.server is None:
-            yield Finding(title=title, agrees=False, found=f"there is no steady window: {run.steady_why}")
+            yield Finding(title=title, agrees=False, found=f"no steady window: {run.steady_why}")
             continue
         known = sum(engine.generation_tokens for engine in run.server.engines) / run.steady.seconds
         off = run.steady.output_tokens_per_s / known - 1 if known else float("inf")
@@ -81,32 +81,32 @@ def _rates(measured: Measured) -> Iterator[Finding]:
             title=title,
             agrees=abs(off) <= allowed,
             found=f"clients {run.steady.output_tokens_per_s:,.0f}, servers {known:,.0f} output tok/s: {off:+.1%}, "
-            f"{allowed:.1%} allowed over {run.steady.seconds:.1f} s",
+            f"allowed: {allowed:.1%} over {run.steady.seconds:.1f} s",
         )
 
 
 def _verdict(measured: Measured, mode: Mode) -> Iterator[Finding]:
-    """The certificate blames who is to blame, and nobody else."""
+    """The certificate blames the faulty side only."""
     failed = [check for check in measured.judged.certificate.checks if check.verdict == "failed"]
     servers, clients = _blaming(failed, "server"), _blaming(failed, "client")
     data = _blaming(failed, "data")
     if mode != "saturated-client":
         # Its many prompts repeat by chance.
-        yield Finding(title="the certificate finds no fault with the data", agrees=not data, found=_said(data))
+        yield Finding(title="no check blames the data", agrees=not data, found=_format(data))
     if mode == "saturated-client":
         caught = [check for check in clients if check.id in _SATURATION]
-        yield Finding(title="a saturated client is caught", agrees=bool(caught), found=_said(caught))
-        yield Finding(title="no server is blamed for it", agrees=not servers, found=_said(servers))
+        yield Finding(title="the saturated client is found", agrees=bool(caught), found=_format(caught))
+        yield Finding(title="no check blames a server", agrees=not servers, found=_format(servers))
     elif mode == "slow-server":
-        yield Finding(title="a starving engine is caught", agrees=bool(servers), found=_said(servers))
-        yield Finding(title="no client is blamed for slow servers", agrees=not clients, found=_said(clients))
+        yield Finding(title="the starving engine is found", agrees=bool(servers), found=_format(servers))
+        yield Finding(title="no check blames a client", agrees=not clients, found=_format(clients))
     else:
-        yield Finding(title="no server is blamed for anything", agrees=not servers, found=_said(servers))
+        yield Finding(title="no check blames a server", agrees=not servers, found=_format(servers))
 
 
 def _blaming(failed: list[Check], whom: str) -> list[Check]:
     return [check for check in failed if check.blames == whom]
 
 
-def _said(checks: list[Check]) -> str:
+def _format(checks: list[Check]) -> str:
     return "; ".join(f"{check.id}: {check.found}" for check in checks) or "nothing"

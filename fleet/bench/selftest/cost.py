@@ -1,4 +1,4 @@
-"""What a chunk costs a client and a server here, in CPU time."""
+"""CPU time of a chunk, for clients and servers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Cost:
 
     @property
     def us_per_chunk(self) -> float:
-        """Microseconds of CPU, those for making requests included."""
+        """Microseconds of CPU, including requests."""
         return 1e6 * self.cpu_seconds / max(1, self.chunks)
 
     @property
     def chunks_per_s_per_core(self) -> float:
-        """What one core carries at that cost."""
+        """Chunks a second of one core at that cost."""
         return self.chunks / max(1e-9, self.cpu_seconds)
 
     @property
@@ -37,7 +37,7 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class WarmUp:
-    """What the clients asked for before the common start, which is in no result."""
+    """Requests of the clients before the common start, which are in no result."""
 
     requests: int
     input_tokens: int
@@ -62,7 +62,7 @@ def client_cost(folder: Path) -> Cost:
 
 
 def server_cost(servers: Sequence[Mapping[str, Any]]) -> Cost:
-    """From what the servers told of themselves; their start is in it."""
+    """From the servers' own figures, start-up included."""
     return Cost(
         cpu_seconds=sum(one["cpu_seconds"] for one in servers),
         chunks=sum(one["chunks_sent"] for one in servers),

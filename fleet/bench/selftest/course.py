@@ -1,4 +1,4 @@
-"""The whole self-test: one measurement, or two where a client is to be saturated at its own measured cost."""
+"""The whole self-test: one measurement, or two where a client is saturated by its measured cost."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fleet.bench.selftest.measure import Measured, measure
 from fleet.bench.selftest.true_client import require_vllm
 
 NOT_PROVED = (
-    "One machine only: servers, clients and bucket share its cores and its clock, and no packet left it. This shows that the programs, "
-    "the merge and the certificate agree with servers whose every token is counted. It shows nothing of a network, of GKE, or of vLLM's "
+    "One machine only: servers, clients and bucket share cores and clock. This shows that programs, merge and certificate agree with "
+    "servers that count every token. It proves nothing about a network, GKE, or vLLM's "
     "engine."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a self-test found."""
+    """Result of a self-test."""
 
     test: SelfTest
     program: str
@@ -36,24 +36,22 @@ class Outcome:
     """In the measurement that is judged."""
     server: Cost
     before: Cost | None
-    """The client before it was saturated; what it was then offered follows from it."""
+    """The client before it was saturated, which sets the offered load."""
     report: Path
-    """The page that a person reads."""
+    """The report's page."""
     cores: int
 
     @property
     def agrees(self) -> bool:
-        """Whether everything did."""
+        """Whether all findings agree."""
         return all(one.agrees for one in self.findings)
 
 
 def run(test: SelfTest, display: Display) -> Outcome:
-    """Play it; `display` shows what is going on. Raises BenchmarkError where a part of it cannot be played."""
+    """Run it; `display` shows progress. Raises BenchmarkError where a part cannot run."""
     if not Path("/proc/self/fd").is_dir():
-        raise BenchmarkError(
-            "a self-test needs Linux: benchmark pods read their open files and CPU from /proc, as they do on GKE"
-        )
-    # What is not installed is missed now and not after a minute. The servers and the small client need aiohttp.
+        raise BenchmarkError("a self-test needs Linux: benchmark pods read open files and CPU from /proc")
+    # Missing packages are found now and not after a minute. The servers and the small client need aiohttp.
     import aiohttp  # noqa: F401
 
     from fleet.bench.report.write import write_report
@@ -99,7 +97,7 @@ def _program(folder: Path) -> str:
 
 
 def as_plain(outcome: Outcome) -> dict[str, Any]:
-    """For a machine."""
+    """As JSON."""
 
     def cost(one: Cost) -> dict[str, float]:
         return {

@@ -1,4 +1,4 @@
-"""What a self-test asks for: servers, clients, requests, and what is wrong on purpose."""
+"""Size of a self-test: servers, clients, requests, faults."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _RATIO: Final = 1 / 3
 
 @dataclass(frozen=True, kw_only=True)
 class SelfTest:
-    """What was asked for."""
+    """Options of a self-test."""
 
     mode: Mode = "sound"
     clients: int = 2
@@ -53,25 +53,25 @@ class SelfTest:
     vllm: Path | None = None
     """Python of an environment with vLLM; None: the small client."""
     folder: Path
-    """Where the measurement goes."""
+    """Folder of the measurement."""
 
     def __post_init__(self) -> None:
         for name, least in (("clients", 1), ("servers", 1), ("repeats", 1), ("connections", self.clients)):
             if getattr(self, name) < least:
                 why = ": every client needs one at least" if name == "connections" else ""
-                raise BenchmarkError(f"--{name} {getattr(self, name)}: {least} is the least{why}")
+                raise BenchmarkError(f"--{name} {getattr(self, name)}: must be {least} or more{why}")
         if self.requests < 2 * self.connections:
             raise BenchmarkError(
-                f"--requests {self.requests}: with {self.connections} connections {2 * self.connections} is the least, so that each "
+                f"--requests {self.requests}: must be {2 * self.connections} or more with {self.connections} connections, so that each "
                 f"is used more than once; {5 * self.connections} give a steady window"
             )
         if self.vllm is not None and not self.vllm.is_file():
             raise BenchmarkError(
-                f"--vllm {self.vllm}: there is no such file; give the Python of an environment with vLLM, for example "
+                f"--vllm {self.vllm}: no such file; pass the Python of an environment with vLLM, for example "
                 ".venv-vllm/bin/python (`make bench-vllm` makes it)"
             )
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            raise BenchmarkError(f"--out {self.folder}: it is there and not empty; give a folder that is not there yet")
+            raise BenchmarkError(f"--out {self.folder}: not empty; pass a new folder")
 
     @property
     def requests_per_client(self) -> int:
@@ -108,7 +108,7 @@ class Load:
 
     @property
     def planned_seconds(self) -> float:
-        """How long the requests take where nobody is late: those of a connection one after another, each a step a chunk."""
+        """Duration without delays: the requests of a connection one after another, one step a chunk."""
         turns = self.repeats * self.clients * self.requests_per_client / self.connections
         return turns * (1 + self.output_tokens / self.tokens_per_chunk) * self.node.pace.fixed_s
 
@@ -152,30 +152,30 @@ class Load:
 
 
 def sound(test: SelfTest) -> Load:
-    """Servers that keep their pace, clients with little to do."""
+    """Servers with steady timing, clients with little to do."""
     return _load(test, node=_node(STEP_SECONDS), faults=Faults(), output_tokens=96)
 
 
 def slow_server(test: SelfTest) -> Load:
-    """Steps of 0.4 s, and of two engines of each server one that gets nothing to do."""
+    """Steps of 0.4 s; one of each server's two engines is idle."""
     node = replace(_node(SLOW_STEP_SECONDS), ranks=2)
     least = STARVING_SHOULD_HOLD * node.ranks * test.servers
     if test.connections < least:
         raise BenchmarkError(
-            f"--connections {test.connections}: with {test.servers} servers {least} is the least for --slow-server: where an engine "
-            f"should hold fewer than {STARVING_SHOULD_HOLD} requests, one that holds none is no proof"
+            f"--connections {test.connections}: must be {least} or more with {test.servers} servers and --slow-server, so that each "
+            f"engine's share is {STARVING_SHOULD_HOLD} requests and an idle one is no chance"
         )
     return _load(test, node=node, faults=Faults(starving_ranks=(1,)), output_tokens=16)
 
 
 def calibrating() -> Load:
-    """One client with little to do: what a chunk costs it follows."""
+    """One client with little to do, to measure its cost of a chunk."""
     connections = 32
     return _for_one_client(connections, CALIBRATION_CHUNKS_PER_S, requests=connections)
 
 
 def saturating(test: SelfTest, cost_us: float) -> Load:
-    """One client, and servers that offer several times as many chunks as it carries at that cost each."""
+    """One client, and servers that send several times the chunks it can read at that cost."""
     connections = test.connections
     per_request = LONG_ANSWER_TOKENS / (1 + ACCEPTANCE * MTP_TOKENS)
     requests = round(SATURATED_CHUNK_SECONDS * 1e6 / cost_us / per_request)
@@ -194,7 +194,7 @@ def _for_one_client(connections: int, chunks_per_s: float, *, requests: int) -> 
         pods=1,
         requests_per_client=requests,
         repeats=1,
-        # The client alone on the last core: what it lacks is what it used.
+        # The client runs alone on the last core.
         client_cores=(cores[-1],),
         server_cores=tuple(cores[:-1]),
     )

@@ -27,14 +27,14 @@ from fleet.simulators.model_server.processes import ServerProcess, ServerProcess
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What came of it."""
+    """Result of one measurement."""
 
     load: Load
     folder: Path
     """As `fleet bench fetch` would have left it, with merged.json."""
     judged: Judged
     servers: tuple[Mapping[str, Any], ...]
-    """What each server says that it gave, at the end."""
+    """Each server's own counts at the end."""
     played: Played
 
 
@@ -46,7 +46,7 @@ def measure(
     vllm: Path | None,
     show: Callable[[State], None] = lambda _: None,
 ) -> Measured:
-    """Start everything, run it, fetch, merge, judge; `show` hears where it stands. Raises BenchmarkError where a part of it fails."""
+    """Start everything, run it, fetch, merge, judge; `show` gets progress. Raises BenchmarkError where a part fails."""
     from fleet.bench.merge.judged import judge, write
 
     one = ServerProcess(node=load.node, faults=load.faults, cores=load.server_cores)
@@ -60,7 +60,7 @@ def measure(
             show(State("starting the pods"))
             played = play(load, running, bucket, vllm=vllm, look=lambda: _look(laptop, show))
             told = running.snapshots()
-            show(State("fetching the results"))
+            show(State("downloading the results"))
             laptop.mirror(f"{RUNS}{NAME}/", folder)
     except (LiveError, ServerProcessError) as error:
         raise BenchmarkError(f"the self-test itself failed: {error}") from None
@@ -71,8 +71,8 @@ def measure(
 
 
 def _look(laptop: Bucket, show: Callable[[State], None]) -> None:
-    """What the pods tell, as `fleet bench run` reads it."""
-    # On a machine too busy for an answer the next look has one.
+    """The pods' progress, as `fleet bench run` reads it."""
+    # On a busy machine the next reading succeeds.
     with suppress(LiveError):
         if (state := state_of(progress_of(laptop, NAME))) is not None:
             show(state)
@@ -80,7 +80,7 @@ def _look(laptop: Bucket, show: Callable[[State], None]) -> None:
 
 @contextmanager
 def _past_proxies() -> Iterator[None]:
-    """A proxy that this user needs for the world knows nothing of loopback. Holds for pods and clients as well."""
+    """Exclude loopback from the user's proxy, for pods and clients as well."""
     names = ("no_proxy", "NO_PROXY")
     before = {name: os.environ.get(name) for name in names}
     for name in names:

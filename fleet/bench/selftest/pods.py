@@ -25,17 +25,16 @@ from workloads.pod_programs import PACKAGE, benchmark_programs
 
 JOB: Final = "selftest"
 UID: Final = "00000000"
-"""The same each time, so that the same prompts are drawn: a self-test differs from the one before by the machine alone."""
+"""Constant, so that every self-test draws the same prompts."""
 NAME: Final = f"{JOB}-{UID}"
-"""The measurement's, and its folder's in the bucket."""
+"""Name of the measurement and its folder in the bucket."""
 POLL_SECONDS: Final = 0.05
 LOOK_SECONDS: Final = 1.0
-"""Between two looks at how far the pods are."""
+"""Seconds between readings of the pods' progress."""
 START_SECONDS: Final = 600.0
-"""For everything but the requests. Assumed: six clients of vLLM that import it at once on two busy cores need a third of it."""
+"""For everything but the requests. Assumed: six clients of vLLM that import it at the same time on two busy cores need a third of it."""
 LONGER: Final = 20.0
-"""How many times as long as planned the requests may take. A saturated client needs about eight times as long."""
-_ROOT: Final = Path(__file__).resolve().parents[3]
+"""Allowed factor of the planned duration. A saturated client needs about eight."""
 _SMALL_CLIENT: Final = Path(__file__).with_name("small_client")
 _WHERE: Final = re.compile(r"; what there is: gs://\S+")
 """Source: workloads/benchmark/pods/launch_clients.py."""
@@ -56,7 +55,7 @@ _START: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """A measurement that all pods have stored."""
+    """A stored measurement."""
 
     seconds: float
 
@@ -70,7 +69,7 @@ def play(
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as scratch:
         room = Path(scratch)
-        # As in a pod: these programs and nothing else of this repository are to be imported.
+        # As in a pod, only these programs can be imported.
         programs = room / "scripts" / PACKAGE
         programs.mkdir(parents=True)
         for name, code in benchmark_programs().items():
@@ -124,7 +123,7 @@ def _pod(
         "JOB_UID": UID,
         "JOB_COMPLETION_INDEX": str(number),
         "NODE_NAME": "loopback",
-        # A tokenizer in a folder is all that vLLM's client needs of the hub.
+        # vLLM's client needs only a tokenizer folder from the hub.
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
     }
@@ -145,8 +144,8 @@ def _pod(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of a pod, at once: it has stored everything, or nobody wants it any more."""
-    # The session is the pod's own, with its clients and its collector.
+    """Kill what is left of a pod."""
+    # The pod's session includes its clients and its collector.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -155,13 +154,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _wait(pods: Sequence[subprocess.Popen[bytes]], seconds: float, look: Callable[[], None]) -> None:
-    """Until all have ended. They know themselves when one of them has failed, and not when a server never answers."""
+    """Wait until all have ended. They notice a failed pod themselves, but not a server that never answers."""
     until = time.monotonic() + seconds
     looked = 0.0
     while any(pod.poll() is None for pod in pods):
         if time.monotonic() > until:
             raise BenchmarkError(
-                f"the benchmark pods have not ended after {seconds:,.0f} s; a client waits for an answer that does not come"
+                f"the benchmark pods have not ended after {seconds:,.0f} s; a client is still waiting for an answer"
             )
         if time.monotonic() - looked > LOOK_SECONDS:
             look()
@@ -174,7 +173,7 @@ def _refuse_failed(pods: Sequence[subprocess.Popen[bytes]], room: Path) -> None:
     if not failed:
         return
     log = (room / f"pod-{failed[0]}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    # Whoever reads this cannot look into a bucket that is gone.
+    # The bucket named in the log no longer exists.
     said = [_WHERE.sub("", line) for line in log if re.search(r"failed: ", line)] or log[-3:]
     raise BenchmarkError(
         f"benchmark pod {failed[0]} ended with exit code {pods[failed[0]].returncode}: {' | '.join(said)}"

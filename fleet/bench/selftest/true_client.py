@@ -1,4 +1,4 @@
-"""Whether a Python has vLLM's own client, looked at before anything starts."""
+"""Check that a Python has vLLM's own client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUESTION: Final = (
 
 
 def require_vllm(python: Path) -> None:
-    """Refuse a Python without the client of vLLM: BenchmarkError with what it has instead."""
+    """Raise BenchmarkError for a Python without vLLM's client."""
     told = _asked(python)
     if told["serve"]:
         return
@@ -35,7 +35,7 @@ def require_vllm(python: Path) -> None:
 
 
 def _asked(python: Path) -> dict[str, Any]:
-    # As in a pod: from another folder, and with nothing of this user's Python path.
+    # As in a pod: from another folder, without this user's Python path.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     try:
         done = subprocess.run(
@@ -52,7 +52,7 @@ def _asked(python: Path) -> dict[str, Any]:
     except OSError as error:
         raise _wrong(python, f"it cannot be started ({error.strerror})") from None
     except subprocess.TimeoutExpired:
-        raise _wrong(python, f"it gave no answer within {ANSWER_SECONDS:.0f} s") from None
+        raise _wrong(python, f"no answer within {ANSWER_SECONDS:.0f} s") from None
     try:
         told = json.loads(done.stdout)
         if isinstance(told, dict):
@@ -60,13 +60,11 @@ def _asked(python: Path) -> dict[str, Any]:
     except ValueError:
         pass
     said = " ".join((done.stderr or done.stdout).split())[-200:]
-    raise _wrong(
-        python, f"it does not answer as a Python does (exit code {done.returncode}{f': {said}' if said else ''})"
-    )
+    raise _wrong(python, f"it is not a Python (exit code {done.returncode}{f': {said}' if said else ''})")
 
 
 def _wrong(python: Path, found: str) -> BenchmarkError:
     return BenchmarkError(
-        f"--vllm {python}: {found}; give the Python of an environment with vLLM 0.18.1, for example .venv-vllm/bin/python "
-        "(`make bench-vllm` makes it), or leave --vllm out: the small client is used then"
+        f"--vllm {python}: {found}; pass the Python of an environment with vLLM 0.18.1, for example .venv-vllm/bin/python "
+        "(created by `make bench-vllm`), or omit --vllm for the small client"
     )

@@ -1,24 +1,29 @@
-"""`fleet bench`: the benchmark from a laptop: run, fetch, merge, report, record, self-test."""
+"""`fleet bench`: run, fetch, merge, report, record, export, sign, self-test."""
 
 from __future__ import annotations
 
 import typer
 
+from fleet.cli.bench.export import export
 from fleet.cli.bench.fetch import fetch
 from fleet.cli.bench.merge import merge
 from fleet.cli.bench.record import record
 from fleet.cli.bench.report import report
 from fleet.cli.bench.run import run
 from fleet.cli.bench.selftest import selftest
+from fleet.cli.bench.sign import sign, verify_signature
 
 bench = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Run the benchmark on a live stack, merge many clients' results, certify and report them.",
+    help="Benchmark a running stack; merge, certify and report the results.",
 )
-bench.command(short_help="Measure a stack that is up, and bring the results here.")(run)
-bench.command(short_help="Bring an earlier measurement here.")(fetch)
+bench.command(short_help="Measure a running stack and download the results.")(run)
+bench.command(short_help="Download an earlier measurement.")(fetch)
 bench.command(short_help="Merge all clients' results and certify them.")(merge)
-bench.command(short_help="Make a page and images of a measurement.")(report)
-bench.command(short_help="Add a certified measurement to the ledger, or keep it as a baseline.")(record)
+bench.command(short_help="Write a page and images of a measurement.")(report)
+bench.command(short_help="Add a certified measurement to the ledger, or store it as a baseline.")(record)
+bench.command(short_help="Write a measurement in llm-d's Benchmark Report format.")(export)
+bench.command(short_help="Sign a measurement with an SSH key.")(sign)
+bench.command(short_help="Show who signed a measurement; detect changed files.")(verify_signature)
 bench.command(short_help="Try the whole benchmark on this machine, without a GPU.")(selftest)

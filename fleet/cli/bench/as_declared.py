@@ -1,4 +1,4 @@
-"""Before a measurement: whether the servers that are up run as the file says by which they will be measured."""
+"""Check before a measurement: the running servers match the stack file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 _SHOWN: Final = 4
-"""Differences that the message names."""
+"""Most differences in the message."""
 
 
 def require_as_declared(kubectl: Kubectl, settings: Settings) -> None:
-    """Flags, environment and image of every server pod are those of the stack file. Raises CommandError: a figure is named after
-    the file, and with flags that wait for a `pulumi up` it would be certified, and recorded, under the name of something that never ran.
+    """Flags, environment and image of every server pod match the stack file. Raises CommandError: the figure would be recorded for
+    a configuration that never ran.
     """
     from fleet.verify import checks_engine, checks_service, cluster
     from fleet.verify.facts import Cluster, Facts
@@ -30,12 +30,12 @@ def require_as_declared(kubectl: Kubectl, settings: Settings) -> None:
     )
     where: dict[str, int] = {}
     for one in (one for check in checks if check.state == "failed" for one in check.differences):
-        what = f"{one.name} is {one.found} there and {one.declared} in the file"
+        what = f"{one.name} is {one.found}, in the file {one.declared}"
         where[what] = where.get(what, 0) + 1
     if where:
-        told = "; ".join(f"{what} ({plural(pods, 'pod')})" for what, pods in list(where.items())[:_SHOWN])
+        differences = "; ".join(f"{what} ({plural(pods, 'pod')})" for what, pods in list(where.items())[:_SHOWN])
         more = f"; and {len(where) - _SHOWN} more" if len(where) > _SHOWN else ""
         raise CommandError(
-            f"the servers that are up run otherwise than Pulumi.{settings.stack}.yaml says: {told}{more}. The measurement would go under "
-            f"a wrong name: run `pulumi up --stack {settings.stack}` to its end, or go back to the file that was brought up"
+            f"the running servers differ from Pulumi.{settings.stack}.yaml: {differences}{more}. The figures would be recorded for a "
+            f"configuration that did not run; run: pulumi up --stack {settings.stack}, or restore the deployed file"
         )

@@ -23,10 +23,9 @@ def fetch(
     out: Out = None,
     root: Root = None,
 ) -> int:
-    """Bring an earlier measurement here, e.g. that of `pulumi up`, merge, certify and report it.
+    """Download an earlier measurement, e.g. that of `pulumi up`, merge, certify and report it.
 
-    What is here already is not fetched again. Needs no access to the cluster. Exits with 0 when the measurement is
-    certified, with 1 when it is not.
+    Skips files that exist here. Needs no access to the cluster. Exits with 0 when certified, 1 when not.
     """
     require_benchmark_packages()
     from fleet.bench.run.display import shown
@@ -49,6 +48,6 @@ def fetch(
     with shown(sys.stdout, live=live, width=width) as display:
         if (state := going_on(google.bucket, measurement, time.time())) is not None:
             at = ": ".join(filter(None, (state.phase, state.detail)))
-            display.note(f"{measurement} still goes on ({at}); what there is so far is fetched")
+            display.note(f"{measurement} is still running ({at}); downloading what is stored so far")
         bring(google, measurement, target, given, gpu_servers(settings), display)
     return judge(target)

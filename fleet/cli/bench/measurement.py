@@ -1,4 +1,4 @@
-"""One measurement on this machine, as `fleet bench run` and `fetch` both handle it: its folder, its way here, its verdict."""
+"""What `fleet bench run` and `fetch` share: a measurement's folder, its download, its verdict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fleet.clients.stack_outputs import StackOutputs
 
 DEFAULT_FOLDER = Path("out") / "runs"
-"""Below it, a folder for every measurement."""
+"""Holds a folder for every measurement."""
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -37,20 +37,20 @@ def bring(
     servers: Servers,
     display: Display,
 ) -> None:
-    """Results from the bucket and DCGM's series from managed Prometheus into the folder."""
+    """Download results from the bucket and DCGM's series from managed Prometheus."""
     from fleet.bench.run import fetching
     from fleet.bench.run.display import State
     from fleet.bench.run.gpu_history import add_dcgm
 
     what = f"gs://{google.bucket.name}/runs/{measurement}/ into {folder}"
-    display.state(State("fetching results", what))
+    display.state(State("downloading results", what))
     fetching.fetch(
         google.bucket,
         measurement,
         folder,
-        lambda done, of: display.state(State("fetching results", what, done=done, of=of, unit="bytes")),
+        lambda done, of: display.state(State("downloading results", what, done=done, of=of, unit="bytes")),
     )
-    display.state(State("asking managed Prometheus for the GPUs", "its last samples come a minute or two late"))
+    display.state(State("reading GPU metrics from managed Prometheus", "the last samples arrive a minute or two late"))
     if problem := add_dcgm(folder, google.prometheus, outputs, servers):
         display.note(f"DCGM: {problem}")
 
@@ -71,7 +71,7 @@ def judge(folder: Path) -> int:
     write(judged, folder / MERGED_FILE)
     print_judged(stdout_paper(), judged, written=folder / MERGED_FILE)
     page, *_ = write_report(judged, folder / FOLDER, source=folder)
-    sys.stdout.write(f"{page} is the page\n")
+    sys.stdout.write(f"page: {page}\n")
     return exit_code(judged)
 
 

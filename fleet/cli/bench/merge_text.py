@@ -1,4 +1,4 @@
-"""A judged measurement for a terminal: the certified rate, what else could be called one, latencies, clients, checks, cost."""
+"""A judged measurement for a terminal: rates, latencies, clients, cost, checks."""
 
 from __future__ import annotations
 
@@ -25,24 +25,26 @@ if TYPE_CHECKING:
     )
 
 _LOADS = (
-    ("in flight", ">9"), ("total tok/s", ">18"), ("output tok/s", ">17"), ("TTFT p50", ">10"), ("TPOT p50", ">10"), ("$/M", ">9"),
+    ("in flight", ">9"), ("total tok/s", ">18"), ("output tok/s", ">17"), ("TTFT p50", ">10"), ("TPOT p50", ">10"), ("USD/M", ">9"),
 )  # fmt: skip
 _CLIENTS = (
     ("client", "<7"), ("in flight", ">10"), ("done", ">8"), ("failed", ">8"), ("output", ">9"), ("chunks", ">9"), ("TTFT p50", ">10"),
     ("CPU", ">6"), ("lag p99", ">9"),
 )  # fmt: skip
 _CLIENTS_SHOWN = 8
-"""Clients up to which each has a line."""
+"""Most clients with a line each."""
 _CHANGES_SHOWN = 4
-"""Quantities worse than the baseline's that the first lines name."""
+"""Most regressed quantities in the first lines."""
 _COMPARED_WORST_FIRST = ("regressed", "improved", "same within noise")
 
 
 def print_judged(paper: Paper, judged: Judged, *, written: Path) -> None:
-    """Write the outcome to `paper`; `written` is where merged.json lies."""
+    """Write the outcome to `paper`; `written` is the path of merged.json."""
     page = Page(paper)
     measurement, certificate = judged.measurement, judged.certificate
     page.prose(certificate.headline, indent=0, style="bold green" if certificate.verdict == "certified" else "bold red")
+    if certificate.reason:
+        page.prose(certificate.reason, indent=0)
     _gate(page, judged.comparisons)
     _subject(page, measurement)
     if len(measurement.points) > 1:
@@ -60,12 +62,12 @@ def print_judged(paper: Paper, judged: Judged, *, written: Path) -> None:
     _checks(page, certificate.checks)
     _remarks(page, measurement)
     page.blank()
-    page.pointer(str(written), " has all of it")
+    page.pointer(str(written), " has everything")
     page.print()
 
 
 def _gate(page: Page, comparisons: Sequence[Comparison]) -> None:
-    """What the certificate's headline does not say, and why the exit code is 1 all the same."""
+    """Outcome of the comparison with a baseline, which may turn the exit code to 1."""
     from fleet.bench.certificate.baseline import incomparable
 
     worse = [one for one in comparisons if one.verdict == "regressed"]
@@ -74,15 +76,13 @@ def _gate(page: Page, comparisons: Sequence[Comparison]) -> None:
         more = f" and {len(worse) - _CHANGES_SHOWN} more" if len(worse) > _CHANGES_SHOWN else ""
         page.prose(f"Worse than baseline {worse[0].baseline}: {'; '.join(changes)}{more}.", indent=0, style="bold red")
     elif incomparable(comparisons):
-        page.prose(
-            f"Nothing of it can be compared with baseline {comparisons[0].baseline}.", indent=0, style="bold red"
-        )
+        page.prose(f"Not comparable with baseline {comparisons[0].baseline}.", indent=0, style="bold red")
 
 
 def _subject(page: Page, measurement: Measurement) -> None:
     asked = measurement.asked
     if asked is None:
-        page.prose("Bare results: nothing is known of what was asked.", indent=0, style="dim")
+        page.prose("Bare results: run.json is missing, so stack and load are unknown.", indent=0, style="dim")
         return
     shape = asked.shape
     page.prose(
@@ -124,7 +124,7 @@ def _throughput(page: Page, measurement: Measurement, point: Point, runs: Sequen
 
 
 def _rates(measurement: Measurement, point: Point, runs: Sequence[Run]) -> Iterator[tuple[Part, ...]]:
-    """The certified rate, and what else could be called one."""
+    """The certified rate, and the same run counted in other ways."""
     basis = _basis(runs)
     certified = "steady window" if basis == "steady" else f"{basis} window (never steady)"
     requests = point.requests_per_s.mean
@@ -133,12 +133,12 @@ def _rates(measurement: Measurement, point: Point, runs: Sequence[Run]) -> Itera
     total = point.total_tokens_per_s_per_node
     nodes = measurement.asked.shape.replicas if measurement.asked else 1
     if total is not None and nodes > 1:
-        yield _rate("  of it per node", (total, point.output_tokens_per_s.mean / nodes, requests / nodes))
+        yield _rate("  per node", (total, point.output_tokens_per_s.mean / nodes, requests / nodes))
     common = [run.common for run in runs if run.common is not None]
     if len(common) == len(runs):
-        yield _rate("every client at work", *map(_three, common))
+        yield _rate("all clients active", *map(_three, common))
     yield _rate("first request to last answer", *(_three(run.whole) for run in runs))
-    yield _rate("article's way: clients' sum", *(_three(run.summed) for run in runs))
+    yield _rate("sum of clients (article's way)", *(_three(run.summed) for run in runs))
 
 
 def _rate(label: str, *runs: tuple[float, float, float]) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def _failures(page: Page, runs: Sequence[Run]) -> None:
         return
     share = failed / sum(run.failed + run.completed for run in runs)
     where = max(runs, key=lambda run: run.failed)
-    most = f", most of them ({where.failed:,}) in {where.name}" if len(runs) > 1 else ""
+    most = f", most ({where.failed:,}) in {where.title}" if len(runs) > 1 else ""
     page.title(f"{plural(failed, 'request')} failed, {format_percent(share, 2)} of all{most}", style="bold yellow")
     for one in errors_by_kind(runs):
         page.item(f"{one.count:,} {one.kind}: {one.example}")
@@ -211,21 +211,21 @@ def _goodput(page: Page, runs: Sequence[Run]) -> None:
     page.title(f"Goodput: {', '.join(limits)}")
     for run, good in known:
         page.prose(
-            f"{run.name}: {format_percent(good.share)} of all requests within; {good.requests_per_s:,.1f} req/s and "
-            f"{good.output_tokens_per_s:,.0f} output tok/s of them"
+            f"{run.title}: {format_percent(good.share)} of all requests; {good.requests_per_s:,.1f} req/s, "
+            f"{good.output_tokens_per_s:,.0f} output tok/s"
         )
 
 
 def _shown_run(measurement: Measurement) -> Run:
-    """The run whose clients are shown: the one with the highest rate of its kind."""
+    """The run whose clients are shown: the fastest."""
     return max(measurement.runs, key=lambda run: run.looked_at.total_tokens_per_s)
 
 
 def _clients(page: Page, run: Run, *, of: int) -> None:
     clients = run.clients
     page.title(
-        f"Clients of {run.name}{f', the fastest of {of} runs' if of > 1 else ''}",
-        "own time each: output tok/s, chunks/s",
+        f"Clients of {run.title}{f', the fastest of {of} runs' if of > 1 else ''}",
+        "output tok/s, chunks/s over each client's time",
     )
     if len(clients) > _CLIENTS_SHOWN:
         _folded_clients(page, run)
@@ -262,14 +262,14 @@ def _folded_clients(page: Page, run: Run) -> None:
         at_least, at_most = (str(first), str(last)) if most > least else ("-", "-")
         page.line(f"  {name:<20}{least:>10{form}} {at_least:<6}{middle:>12{form}}{most:>12{form}} {at_most}")
     if all(one.cpu_share_mean is None for one in clients):
-        page.prose("No witness: neither CPU nor event-loop lag is known.", style="yellow")
+        page.prose("No witness files: CPU and event-loop lag are unknown.", style="yellow")
 
 
 def _servers(page: Page, run: Run) -> None:
     server, gpus = run.server, run.gpus
     if server is None and gpus is None:
         return
-    page.title(f"Servers during {run.name}'s window")
+    page.title(f"Servers of {run.title}")
     if server is not None:
         engines = server.engines
         running = [one.running_mean for one in engines]
@@ -279,7 +279,7 @@ def _servers(page: Page, run: Run) -> None:
             f"{format_percent(fmean(one.kv_mean for one in engines))} full "
             f"(peak {format_percent(max(one.kv_peak for one in engines))})"
             if engines
-            else f"{plural(server.servers, 'server')}, none of which could be read"
+            else f"{plural(server.servers, 'server')}, none could be read"
         )
         page.prose("; ".join(_server_facts(run)))
     if gpus is not None:
@@ -308,7 +308,7 @@ def _server_facts(run: Run) -> Iterator[str]:
     yield f"{server.preemptions:,.0f} preemptions"
     tflops = [one.tflops_mean for one in server.engines if one.tflops_mean is not None]
     if tflops:
-        yield f"{fmean(tflops):,.0f} TFLOP/s a GPU by vLLM's own count, rough for a hybrid model"
+        yield f"{fmean(tflops):,.0f} TFLOP/s a GPU by vLLM's estimate, rough for a hybrid model"
 
 
 def _cost(page: Page, measurement: Measurement) -> None:
@@ -335,7 +335,7 @@ def _compared(page: Page, judged: Judged) -> None:
         change = f"{format_change(one.change_share)} (noise ±{format_percent(one.noise_share)})"
         page.prose(f"{one.quantity}: {one.verdict} {change}", mark="· ", style=styles[one.verdict])
         page.prose(one.why, indent=4, style="dim")
-    # One reason mostly holds for all quantities: it is said once.
+    # Most reasons hold for all quantities: each is printed once.
     reasons: dict[str, list[str]] = {}
     for one in judged.comparisons:
         if one.verdict == "not comparable":
@@ -353,12 +353,12 @@ def _checks(page: Page, checks: Sequence[Check]) -> None:
         page.prose(f"found: {check.found}", indent=4)
         page.prose(f"allowed: {check.allowed}", indent=4)
         page.prose(check.why, indent=4, style="dim")
-    # Bare results lack the same thing for many checks: what lacks is said once for those that want it.
-    lacking: dict[str, list[Check]] = {}
+    # Many checks of bare results miss the same file: it is printed once.
+    gaps: dict[str, list[Check]] = {}
     for check in (check for check in checks if check.verdict == "not measured"):
-        lacking.setdefault(check.found, []).append(check)
-    for found, wanting in lacking.items():
-        for check in wanting:
+        gaps.setdefault(check.found, []).append(check)
+    for found, waiting in gaps.items():
+        for check in waiting:
             needed = "" if check.required else ", not required"
             page.prose(f"{check.title}: not measured{needed} [{check.id}]", mark="? ", mark_style="yellow")
         page.prose(found, indent=4)
@@ -366,10 +366,10 @@ def _checks(page: Page, checks: Sequence[Check]) -> None:
 
 def _remarks(page: Page, measurement: Measurement) -> None:
     if measurement.excluded:
-        page.title(f"Left out by choice ({len(measurement.excluded)})")
+        page.title(f"Excluded ({len(measurement.excluded)})")
         for one in measurement.excluded:
             page.item(f"{one.file}: {one.why}")
     if measurement.remarks:
-        page.title(f"Good to know ({len(measurement.remarks)})")
+        page.title(f"Remarks ({len(measurement.remarks)})")
         for remark in measurement.remarks:
             page.item(remark)

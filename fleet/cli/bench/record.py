@@ -1,4 +1,4 @@
-"""`fleet bench record`: a certified measurement into the claims ledger, or as a baseline for later ones."""
+"""`fleet bench record`: add a certified measurement to the claims ledger, or store it as a baseline."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def record(
         typer.Option(
             "--raw",
             metavar="URL",
-            help="Where the raw results are kept, https:// or gs://. Default: their place in the stack's results bucket.",
+            help="Address of the raw results, https:// or gs://. Default: their path in the stack's results bucket.",
             show_default=False,
         ),
     ] = None,
@@ -55,23 +55,23 @@ def record(
             "--baseline",
             metavar="FILE",
             dir_okay=False,
-            help="Write what `fleet bench merge --baseline` compares with.",
+            help="Write a baseline for `fleet bench merge --baseline`.",
             show_default=False,
         ),
     ] = None,
 ) -> int:
     """Add a certified measurement to the claims ledger (--id, --title), store it as a baseline (--baseline), or both.
 
-    Merges and certifies DIR anew; merged.json is not believed. The ledger refuses what is not certified, bare results, and an
-    id that it has. A stack of exactly that shape shows the entry from then on.
+    Merges and certifies DIR again instead of reading merged.json. The ledger refuses uncertified and bare results, and an id that
+    exists. A stack of exactly that shape shows the entry from then on.
     """
     if (id_ is None) != (title is None):
         missing = "--title" if title is None else "--id"
-        raise CommandError(f"an entry of the ledger needs an id and a title: {missing} is missing")
+        raise CommandError(f"{missing} is missing: a ledger entry needs an id and a title")
     if id_ is None and baseline is None:
-        raise CommandError("nothing to write: give --id and --title for an entry of the ledger, or --baseline FILE")
+        raise CommandError("nothing to write; pass --id and --title for a ledger entry, or --baseline FILE")
     if id_ is None and (ledger is not None or raw is not None):
-        raise CommandError("--ledger and --raw are about an entry of the ledger: give --id and --title with them")
+        raise CommandError("--ledger and --raw need --id and --title")
     require_benchmark_packages()
     if baseline is not None:
         from fleet.cli.bench.written import require_own_file
@@ -80,7 +80,7 @@ def record(
     from fleet.bench.merge import MergeOptions, merge_folder
 
     measurement = merge_folder(folder, MergeOptions())
-    # The baseline first: it can be written again, an entry of the ledger cannot.
+    # The baseline first: unlike a ledger entry, it can be written again.
     if baseline is not None:
         _store(measurement, point, baseline)
     if id_ is not None and title is not None:
@@ -110,8 +110,6 @@ def _store(measurement: Measurement, point: int | None, file: Path) -> None:
 
     stored = baseline.of(only(measurement, point), certify(measurement, point))
     if not stored.judges:
-        raise BenchmarkError(
-            f"{file} is not written: nothing can be compared with a measurement that is not certified. {stored.headline}"
-        )
+        raise BenchmarkError(f"{file} was not written: a baseline must be certified. {stored.headline}")
     baseline.write(file, stored)
     sys.stdout.write(f"{stored.headline}\nbaseline in {file}; compare with: fleet bench merge DIR --baseline {file}\n")

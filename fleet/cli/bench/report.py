@@ -1,4 +1,4 @@
-"""`fleet bench report`: a measurement as one page and an image of every plot."""
+"""`fleet bench report`: one page and an image of every plot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet.cli.exits import CLEAN
 from fleet.cli.packages import require_benchmark_packages
 
 FOLDER = "report"
-"""Below the measurement, where the report goes without --out."""
+"""Default folder of the report, inside the measurement's."""
 
 
 def report(
@@ -22,24 +22,25 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="FOLDER", help="Write the report here; without it to DIR/report.", show_default=False
+            "--out", "-o", metavar="FOLDER", help="Write the report here. Default: DIR/report.", show_default=False
         ),
     ] = None,
 ) -> int:
     """Write report.html and a PNG of every plot of a measurement.
 
-    Takes DIR/merged.json while it is newer than all other files of DIR; else merges and certifies DIR first, without writing
-    merged.json. The page needs no network and runs no script. Exits with 0 whatever the verdict; `fleet bench merge` exits
-    with 1 for a measurement that is not certified.
+    Reads DIR/merged.json if it is newer than all other files of DIR; otherwise merges and certifies DIR in memory. The page needs
+    no network and no script. Exits with 0 whatever the verdict, and with 2 where a signature does not match.
     """
     require_benchmark_packages()
     from fleet.bench.report.against import outcome
     from fleet.bench.report.source import judged_of
     from fleet.bench.report.write import write_report
+    from fleet.bench.signature import format_signer, signer
 
     judged = judged_of(folder)
     written = write_report(judged, folder / FOLDER if out is None else out, source=folder)
     compared = outcome(judged.comparisons)
-    sys.stdout.write(f"{judged.certificate.headline}\n{compared.words if compared else ''}\n".rstrip("\n") + "\n\n")
+    lines = (judged.certificate.headline, judged.certificate.reason, compared.words if compared else "")
+    sys.stdout.write("\n".join(line for line in lines if line) + f"\n{format_signer(signer(folder))}\n\n")
     sys.stdout.writelines(f"{path}\n" for path in written)
     return CLEAN

@@ -1,4 +1,4 @@
-"""`fleet bench run`: one measurement of a stack that is up, from this machine."""
+"""`fleet bench run`: measure a running stack from this machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """How a run goes about it."""
+    """Options of a run."""
 
     kubeconfig: Path | None
     context: str | None
@@ -44,7 +44,7 @@ class Wishes:
     detach: bool
     yes: bool
     fetch_options: str
-    """What a later `fleet bench fetch` must be told as well."""
+    """Options that a later `fleet bench fetch` needs, too."""
 
 
 def run(
@@ -79,12 +79,12 @@ def run(
         bool, typer.Option("--no-gpu-samples", help="Do not run nvidia-smi dmon in the servers' pods.")
     ] = False,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Start it and leave; `fleet bench fetch` brings the results.")
+        bool, typer.Option("--detach", help="Start it and exit; `fleet bench fetch` downloads the results.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether to pay for it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation of the cost.")] = False,
     root: Root = None,
 ) -> int:
-    """Run the benchmark on a stack that is up, bring its results here, merge, certify and report them.
+    """Run the benchmark on a running stack, download its results, merge, certify and report them.
 
     Reads the stack's outputs, looks whether the servers are ready and idle, says what it costs and asks, then starts a Job
     in the cluster. Exits with 0 when the measurement is certified, with 1 when it is not.
@@ -101,14 +101,14 @@ def run(
     folder = find_root(root)
     name = require_stack(folder, stack)
     if kubeconfig is not None and not kubeconfig.is_file():
-        raise CommandError(f"--kubeconfig {kubeconfig}: there is no such file")
+        raise CommandError(f"--kubeconfig {kubeconfig}: no such file")
     if out is not None:
         from fleet.bench.run.fetching import require_new
 
         require_new(out)
     require_writable(out or DEFAULT_FOLDER)
     if not detach:
-        # Merging comes last, when everything has been paid for.
+        # Checked now: merging comes last, after the money is spent.
         require_benchmark_packages()
     settings, given = _prepared(folder, name, changes, outputs)
     repeated = {"--outputs": outputs, "--out": out, "--root": root}
@@ -148,14 +148,14 @@ def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
     with cluster_of(outputs, settings, wishes.kubeconfig, wishes.context) as kubectl:
         live, width = terminal()
         with shown(sys.stdout, live=live, width=width) as display:
-            _say(display, "looking at the servers")
+            _say(display, "checking the servers")
             require_prepared(kubectl, settings)
             require_no_other(kubectl, settings)
             pods = server_pods(kubectl, settings)
             require_ready(pods, settings)
             require_as_declared(kubectl, settings)
             if trouble := require_idle(kubectl, pods, HTTP_PORT):
-                display.note(f"whether the servers are idle could not be looked at: {trouble}")
+                display.note(f"could not check whether the servers are idle: {trouble}")
             if google is not None:
                 require_bucket(google.bucket)
         agree(price_of(settings), settings, yes=wishes.yes)
@@ -169,7 +169,7 @@ def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
                 return CLEAN
             over = _watch(kubectl, google, launched, pods if wishes.gpu_samples else (), folder, began)
         except (KeyboardInterrupt, SystemExit) as stop:
-            sys.stdout.write(f"\nNo longer watching.\n{_what_goes_on(launched, outputs.cluster)}")
+            sys.stdout.write(f"\nStopped watching.\n{_what_goes_on(launched, outputs.cluster)}")
             return _exit_code(stop)
         return _finish(kubectl, google, settings, outputs, launched, over, pods, folder, began)
 
@@ -177,7 +177,7 @@ def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
 def _watch(
     kubectl: Kubectl, google: Google, launched: Launched, sampled: tuple[ServerPod, ...], folder: Path, began: float
 ) -> Ended:
-    """Until the Job has ended, with GPU samples meanwhile."""
+    """Wait until the Job has ended, collecting GPU samples."""
     from fleet.bench.run.display import shown
     from fleet.bench.run.gpu_samples import GpuSamples
     from fleet.bench.run.servers import CONTAINER
@@ -208,13 +208,13 @@ def _finish(
     folder: Path,
     began: float,
 ) -> int:
-    """The results of a Job that has ended: here, merged and judged; or how to do that later."""
+    """Download, merge and judge the results of a Job that has ended, or print how to do so later."""
     from fleet.bench.run.display import shown
     from fleet.bench.run.session import gpu_servers
     from fleet.bench.run.watching import patiently
     from fleet.clients.errors import LiveError
 
-    stored = f"The benchmark has ended, and its results are in the bucket: {launched.how_to_fetch()}"
+    stored = f"The benchmark has ended. Its results are in the bucket; run: {launched.how_to_fetch()}"
     live, width = terminal()
     try:
         with shown(sys.stdout, live=live, width=width, began=began) as display:
@@ -246,7 +246,7 @@ def _failed(
     folder: Path,
     display: Display,
 ) -> str:
-    """What a failed Job leaves: its pods' last words, and the runs that were stored."""
+    """Message for a failed Job: its pods' last log lines, and the runs that were stored."""
     from fleet.bench.errors import BenchmarkError
     from fleet.bench.run.cluster_view import last_words
     from fleet.bench.run.fetching import fetch
@@ -254,7 +254,7 @@ def _failed(
 
     lines = [f"the benchmark failed: {over.failed}"]
     if over.last is not None:
-        lines.append(f"  when it was last seen: {': '.join(filter(None, (over.last.phase, over.last.detail)))}")
+        lines.append(f"  last seen: {': '.join(filter(None, (over.last.phase, over.last.detail)))}")
     for failure in over.failures:
         lines.append(f"  {failure.pod}, container {failure.container}: {failure.why}")
         try:
@@ -265,19 +265,19 @@ def _failed(
         fetch(google.bucket, launched.measurement, folder)
         runs = sorted(path.name for path in folder.glob("point-*-repeat-*") if any(path.glob("client-*.json")))
     except (LiveError, BenchmarkError, OSError) as error:
-        lines.append(f"What it had stored could not be fetched: {error}")
+        lines.append(f"Stored results could not be downloaded: {error}")
         lines.append(f"  later: {launched.how_to_fetch()}")
         return "\n".join(lines)
     if runs:
-        lines.append(f"Saved in {folder}: {', '.join(runs)}. `fleet bench merge {folder}` says what can be made of it.")
+        lines.append(f"Saved in {folder}: {', '.join(runs)}. Next: fleet bench merge {folder} --allow-missing")
     else:
-        lines.append(f"Nothing of it can be measured; logs, as far as they were stored, are in {folder}.")
+        lines.append(f"No run has results. Stored logs are in {folder}.")
     display.note("the Job has failed")
     return "\n".join(lines)
 
 
 def agree(price: Price, settings: Settings, *, yes: bool) -> None:
-    """Say what it costs and whether it can be certified, and ask where somebody can answer. Raises CommandError."""
+    """Print the cost and ask for confirmation on a terminal. Raises CommandError."""
     words = f"{price.format()}{_cannot_be_certified(settings.benchmark.repeats)}"
     sys.stdout.write(textwrap.fill(words, min(100, terminal()[1])) + "\n")
     if yes:
@@ -295,24 +295,24 @@ def _cannot_be_certified(repeats: int) -> str:
 
     if repeats >= LEAST_REPEATS:
         return ""
-    return f" It cannot be certified: that takes {LEAST_REPEATS} runs of each load (--repeats {LEAST_REPEATS})."
+    return f" It will not be certified: a certificate needs --repeats {LEAST_REPEATS} or more."
 
 
 def _what_goes_on(launched: Launched, cluster: str) -> str:
     return (
-        f"The benchmark goes on in the cluster and stores its results itself.\n"
-        f"  results, once it has ended:  {launched.how_to_fetch()}\n"
-        f"  to end it now:               {launched.how_to_stop()}   (kubectl at cluster {cluster})\n"
+        "The benchmark continues in the cluster and stores its results there.\n"
+        f"  fetch the results later:  {launched.how_to_fetch()}\n"
+        f"  stop it now:              {launched.how_to_stop()}   (cluster {cluster})\n"
     )
 
 
 def require_writable(folder: Path) -> None:
-    """Results will have a place: whoever has none learns it before paying. Raises CommandError."""
+    """Check before the run that results can be written. Raises CommandError."""
     there = folder.absolute()
     while not there.exists():
         there = there.parent
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise CommandError(f"{folder}: this user cannot write into {there}; name another folder with --out")
+        raise CommandError(f"{folder}: permission denied: {there}; pass --out with a writable folder")
 
 
 def _say(display: Display, phase: str) -> None:
@@ -328,5 +328,5 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise CommandError(
-            f"--concurrency {text}: write whole numbers with commas between them, e.g. 500,1000,2000"
+            f"--concurrency {text}: must be whole numbers with commas, for example 500,1000,2000"
         ) from None

@@ -1,4 +1,4 @@
-"""`fleet bench selftest`: the benchmark against servers whose every token is counted, on this machine."""
+"""`fleet bench selftest`: the whole benchmark on this machine, against simulated servers that count every token."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 _Format = Literal["text", "json"]
 _EVERY_SECONDS: Final = 5.0
-"""In a log: how often requests are counted again. A self-test takes from half a minute to a few."""
+"""Seconds between progress lines in a log."""
 _EXPECTED: Final[Mapping[Mode, str]] = {
-    "sound": "This is no disagreement: a run as short as the default has no certificate, and a busy machine makes clients late. "
-    "docs/selftest.md says what it takes.",
-    "slow-server": "This is as it must be: such servers get no certificate.",
-    "saturated-client": "This is as it must be: such a client gets no certificate.",
+    "sound": "Expected: the default run is too short for a certificate, and a busy machine makes clients late. docs/selftest.md has "
+    "options for a certified one.",
+    "slow-server": "Expected: such servers get no certificate.",
+    "saturated-client": "Expected: such a client gets no certificate.",
 }
-"""By what was played: why a self-test that agrees may well be a measurement without a certificate."""
+"""Why a self-test that agrees may have no certificate, by mode."""
 
 
 def selftest(
@@ -52,7 +52,7 @@ def selftest(
             "--requests",
             metavar="N",
             min=2,
-            help="All clients together, each repeat. Default: five for each connection.",
+            help="Requests of all clients in each repeat. Default: five for each connection.",
             show_default=False,
         ),
     ] = None,
@@ -73,11 +73,11 @@ def selftest(
         bool,
         typer.Option(
             "--slow-server",
-            help="Slow servers, each with an engine that starves: no client must be blamed.",
+            help="Slow servers, each with a starving engine: no check may blame a client.",
         ),
     ] = False,
     saturate: Annotated[
-        bool, typer.Option("--saturate", help="More than one client can take: the certificate must catch it.")
+        bool, typer.Option("--saturate", help="Overload one client: the certificate must find it.")
     ] = False,
     out: Annotated[
         Path | None,
@@ -85,12 +85,12 @@ def selftest(
             "--out", "-o", metavar="DIR", help="Keep the measurement and its report here.", show_default=False
         ),
     ] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a person or a machine.")] = "text",
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
 ) -> int:
-    """Run the whole benchmark on this machine against servers that only keep time, and see that everything agrees.
+    """Run the whole benchmark on this machine against simulated servers, and check that everything agrees.
 
-    Real pods' programs, clients, bucket, fetch, merge and certificate; servers that count every token they give. Says what a
-    chunk costs a client here. Exits with 1 when anything disagrees: totals, rates, or whom the certificate blames.
+    Runs the pods' programs, clients, a bucket, fetch, merge and certificate. The servers count every token. Reports what a chunk costs a
+    client here. Exits with 1 when totals, rates or the certificate's blame disagree.
     """
     require_benchmark_packages()
     from fleet.bench.run.display import shown
@@ -99,11 +99,11 @@ def selftest(
     from fleet.clients.stopping import stopped_by_exception
 
     if slow_server and saturate:
-        raise CommandError("--slow-server and --saturate are two tests: give one of them")
+        raise CommandError("--slow-server and --saturate cannot be combined")
     given = {"--clients": clients, "--requests": requests, "--repeats": repeats}
     if saturate and (useless := [name for name, value in given.items() if value is not None]):
         raise CommandError(
-            f"--saturate: one client is saturated, once, with as many requests as its measured cost asks for; leave {useless[0]} out"
+            f"--saturate and {useless[0]} cannot be combined: one client runs once, with a number of requests from its measured cost"
         )
     mode: Mode = "slow-server" if slow_server else "saturated-client" if saturate else "sound"
 
@@ -125,7 +125,7 @@ def selftest(
         with shown(sys.stderr, live=live, width=width, every=_EVERY_SECONDS) as display:
             return run(test, display)
 
-    # Servers and pods run in sessions of their own: nobody else would end them.
+    # Servers and pods run in separate sessions and must be ended here.
     with stopped_by_exception():
         if out is not None:
             return _show(played(out), format_, kept=True)
@@ -134,7 +134,7 @@ def selftest(
 
 
 def _stderr_terminal() -> tuple[bool, int]:
-    """Whether stderr shows a live line, and how wide it is. Not stdout: that one is the answer's."""
+    """Whether stderr shows a live line, and how wide it is."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb" or not sys.stderr.encoding.lower().startswith("utf"):
         return False, PLAIN_WIDTH
     return True, os.get_terminal_size(sys.stderr.fileno()).columns or PLAIN_WIDTH
@@ -181,7 +181,7 @@ def _print(outcome: Outcome, *, kept: bool) -> None:
     page.blank()
     page.line(("Certificate", "bold"))
     certificate = outcome.measured.judged.certificate
-    page.prose(certificate.headline, indent=2)
+    page.prose(f"{certificate.headline} {certificate.reason}", indent=2)
     if outcome.agrees and certificate.verdict == "not certified":
         page.prose(_EXPECTED[outcome.test.mode], indent=2, style="dim")
     page.blank()
@@ -190,7 +190,7 @@ def _print(outcome: Outcome, *, kept: bool) -> None:
     if kept:
         page.pointer(str(outcome.report))
     else:
-        page.prose("With --out DIR the measurement and its page are kept.", indent=0, style="dim")
+        page.prose("Pass --out DIR to keep the measurement and its page.", indent=0, style="dim")
     page.print()
 
 

@@ -1,4 +1,4 @@
-"""Files that a command of `fleet bench` may write: new ones, and those of its own kind."""
+"""Output files of `fleet bench`: new ones, or existing ones of the same kind."""
 
 from __future__ import annotations
 
@@ -8,19 +8,27 @@ from fleet.cli.exits import CommandError
 from settings import strict_json
 
 
-def require_own_file(option: str, file: Path, kind: str, keys: frozenset[str]) -> None:
-    """Nothing but a file of that kind is written over: an object of JSON with these keys. Raises CommandError.
+def require_outside(out: Path, folder: Path) -> None:
+    """Refuse a place for --out that would overwrite results, or that the next merge would read. Raises CommandError."""
+    from fleet.bench.folder import MERGED_FILE
 
-    A name of a measurement's own file, given by mistake, would otherwise cost the measurement. A device such as /dev/null
-    would be replaced by a file where the user may do that, as in most containers.
+    place, measured = out.resolve(), folder.resolve()
+    if place.is_relative_to(measured) and place != measured / MERGED_FILE:
+        raise CommandError(f"--out {out}: {folder} holds the results; pass a path outside it")
+
+
+def require_own_file(option: str, file: Path, kind: str, keys: frozenset[str]) -> None:
+    """Refuse to overwrite anything but a JSON object with these keys. Raises CommandError.
+
+    A measurement's own file, named by mistake, would be lost, and root would replace a device such as /dev/null by a file.
     """
     if not file.exists():
         return
     if not file.is_file():
-        raise CommandError(f"{option} {file}: it is no regular file; name a file, new or {kind}")
+        raise CommandError(f"{option} {file}: not a regular file; pass a new file or {kind}")
     try:
         found = strict_json.read(file)
     except (OSError, ValueError):
         found = None
     if not (isinstance(found, dict) and keys <= found.keys()):
-        raise CommandError(f"{option} {file}: a file is there that is not {kind}, and it stays as it is; name another")
+        raise CommandError(f"{option} {file}: exists and is not {kind}; pass another file")

@@ -1,4 +1,4 @@
-"""What `--against` names: the program of a git reference, or an exported state."""
+"""Resolves `--against`: the program at a git reference, or an exported state."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def start(against: str, root: Path, stacks: Sequence[str]) -> RunningBaseline:
-    """Begin to fetch what `against` names for these stacks: an exported state if it is a file, else a git reference.
+    """Start loading the baseline for these stacks: an exported state if `against` is a file, else a git reference.
 
-    Returns at once for a git reference: its program is recorded by a process of its own while this one goes on.
-    Raises BaselineError for what is neither.
+    Returns immediately for a git reference, whose program is recorded in a separate process.
+    Raises BaselineError for anything else.
     """
     if is_state(against):
         from fleet.preview.compare.baseline_state import StateFile
@@ -26,5 +26,5 @@ def start(against: str, root: Path, stacks: Sequence[str]) -> RunningBaseline:
 
 
 def is_state(against: str) -> bool:
-    """Whether this names a file rather than a git reference; `.json` is taken for a file that is missing."""
+    """Whether `against` is a file rather than a git reference; a missing `.json` counts as a file."""
     return against.endswith(".json") or Path(against).is_file()

@@ -1,4 +1,4 @@
-"""What a preview is compared with, once it is there: the recording of a git reference, or an exported state."""
+"""Baselines of a comparison: the recording of a git reference, or an exported state."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 class BaselineError(Exception):
-    """There is nothing to compare with. The message is for a person."""
+    """The baseline is not available."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateBaseline:
-    """A stack as its state has it."""
+    """A stack as recorded in an exported state."""
 
     project: str
     stack: str
     resources: tuple[RecordedResource, ...]
     outputs: Mapping[str, Any]
     label: str
-    """Where it comes from, in words."""
+    """Label of the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +34,16 @@ class Baseline:
 
     resources: Recording | StateBaseline
     label: str
-    """What it is, in words: `main (1a2b3c4d)`."""
+    """Label of the baseline: `main (1a2b3c4d)`."""
     remarks: tuple[str, ...] = ()
-    """What the reader should know about it; whole sentences."""
+    """Remarks for the reader, as sentences."""
 
 
 class RunningBaseline(Protocol):
-    """Baselines in the making. Close it, or use it as a context manager: it may hold a process and a folder."""
+    """Baselines being loaded. Close it, or use it as a context manager: it may own a process and a folder."""
 
     def wait(self, stack: str) -> Baseline:
-        """The baseline of one stack, once it is there. Raises BaselineError when it cannot be had."""
+        """Waits for the baseline of one stack. Raises BaselineError if it is not available."""
 
     def __enter__(self) -> RunningBaseline:
         """Itself."""

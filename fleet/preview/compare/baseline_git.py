@@ -1,8 +1,8 @@
-"""The program of a git reference, recorded by a process of its own from a folder of its own.
+"""Records the program at a git reference, in a separate process and a temporary folder.
 
-Two versions of one code cannot be imported into one process, and the user's checkout is not to be touched: git writes the
-reference's files into a temporary folder, by way of an index that is temporary too. The recorder is this version's; the
-program, its settings and its stack files are the reference's; the installed packages are those of this interpreter.
+One process cannot import two versions of the code, and the user's checkout must not change: git writes the
+reference's files into a temporary folder, through a temporary index. The recorder is this version's; the
+program, settings and stack files are the reference's; the packages are this interpreter's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from fleet import CODE
 from fleet.preview import children
 from fleet.preview.compare.baseline import Baseline, BaselineError
 from fleet.preview.compare.baseline_process import result_name
@@ -29,18 +30,17 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _SECONDS: Final = 120.0
-"""Assumed: a recording takes seconds; after this long something waits for what will not come."""
+"""Timeout. Assumed: a recording takes seconds."""
 _LOOK_SECONDS: Final = 0.005
-"""Between two looks for a result: a glance costs some microseconds."""
+"""Polling interval for a result; a check costs some microseconds."""
 _SHORT: Final = 8
-"""Digits of a commit's name that a reader sees."""
+"""Digits shown of a commit."""
 _START: Final = "import sys; sys.path.insert(0, sys.argv[1]); from fleet.preview.compare.baseline_process import main; main(sys.argv[2])"
-_OURS: Final = Path(__file__).resolve().parents[3]
 _KEPT_STDERR_LINES: Final = 12
 
 
 class GitBaseline:
-    """One reference, with the stacks that are to be recorded as it has them."""
+    """One reference and the stacks to record at it."""
 
     def __init__(self, reference: str, root: Path, stacks: Sequence[str]) -> None:
         self._root, self._wanted = root, tuple(stacks)
@@ -49,7 +49,7 @@ class GitBaseline:
         try:
             commit = _resolve(reference, root)
             self._label = commit[:_SHORT] if reference == commit else f"{reference} ({commit[:_SHORT]})"
-            # A name that tells what a folder is, should a killed process leave one behind.
+            # A recognizable name, in case a killed process leaves the folder behind.
             folder = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="fleet-against-"))
             self._begin(commit, Path(folder))
         except BaseException:
@@ -72,7 +72,7 @@ class GitBaseline:
         if readable:
             job = {"root": str(self._checkout), "project": self._project, "stacks": readable, "configs": self._configs}
             (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-            command = (sys.executable, "-c", _START, str(_OURS), str(folder))
+            command = (sys.executable, "-c", _START, str(CODE), str(folder))
             self._process = children.spawn(command, cwd=self._checkout, env=_environment())
             self._cleanup.callback(_end, self._process)
 
@@ -99,7 +99,7 @@ class GitBaseline:
         return Baseline(resources=from_json(recorded), label=self._label, remarks=remarks)
 
     def _result(self, stack: str) -> str:
-        """What the process has written about the stack, as soon as it is there."""
+        """Waits for the process's result for the stack."""
         assert self._process is not None, "a stack that can be read has been asked for"
         file = self._folder / result_name(stack)
         deadline = time.monotonic() + _SECONDS
@@ -120,7 +120,7 @@ class GitBaseline:
 
 
 def _hidden(message: str, config: Mapping[str, Any]) -> str:
-    """A message of another version's program, which may repeat what this version's settings would hide."""
+    """A message of another version's program, with secrets redacted by this version's settings."""
     values = {key: _opened(text) for key, text in config["config"].items()}
     return Redactor(plaintexts_in([values], any_name=True)).text(message)
 
@@ -143,47 +143,47 @@ def _resolve(reference: str, root: Path) -> str:
     try:
         inside = _git("rev-parse", "--is-inside-work-tree", root=root)
     except FileNotFoundError:
-        raise BaselineError("--against a reference needs git, which is not installed") from None
+        raise BaselineError("--against with a git reference requires git, which is not installed") from None
     if inside.returncode:
         raise BaselineError(
-            f"{root} is not in a git repository, so there is no {reference} to compare with; a state is a file: "
+            f"{root} is not in a git repository, so {reference} cannot be read; to compare with a state: "
             "pulumi stack export --file state.json"
         )
     found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}", root=root)
     if found.returncode:
         shallow = _git("rev-parse", "--is-shallow-repository", root=root).stdout.strip() == b"true"
         hint = (
-            "this clone is shallow; get it first: git fetch --depth=1 origin BRANCH, then --against FETCH_HEAD"
+            "this clone is shallow; run git fetch --depth=1 origin BRANCH, then --against FETCH_HEAD"
             if shallow
-            else "git branch --all and git tag list what there is; a state is a file: pulumi stack export"
+            else "list references with git branch --all and git tag; to compare with a state: pulumi stack export"
         )
-        raise BaselineError(f"git knows no commit {reference!r}; {hint}")
+        raise BaselineError(f"git reference {reference!r} not found; {hint}")
     return found.stdout.decode().strip()
 
 
 def _check_out(commit: str, root: Path, folder: Path, checkout: Path) -> None:
-    """Write the project's folder as it is in `commit`; nothing of the repository but its objects is used."""
+    """Write the project's folder at `commit`, using only the repository's objects."""
     prefix = _git("rev-parse", "--show-prefix", root=root).stdout.decode().strip()
     index = {"GIT_INDEX_FILE": str(folder / "index")}
     checkout.mkdir()
     tree = _git("rev-parse", "--verify", "--quiet", f"{commit}:{prefix.rstrip('/')}", root=root)
     if tree.returncode:
-        return  # the project's folder was not there yet
+        return  # the project's folder did not exist yet
     top = Path(_git("rev-parse", "--show-toplevel", root=root).stdout.decode().removesuffix("\n"))
     for arguments in (
         ("read-tree", tree.stdout.decode().strip()),
         ("checkout-index", "--all", "--quiet", f"--prefix={checkout}/"),
     ):
-        # From the top: checkout-index takes the folder it runs in for part of the path.
+        # From the top: checkout-index prefixes paths with its working folder.
         done = _git(*arguments, root=top, **index)
         if done.returncode:
-            raise BaselineError(f"git could not write out {commit[:_SHORT]}: {done.stderr.decode().strip()}")
+            raise BaselineError(f"git could not check out {commit[:_SHORT]}: {done.stderr.decode().strip()}")
 
 
 def _git(*arguments: str, root: Path, **extra: str) -> subprocess.CompletedProcess[bytes]:
-    # Set by git for its hooks; they would point every call at something else than `root`.
+    # Set by git for its hooks; they would redirect every call away from `root`.
     env = {key: value for key, value in os.environ.items() if key not in _GIT_STATE}
-    # Large files are no part of a program; fetching them would need a network.
+    # Large files are not part of the program, and fetching them needs a network.
     env |= {"GIT_LFS_SKIP_SMUDGE": "1", "GIT_OPTIONAL_LOCKS": "0", **extra}
     return subprocess.run(("git", *arguments), cwd=root, env=env, capture_output=True, check=False)
 
@@ -192,12 +192,12 @@ _GIT_STATE: Final = frozenset(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GI
 
 
 def _environment() -> dict[str, str]:
-    # The folder is gone in a moment, and so would be what Python kept there.
+    # The folder is temporary: do not write bytecode.
     return os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _stack_files(checkout: Path) -> tuple[str, Mapping[str, Any]]:
-    """The project's name; per stack file its configuration and secret keys, or why it cannot be read."""
+    """The project's name; per stack file its configuration and secret keys, or the error."""
     from settings.names import stack_names
     from settings.problems import SettingsError
     from settings.stack_file import read
@@ -216,7 +216,7 @@ def _stack_files(checkout: Path) -> tuple[str, Mapping[str, Any]]:
 
 
 def stood_in(config: Mapping[str, str]) -> dict[str, str]:
-    """The configuration with the placeholder project stood in for, as the other side has it."""
+    """The configuration with the placeholder project replaced, as on the other side."""
     from fleet.preview.offline import STAND_IN_PROJECT
     from settings.stack import PLACEHOLDER_PROJECT
 
@@ -230,7 +230,7 @@ def _differing_pins(checkout: Path, root: Path, label: str) -> Iterator[str]:
     theirs, ours = (_pins(folder / "requirements.txt") for folder in (checkout, root))
     differing = [f"{name} {theirs[name]}" for name in sorted(theirs.keys() & ours.keys()) if theirs[name] != ours[name]]
     if differing:
-        yield f"{label} pins {', '.join(differing)}; its program was recorded with the packages installed here."
+        yield f"{label} pins {', '.join(differing)}; its program was recorded with the installed packages."
 
 
 def _pins(file: Path) -> dict[str, str]:
@@ -247,8 +247,8 @@ def _sealed_anew(checkout: Path, root: Path, stack: str, label: str) -> Iterator
     anew = sorted(key for key in theirs.keys() & ours.keys() if theirs[key] != ours[key])
     if anew:
         yield (
-            f"Encrypted anew since {label}: {', '.join(anew)}. Nobody can tell here whether the value changed; what uses "
-            "it is shown as unchanged."
+            f"Re-encrypted since {label}: {', '.join(anew)}. Whether the value changed is unknown; resources that use "
+            "it are shown as unchanged."
         )
 
 

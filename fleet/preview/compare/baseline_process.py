@@ -1,7 +1,7 @@
-"""The process that records another version of the program. Started by fleet.preview.compare.baseline_git, and by nothing else.
+"""Process that records another version of the program. Started by fleet.preview.compare.baseline_git only.
 
-This version's recorder is imported first; then everything of this version leaves the import path, so that `settings`,
-`infra` and the rest can only be the other version's.
+It imports this version's recorder, then removes this version from the import path, so that `settings`,
+`infra` and the rest come from the other version.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet import CODE, program_folder
 from fleet.preview.record import quick_sdk
 
 if TYPE_CHECKING:
@@ -20,19 +21,20 @@ if TYPE_CHECKING:
 
 
 def result_name(stack: str) -> str:
-    """The file that holds what became of a stack: a line with the error or nothing, then the recording."""
+    """Result file of a stack: a line with the error or nothing, then the recording."""
     return f"result.{stack}.json"
 
 
 def main(folder: str) -> None:
-    """Record the stacks that `folder`/job.json names, each into a file of its own that is there once it is whole."""
+    """Record the stacks in `folder`/job.json, each into its own file, written atomically."""
     quick_sdk.install()
     from fleet.preview.record.recording import ProgramError
     from fleet.preview.record.recording_json import to_json
 
     job = json.loads((Path(folder) / "job.json").read_text(encoding="utf-8"))
-    _forget(Path(__file__).resolve().parents[3])
-    # Nobody reads what a program prints; a full pipe would stop it.
+    if program_folder(Path(job["root"])) != CODE:
+        _forget(CODE)
+    # The program's output is not read; a full pipe would block it.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     for stack in job["stacks"]:
         try:
@@ -47,7 +49,7 @@ def main(folder: str) -> None:
 
 
 def _forget(own: Path) -> None:
-    """Take this version off the import path. Its package `preview` stays: it has been imported from there."""
+    """Remove this version from the import path. Its `preview` package stays, since it is already imported."""
     sys.path[:] = [entry for entry in sys.path if entry and Path(entry).resolve() != own]
 
 
@@ -69,7 +71,7 @@ def _record(job: Any, stack: str, references: StackReferences | None) -> Recordi
         stack=stack,
         config=found["config"],
         secret_keys=found["secret_keys"],
-        # What another stack outputs is what it would output if it were up.
+        # Outputs of other stacks are those they would have if they were up.
         mode="preview" if references is None else "known",
         stack_outputs=references
         or StackReferences(root, project=job["project"], stack=stack, record_stack=record_other),

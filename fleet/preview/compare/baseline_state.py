@@ -1,8 +1,8 @@
-"""What is live, from the file that `pulumi stack export` writes.
+"""Reads the live state from a file written by `pulumi stack export`.
 
-The engine keeps more in a state than a program says: defaults that providers filled in, markers of its own, resources on
-their way out, default providers. What no program could have said is left out here, so that it does not show as a change.
-Encrypted secrets stay closed: whether such a value changes nobody can tell, and that is what the comparison says.
+A state holds more than the program's inputs: provider defaults, the engine's markers, resources pending
+deletion, default providers. These are dropped, so that they do not show as changes.
+Encrypted secrets stay encrypted; the comparison reports them as "may change".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _DEFAULTS: Final = "__defaults"
-"""Where the Google provider lists the properties of a map that it filled in itself."""
+"""Property in which the Google provider lists map entries that it added."""
 _OWN_ANNOTATIONS: Final = ("pulumi.com/autonamed",)
 _HELM_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 
@@ -32,7 +32,7 @@ class StateFile:
 
     def __init__(self, path: Path, stacks: Sequence[str]) -> None:
         if len(stacks) > 1:
-            raise BaselineError(f"{path} holds the state of one stack, and this is a preview of {len(stacks)}")
+            raise BaselineError(f"{path} holds the state of one stack, but this is a preview of {len(stacks)}")
         self._path, self._state = path, read_state(path)
 
     def wait(self, stack: str) -> Baseline:
@@ -40,12 +40,12 @@ class StateFile:
         state = self._state
         if state.resources and state.stack != stack:
             raise BaselineError(
-                f"{self._path} is the state of stack {state.stack}, and this is a preview of {stack}: pass "
+                f"{self._path} is the state of stack {state.stack}, but this is a preview of {stack}: pass "
                 f"--stack {state.stack}, or the export of {stack}"
             )
-        remarks = ["What is live and what only the cloud decides counts as unchanged as long as what it comes from is."]
+        remarks = ["Live values that depend on the cloud count as unchanged unless their source changes."]
         if not state.resources:
-            remarks = [f"{self._path} holds no resources: everything is new."]
+            remarks = [f"{self._path} contains no resources: everything is new."]
         return Baseline(resources=state, label=state.label, remarks=tuple(remarks))
 
     def __enter__(self) -> StateFile:
@@ -54,11 +54,11 @@ class StateFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """There is nothing to clean up."""
+        """Nothing to clean up."""
 
 
 def read_state(path: Path) -> StateBaseline:
-    """The state in an export. Raises BaselineError when it is none."""
+    """Parses an exported state. Raises BaselineError if it is invalid."""
     try:
         document = strict_json.read(path)
     except OSError as error:
@@ -69,7 +69,7 @@ def read_state(path: Path) -> StateBaseline:
         ) from error
     deployment = document.get("deployment") if isinstance(document, dict) else None
     if not isinstance(deployment, dict):
-        raise BaselineError(f"{path} holds no `deployment`; write it with: pulumi stack export --file {path}")
+        raise BaselineError(f"{path} has no `deployment`; write it with: pulumi stack export --file {path}")
     _check(path, "deployment", deployment, _DEPLOYMENT)
     listed = deployment.get("resources") or []
     for number, one in enumerate(listed):
@@ -77,7 +77,7 @@ def read_state(path: Path) -> StateBaseline:
     entries = [one for one in listed if _belongs(one)]
     stack = next((one for one in entries if one.get("type") == STACK_TYPE), None)
     if entries and stack is None:
-        raise BaselineError(f"{path} has resources but no stack among them; it is not a whole export")
+        raise BaselineError(f"{path} has resources but no stack; it is not a complete export")
     parts = str(stack["urn"]).split("::") if stack else ["urn:pulumi:", ""]
     when = str((deployment.get("manifest") or {}).get("time") or "")[:10]
     return StateBaseline(
@@ -116,22 +116,21 @@ _ENTRY: Final[_Shape] = {
         lambda value: _is_map(value) and all(urns is None or _texts_of(urns) for urns in value.values()),
     ),
 }
-"""What is read of a resource here. Source: pulumi, sdk/go/common/apitype/core.go (ResourceV3)."""
+"""Fields read from a resource. Source: pulumi, sdk/go/common/apitype/core.go (ResourceV3)."""
 
 
 def _check(path: Path, where: str, given: Mapping[str, Any], shape: _Shape) -> None:
-    """Refuse what the engine would not have written; every key but a resource's own two may be missing or null."""
+    """Refuse what the engine would not write. Every key except a resource's type and URN may be missing or null."""
     for key, (allowed, holds) in shape.items():
         value = given.get(key)
         if key in ("urn", "type") if value is None else not holds(value):
             raise BaselineError(
-                f"{path}: {where}.{key} must be {allowed}; it is not what the engine writes. Write it again: "
-                f"pulumi stack export --file {path}"
+                f"{path}: {where}.{key} must be {allowed}. Export the state again: pulumi stack export --file {path}"
             )
 
 
 def _belongs(entry: Mapping[str, Any]) -> bool:
-    """Whether a program made it: not read, not about to be deleted, not a default provider of the engine's."""
+    """Whether a program created it: not read, not pending deletion, not a default provider."""
     if entry.get("delete") or entry.get("external") or entry.get("type") == STACK_REFERENCE_TYPE:
         return False
     return not _is_default_provider(str(entry.get("urn", "")))
@@ -165,8 +164,8 @@ def _resource(entry: Mapping[str, Any]) -> RecordedResource:
 
 
 def as_the_program_says(old: Mapping[str, Any], new: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
-    """Recorded inputs of a live resource without what its provider adds when the program says nothing."""
-    if type_ == _HELM_RELEASE:  # every option of helm, the names of all objects, a checksum
+    """Inputs of a live resource without provider defaults."""
+    if type_ == _HELM_RELEASE:  # helm options, object names, a checksum
         return {key: value for key, value in old.items() if key in new}
     if not type_.startswith("kubernetes:"):
         return old
@@ -184,7 +183,7 @@ def _metadata(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _opened(value: Any) -> Value:
-    """A value of a state: plaintext secrets open, encrypted ones unknown, references as the recorder has them."""
+    """Converts a value of a state: plaintext secrets kept, encrypted ones unknown, references as recorded."""
     if value == UNKNOWN_TEXT:
         return UNKNOWN
     if isinstance(value, list):
@@ -214,7 +213,7 @@ def _without_additions(value: Value, type_: str) -> Value:
         if type_.startswith("kubernetes:"):
             additions.update(_OWN_ANNOTATIONS)
         kept = {key: _without_additions(item, type_) for key, item in value.items() if key not in additions}
-        # A map of nothing but additions was not there either.
+        # A map with nothing but additions was absent.
         return {key: item for key, item in kept.items() if item or item == value[key]}
     if isinstance(value, list):
         return [_without_additions(item, type_) for item in value]

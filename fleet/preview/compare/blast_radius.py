@@ -1,4 +1,4 @@
-"""What a change does to a fleet that runs: counted for machines, and in words for the headline."""
+"""Effect of a change on a running fleet: counts, and headline sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fleet.report.words import plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The blast radius in its three forms."""
+    """The blast radius as counts, headline and dangers."""
 
     radius: BlastRadius
     effects: tuple[str, ...]
@@ -25,7 +25,7 @@ class Measured:
 
 
 def measure(changes: Changes, old: Sequence[RecordedResource], new: Sequence[RecordedResource]) -> Measured:
-    """What the changes of `changes.resources` do to what `old` runs."""
+    """Effect of `changes.resources` on what `old` runs."""
     before = {one.urn: one for one in gpu_pods(old)}
     after = {one.urn: one for one in gpu_pods(new)}
     fates = {one.urn: one for one in changes.resources if one.operation != "delete"}
@@ -65,9 +65,7 @@ def _radius(restarts: Sequence[Restart], gone: Sequence[ResourceChange], added: 
         at_once=any(one.at_once for one in restarts),
         maybe=bool(restarts) and all(one.maybe for one in restarts),
         minutes_of_reduced_capacity=minutes,
-        assumption=f"a replica takes {' and '.join(per_replica)}, assumed as the article's A4 nodes took"
-        if minutes
-        else "",
+        assumption=f"a replica takes {' and '.join(per_replica)}, as the article's A4 nodes did" if minutes else "",
         volumes_replaced=sum(1 for one in gone if one.type in VOLUMES and not one.retained),
         clusters_replaced=sum(1 for one in gone if one.type == CLUSTER and not one.retained),
     )
@@ -108,11 +106,13 @@ def _format_restart(one: Restart) -> str:
     verb = "may restart" if one.maybe else "restart"
     if one.replicas == 1:
         verb += "" if one.maybe else "s"
-        how = f"the only replica of {one.name} {verb}: nothing is served for about {one.minutes:.0f} minutes"
+        how = f"the only replica of {one.name} {verb}: no service for about {one.minutes:.0f} minutes"
     elif one.at_once:
-        how = f"all {one.replicas} replicas of {one.name} {verb} at once: nothing is served for about {one.minutes:.0f} minutes"
+        how = (
+            f"all {one.replicas} replicas of {one.name} {verb} together: no service for about {one.minutes:.0f} minutes"
+        )
     elif not one.at_a_time:
-        how = f"{one.replicas} replicas of {one.name} {verb}, each after its successor serves"
+        how = f"{one.replicas} replicas of {one.name} {verb}, each after its successor is ready"
     else:
         pace = "one by one" if one.at_a_time == 1 else f"{one.at_a_time} at a time"
         left = one.replicas - one.at_a_time
@@ -131,7 +131,7 @@ def _format_replicas(radius: BlastRadius, before: Mapping[str, GpuPods]) -> Iter
 
 
 def _format_money(money: Delta) -> str:
-    """Dollars an hour before and after."""
+    """Price before and after, USD an hour."""
     if money.difference is None:
         return f"{format_before(money)} an hour becomes {format_after(money)}"
     bound = " in known prices" if money.before_at_least or money.after_at_least else ""

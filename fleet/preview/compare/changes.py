@@ -1,6 +1,6 @@
-"""What a comparison found: every resource's fate, what forces it, and what it means for a running fleet.
+"""Result of a comparison: each resource's operation, its cause, and the effect on a running fleet.
 
-Plain data, ready to print: values are redacted when they are compared, so no secret ever gets this far.
+Plain data, safe to print: values are redacted when they are compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Printable: TypeAlias = Any
 """Text, number, boolean, None, a list or a map of these. Secrets read `[secret]`, unknown values `[unknown]`."""
 
 PropertyChangeKind = Literal["added", "removed", "changed", "may change"]
-"""`may change`: one side is unknown until the engine runs, or is a secret that cannot be opened here."""
+"""`may change`: one side is unknown until the engine runs, or is an encrypted secret."""
 
 Certainty = Literal[
     "provider source",
@@ -29,95 +29,95 @@ Certainty = Literal[
     "the engine",
     "guess",
 ]
-"""Who says that a change replaces a resource. `provider source`: the schema of the Terraform provider that pulumi-gcp is
-built on. `the program`: its own replace_on_changes. `the engine`: its rules on replaced providers."""
+"""Evidence that a change replaces a resource. `provider source`: the schema of the Terraform provider that pulumi-gcp is
+built on. `the program`: its replace_on_changes. `the engine`: its rules for replaced providers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyChange:
-    """One place at which a resource's inputs, options or outputs differ."""
+    """One difference in a resource's inputs, options or outputs."""
 
     path: str
     """E.g. `spec.template.spec.containers[server].image`; keyed lists by key, others by index of the new side."""
     kind: PropertyChangeKind
     before: Printable
-    """None where the property is added."""
+    """None if the property is added."""
     after: Printable
-    """None where the property is removed."""
+    """None if the property is removed."""
     secret: bool = False
     """Whether the value is hidden on either side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceReason:
-    """Why the engine would make a new resource instead of changing the one there is."""
+    """Why the engine would replace a resource instead of updating it."""
 
     path: str
-    """The property that forces it; empty where none does (a changed type, a replaced provider)."""
+    """The property that forces it; empty for a changed type or a replaced provider."""
     certainty: Certainty
     source: str
-    """Where that is written, or what the guess rests on; one phrase."""
+    """Source of the rule, or basis of the guess; one phrase."""
     maybe: bool = False
-    """The value is unknown on one side: it replaces only if it really changes."""
+    """The value is unknown on one side: it replaces only if the value changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceChange:
-    """What would become of one resource."""
+    """The planned operation for one resource."""
 
     urn: str
-    """The URN after the change; for a delete the one it has now."""
+    """The URN after the change; for a delete, the current one."""
     old_urn: str
-    """The URN before; the same as `urn` unless an alias led there, empty for a create."""
+    """The URN before; equal to `urn` unless an alias applies, empty for a create."""
     type: str
     name: str
     parent: str
     """URN of the parent, empty for the stack."""
     custom: bool
-    """False for components, which cost and restart nothing."""
+    """False for components."""
     operation: Operation
     properties: tuple[PropertyChange, ...] = ()
-    """Inputs that differ. Of a create or a delete there are none: all of them would."""
+    """Inputs that differ; empty for a create or a delete."""
     options: tuple[PropertyChange, ...] = ()
-    """Resource options that differ, such as `protect`; they alone make no update of the cloud resource."""
+    """Resource options that differ, such as `protect`; alone they do not update the cloud resource."""
     reasons: tuple[ReplaceReason, ...] = ()
-    """Only of a replace, surest first."""
+    """Reasons of a replace, most certain first."""
     delete_first: bool = False
-    """A replace that removes the old resource before it makes the new one."""
+    """Whether a replace deletes the old resource first."""
     retained: bool = False
-    """A delete or replace that only forgets the old resource: retain_on_delete keeps it in the cloud."""
+    """Whether a delete or replace keeps the old resource in the cloud (retain_on_delete)."""
     protected: bool = False
-    """A delete or replace that `pulumi up` refuses, because the resource is protected in the state it starts from."""
+    """Whether `pulumi up` refuses the delete or replace because the resource is protected in the old state."""
 
     @property
     def moved(self) -> bool:
-        """Whether the resource keeps its life under a new URN, by an alias."""
+        """Whether the resource continues under a new URN, by an alias."""
         return bool(self.old_urn) and self.old_urn != self.urn
 
     @property
     def guessed(self) -> bool:
-        """Whether nothing but a guess says that it is replaced."""
+        """Whether the replacement is only a guess."""
         return bool(self.reasons) and all(one.certainty == "guess" for one in self.reasons)
 
     @property
     def maybe(self) -> bool:
-        """Whether it is replaced only if a value that is unknown here turns out to differ."""
+        """Whether it is replaced only if an unknown value differs."""
         return bool(self.reasons) and all(one.maybe for one in self.reasons)
 
     @property
     def silent(self) -> bool:
-        """Whether there is nothing to tell a reader."""
+        """Whether there is nothing to report."""
         return self.operation == "same" and not self.options and not self.moved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Danger:
-    """Something to stop for before the change is merged."""
+    """A consequence to check before the change is merged."""
 
     id: str
     """Stable, kebab-case: see docs/compare.md."""
     message: str
-    """One sentence: what happens, and what it costs."""
+    """One sentence: the effect and its cost."""
     urns: tuple[str, ...] = ()
 
 
@@ -128,44 +128,44 @@ class Delta:
     id: str
     """Stable, kebab-case: see docs/compare.md."""
     label: str
-    """What a reader calls it, e.g. "dollars an hour"."""
+    """Label, e.g. "USD an hour"."""
     unit: str
-    """E.g. "$/h"; empty for a count."""
+    """Unit, e.g. "USD an hour"; empty for a count."""
     before: float | None
-    """None where it is not known or nothing was published for that shape."""
+    """None if unknown or not published for this shape."""
     after: float | None
     before_at_least: bool = False
-    """The number is a lower bound, because a part of it has no price."""
+    """Whether the number is a lower bound, because part of it has no price."""
     after_at_least: bool = False
 
     @property
     def difference(self) -> float | None:
-        """After minus before, where both are known."""
+        """After minus before; None if either is unknown."""
         return None if self.before is None or self.after is None else self.after - self.before
 
     @property
     def changed(self) -> bool:
-        """Whether the two sides differ, also in what is known of them."""
+        """Whether value or bound differs."""
         return self.before != self.after or self.before_at_least != self.after_at_least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlastRadius:
-    """What the change does to what is running, counted."""
+    """Counts of the change's effect on a running fleet."""
 
     replicas_restarted: int = 0
-    """Replicas running now that stop and start again."""
+    """Running replicas that restart."""
     replicas_removed: int = 0
     replicas_added: int = 0
     gpus_restarted: int = 0
     at_once: bool = False
-    """Whether the restarted replicas go down together rather than a few at a time."""
+    """Whether the replicas restart together instead of a few at a time."""
     maybe: bool = False
-    """Whether they restart only if a value that is unknown here turns out to differ."""
+    """Whether they restart only if an unknown value differs."""
     minutes_of_reduced_capacity: float = 0.0
-    """Minutes during which fewer replicas serve than before; by the assumption below."""
+    """Minutes with fewer replicas than before, under `assumption`."""
     assumption: str = ""
-    """What the minutes rest on, in words; empty where there are none."""
+    """Assumption behind the minutes; empty without any."""
     volumes_replaced: int = 0
     """Weights volumes and disks replaced or deleted."""
     clusters_replaced: int = 0
@@ -174,34 +174,34 @@ class BlastRadius:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Everything a comparison of two states of one stack found."""
+    """Result of comparing two states of one stack."""
 
     against: str
-    """What it was compared with, in words: `main (1a2b3c4d)` or `state of 2026-11-21, state.json`."""
+    """Label of the baseline: `main (1a2b3c4d)` or `state of 2026-11-21, state.json`."""
     resources: tuple[ResourceChange, ...]
-    """Every resource of either side: those of the new side in dependency order, then the deletes."""
+    """Every resource of either side: the new side in dependency order, then deletes."""
     outputs: tuple[PropertyChange, ...] = ()
     """Stack exports that differ."""
     effects: tuple[str, ...] = ()
-    """The blast radius in words, most weighty first; one line each. Never empty."""
+    """Headline sentences of the blast radius, most important first. Never empty."""
     price_and_rate: tuple[str, ...] = ()
-    """Dollars and tokens before and after, where they differ; one line each."""
+    """Price and throughput changes, one line each."""
     dangers: tuple[Danger, ...] = ()
     deltas: tuple[Delta, ...] = ()
-    """Every number, changed or not; empty where neither side's could be told."""
+    """Every number known for either side, changed or not."""
     blast_radius: BlastRadius = field(default_factory=BlastRadius)
     remarks: tuple[str, ...] = ()
-    """What the reader should know about the comparison itself."""
+    """Remarks about the comparison itself."""
 
     @property
     def headline(self) -> tuple[str, ...]:
-        """Everything that the change does, in words, with what the minutes rest on."""
+        """All effects as sentences, with the assumption behind the minutes."""
         assumed = self.blast_radius.assumption
         return (*self.effects, *([sentence(assumed).rstrip(".")] if assumed else []), *self.price_and_rate)
 
     @property
     def summary(self) -> Mapping[Operation, int]:
-        """Count of resources by operation, zeros included."""
+        """Number of resources by operation, including zeros."""
         counts: dict[Operation, int] = dict.fromkeys(OPERATIONS, 0)
         for one in self.resources:
             counts[one.operation] += 1
@@ -209,10 +209,10 @@ class Changes:
 
     @property
     def changed(self) -> tuple[ResourceChange, ...]:
-        """The resources there is something to tell of."""
+        """The resources with something to report."""
         return tuple(one for one in self.resources if not one.silent)
 
     @property
     def pending(self) -> bool:
-        """Whether `pulumi up` would have anything to do or to write down."""
+        """Whether `pulumi up` would change anything."""
         return bool(self.changed or self.outputs)

@@ -1,7 +1,7 @@
-"""Compares two states of one stack: per resource what the engine would do, and what that does to a running fleet.
+"""Compares two states of one stack: the engine's operation per resource, and the effect on a running fleet.
 
-The order is the engine's. Resources are found by URN and alias; their inputs are compared; what a provider cannot change
-in place is a replacement; and what depends on something replaced is looked at once more.
+The order is the engine's: resources are matched by URN and alias, inputs are compared, changes that a provider cannot make
+in place become replacements, and dependents of replaced resources are compared again.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from settings.redact import plaintexts_in
 
 _SECRET_PARTS: Final = ("data", "stringData")
 _OPTIONS: Final = ("protect", "retain_on_delete", "deleted_with")
-"""Options whose change is worth a reader's time; by the names of RecordedResource."""
+"""Reported resource options, by attribute of RecordedResource."""
 
 
 def compare(
     old: Recording | StateBaseline, new: Recording, *, against: str = "", remarks: Iterable[str] = ()
 ) -> Changes:
-    """What `pulumi up` of `new` would do to a stack that is as `old` says. `new` is recorded in preview mode."""
+    """What `pulumi up` of `new` would do to a stack in state `old`. `new` is recorded in preview mode."""
     comparison = _Comparison(old, new)
     resources = comparison.run()
     assumed = sorted(comparison.assumed)
     if assumed:
-        remarks = (*remarks, f"What a data source answers is taken as unchanged: {', '.join(assumed)}.")
+        remarks = (*remarks, f"Data sources are assumed unchanged: {', '.join(assumed)}.")
     changes = with_blast_radius(
         Changes(
             against=against,
@@ -51,12 +51,12 @@ def compare(
         comparison.old_resources,
         comparison.new_resources,
     )
-    # What ran before may carry a secret that its version let pass, in whatever a sentence is made of.
+    # The old version may have let a secret pass into a name or value used in a sentence.
     return comparison.redactor.whole(changes)
 
 
 def with_blast_radius(changes: Changes, old: Sequence[RecordedResource], new: Sequence[RecordedResource]) -> Changes:
-    """The changes with what they do to what runs."""
+    """The changes with their effect on a running fleet."""
     from fleet.preview.compare.blast_radius import measure
 
     found = measure(changes, old, new)
@@ -70,7 +70,7 @@ def with_blast_radius(changes: Changes, old: Sequence[RecordedResource], new: Se
 
 
 class _Comparison:
-    """One comparison on its way; the fate of a resource is known before that of what depends on it."""
+    """A comparison in progress; a resource is decided before its dependents."""
 
     def __init__(self, old: Recording | StateBaseline, new: Recording) -> None:
         self.live = isinstance(old, StateBaseline)
@@ -82,16 +82,16 @@ class _Comparison:
         self._new_by_old = {old_urn: urn for urn, old_urn in self.matches.old_by_new.items()}
         self._fates: dict[str, ResourceChange] = {}
         self.assumed: list[str] = []
-        """Live properties that come from no resource but from a question to the cloud, which nobody could ask here."""
+        """Live properties that come from data sources, which cannot be read offline."""
         old_plaintexts = (
             old.plaintexts if isinstance(old, Recording) else plaintexts_in(one.inputs for one in old.resources)
         )
         self.redactor = Redactor(new.plaintexts | old_plaintexts)
-        # A stand-in for a secret says nothing about the secret that is live.
+        # A placeholder says nothing about the live secret.
         self._stand_ins = new.secrets if self.live else frozenset()
 
     def run(self) -> tuple[ResourceChange, ...]:
-        """The fate of every resource: the new ones in their order, then what goes, dependents first."""
+        """The operation for every resource: new ones in order, then deletes, dependents first."""
         for one in self.new_resources:
             self._fates[one.urn] = self._fate(one)
         kept = set(self.matches.old_by_new.values())
@@ -99,7 +99,7 @@ class _Comparison:
         return (*self._fates.values(), *gone)
 
     def outputs(self) -> tuple[PropertyChange, ...]:
-        """Exports that differ. Of a live stack they are known and here they may not be: that alone says nothing."""
+        """Exports that differ. An export that is known live and unknown here does not count."""
         found = differences(dict(self._old.outputs), dict(self._new.outputs))
         return tuple(self._printed(one, "") for one in found if not (self.live and one.kind == "may change"))
 
@@ -143,7 +143,7 @@ class _Comparison:
         return self._change(one, one.urn, "delete", retained=one.retain_on_delete, protected=one.protect)
 
     def _differences(self, old: RecordedResource, new: RecordedResource) -> list[Difference]:
-        """How the inputs differ for the engine: what comes from other resources is judged by what becomes of these."""
+        """Differences in the inputs; values from other resources change only if those do."""
         before: Mapping[str, Any] = old.inputs
         after: Mapping[str, Any] = new.inputs
         if self.live:
@@ -155,7 +155,7 @@ class _Comparison:
             unsettled = self._unsettled(key, old, new)
             for one in differences(*mine):
                 if one.kind == "may change" and unsettled is False:
-                    continue  # it comes from what stays as it is
+                    continue  # its source is unchanged
                 if self.live and unsettled is None and one.after is UNKNOWN and not old.property_dependencies.get(key):
                     self.assumed.append(f"{new.name}: {path_text(one.path)}")
                     continue
@@ -166,13 +166,13 @@ class _Comparison:
         return [one for one in found if not any(touches(one, pattern) for pattern in ignored)]
 
     def _unsettled(self, key: str, old: RecordedResource, new: RecordedResource) -> bool | None:
-        """Whether what the property is made from changes; None if it is made from nothing that is registered."""
+        """Whether the property's source resources change; None without a registered source."""
         now = {urn for urn in new.property_dependencies.get(key, ()) if urn in self._fates}
         before = {self._new_by_old.get(urn, urn) for urn in old.property_dependencies.get(key, ())}
         before = {urn for urn in before if urn in self._fates or urn in self._old_by_urn}
         if not now and not before:
             return None
-        # A state has what came out when all was known; of a value that is unknown some sources do not show here.
+        # A state holds resolved values; some sources of an unknown value do not show here.
         same = now <= before if self.live else now == before
         ending = ("create", "replace", "delete")
         gone = any((fate := self._fates.get(urn)) is None or fate.operation in ending for urn in now | before)
@@ -188,7 +188,7 @@ class _Comparison:
         return transform(value, leaf) if self._stand_ins else value
 
     def _provider(self, old: RecordedResource, new: RecordedResource) -> Iterator[ReplaceReason]:
-        """A resource whose provider is replaced is replaced too: the new provider may reach another cluster."""
+        """Replaces resources of a replaced provider, which may reach another cluster."""
         before, after = (one.provider.rpartition("::")[0] for one in (old, new))
         if after and (fate := self._fates.get(after)) is not None and fate.operation == "replace":
             yield ReplaceReason(
@@ -201,7 +201,7 @@ class _Comparison:
             yield ReplaceReason(
                 path="",
                 certainty="the engine",
-                source="its provider is another one, which may lead elsewhere",
+                source="it has a different provider, which may reach another cluster",
                 maybe=True,
             )
 
@@ -216,7 +216,7 @@ class _Comparison:
 
     def _printed(self, one: Difference, type_: str) -> PropertyChange:
         redacted = self.redactor.value
-        # Whoever reads a Secret's inputs bare has its contents.
+        # A Secret's inputs are its contents.
         bare = type_ == KUBERNETES_SECRET and bool(one.path) and one.path[0] in _SECRET_PARTS
         before, after = (
             redacted(Secret(value)) if bare and value is not None else redacted(value)
@@ -232,7 +232,7 @@ class _Comparison:
 
 
 def _may_change(before: Value, after: Value, path: Path, found: Sequence[Difference]) -> Iterator[Difference]:
-    """What is unknown on both sides, so that no difference showed, although what it comes from changes."""
+    """Values unknown on both sides whose sources change."""
     told = {one.path for one in found}
     was = dict(unknown_paths(before, path))
     for where, value in unknown_paths(after, path):

@@ -1,4 +1,4 @@
-"""What to stop for before a change is merged: what is lost, goes dark, is paid for good, or loses its protection."""
+"""Dangers of a change: data loss, downtime, irrevocable cost, lost protection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VOLUMES: Final = (
     "kubernetes:core/v1:PersistentVolumeClaim",
 )
 ENDS: Final = ("replace", "delete")
-"""Operations after which the resource that was there is not there any more."""
+"""Operations that remove the old resource."""
 _FUTURE_RESERVATION: Final = "gcp:compute/futureReservation:FutureReservation"
 _BUCKET: Final = "gcp:storage/bucket:Bucket"
 
@@ -33,7 +33,7 @@ def dangers(
     old: Sequence[RecordedResource],
     new: Sequence[RecordedResource],
 ) -> Iterator[Danger]:
-    """Every danger of the changes, the gravest kinds first."""
+    """Every danger of the changes, most serious first."""
     for one in changes.resources:
         if one.operation in ENDS and one.custom:
             yield from _ending(one)
@@ -42,7 +42,7 @@ def dangers(
             yield Danger(
                 id="all-replicas-at-once",
                 message=f"All {restart.replicas} replicas of {restart.name} {'may go' if restart.maybe else 'go'} down "
-                "together: nothing is served until the first is back.",
+                "together: no service until the first is ready.",
                 urns=tuple(urn for urn, pods in after.items() if pods.name == restart.name),
             )
     for urn, now in after.items():
@@ -50,14 +50,14 @@ def dangers(
         if was is not None and was.capacity != now.capacity:
             yield Danger(
                 id="capacity-changed",
-                message=f"{now.name} moves from {was.capacity} to {now.capacity}: other nodes, another price, and no "
-                "capacity is held meanwhile.",
+                message=f"{now.name} moves from {was.capacity} to {now.capacity}: new nodes, a different price, and no "
+                "reserved capacity in between.",
                 urns=(urn,),
             )
     names = {pods.name for pods in before.values()}
     kept = {fate.old_urn for fate in fates.values()}
     for urn, was in before.items():
-        # Nobody is served by a canary, which has its name from the servers beside it.
+        # A canary serves no users; its name derives from the servers'.
         canary = was.name.endswith(CANARY_ENDING) and was.name.removesuffix(CANARY_ENDING) in names
         if urn not in kept and was.counted and not canary:
             yield Danger(
@@ -75,7 +75,7 @@ def _ending(one: ResourceChange) -> Iterator[Danger]:
     if one.protected:
         yield Danger(
             id="protected",
-            message=f"{one.name} {verb}, but it is protected: `pulumi up` stops there until the protection is lifted.",
+            message=f"{one.name} {verb}, but it is protected: `pulumi up` refuses until the protection is removed.",
             urns=(one.urn,),
         )
     if one.retained:
@@ -86,16 +86,16 @@ def _ending(one: ResourceChange) -> Iterator[Danger]:
     if one.type == CLUSTER:
         yield Danger(
             id=f"cluster-{one.operation}d",
-            message=f"Cluster {one.name} {verb}{guess}{because}: every workload and every volume in it is lost.",
+            message=f"Cluster {one.name} {verb}{guess}{because}: all its workloads and volumes are lost.",
             urns=(one.urn,),
         )
     elif one.type in VOLUMES:
         if one.operation == "delete":
             order = "the weights on it are lost"
         elif one.delete_first:
-            order = "its weights are lost first, and no pod starts until they are written again"
+            order = "its weights are deleted first, and no pod starts until they are written again"
         else:
-            order = "a new one is filled first, then the old one goes"
+            order = "a new one is written first, then the old one is deleted"
         yield Danger(
             id=f"weights-{one.operation}d",
             message=f"Volume {one.name} {verb}{guess}{because}: {order}.",
@@ -104,13 +104,13 @@ def _ending(one: ResourceChange) -> Iterator[Danger]:
     elif one.type == NAMESPACE:
         yield Danger(
             id=f"namespace-{one.operation}d",
-            message=f"Namespace {one.name} {verb}{guess}{because}: Kubernetes deletes everything in it.",
+            message=f"Namespace {one.name} {verb}{guess}{because}: Kubernetes deletes all its objects.",
             urns=(one.urn,),
         )
     elif one.type == _BUCKET:
         yield Danger(
             id=f"bucket-{one.operation}d",
-            message=f"Bucket {one.name} {verb}{guess}{because}: the results in it are lost, or keep it from going.",
+            message=f"Bucket {one.name} {verb}{guess}{because}: its results are lost, or block the deletion.",
             urns=(one.urn,),
         )
 
@@ -127,7 +127,7 @@ def _submitted(
             yield Danger(
                 id="future-reservation-submitted",
                 message=f"FutureReservation {one.inputs.get('name', one.name)} is submitted: once approved it can be "
-                "neither changed nor cancelled, and its whole window is paid.",
+                "neither changed nor cancelled, and the whole window is paid.",
                 urns=(one.urn,),
             )
 

@@ -1,7 +1,7 @@
-"""The numbers of a stack before and after: dollars, tokens, GPUs, nodes.
+"""A stack's numbers before and after: price, throughput, GPUs, nodes.
 
-Both sides say them of themselves: the program exports its price and the published figure of its shape, so a recording and
-a state carry them alike, each by the ledger of its own version.
+The program exports its price and the published figure of its shape, so a recording and
+a state both contain them, each computed by its own version.
 """
 
 from __future__ import annotations
@@ -15,20 +15,25 @@ from fleet.preview.compare.gpu_pods import gpu_pods
 from fleet.preview.record.recording import RecordedResource
 
 _FROM_OUTPUTS: Final = (
-    ("usd-per-hour", "dollars an hour", "$/h", "usdPerHour"),
-    ("usd-per-hour-at-fewest", "dollars an hour with the fewest replicas", "$/h", "usdPerHourAtFewest"),
-    ("usd-per-million-tokens", "dollars per million tokens", "$/M tokens", "usdPerMillionTokens"),
-    ("usd-per-million-output-tokens", "dollars per million output tokens", "$/M tokens", "usdPerMillionOutputTokens"),
-    ("tokens-per-second", "tokens a second, published or measured", "tok/s", "publishedTotalTokensPerSecond"),
+    ("usd-per-hour", "USD an hour", "USD an hour", "usdPerHour"),
+    ("usd-per-hour-at-fewest", "USD an hour with the fewest replicas", "USD an hour", "usdPerHourAtFewest"),
+    ("usd-per-million-tokens", "USD per million tokens", "USD per million tokens", "usdPerMillionTokens"),
+    (
+        "usd-per-million-output-tokens",
+        "USD per million output tokens",
+        "USD per million tokens",
+        "usdPerMillionOutputTokens",
+    ),
+    ("tokens-per-second", "tokens per second, published or measured", "tok/s", "publishedTotalTokensPerSecond"),
     (
         "output-tokens-per-second",
-        "output tokens a second, published or measured",
+        "output tokens per second, published or measured",
         "tok/s",
         "publishedOutputTokensPerSecond",
     ),
 )
 _AT_LEAST: Final = "usdPerHourIsAtLeast"
-"""The export that says that a part of the price is not known; what is derived from the price is a bound as well."""
+"""Export that marks the price, and numbers derived from it, as lower bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ def deltas(
     new: Sequence[RecordedResource],
     new_outputs: Mapping[str, Any],
 ) -> tuple[Delta, ...]:
-    """Every number that at least one side can tell."""
+    """Every number known for at least one side."""
     before, after = _numbers(old, old_outputs), _numbers(new, new_outputs)
     labels = (*((id_, label, unit) for id_, label, unit, _ in _FROM_OUTPUTS), *_COUNTED)
     return tuple(
@@ -53,8 +58,8 @@ def deltas(
             unit=unit,
             before=before.values[id_],
             after=after.values[id_],
-            before_at_least=before.at_least and unit.startswith("$") and before.values[id_] is not None,
-            after_at_least=after.at_least and unit.startswith("$") and after.values[id_] is not None,
+            before_at_least=before.at_least and unit.startswith("USD") and before.values[id_] is not None,
+            after_at_least=after.at_least and unit.startswith("USD") and after.values[id_] is not None,
         )
         for id_, label, unit in labels
         if before.values[id_] is not None or after.values[id_] is not None
@@ -65,7 +70,7 @@ _COUNTED: Final = (("replicas", "replicas", ""), ("gpus", "GPUs", ""), ("nodes",
 
 
 def _numbers(resources: Sequence[RecordedResource], outputs: Mapping[str, Any]) -> _Numbers:
-    if not resources:  # nothing there costs nothing, and serves nothing that a rate could be told of
+    if not resources:  # an empty stack has no price and no rate
         nothing: dict[str, float | None] = dict.fromkeys([id_ for id_, *_ in (*_FROM_OUTPUTS, *_COUNTED)])
         return _Numbers(nothing | dict.fromkeys(("usd-per-hour", "replicas", "gpus", "nodes"), 0), False)
     values = {id_: _number(outputs.get(name)) for id_, _, _, name in _FROM_OUTPUTS}

@@ -1,4 +1,4 @@
-"""What serves: the Deployments whose pods ask for GPUs, with what a change of them costs."""
+"""The model servers of a recording: Deployments with GPU pods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GPU: Final = "nvidia.com/gpu"
 _PLACEMENT: Final = "cloud.google.com/"
 """Prefix of the node labels that select capacity on GKE."""
 _DEFAULT_UNAVAILABLE: Final = "25%"
-"""What Kubernetes takes where a rolling update does not say. Source: Kubernetes API, apps/v1 RollingUpdateDeployment."""
+"""Kubernetes' default for rolling updates. Source: Kubernetes API, apps/v1 RollingUpdateDeployment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,20 +26,20 @@ class GpuPods:
     name: str
     namespace: str
     replicas: int | None
-    """None where somebody else sets the number."""
+    """None if managed externally."""
     most: int | None = None
-    """Most replicas of the stack's own autoscaler."""
+    """Maximum of the stack's autoscaler."""
     gpus_per_replica: int
     gpus_per_node: int
-    """GPUs of the machines: all the pod's, unless it says that it shares one."""
+    """GPUs of the machine: the pod's, unless it shares a machine."""
     capacity: str
-    """Where its nodes come from, in words."""
+    """Label of the capacity mode."""
     unavailable: int
-    """Replicas that a rollout takes down at a time; all of them where it does not roll."""
+    """Replicas that a rollout stops at a time; all of them without a rolling update."""
 
     @property
     def gpus(self) -> int:
-        """GPUs of all replicas that are counted."""
+        """GPUs of all counted replicas."""
         return self.gpus_per_replica * self.counted
 
     @property
@@ -49,12 +49,12 @@ class GpuPods:
 
     @property
     def counted(self) -> int:
-        """The replicas; where the number is an autoscaler's its most, and one where it is somebody else's."""
+        """Replicas; the maximum if autoscaled, one if managed externally."""
         return (self.most or 1) if self.replicas is None else self.replicas
 
 
 def gpu_pods(resources: Iterable[RecordedResource]) -> Iterator[GpuPods]:
-    """Every Deployment whose pods ask for GPUs."""
+    """Every Deployment whose pods request GPUs."""
     resources = tuple(resources)
     most = {scaler.target: scaler.most for scaler in scalers(resources)}
     for one in resources:
@@ -148,12 +148,12 @@ def _unavailable(strategy: Mapping[str, Any], replicas: int) -> int:
     rolling = _map(strategy.get("rollingUpdate"))
     down = _share(rolling.get("maxUnavailable", _DEFAULT_UNAVAILABLE), replicas)
     spare = str(rolling.get("maxSurge", _DEFAULT_UNAVAILABLE)) not in ("0", "0%")
-    # With neither a spare nor a missing pod a rollout could not begin; Kubernetes then takes one down.
+    # With maxSurge and maxUnavailable both 0, Kubernetes stops one pod.
     return min(down, replicas) if down or spare else min(1, replicas)
 
 
 def _share(given: Value, replicas: int) -> int:
-    """A number, or a percentage, of which Kubernetes rounds down how many may be missing."""
+    """A number or a percentage; Kubernetes rounds maxUnavailable down."""
     text = str(given)
     if text.endswith("%") and text[:-1].isdigit():
         return replicas * int(text[:-1]) // 100
@@ -161,7 +161,7 @@ def _share(given: Value, replicas: int) -> int:
 
 
 def batches(replicas: int, at_a_time: int) -> int:
-    """Rounds of a rollout that takes so many replicas down at a time."""
+    """Rounds of a rollout with this many replicas at a time."""
     return ceil(replicas / at_a_time) if at_a_time else 0
 
 

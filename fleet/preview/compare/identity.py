@@ -1,7 +1,7 @@
-"""Which resource of one program is which of another: by URN, and by aliases as the engine derives them.
+"""Matches resources of two programs by URN and by aliases as the engine derives them.
 
-A program sends the aliases of a resource itself. What follows from the alias of a parent is the engine's work: its
-children are looked for under the parent's former URN, with the parent's former name in place of a prefix of their own.
+A program registers a resource's own aliases. The engine derives those that follow from a parent's alias: its
+children are matched under the parent's former URN, with the parent's former name as their prefix.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class Matches:
     """Who is who."""
 
     old_by_new: Mapping[str, str]
-    """URN in the old state by URN in the new one; only for resources that live on."""
+    """Old URN by new URN, for resources that continue."""
     conflicts: tuple[str, ...]
-    """What the engine would refuse: two resources that claim one former identity. One sentence each."""
+    """Conflicts that the engine would refuse: two resources that claim one former identity."""
 
 
 def match(resources: Iterable[RecordedResource], old_urns: Collection[str], *, stack: str, project: str) -> Matches:
-    """Find every resource in the old state. `resources` come parents first, as they are registered."""
+    """Match every resource with the old state. `resources` are ordered parents first."""
     found: dict[str, str] = {}
-    moved: dict[str, str] = {}  # what the engine keeps for the children: new URN -> the alias it was found by
+    moved: dict[str, str] = {}  # for the children: new URN -> the alias that matched
     claimed: dict[str, str] = {}
     seen: set[str] = set()
     conflicts: list[str] = []
@@ -55,7 +55,7 @@ def match(resources: Iterable[RecordedResource], old_urns: Collection[str], *, s
 
 
 def _aliases(one: RecordedResource, moved: Mapping[str, str], *, stack: str, project: str) -> Iterator[str]:
-    """Every former URN, explicit ones first, then those that a moved parent brings."""
+    """Every former URN: explicit ones first, then those from a moved parent."""
     explicit = [_collapsed(alias, one, moved, stack=stack, project=project) for alias in one.aliases]
     yield from explicit
     former_parent = moved.get(one.parent)

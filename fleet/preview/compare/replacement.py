@@ -1,7 +1,7 @@
-"""Whether a change updates a resource or replaces it, and who says so.
+"""Decides whether a change updates or replaces a resource, with the evidence.
 
-The knowledge is data: fleet/preview/compare/data/replacement.yaml (transcribed, each with its source) and replacement_documented.yaml
-(what the installed packages say of themselves). A type that neither knows gets guesses, and they are marked as such.
+The rules are data: fleet/preview/compare/data/replacement.yaml (transcribed, each with its source) and replacement_documented.yaml
+(from the installed packages' documentation). Other types get guesses, marked as such.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class _Rule:
     certainty: Certainty
     source: str
     unless_wider: bool = False
-    """Not if the new value is an address range that holds the old one."""
+    """Does not replace if the new address range contains the old one."""
 
 
 def reasons(
     type_: str, found: Sequence[Difference], replace_on_changes: Iterable[str] = ()
 ) -> tuple[ReplaceReason, ...]:
-    """Why these differences replace a resource of the type, surest first; nothing if they do not."""
+    """Reasons why these differences replace a resource of the type, most certain first; empty if they do not."""
     given: dict[str, ReplaceReason] = {}
     rules = (*rules_of(type_), *(_Rule(pattern, "the program", "replace_on_changes") for pattern in replace_on_changes))
     for rule in rules:
@@ -61,8 +61,8 @@ def reasons(
 def decisive(
     type_: str, old: Mapping[str, Any], new: Mapping[str, Any], found: Sequence[Difference]
 ) -> Sequence[Difference]:
-    """The differences that can replace a resource of the type. A Kubernetes provider that has a clusterIdentifier, before and after,
-    is replaced by another one and by nothing else. Source: pulumi-kubernetes, provider/pkg/provider/provider.go, DiffConfig.
+    """The differences that can replace a resource of the type. A Kubernetes provider with a clusterIdentifier before and after
+    is replaced only if that changes. Source: pulumi-kubernetes, provider/pkg/provider/provider.go, DiffConfig.
     """
     if type_ == KUBERNETES_PROVIDER and old.get(_IDENTIFIER) and new.get(_IDENTIFIER):
         return [one for one in found if one.path[:1] == (_IDENTIFIER,)]
@@ -74,18 +74,18 @@ def rules_of(type_: str) -> tuple[_Rule, ...]:
     loaded = _load()
     if type_ in loaded.types:
         return loaded.types[type_]
-    # An object of a kind that is not listed: its identity is sure, the rest of it the API server decides.
+    # An unlisted kind: identity fields replace; the API server decides about the rest.
     return loaded.every_object if type_.startswith(_KUBERNETES) else loaded.guesses
 
 
 def _may_be_another_cluster(one: Difference) -> bool | None:
-    """Whether it is only likely that another cluster is reached; False if it is sure, None if it is the same one.
+    """Whether another cluster is reached: True if only likely, False if certain, None if it is the same.
 
-    A kubeconfig may change (a user, a token) and lead to the same cluster, and then its provider is not replaced.
+    A kubeconfig may change (a user, a token) and still reach the same cluster; its provider is then not replaced.
     """
     path = path_text(one.path)
     if one.kind in ("added", "removed"):
-        return None  # from or to the ambient kubeconfig: pulumi-kubernetes does not look where that leads
+        return None  # the ambient kubeconfig, which pulumi-kubernetes does not compare
     if path != "kubeconfig":
         return path != _IDENTIFIER
     before, after = _clusters(one.before), _clusters(one.after)
@@ -140,7 +140,7 @@ def _load() -> _Loaded:
         if type_.startswith(_KUBERNETES):
             rules.extend(every_object)
     guesses = tuple(
-        _Rule(name, "guess", f"nothing is known of this type; {name} is hardly ever changed in place")
+        _Rule(name, "guess", f"no rule for this type; {name} can rarely be changed in place")
         for name in written["guesses"]
     )
     return _Loaded({type_: tuple(rules) for type_, rules in types.items()}, tuple(every_object), guesses)
@@ -165,7 +165,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def deletes_first(type_: str, old: Mapping[str, Any], new: Mapping[str, Any], asked: bool | None) -> bool:
-    """Whether a replace removes the old resource first: the program says so, or both would have one name."""
+    """Whether a replace deletes the old resource first: by option, or because both have the same name."""
     if asked is not None:
         return asked
     if type_.startswith(_KUBERNETES):

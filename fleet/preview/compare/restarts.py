@@ -1,4 +1,4 @@
-"""Which running replicas stop and start again because of a change, how many at a time, and for how long."""
+"""Replica restarts caused by a change: how many, how many at a time, and for how long."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fleet.preview.record.recording import RecordedResource
 from fleet.preview.record.values import Value, reveal
 
 MINUTES_TO_LOAD: Final = 10
-"""From the start of a pod to its first answer. Source: the article, model loading and CUDA graphs on one A4 node."""
+"""From pod start to first response. Source: the article, model loading and CUDA graphs on one A4 node."""
 MINUTES_TO_PROVISION: Final = 6
-"""Until a new A4 node is there, on top. Source: the article, 5 to 6 minutes on Autopilot when there is capacity."""
+"""Additional time for a new A4 node. Source: the article, 5 to 6 minutes on Autopilot with capacity."""
 
 CLUSTER: Final = "gcp:container/cluster:Cluster"
 NAMESPACE: Final = "kubernetes:core/v1:Namespace"
@@ -22,30 +22,30 @@ NAMESPACE: Final = "kubernetes:core/v1:Namespace"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """What happens to the running replicas of one Deployment."""
+    """Restart of one Deployment's replicas."""
 
     name: str
     replicas: int
     gpus: int
     at_a_time: int
-    """Replicas that are down together; 0 if each goes after its successor serves."""
+    """Replicas down at a time; 0 if each stops after its successor is ready."""
     minutes: float
-    """Until all serve again."""
+    """Minutes until all are ready again."""
     new_nodes: bool
-    """Whether they come back on nodes that are not there yet."""
+    """Whether they need new nodes."""
     maybe: bool
-    """Only if a value that is unknown here turns out to differ."""
+    """Whether this depends on an unknown value."""
 
     @property
     def at_once(self) -> bool:
-        """Whether they go down together."""
+        """Whether all stop together."""
         return self.at_a_time >= self.replicas
 
 
 def restart_of(
     was: GpuPods, now: GpuPods, fate: ResourceChange, gone: Sequence[ResourceChange], old: Sequence[RecordedResource]
 ) -> Restart | None:
-    """What the change does to the running replicas of one Deployment; None if it leaves them alone."""
+    """Restart of one Deployment's replicas; None if they keep running."""
     template = [one for one in fate.properties if one.path.startswith("spec.template")]
     pulled = _ground_pulled(was, gone, old)
     if fate.operation != "replace" and not template and pulled is None:
@@ -54,7 +54,7 @@ def restart_of(
     if not running:
         return None
     whole = fate.operation == "replace" or pulled is not None
-    # A rollout goes by the new object's strategy; a deleted Deployment takes all its pods with it.
+    # A rollout uses the new object's strategy; a deleted Deployment stops all its pods.
     at_a_time = running if whole else min(now.unavailable, running)
     new_nodes = was.capacity != now.capacity or (pulled is not None and pulled.type == CLUSTER)
     minutes = MINUTES_TO_LOAD + (MINUTES_TO_PROVISION if new_nodes else 0)
@@ -74,7 +74,7 @@ def restart_of(
 def _ground_pulled(
     was: GpuPods, gone: Sequence[ResourceChange], old: Sequence[RecordedResource]
 ) -> ResourceChange | None:
-    """The cluster or namespace below the pods that goes, and everything in it with it."""
+    """The deleted cluster or namespace that contains the pods, if any."""
     names = {one.urn: _metadata_name(one) for one in old if one.type == NAMESPACE}
     for one in gone:
         if one.retained:

@@ -1,8 +1,8 @@
-"""What differs between two values, place by place, in the words of who wrote them.
+"""Structural differences between two values, by property path.
 
-Kubernetes lists are maps in disguise: containers go by name, ports by number and protocol, mounts by path. A list is
-compared by such keys where every element has one of its own, by position otherwise. Two values that are not equal
-always have at least one difference, and equal ones none; a secret without its mark is the same value.
+Many Kubernetes lists are keyed: containers by name, ports by number and protocol, mounts by path. A list is
+compared by such keys if every element has a unique one, otherwise by position. Unequal values
+have at least one difference, equal ones none; a secret equals its plain value.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Element:
     """A step into a list."""
 
     label: str
-    """The key that the element goes by, or its position."""
+    """The element's key or position."""
     index: int
-    """Its position in the new list; in the old one if it is gone."""
+    """Position in the new list, or in the old one if removed."""
 
 
 Step: TypeAlias = str | Element
@@ -33,7 +33,7 @@ Path: TypeAlias = tuple[Step, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One place at which two values differ, values as recorded: not fit to print."""
+    """One difference with values as recorded; not redacted."""
 
     path: Path
     kind: PropertyChangeKind
@@ -47,7 +47,7 @@ class Difference:
 
 
 def differences(old: Value, new: Value, path: Path = ()) -> Iterator[Difference]:
-    """Every place at which the values differ, maps in the order of their keys."""
+    """All differences, maps in key order."""
     if old is new:
         return
     if isinstance(old, Secret) or isinstance(new, Secret):
@@ -63,7 +63,7 @@ def differences(old: Value, new: Value, path: Path = ()) -> Iterator[Difference]
 
 
 def unknown_paths(value: Value, path: Path = ()) -> Iterator[tuple[Path, Value]]:
-    """Every place at which the value is not known, and what stands there (`UNKNOWN`, or a secret around it)."""
+    """Every path with an unknown value, and that value (`UNKNOWN`, or a secret of it)."""
     if value is UNKNOWN or (isinstance(value, Secret) and _has_unknown(value.value)):
         yield path, value
     elif isinstance(value, Mapping):
@@ -76,7 +76,7 @@ def unknown_paths(value: Value, path: Path = ()) -> Iterator[tuple[Path, Value]]
 
 
 def path_text(path: Path) -> str:
-    """The path as a person writes it: `spec.template.spec.containers[vllm].image`."""
+    """The formatted path: `spec.template.spec.containers[vllm].image`."""
     text = ""
     for step in path:
         if isinstance(step, Element):
@@ -89,9 +89,9 @@ def path_text(path: Path) -> str:
 
 
 def touches(difference: Difference, pattern: str) -> bool:
-    """Whether the difference lies at, below or above the property path `pattern`, such as `spec.ports[*].port`.
+    """Whether the difference is at, below or above the property path `pattern`, such as `spec.ports[*].port`.
 
-    Above counts if the pattern's property is in what came or went: `spec` added with a `spec.selector` in it.
+    Above counts if the added or removed value contains the property: `spec` added with a `spec.selector`.
     """
     tokens = _tokens(pattern)
     for step, token in zip(difference.path, tokens, strict=False):
@@ -115,7 +115,7 @@ def _step_matches(step: Step, token: str) -> bool:
 
 
 def _has_any(values: Sequence[Value], tokens: Sequence[str]) -> bool:
-    """Whether any of the values, or an element of theirs, has the property."""
+    """Whether any of the values, or one of their elements, has the property."""
     if not tokens:
         return any(value is not None for value in values)
     token, *rest = tokens
@@ -133,7 +133,7 @@ def _secrets(old: Value, new: Value, path: Path) -> Iterator[Difference]:
     if _equal(before, after):
         return
     kind: PropertyChangeKind = "may change" if _has_unknown(before) or _has_unknown(after) else "changed"
-    # The mark stays on both sides: a value that was secret once is not to be shown now.
+    # The mark stays on both sides: a value that was secret before must not be shown.
     yield Difference(path=path, kind=kind, before=Secret(before), after=Secret(after))
 
 
@@ -179,7 +179,7 @@ def _lists(old: Sequence[Value], new: Sequence[Value], path: Path) -> Iterator[D
         if key not in new_keys:
             found = True
             yield Difference(path=(*path, Element(key, index)), kind="removed", before=old[index], after=None)
-    if not found and old_keys != new_keys:  # the order alone: an API server sees another list
+    if not found and old_keys != new_keys:  # only the order changed, which the API server treats as a change
         yield Difference(path=path, kind="changed", before=list(old_keys), after=list(new_keys))
 
 
@@ -215,14 +215,14 @@ _NAMED_LISTS: Final[Mapping[str, tuple[_Key, ...]]] = {
     "secondaryIpRanges": (_by("rangeName"),),
     "cidrBlocks": (_by("cidrBlock"),),
 }
-"""Lists of maps whose elements go by something other than a name, by the property that holds them."""
+"""Keys of lists whose elements are not identified by name, by property."""
 _USUAL: Final = (_by("name"), _by("id"))
 _LONGEST_LABEL: Final = 60
-"""Characters up to which a text in a list may stand for itself. Assumed: a longer one is a script or a document."""
+"""Longest text used as its own key in a list. Assumed: a longer one is a script or a document."""
 
 
 def _keys_of_both(old: Sequence[Value], new: Sequence[Value], path: Path) -> tuple[list[str], list[str]]:
-    """Labels for the elements of both lists by one and the same rule; empty where no rule fits both."""
+    """Keys for the elements of both lists by one rule; empty if no rule fits both."""
     if not old or not new:
         only = old or new
         return [], (_keys(only, path) or [])
@@ -273,7 +273,7 @@ def _flags(elements: Sequence[Value]) -> list[str | None]:
 
 
 def _themselves(elements: Sequence[Value]) -> list[str | None]:
-    """Short texts and numbers stand for themselves."""
+    """Short texts and numbers are their own keys."""
     return [
         str(one)
         if isinstance(one, (str, int)) and not isinstance(one, bool) and len(str(one)) <= _LONGEST_LABEL
@@ -291,7 +291,7 @@ def _has_unknown(value: Value) -> bool:
 
 
 def _equal(old: Value, new: Value) -> bool:
-    """As `==`, but true is not 1, None in a map is absence, and a tuple is a list."""
+    """Like `==`, but true differs from 1, None in a map means absent, and a tuple equals a list."""
     if isinstance(old, bool) or isinstance(new, bool):
         return old is new
     if isinstance(old, Mapping) and isinstance(new, Mapping):

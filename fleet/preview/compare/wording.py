@@ -1,4 +1,4 @@
-"""Differences as the words and signs that every report prints."""
+"""Formats differences for all reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fleet.preview.compare.changes import Changes, Delta, Operation, PropertyChange, ResourceChange
 
 MARKS: Final[Mapping[Operation, str]] = {"create": "+", "update": "~", "replace": "+-", "delete": "-", "same": ""}
-"""As `pulumi preview` has them."""
+"""Operation marks as in `pulumi preview`."""
 PROPERTY_MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "may change": "?"}
 _TO_DO: Final[Mapping[Operation, str]] = {
     "create": "to create",
@@ -25,23 +25,23 @@ _TO_DO: Final[Mapping[Operation, str]] = {
     "same": "unchanged",
 }
 _CONTEXT: Final = 24
-"""Characters shown on either side of where two long texts part."""
+"""Characters shown around the first difference of two long texts."""
 _MOST_PATHS: Final = 3
-"""Properties named of those that force a replacement."""
+"""Maximum of properties listed as causes of a replacement."""
 _LEAST_PER_CENT: Final = 0.5
 _UNIT_OF_COUNT: Final = frozenset({"", "tok/s", "minutes", "min"})
 
 
 def format_summary(changes: Changes) -> str:
-    """`1 to create, 2 to replace, 58 unchanged`; only what there is."""
+    """`1 to create, 2 to replace, 58 unchanged`, without zeros."""
     return ", ".join(f"{count:,} {_TO_DO[operation]}" for operation, count in changes.summary.items() if count)
 
 
 def format_fate(change: ResourceChange) -> str:
-    """What becomes of a resource, where its mark does not say it all."""
+    """Details of an operation beyond its mark."""
     parts: list[str] = []
     if change.operation == "replace":
-        order = "deleted, then created again" if change.delete_first else "created again, then the old one deleted"
+        order = "replaced (deleted first)" if change.delete_first else "replaced (created first)"
         parts.append(f"may be {order}" if change.maybe else order)
         if change.guessed:
             parts.append("a guess")
@@ -54,7 +54,7 @@ def format_fate(change: ResourceChange) -> str:
 
 
 def format_reasons(change: ResourceChange) -> Iterator[str]:
-    """What forces a replacement, and who says so: a line for each source, however many properties it speaks of."""
+    """Causes of a replacement with their evidence, one line per source."""
     alike: dict[tuple[str, str, bool], list[str]] = {}
     for one in change.reasons:
         alike.setdefault((one.certainty, one.source, one.maybe), []).append(one.path)
@@ -64,7 +64,7 @@ def format_reasons(change: ResourceChange) -> Iterator[str]:
         if len(named) > _MOST_PATHS:
             shown += f" and {len(named) - _MOST_PATHS} more"
         verdict = "would be replaced" if maybe else "replaced"
-        why = f" if {shown} really differ{'s' if len(named) == 1 else ''}" if maybe else f" for {shown}"
+        why = f" if {shown} differ{'s' if len(named) == 1 else ''}" if maybe else f" because of {shown}"
         yield f"{verdict}{why if shown else ''} ({certainty}: {source})"
 
 
@@ -72,7 +72,7 @@ def format_reasons(change: ResourceChange) -> Iterator[str]:
 
 
 def _side(delta: Delta, value: float | None, *, at_least: bool) -> str:
-    """One side of a number, with what is not known of it."""
+    """One side of a number, marked as a lower bound if it is one."""
     if value is None:
         return "not published" if delta.unit == "tok/s" else "unknown"
     return f"at least {_amount(delta.unit, value)}" if at_least else _amount(delta.unit, value)
@@ -99,7 +99,7 @@ def format_difference(delta: Delta, *, per_cent: bool = True) -> str:
 
 
 def _amount(unit: str, value: float) -> str:
-    if unit.startswith("$"):
+    if unit.startswith("USD"):
         return format_usd(value) if value >= 0 else f"-{format_usd(-value)}"
     number = f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
     return number if unit in _UNIT_OF_COUNT or not unit else f"{number} {unit}"
@@ -109,7 +109,7 @@ def _amount(unit: str, value: float) -> str:
 
 
 def format_value(value: Any) -> str:
-    """A value on one line: bare where that is clear, as JSON otherwise."""
+    """A value on one line: plain if unambiguous, else as JSON."""
     if isinstance(value, str):
         plain = bool(value) and value == value.strip() and "\n" not in value and '"' not in value
         return value if plain else json.dumps(value, ensure_ascii=False)
@@ -119,7 +119,7 @@ def format_value(value: Any) -> str:
 
 
 def format_sides(change: PropertyChange, width: int) -> tuple[str, str]:
-    """Before and after on one line each, cut to `width` characters around where they part."""
+    """Before and after on one line each, cut to `width` characters around the first difference."""
     before, after = format_value(change.before), format_value(change.after)
     if change.kind == "added":
         return "", _cut(after, 0, width)
@@ -139,13 +139,13 @@ def _cut(text: str, parting: int, width: int) -> str:
 
 
 def is_text(change: PropertyChange) -> bool:
-    """Whether both sides are texts of several lines, such as a script, which are best shown line by line."""
+    """Whether both sides are multi-line texts, such as scripts, to show line by line."""
     sides = (change.before, change.after)
     return all(isinstance(side, str) for side in sides) and any("\n" in side.strip() for side in sides)
 
 
 def lines_that_differ(change: PropertyChange, most: int) -> Iterator[tuple[str, str]]:
-    """Mark and text of the lines that differ between two texts, with a line around them; `most` of them."""
+    """Mark and text of up to `most` differing lines, with one line of context."""
     diff = difflib.unified_diff(str(change.before).splitlines(), str(change.after).splitlines(), n=1, lineterm="")
     hunks = list(diff)[3:]  # without the two file names and the first place
     lines = [" …" if line.startswith("@@") else line for line in hunks]
@@ -156,7 +156,7 @@ def lines_that_differ(change: PropertyChange, most: int) -> Iterator[tuple[str, 
 
 
 def properties_of(change: ResourceChange) -> Sequence[PropertyChange]:
-    """Everything that differs in a resource, its options last."""
+    """All differences of a resource, options last."""
     return (*change.properties, *change.options)
 
 

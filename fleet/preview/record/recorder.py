@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fleet import program_folder
 from fleet.clients.stopping import Stopped
 from fleet.preview.record.recording import (
     ORGANIZATION,
@@ -49,6 +50,8 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+_MOST_TURNS = 10_000
+"""Of the loop, before the SDK's own way of waiting is used; a recording takes some hundreds."""
 _SPEAK_FOR_THEMSELVES = (Exception, RuntimeError, ValueError)
 """Built-in errors whose text is a sentence; that of others, such as KeyError, means nothing without their name."""
 
@@ -190,6 +193,26 @@ class _InlineLoop(asyncio.SelectorEventLoop):
         return future
 
 
+def _wait_without_polling(sdk: types.ModuleType) -> None:
+    """Let the SDK wait for its Outputs once the loop has nothing else to run.
+
+    It waits for the first of all pending ones, then for the first of the rest: quadratic, a fifth of a recording.
+    Source: pulumi 3.272.0, runtime/stack.py (wait_for_rpcs).
+    """
+    if sdk.asyncio is not asyncio:
+        return
+
+    async def wait(tasks: Collection[asyncio.Future[Any]], *, return_when: str) -> Any:
+        ready = getattr(asyncio.get_running_loop(), "_ready", ())
+        for _ in range(_MOST_TURNS):
+            if not ready:
+                break
+            await asyncio.sleep(0)
+        return await asyncio.wait(tasks, return_when=return_when)
+
+    sdk.asyncio = types.SimpleNamespace(**{**vars(asyncio), "wait": wait})
+
+
 def _run_program(
     context: RunContext, program: Callable[[], None] | None, secret_keys: Collection[str]
 ) -> RecordingMonitor:
@@ -198,6 +221,7 @@ def _run_program(
 
     from fleet.preview.record.monitor import RecordingEngine, RecordingMonitor
 
+    _wait_without_polling(stack)
     monitor = RecordingMonitor(context)
     pulumi_config.set_all_config(dict(context.config), list(secret_keys))
     settings.reset_options(
@@ -236,9 +260,7 @@ def _no_configuration_from_outside() -> Iterator[None]:
 
 
 def _main_program(root: Path) -> Callable[[], None]:
-    main = root / "__main__.py"
-    if not main.is_file():
-        raise ProgramError(f"{root} has no __main__.py, so there is no program to record")
+    main = program_folder(root) / "__main__.py"
 
     def body() -> None:
         runpy.run_path(str(main), run_name="__main__")

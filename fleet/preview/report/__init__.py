@@ -1,1 +1,1 @@
-"""What a preview says, as text, JSON, a pull-request comment and a page."""
+"""Reports of a preview: text, JSON, pull-request comment, HTML page."""

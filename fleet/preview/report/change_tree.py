@@ -1,4 +1,4 @@
-"""The tree of what a change does: resources that differ, below what they belong to; the rest is counted."""
+"""Tree of changed resources below their parents; unchanged ones are counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fleet.preview.record.recording import RecordedResource, Recording
 
 GROUP_FROM = 4
-"""Siblings of one kind, with the same to tell of each, that share a line from this many on."""
+"""Minimum of siblings with equal changes that are grouped on one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +26,16 @@ class ChangeNode:
     name: str
     operation: Operation
     changes: tuple[ResourceChange, ...]
-    """What the line tells of: one resource, or a group that all changes alike."""
+    """One resource, or a group with equal changes."""
     facts: tuple[str, ...]
     component: bool
     unchanged: int
-    """Resources right below that differ in nothing and have no line."""
+    """Unchanged children without a line."""
     children: tuple[ChangeNode, ...]
 
 
 def change_tree(changes: Changes, recording: Recording) -> ChangeNode | None:
-    """The stack with all that differs below it; None if nothing does."""
+    """The stack with all changes below it; None without changes."""
     listed = [one for one in changes.resources if one.type != STACK_REFERENCE_TYPE]
     if all(one.silent for one in listed):
         return None
@@ -47,7 +47,7 @@ class _Planter:
         self._recorded: Mapping[str, RecordedResource] = recording.by_urn
         self._redactor = Redactor(recording.plaintexts)
         known = {one.urn for one in changes}
-        # What is deleted names the parent it had, which may live on under another URN.
+        # A deleted resource has its old parent, which may continue under another URN.
         moved = {one.old_urn: one.urn for one in changes if one.moved}
         self._tops: list[ResourceChange] = []
         self._below: dict[str, list[ResourceChange]] = {}
@@ -67,7 +67,7 @@ class _Planter:
         return self._node(top)
 
     def _place(self, change: ResourceChange) -> tuple[bool, str, int, str]:
-        """As the program makes them; what is deleted last."""
+        """In program order, deletes last."""
         recorded = self._recorded.get(change.urn)
         file, _, line = recorded.source_position.rpartition(":") if recorded else ("", "", "")
         return recorded is None, file, int(line) if line.isdigit() else 0, change.urn
@@ -99,7 +99,7 @@ class _Planter:
         return nodes
 
     def _likeness(self, change: ResourceChange) -> str:
-        """Equal for resources that are told of in the same words; a resource with others below it is like none."""
+        """Grouping key: equal for resources with equal reports; unique for a resource with children."""
         if change.urn in self._below or change.moved:
             return change.urn
         return repr((change.type, change.operation, change.properties, change.options, change.reasons))

@@ -1,4 +1,4 @@
-"""The report as a pull-request comment: the verdict first, everything long behind a fold, below GitHub's limit."""
+"""Pull-request comment: verdict first, long parts folded, within GitHub's size limit."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from fleet.preview.report.several_stacks import Outcome
 
 _VERDICT, _EVIDENCE, _DETAIL = 0, 1, 2
-"""Ranks of sections: what always stays, what goes when folds alone do not save enough, and folds."""
+"""Ranks of sections: always kept, dropped second, dropped first."""
 _MOST_REFUSAL_LINES = 40
 _MOST_DANGERS = 10
 _MOST_VIOLATIONS = 25
-"""Rows of the table that is in sight; the rest of them is folded."""
+"""Rows shown in the visible table; the rest is folded."""
 
 
 def markdown_text(*outcomes: Outcome) -> str:
-    """The whole report as GitHub-flavoured Markdown; of several stacks with a table of them first."""
+    """The whole report as GitHub-flavored Markdown; several stacks start with a table."""
     several = len(outcomes) > 1
     sections: list[Section] = []
     if several:
@@ -50,7 +50,7 @@ def markdown_text(*outcomes: Outcome) -> str:
     if several:
         sections.append(Section(name="about", text=f"Offline preview. {format_nature(reports_of(outcomes))}"))
     stack = "STACK" if several else stack_of(outcomes[0])
-    return joined(sections, elsewhere=f"`fleet preview --stack {stack}` shows it; so do `--format html` and `json`.")
+    return joined(sections, elsewhere=f"See `fleet preview --stack {stack}`, or `--format html` and `json`.")
 
 
 def _quiet(report: Report) -> Section:
@@ -97,7 +97,7 @@ def _text(lines: Iterable[str]) -> str:
 
 
 def _refusal(refusal: Refusal, room: int) -> Section:
-    """Why, in at most so many characters, and in one line at least."""
+    """The error message, limited in length."""
     lines = [line[:500] for line in refusal.message.splitlines()]
     ends = accumulate(len(line) + 1 for line in lines)
     shown = max(1, sum(end <= room for end in islice(ends, _MOST_REFUSAL_LINES)))
@@ -123,7 +123,7 @@ def _headline(report: Report, *, several: bool) -> Iterator[str]:
 
 
 def _figures(report: Report) -> Iterator[str]:
-    """What the table of stacks, or of numbers, says in short."""
+    """The facts that the table of stacks or of numbers contains."""
     yield from fold("Throughput and cost", [*_throughput(report), "", *_cost(report)])
 
 
@@ -148,7 +148,7 @@ def _throughput(report: Report) -> Iterator[str]:
         )
         yield from fold(
             plural(len(match.differences), "difference") + f" from the {figure.origin} run",
-            table(("setting", figure.origin, "here", "why it does not matter"), rows),
+            table(("setting", figure.origin, "here", "justification"), rows),
         )
 
 
@@ -188,7 +188,7 @@ def _findings(report: Report) -> Iterator[str]:
     unexpected = [one for one in report.findings if not one.on_purpose]
     on_purpose = [one for one in report.findings if one.on_purpose]
     if unexpected:
-        yield f"**To look at ({len(unexpected)})**"
+        yield f"**Findings ({len(unexpected)})**"
         yield ""
         yield from _list(unexpected)
     if report.diagnostics:
@@ -198,12 +198,12 @@ def _findings(report: Report) -> Iterator[str]:
         yield from (f"- {one.severity}: {prose(one.message)}" for one in report.diagnostics)
     if on_purpose:
         yield from fold(
-            f"{plural(len(on_purpose), 'finding')} that profile {report.fleet.profile} repeats on purpose",
+            f"{plural(len(on_purpose), 'deliberate exception')} of profile {report.fleet.profile}",
             list(_list(on_purpose)),
         )
     if report.notices:
         yield from fold(
-            f"{len(report.notices)} good to know",
+            f"{plural(len(report.notices), 'note')}",
             [f"- {code(one.path)} = {code(one.value)}: {prose(one.why)}" for one in report.notices],
         )
 
@@ -216,14 +216,14 @@ def _list(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _policies(policies: Policies) -> Iterator[str]:
-    """The verdict, and what is mandatory, in sight."""
+    """The policy verdict and blocking violations."""
     from fleet.preview.report.comment_policies import in_sight
 
     yield from in_sight(policies, _MOST_VIOLATIONS)
 
 
 def _advisories(policies: Policies) -> Iterator[str]:
-    """What is not, folded."""
+    """Warnings, folded."""
     from fleet.preview.report.comment_policies import folded
 
     yield from folded(policies, _MOST_VIOLATIONS)

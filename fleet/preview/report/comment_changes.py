@@ -1,4 +1,4 @@
-"""What a change does, in a pull-request comment: consequences and numbers in sight, every difference behind a fold."""
+"""Changes in a pull-request comment: effects and numbers visible, differences folded."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _MOST_LOSSES: Final = 30
 _MOST_PROPERTIES: Final = 25
 _MOST_LINES: Final = 25
 _WIDTH: Final = 300
-"""Characters of one value in the fold."""
+"""Characters shown of one value."""
 _SIGNS: Final = {"create": "+", "update": "!", "replace": "!", "delete": "-", "same": " "}
-"""First character of a line, which colours it where GitHub shows a diff."""
+"""First character of a line, which sets its color in a GitHub diff block."""
 
 
 def headline(report: Report, changes: Changes, *, several: bool) -> Iterator[str]:
@@ -44,7 +44,7 @@ def headline(report: Report, changes: Changes, *, several: bool) -> Iterator[str
     name = report.recording.stack
     head = f"#### {code(name)}" if several else f"### Preview of {code(name)}"
     yield f"{head}: {prose(changes.headline[0])}"
-    # Of several stacks, the dangers of all stand on top.
+    # With several stacks, the dangers of all come first.
     if changes.dangers and not several:
         yield from alert("CAUTION", [f"- {prose(one.message)}" for one in changes.dangers[:_MOST_DANGERS]])
     for danger in () if several else report.dangers[:_MOST_DANGERS]:
@@ -57,7 +57,7 @@ def headline(report: Report, changes: Changes, *, several: bool) -> Iterator[str
 
 
 def numbers(changes: Changes) -> Iterator[str]:
-    """Every number that changes, as a table; those that do not, as a line."""
+    """Changed numbers as a table; unchanged ones as one line."""
     moving = [one for one in changes.deltas if one.changed]
     if moving:
         yield from table(
@@ -74,7 +74,7 @@ def numbers(changes: Changes) -> Iterator[str]:
 
 
 def losses(report: Report, changes: Changes) -> Iterator[str]:
-    """What is replaced or deleted, and what forces it: nobody should have to open a fold for that."""
+    """Replaced and deleted resources with the cause, not folded."""
     lost = [one for one in changes.resources if one.operation in ("replace", "delete") and one.custom]
     if not lost:
         return

@@ -1,4 +1,4 @@
-"""The head of a comment about several stacks: the worst in words, then a row for each."""
+"""Head of a comment about several stacks: summary, dangers, one row per stack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_DANGERS = 30
 
 
 def list_of_stacks(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Verdict of all, dangers of each, and the table."""
+    """Summary, dangers and table."""
     reports, refusals = reports_of(outcomes), refusals_of(outcomes)
     lines = [line_of(outcome) for outcome in outcomes]
     broken = sum(bool(report.policies.mandatory) for report in reports)
@@ -25,7 +25,7 @@ def list_of_stacks(outcomes: Sequence[Outcome]) -> Iterator[str]:
     if refusals:
         worst.append(f"{plural(len(refusals), 'stack')} cannot be previewed")
     if broken:
-        worst.append(f"{plural(broken, 'stack')} {'breaks' if broken == 1 else 'break'} a mandatory policy")
+        worst.append(f"{plural(broken, 'stack')} with blocking policy violations")
     compared = [report.comparison for report in reports if report.comparison is not None]
     if compared and not worst:
         changing = sum(one.pending for one in compared)
@@ -34,7 +34,7 @@ def list_of_stacks(outcomes: Sequence[Outcome]) -> Iterator[str]:
             if changing
             else "no stack changes"
         )
-    yield f"### Preview of {plural(len(outcomes), 'stack')}: {', '.join(worst) or 'nothing in the way'}"
+    yield f"### Preview of {plural(len(outcomes), 'stack')}: {', '.join(worst) or 'no problems'}"
     dangers = [
         f"{code(report.recording.stack)}: {prose(text)}"
         for report in reports

@@ -1,4 +1,4 @@
-"""The policy pack's verdicts in a pull-request comment: mandatory ones in sight, the others behind a fold."""
+"""Policy verdicts in a pull-request comment: blocking ones visible, warnings folded."""
 
 from __future__ import annotations
 
@@ -6,30 +6,25 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fleet.preview.report.markdown import cell, code, escape, fold, table
-from fleet.preview.report.verdicts import Verdict, shared, verdicts
+from fleet.preview.report.verdicts import Verdict, format_counts, shared, verdicts
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.preview.report.model import Policies
 
 _MOST_PLACES = 5
-"""Resources named in one cell."""
+"""Resources listed in one cell."""
 
 
 def in_sight(policies: Policies, most: int) -> Iterator[str]:
-    """The verdict in a line, and up to `most` mandatory violations."""
+    """The verdict, and up to `most` blocking violations."""
     if policies.state == "none":
-        yield "**Policies**: this project has no policy pack in `policy/`, so nothing was judged."
+        yield "**Policies**: not checked; this project has no policy pack in `policy/`."
         return
     if policies.state == "skipped":
-        yield "**Policies**: not asked."
+        yield "**Policies**: not checked (`--no-policy`)."
         return
-    judged = "(judged on values made up for what only the cloud decides)"
-    if not policies.violations:
-        yield f"**Policies**: none violated {judged}."
-        return
-    mandatory = len(policies.mandatory)
-    yield f"**Policies**: {mandatory} mandatory violated, {len(policies.violations) - mandatory} advisory {judged}"
+    yield f"**Policies**: {format_counts(policies.violations)} (checked with placeholder cloud ids)"
     stops = [one for one in verdicts(policies.violations) if one.stops]
     if stops:
         yield ""
@@ -40,19 +35,19 @@ def in_sight(policies: Policies, most: int) -> Iterator[str]:
 
 
 def folded(policies: Policies, most: int) -> Iterator[str]:
-    """Mandatory violations beyond those in sight, advisories, and what could not be judged before the first `up`."""
+    """Further blocking violations, warnings, and policies that a first preview cannot check."""
     found = verdicts(policies.violations)
     beyond = [one for one in found if one.stops][most:]
     advisory = [one for one in found if not one.stops]
     if beyond:
-        yield from fold(f"{policies_of(len(beyond))} more that are mandatory", _table(beyond))
+        yield from fold(f"{policies_of(len(beyond))} more with blocking violations", _table(beyond))
     if advisory:
-        yield from fold(f"{plural(sum(len(one.places) for one in advisory), 'advisory finding')}", _table(advisory))
+        yield from fold(f"{plural(sum(len(one.places) for one in advisory), 'warning')}", _table(advisory))
     if policies.unreached:
         yield from fold(
-            f"{policies_of(len(policies.unreached))} that a first pulumi preview cannot judge yet",
+            f"{policies_of(len(policies.unreached))} that a first pulumi preview cannot check yet",
             [
-                "They read values that are unknown there; here they were judged on made-up ones.",
+                "They depend on values that are unknown there; here they were checked with placeholders.",
                 "",
                 *(f"- {code(one.policy)}: {_names(one.urns)}" for one in policies.unreached),
             ],
@@ -64,7 +59,7 @@ def _table(found: Sequence[Verdict]) -> list[str]:
         (one.level, code(one.policy), _names([place.urn for place in one.places]), "<br>".join(_message(one)))
         for one in found
     ]
-    return table(("level", "policy", "resource", "what, why and what to write"), rows)
+    return table(("level", "policy", "resource", "finding, reason and fix"), rows)
 
 
 def _message(verdict: Verdict) -> Iterator[str]:

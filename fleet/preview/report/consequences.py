@@ -1,4 +1,4 @@
-"""What only the stack's settings add to a comparison: what `pulumi up` runs again, what that costs, and the rate by its label."""
+"""Effects of a change that follow from settings: Jobs that run again, their cost, and the throughput."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 _JOB: Final = "kubernetes:batch/v1:Job"
 _DEPLOYMENT: Final = "kubernetes:apps/v1:Deployment"
 _MOST_NAMES: Final = 3
-"""Resources named of those that are replaced or deleted."""
+"""Maximum of replaced or deleted resources listed by name."""
 
 
 def with_consequences(
     changes: Changes, settings: Settings, recording: Recording, figures: Figures, modelled: Modelled | None
 ) -> Changes:
-    """The comparison with the effects and the rate that its two recordings alone cannot tell."""
+    """The comparison with these effects added."""
     if not changes.pending:
         return changes
     return replace(
@@ -48,7 +48,7 @@ def with_consequences(
 
 
 def _upgrade(changes: Changes, settings: Settings) -> Iterator[str]:
-    """What changes with the release of vLLM, for this stack's options."""
+    """Changes between two vLLM releases that affect this stack's options."""
     edits = [edit for one in changes.resources if one.type == _DEPLOYMENT for edit in one.properties]
     for edit in edits:
         if not edit.path.endswith("containers[vllm].image"):
@@ -59,7 +59,7 @@ def _upgrade(changes: Changes, settings: Settings) -> Iterator[str]:
 
 
 def release_changes(settings: Settings, old: Release, new: Release) -> Iterator[str]:
-    """What changes for these settings' servers from one release of vLLM to another."""
+    """Changes between two vLLM releases for these settings' servers."""
     if old.number == new.number:
         return
     server = DeclaredServer(settings)
@@ -70,23 +70,23 @@ def release_changes(settings: Settings, old: Release, new: Release) -> Iterator[
 
 
 def _scaled(changes: Changes, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:
-    """Who owns the number of replicas from now on, where that changes."""
+    """Changes in who manages the replicas."""
     now = {one.urn: one for one in scalers(recorded.values())}
     for one in changes.resources:
         if one.operation == "create" and (scaler := now.get(one.urn)) is not None:
             yield (
-                f"An autoscaler owns the replicas of {scaler.target[1]}: they stay as many as they are until load or clock "
-                f"change that, between {scaler.fewest} and {scaler.most}"
+                f"An autoscaler now manages the replicas of {scaler.target[1]}: the number stays until load or schedule "
+                f"changes it, between {scaler.fewest} and {scaler.most}"
             )
         elif one.operation == "delete" and one.type.endswith((":ScaledObject", ":HorizontalPodAutoscaler")):
             yield (
-                f"The autoscaler {one.name} goes and the replicas stay as many as they are: `pulumi up` refuses another number "
+                f"The autoscaler {one.name} is removed and the number of replicas stays: `pulumi up` refuses a different number "
                 "until `kubectl scale` has set it (docs/scaling.md)"
             )
 
 
 def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:
-    """Jobs that are made, or made anew: they run as soon as they are there."""
+    """Jobs that are created or replaced, and therefore run."""
     for one in changes.resources:
         if one.type != _JOB or one.operation not in ("create", "replace"):
             continue
@@ -97,13 +97,13 @@ def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedR
         if app == BENCHMARK_APP:
             yield f"{begins} the benchmark{again}: {price_of(settings).short()}"
         elif app == WRITER_APP:
-            yield f"{begins} the download of the weights{again}; its machine is not on the bill"
+            yield f"{begins} the weights download{again}; its machine is not on the bill"
         else:
             yield f"{begins} Job {cloud_name(job)}{again}"
 
 
 def _ended(changes: Changes, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:
-    """What is replaced, what may be, and what is deleted, by name."""
+    """Resources that are replaced, may be replaced, or are deleted, by name."""
     ends: dict[str, list[str]] = {"Replaced": [], "May be replaced": [], "Deleted": []}
     for one in changes.resources:
         if one.operation in ENDS and one.custom:
@@ -117,7 +117,7 @@ def _ended(changes: Changes, recorded: Mapping[str, RecordedResource]) -> Iterat
 
 
 def _rate(changes: Changes, figures: Figures, modelled: Modelled | None) -> Iterator[str]:
-    """Tokens a second before and after, each with its label; an estimate is called one."""
+    """Throughput before and after, each with its label."""
     deltas = {one.id: one for one in changes.deltas}
     total, output, radius = (
         deltas.get("tokens-per-second"),
@@ -139,9 +139,9 @@ def _rate(changes: Changes, figures: Figures, modelled: Modelled | None) -> Iter
         )
     else:
         estimate = f"{modelled.short()}; " if modelled is not None else ""
-        now = f"{estimate}nothing is published for the new shape"
+        now = f"{estimate}no published figure for the new shape"
     if total is None or total.before is None:
-        yield f"Throughput, of which nothing was published before: {now}"
+        yield f"Throughput (no published figure before): {now}"
         return
     exported = next((one.before for one in changes.outputs if one.path == "publishedFigure"), "")
     label = str(exported).partition(" (")[2].removesuffix(")") or "published"

@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page: for a CI artifact, a phone, paper, by day and by night."""
+"""The report as one self-contained HTML page for CI artifacts, phones and print, light and dark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fleet.preview.report.change_tree import change_tree
 from fleet.preview.report.comment_policies import policies_of
 from fleet.preview.report.several_stacks import Refusal, is_quiet, reports_of, stack_of
 from fleet.preview.report.stack_list import line_of
-from fleet.preview.report.verdicts import shared, verdicts
+from fleet.preview.report.verdicts import format_counts, shared, verdicts
 from fleet.preview.report.wording import (
     bill_lines,
     format_bill_title,
@@ -47,7 +47,7 @@ _FOLDER = Path(__file__).parent / "page"
 
 
 def html_text(*outcomes: Outcome) -> str:
-    """The whole page; of several stacks with a table of them first."""
+    """The whole page; several stacks start with a table."""
     reports = reports_of(outcomes)
     against = {report.comparison.against for report in reports if report.comparison is not None}
     several = len(outcomes) > 1
@@ -70,6 +70,7 @@ def html_text(*outcomes: Outcome) -> str:
             "lines_that_differ": lines_that_differ,
             "change_tree": change_tree,
             "verdicts": verdicts,
+            "format_counts": format_counts,
             "shared": shared,
             "policies_of": policies_of,
             "name_of": stack_of,
@@ -110,7 +111,7 @@ def _stacks(outcomes: Sequence[Outcome]) -> Table:
 
 
 def _numbers(report: Report) -> Iterator[Number]:
-    """What the change moves, what moved first; the stack's own numbers where nothing was compared."""
+    """Numbers of the change, changed ones first; without a comparison, the stack's numbers."""
     if report.comparison is None or not report.comparison.deltas:
         yield from _standing(report)
         return
@@ -123,14 +124,14 @@ def _standing(report: Report) -> Iterator[Number]:
     fleet, figures = report.fleet, report.figures
     least = "at least " if figures.bill.unknown else ""
     if figures.bill.usd_per_hour is None:
-        yield Number(name="dollars an hour", now="unknown", more=figures.bill.format_hourly_total())
+        yield Number(name="USD an hour", now="unknown", more=figures.bill.format_hourly_total())
     else:
-        yield Number(name="dollars an hour", now=f"{least}{format_usd(figures.bill.usd_per_hour)}")
+        yield Number(name="USD an hour", now=f"{least}{format_usd(figures.bill.usd_per_hour)}")
     if figures.usd_per_million_tokens is not None:
-        yield Number(name="dollars a million tokens", now=f"{least}{format_usd(figures.usd_per_million_tokens)}")
+        yield Number(name="USD per million tokens", now=f"{least}{format_usd(figures.usd_per_million_tokens)}")
     if figures.total_tokens_per_s:
         origin = rate_origin(figures)
-        yield Number(name=f"tokens a second, {origin}", now=f"{figures.total_tokens_per_s:,}")
+        yield Number(name=f"tokens per second, {origin}", now=f"{figures.total_tokens_per_s:,}")
     if fleet.nodes is not None:
         yield Number(name="GPUs", now=f"{fleet.gpus:,}")
         yield Number(name="nodes", now=f"{fleet.nodes:,}")
@@ -141,7 +142,7 @@ def _differences(report: Report) -> Table:
     return Table(
         id=f"differences-{report.recording.stack}",
         caption="Settings in which this stack differs from the published run",
-        columns=texts("setting", "published", "here", "why it does not matter"),
+        columns=texts("setting", "published", "here", "justification"),
         rows=tuple(
             (
                 Cell(one.field, style="mono"),
@@ -157,7 +158,7 @@ def _differences(report: Report) -> Table:
 def _bill(report: Report) -> Table:
     return Table(
         id=f"bill-{report.recording.stack}",
-        caption=f"The bill of an hour: {format_bill_title(report.figures.bill)}",
+        caption=f"Bill: {format_bill_title(report.figures.bill)}",
         columns=(*texts("item", "quantity", "price of"), *numbers("USD an hour")),
         rows=tuple(
             (

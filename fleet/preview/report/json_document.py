@@ -51,7 +51,7 @@ def as_document(report: Report) -> dict[str, Any]:
 def json_text(*outcomes: Outcome) -> str:
     """The document, indented, in a fixed order, with a line break at its end.
 
-    Of several stacks it is `stacks`, a list of such documents, and `refused`, what could not be previewed.
+    For several stacks: `stacks`, a list of such documents, and `refused`, the stacks that could not be previewed.
     """
     reports, refusals = reports_of(outcomes), refusals_of(outcomes)
     document = (
@@ -66,7 +66,7 @@ def json_text(*outcomes: Outcome) -> str:
 
 
 def _created(report: Report) -> dict[str, Any]:
-    """Without another state to compare with, everything is a create."""
+    """Without a comparison, every resource is a create."""
     operations = [change.operation for change in report.changes]
     return {
         "summary": {operation: operations.count(operation) for operation in sorted(set(operations))},

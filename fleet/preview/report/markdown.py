@@ -1,4 +1,4 @@
-"""GitHub-flavoured Markdown from values nobody vouches for: a fork's stack file must not write a reviewer's comment."""
+"""GitHub-flavored Markdown from untrusted values: a fork's stack file must not inject markup into a review comment."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 LIMIT: Final = 65_000
-"""Characters of a whole text. Source: GitHub refuses a comment above 65,536; the rest is for a workflow's own marker."""
+"""Maximum characters of a comment. Source: GitHub's limit of 65,536; the rest is for a workflow's marker."""
 _LONGEST_CELL: Final = 400
-"""Characters of one cell of a table. Assumed: enough for a reason with its figure."""
+"""Maximum characters of a table cell. Assumed: enough for a reason with its figure."""
 _MARKUP: Final = re.compile(r"[\\`*_\[\]|~]|^[#+=-]")
 _NUMBERED: Final = re.compile(r"^(\d+)([.)])(?=\s|$)")
 _LINKED: Final = re.compile(r"@|https?:(?=//)|\bwww(?=\.)|#(?=\d)|\bGH-(?=\d)", re.IGNORECASE)
@@ -21,19 +21,19 @@ _BACKTICKS: Final = re.compile(r"`+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of a text that is shown whole or not at all."""
+    """A part of a comment that is shown completely or not at all."""
 
     name: str
-    """What is missing where it is left out, e.g. "the bill of spot"."""
+    """Name for the list of omitted parts, e.g. "the bill of spot"."""
     text: str
     rank: int = 0
-    """Sections of the highest rank are left out first, the last of them before the others; the very first stays."""
+    """Sections of the highest rank are omitted first, starting with the last; the first section stays."""
 
 
 def joined(sections: Iterable[Section], *, elsewhere: str, limit: int = LIMIT) -> str:
-    """The sections as one text below the limit, and a sentence about what had to be left out.
+    """The sections as one text within the limit, with a sentence about omitted parts.
 
-    `elsewhere` says where that is found. Where nothing else is left, the first section is cut at the end of a line.
+    `elsewhere` tells where to find them. If only the first section is left, it is cut at a line end.
     """
     kept = [section for section in sections if section.text]
     out: list[Section] = []
@@ -56,22 +56,22 @@ def _left_out(sections: Sequence[Section], elsewhere: str) -> str:
     names = [escape(section.name) for section in sections[:12]]
     if len(sections) > len(names):
         names.append(f"and {len(sections) - len(names)} more")
-    return f"**Left out** to stay below GitHub's limit for a comment: {', '.join(names)}. {elsewhere}"
+    return f"**Omitted** because of GitHub's size limit: {', '.join(names)}. {elsewhere}"
 
 
 def escape(text: str) -> str:
-    """Text that is shown as it is: one line, no tag, no link, no emphasis, and nobody is mentioned."""
+    """Escaped text: one line without tags, links, emphasis or mentions."""
     line = _NUMBERED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", " ".join(text.split())))
     return html.escape(_unlinked(line), quote=False)
 
 
 def _unlinked(line: str) -> str:
-    """A line with a zero-width space in what GitHub would link or notify, which it looks for after it has decoded entities."""
+    """A line with a zero-width space in what GitHub would link or notify, which it detects after decoding entities."""
     return _LINKED.sub("\\g<0>\u200b", line)
 
 
 def prose(text: str) -> str:
-    """Text whose only markup is code in backticks, as this project's own sentences have it."""
+    """Text whose only markup is code in backticks."""
     pieces = text.split("`")
     if len(pieces) % 2 == 0:
         return escape(text)
@@ -85,7 +85,7 @@ def _spaced(text: str) -> str:
 
 
 def code(value: object) -> str:
-    """A value as code on one line, in as many backticks as it takes."""
+    """A value as inline code, with enough backticks."""
     text = {True: "true", False: "false", None: "not set"}.get(value) if isinstance(value, bool | None) else str(value)
     line = " ".join(str(text).split()) or " "
     fence = "`" * (1 + max((len(run) for run in _BACKTICKS.findall(line)), default=0))
@@ -93,14 +93,14 @@ def code(value: object) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table; cells are Markdown already, and long ones are not cut: see `cell`."""
+    """A table of Markdown cells; `cell` truncates long ones."""
     lines = [" | ".join(head), " | ".join("---" for _ in head)]
     lines += [" | ".join(_in_a_cell(one) for one in row) for row in rows]
     return [f"| {line} |" for line in lines]
 
 
 def cell(text: str) -> str:
-    """Escaped text, cut to what a cell can hold."""
+    """Escaped text, truncated for a cell."""
     return escape(text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…")
 
 
@@ -109,7 +109,7 @@ def _in_a_cell(markdown: str) -> str:
 
 
 def fold(summary: str, body: Iterable[str]) -> list[str]:
-    """A folded section. The summary is shown as it is; GitHub renders Markdown in the body only after an empty line."""
+    """A folded section. GitHub renders Markdown in the body only after an empty line."""
     return [
         "",
         f"<details><summary>{html.escape(_unlinked(summary), quote=False)}</summary>",
@@ -121,7 +121,7 @@ def fold(summary: str, body: Iterable[str]) -> list[str]:
 
 
 def fenced(lines: Iterable[str], language: str = "diff") -> list[str]:
-    """Lines as they are, behind a fence that none of them can close."""
+    """Lines in a code fence that none of them can close."""
     body = [line.replace("\n", " ") for line in lines]
     longest = max((len(run) for line in body for run in _BACKTICKS.findall(line)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -129,5 +129,5 @@ def fenced(lines: Iterable[str], language: str = "diff") -> list[str]:
 
 
 def alert(kind: str, lines: Iterable[str]) -> list[str]:
-    """GitHub's coloured note: `CAUTION`, `WARNING`, `NOTE`."""
+    """GitHub's alert box: `CAUTION`, `WARNING`, `NOTE`."""
     return ["", f"> [!{kind}]", *(f"> {line}" for line in lines)]

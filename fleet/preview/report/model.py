@@ -1,4 +1,4 @@
-"""What a preview has to say, as plain data: one value that the text, Markdown and JSON reports are all made from."""
+"""The preview's report as plain data, the source of the text, Markdown, HTML and JSON reports."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 GROUP_FROM = 4
-"""Siblings of one kind, without children, that share a line from this many on."""
+"""Minimum of siblings without children that are grouped on one line."""
 
 _STOPS = frozenset({"mandatory", "remediate"})
-"""Levels at which the engine does not go on; an offline preview remedies nothing."""
+"""Levels that block an update; an offline preview applies no remediation."""
 
 Operation = Literal["create"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What the engine would do with one resource. Without a state to compare with, everything is a create."""
+    """Planned operation on one resource; without a comparison, a create."""
 
     operation: Operation
     urn: str
@@ -55,7 +55,7 @@ class Node:
     facts: tuple[str, ...]
     component: bool
     count: int
-    """Resources this line stands for: 1, or the size of a group."""
+    """Resources on this line: 1, or the size of a group."""
     children: tuple[Node, ...]
 
     @property
@@ -66,7 +66,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The stack in one breath."""
+    """Summary of the stack."""
 
     model: str
     revision: str
@@ -79,20 +79,20 @@ class Fleet:
     """Its name, e.g. "B200"."""
     gpus_per_node: int
     nodes: int | None
-    """None where somebody else scales."""
+    """None if managed externally."""
     fewest_nodes: int | None = None
-    """Nodes with the fewest replicas of an autoscaler of the stack's own; `nodes` is then the most."""
+    """Nodes at the minimum of the stack's autoscaler; `nodes` is then the maximum."""
     gpus: int | None
     capacity: str
     zones: tuple[str, ...]
     routing: Literal["cluster-ip", "inference-gateway"]
-    """What spreads the requests over the nodes."""
+    """Routing of the requests to the nodes."""
     platform: str | None
-    """The stack that owns the cluster, when it is not this one."""
+    """The stack that owns the cluster, if not this one."""
     project: str
     stand_in_project: bool
     canary: str = ""
-    """How many of the pods are a canary's, and with which release; empty without one."""
+    """Canary pods and their release; empty without a canary."""
 
     @property
     def bought(self) -> str:
@@ -153,13 +153,13 @@ class Report:
     modelled: Modelled | None = None
     """The planner's estimate, where no published figure holds for the stack; None also where the model has no answer."""
     comparison: Changes | None = None
-    """What differs from another state of the stack; None where nothing was compared."""
+    """Differences from another state of the stack; None without a comparison."""
     out: str | None = None
-    """Where manifests were written."""
+    """Folder of the manifests, if written."""
 
     @property
     def mode(self) -> Mode:
-        """How unknown values were treated."""
+        """Treatment of unknown values."""
         return self.recording.mode
 
     @property
@@ -184,7 +184,7 @@ def build_report(
     comparison: Changes | None = None,
     out: str | None = None,
 ) -> Report:
-    """Everything there is to say about one recorded stack."""
+    """The report of one recorded stack."""
     repeated = {_one_line(problem.text()) for problem in problems}
     redactor = Redactor(recording.plaintexts)
     modelled = _modelled(settings, figures)
@@ -230,7 +230,7 @@ def _modelled(settings: Settings, figures: Figures) -> Modelled | None:
 
 
 def _about_references(recording: Recording) -> Iterator[Diagnostic]:
-    """Where the outputs of other stacks were taken from."""
+    """Sources of other stacks' outputs."""
     read = {one.urn for one in recording.resources if one.type == STACK_REFERENCE_TYPE}
     return (one for one in recording.diagnostics if one.severity == "info" and one.urn in read)
 
@@ -289,14 +289,14 @@ def _dangers(settings: Settings) -> Iterator[str]:
         nodes = f"{request.nodes} {settings.machine.family.upper()} nodes"
         what = f"{capacity.reservation}: {nodes} for {request.duration_days} days from {request.start_time}"
         if request.total_usd is None:
-            yield f"FutureReservation {what} stays a draft: it is submitted once create.totalUsd carries its whole price."
+            yield f"FutureReservation {what} stays a draft until create.totalUsd states its full price."
         else:
             yield (
                 f"${request.total_usd:,.2f}: `pulumi up` submits the FutureReservation {what}. Once approved it can be "
                 "neither changed nor cancelled; the whole window is paid."
             )
     if settings.gateway.enabled and settings.gateway.gateway_class.endswith("-external-managed"):
-        key = "an API key guards /v1" if settings.guards_v1_only else "no API key guards it"
+        key = "an API key protects /v1" if settings.guards_v1_only else "no API key protects it"
         yield f"The gateway is reachable from the internet, and {key}."
 
 
@@ -305,15 +305,15 @@ def _remarks(
 ) -> Iterator[str]:
     if stand_in_project:
         yield (
-            f"gcp:project is still the placeholder; this preview used {settings.project!r} in its place. "
+            f"gcp:project is still the placeholder; this preview used {settings.project!r} instead. "
             "`fleet config check` and `pulumi up` refuse it."
         )
     if secret_keys:
-        yield f"Secrets cannot be decrypted offline; stand-ins were used for {', '.join(sorted(secret_keys))}."
+        yield f"Secrets cannot be decrypted offline; placeholders were used for {', '.join(sorted(secret_keys))}."
     if environments:
         yield environments
     if settings.server.replicas == 0:
-        yield "Replicas is 0: the fleet is paused. Weights and platform stay, and so does what they cost."
+        yield "The fleet is paused (0 replicas). Weights and platform stay and are paid for."
     elif settings.is_scaled:
         scaling = settings.server.scaling
         yield (
@@ -327,7 +327,7 @@ def _remarks(
 
 
 def _registered(recording: Recording) -> Iterator[RecordedResource]:
-    """What the engine would create. Another stack's outputs are read, not made."""
+    """Resources to create, without the stack references, which are only read."""
     return (one for one in recording.resources if one.type != STACK_REFERENCE_TYPE)
 
 
@@ -355,7 +355,7 @@ def _tree(recording: Recording, redactor: Redactor) -> Node:
 
 
 def _place(resource: RecordedResource) -> tuple[str, int]:
-    """Where the program makes the resource: a reader finds the tree in the order of the code."""
+    """Sort key: the line of the program that creates the resource."""
     file, _, line = resource.source_position.rpartition(":")
     return file, int(line) if line.isdigit() else 0
 
@@ -372,7 +372,7 @@ def _node(resource: RecordedResource, below: Mapping[str, list[RecordedResource]
 
 
 def _grouped(siblings: Sequence[RecordedResource], below: Mapping[str, list[RecordedResource]]) -> Iterator[Node]:
-    """Children in the order given, many leaves of one kind as one line."""
+    """Children in the given order, with many leaves of one kind grouped."""
     by_kind: dict[str, list[RecordedResource]] = {}
     for one in siblings:
         if one.urn not in below:
@@ -387,7 +387,7 @@ def _grouped(siblings: Sequence[RecordedResource], below: Mapping[str, list[Reco
 
 def _group(kin: Sequence[RecordedResource]) -> Node:
     kind = kind_of(kin[0].type)
-    # An API or a role says more than the resource's name does.
+    # An API or a role is more informative than the resource's name.
     says_itself = kind in ("projects.Service", "projects.IAMMember")
     names = [", ".join(facts_of(one)) if says_itself else cloud_name(one) for one in kin]
     return Node(

@@ -1,4 +1,4 @@
-"""The few properties of a resource that matter to a reader, in words. One small function per kind of resource."""
+"""The important properties of a resource, formatted. One function per kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Facts = Iterator[str]
 
 
 def facts_of(resource: RecordedResource) -> tuple[str, ...]:
-    """What to say beside the resource's name; nothing for a kind that its name explains."""
+    """Facts to show beside the resource's name; empty for self-explanatory kinds."""
     read = _FACTS.get(kind_of(resource.type))
     facts = list(read(resource.inputs)) if read is not None else []
     if resource.protect:
@@ -25,7 +25,7 @@ def facts_of(resource: RecordedResource) -> tuple[str, ...]:
 
 
 def kind_of(type_: str) -> str:
-    """A type token as a reader knows it: `Deployment`, `compute.Network`, `OwnPlatform`, `Provider`."""
+    """A short type name: `Deployment`, `compute.Network`, `OwnPlatform`, `Provider`."""
     package, _, rest = type_.partition(":")
     module, _, name = rest.rpartition(":")
     if package == "kubernetes" or package not in ("gcp", "pulumi"):
@@ -36,7 +36,7 @@ def kind_of(type_: str) -> str:
 
 
 def cloud_name(resource: RecordedResource) -> str:
-    """The name it will have in the cloud, where the program gives one; else its name in the program."""
+    """The resource's name in the cloud if the program sets one, else its Pulumi name."""
     for path in ("metadata.name", "name"):
         name = at(resource.inputs, path)
         if isinstance(name, str) and resource.custom:
@@ -45,7 +45,7 @@ def cloud_name(resource: RecordedResource) -> str:
 
 
 def at(value: Any, path: str) -> Any:
-    """The value at a dotted path, or None where it is absent, unknown or secret."""
+    """The value at a dotted path; None if absent, unknown or secret."""
     for part in path.split("."):
         if isinstance(value, Mapping):
             value = value.get(part)
@@ -61,7 +61,7 @@ def _known(value: Any) -> Any:
 
 
 def _map(value: Any, path: str) -> Mapping[str, Any]:
-    """The map at a path, without what is unknown or secret in it."""
+    """The map at a path, without unknown or secret values."""
     found = at(value, path)
     if not isinstance(found, Mapping):
         return {}
@@ -78,7 +78,7 @@ def _ports(ports: Sequence[Any]) -> str:
 
 
 def _pod(spec: Any) -> Facts:
-    """What one pod asks for."""
+    """Resource requests of one pod."""
     requests = _map(spec, "containers.0.resources.requests")
     if gpus := requests.get("nvidia.com/gpu"):
         yield f"{gpus} GPU{'' if str(gpus) == '1' else 's'}"
@@ -139,7 +139,7 @@ def _storage_class(inputs: Any) -> Facts:
         if key == "type":
             yield str(value)
         elif "throughput" in key:
-            # "4800Mi" is what the CSI driver takes for 4800 MiB a second.
+            # The CSI driver reads "4800Mi" as 4800 MiB/s.
             yield f"{str(value).removesuffix('Mi')} MiB/s"
 
 
@@ -196,11 +196,11 @@ def _config_map(inputs: Any) -> Facts:
 
 
 _MOST_KEYS = 6
-"""Keys of a ConfigMap that are still listed. Assumed: more fill a tree with names that nobody reads there."""
+"""Maximum of ConfigMap keys listed. Assumed: longer lists are not useful."""
 
 
 def _benchmark_run(text: str) -> Facts:
-    """What a benchmark's run.json asks for. Source: fleet/bench/folder.py, Asked."""
+    """Facts of a benchmark's run.json. Source: fleet/bench/folder.py, Asked."""
     try:
         run = json.loads(text)
         points = [(int(point["connections"]), int(point["clients"])) for point in run["points"]]

@@ -1,4 +1,4 @@
-"""Several stacks in one report: each previewed in turn, and what keeps one from its preview does not keep the others."""
+"""Previews of several stacks in one report; a failure of one does not stop the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A stack that could not be previewed, and why, in words for a person."""
+    """A stack that could not be previewed, with the error message."""
 
     stack: str
     message: str
@@ -22,22 +22,22 @@ Outcome: TypeAlias = "Report | Refusal"
 
 
 def stack_of(outcome: Outcome) -> str:
-    """The name of the stack that an outcome is about."""
+    """The stack's name."""
     return outcome.stack if isinstance(outcome, Refusal) else outcome.recording.stack
 
 
 def reports_of(outcomes: Sequence[Outcome]) -> list[Report]:
-    """The previews that came off, in their order."""
+    """The successful previews, in order."""
     return [one for one in outcomes if not isinstance(one, Refusal)]
 
 
 def refusals_of(outcomes: Sequence[Outcome]) -> list[Refusal]:
-    """The stacks that have none."""
+    """The stacks without a preview."""
     return [one for one in outcomes if isinstance(one, Refusal)]
 
 
 def is_quiet(outcome: Outcome) -> bool:
-    """Whether a comparison found nothing to look at: one line tells it all."""
+    """Whether a comparison found nothing to report."""
     if isinstance(outcome, Refusal) or (changes := outcome.comparison) is None:
         return False
     failed = any(one.severity == "error" for one in outcome.diagnostics)
@@ -52,10 +52,10 @@ def by_weight(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
 def preview_each(
     stacks: Sequence[str], preview: Callable[[str], Report], words: Callable[[Exception], str]
 ) -> tuple[Outcome, ...]:
-    """Preview the stacks one after the other: an SDK and its runtime serve one program at a time.
+    """Preview the stacks one after another: the SDK's runtime serves one program at a time.
 
-    Whatever keeps one from its preview becomes a `Refusal` in the words that `words` finds for it: a refused setting, a program
-    that fails, nothing to compare with, and a defect too, so that the other stacks are reported.
+    A failure becomes a `Refusal` with the message from `words`: a refused setting, a program
+    error, a missing baseline, or a defect. The other stacks are still reported.
     """
     outcomes: list[Outcome] = []
     for stack in stacks:

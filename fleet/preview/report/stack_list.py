@@ -1,4 +1,4 @@
-"""One line for each of several stacks: how it fares, what changes, what it costs."""
+"""One line per stack: verdict, changes, price."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 USD_PER_HOUR = "usd-per-hour"
 TOKENS_PER_SECOND = "tokens-per-second"
 _MOST_EFFECTS = 5
-"""The weightiest; the stack's own headline has them all."""
+"""Maximum of effects shown; the stack's own headline has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackLine:
-    """How one stack fares."""
+    """Status of one stack."""
 
     stack: str
     verdict: str
     change: tuple[str, ...]
-    """What changes, a phrase each."""
+    """Changes, one phrase each."""
     price: str
     rate: str
     stops: bool
-    """A refused stack, or a mandatory policy violated."""
+    """A refused stack, or blocking policy violations."""
     warns: bool
-    """A danger, or an advisory."""
+    """A danger or a warning."""
 
 
 def line_of(outcome: Outcome) -> StackLine:
@@ -64,16 +64,16 @@ def line_of(outcome: Outcome) -> StackLine:
 
 
 def format_verdict(policies: Policies, changes: Changes | None) -> str:
-    """Policies and dangers in a few words."""
+    """Short verdict on policies and dangers."""
     mandatory, advisory, on_purpose = len(policies.mandatory), _to_look_at(policies), _on_purpose(policies)
-    parts = [f"{mandatory} mandatory violated"] if mandatory else []
+    parts = [plural(mandatory, "blocking violation")] if mandatory else []
     if changes is not None and changes.dangers:
         parts.append(plural(len(changes.dangers), "danger"))
     if advisory:
-        parts.append(f"{advisory} advisory")
+        parts.append(plural(advisory, "warning"))
     if not parts:
-        parts.append("policies kept" if policies.state == "judged" else "no policy asked")
-    return ", ".join([*parts, *([f"{on_purpose} on purpose"] if on_purpose else [])])
+        parts.append("no violations" if policies.state == "judged" else "policies not checked")
+    return ", ".join([*parts, *([plural(on_purpose, "deliberate exception")] if on_purpose else [])])
 
 
 def _on_purpose(policies: Policies) -> int:
@@ -89,7 +89,7 @@ def _price(delta: Delta | None) -> str:
 
 
 def _rate(report: Report, delta: Delta | None) -> str:
-    """The rate with its label, and what it was before where that differs."""
+    """The rate with its label, and the former one if different."""
     before = f"{format_before(delta)} → " if delta is not None and delta.before is not None else ""
     return before + format_rate(report)
 

@@ -1,4 +1,4 @@
-"""The report for a terminal: laid out here, coloured by rich. Everything fits the console's width, from 60 columns up."""
+"""The report for a terminal, fitted to the console's width, 60 columns at least."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def print_text(paper: Paper, *outcomes: Outcome) -> None:
-    """Write the whole report to `paper`, in one piece; of several stacks those that change one after the other, and a list of all last."""
+    """Write the report to `paper`; several stacks: the changed ones in turn, then a list of all."""
     page = Page(paper)
     several = len(outcomes) > 1
     whole = [one for one in outcomes if not (several and is_quiet(one))]
@@ -69,7 +69,7 @@ def _print_report(page: Page, report: Report) -> None:
 
 
 def _print_list(page: Page, outcomes: Sequence[Outcome]) -> None:
-    """One entry for each stack, so that the last screen tells how all of them fare."""
+    """One entry per stack, as the last screen."""
     from fleet.preview.report.stack_list import line_of
 
     lines = [line_of(outcome) for outcome in outcomes]
@@ -85,7 +85,7 @@ def _print_list(page: Page, outcomes: Sequence[Outcome]) -> None:
                 page.prose(phrase, indent=width + 2, style="dim")
     if any(map(is_quiet, outcomes)):
         page.blank()
-        page.item("an unchanged stack is one line here; `fleet preview --stack NAME` shows it whole")
+        page.item("unchanged stacks are not shown in detail; see `fleet preview --stack NAME`")
 
 
 def _headline(page: Page, report: Report) -> None:
@@ -113,7 +113,7 @@ def _headline(page: Page, report: Report) -> None:
 def _tree(page: Page, report: Report) -> None:
     page.blank()
     rows = list(_rows(report.tree))
-    # Facts begin in one column: as far right as the labels need, but never past half of the page.
+    # Facts start in one column, at most at half the width.
     column = min(max(len(row.prefix) + len(row.label) for row in rows) + 2, page.width // 2 - 3)
     for row in rows:
         _print_row(page, row, column)
@@ -132,7 +132,7 @@ def _tree(page: Page, report: Report) -> None:
 
 
 class _Row:
-    """A node with the guides that lead to it."""
+    """A node with its tree guides."""
 
     __slots__ = ("below", "node", "prefix")
 
@@ -140,7 +140,7 @@ class _Row:
         self.node = node
         self.prefix = prefix
         self.below = below
-        """Guides of the lines that continue this one."""
+        """Guides of continuation lines."""
 
     @property
     def label(self) -> str:
@@ -150,7 +150,7 @@ class _Row:
     def facts(self) -> str:
         if self.node.component and self.node.children:
             return plural(self.node.total - 1, "resource")
-        # A group lists names of one kind; anything else has facts of several kinds.
+        # A group lists names; other nodes have facts.
         return (", " if self.node.count > 1 else " · ").join(self.node.facts)
 
 
@@ -241,7 +241,7 @@ def _unknown_prices(page: Page, bill: Bill) -> None:
         page.prose(f"nodes: {nodes.reason}", mark="· ", style="yellow", mark_style="dim")
     if bill.unknown:
         what = "price has" if len(bill.unknown) == 1 else "prices have"
-        page.item(f"{len(bill.unknown)} {what} no dated source, and unknown is not zero")
+        page.item(f"{len(bill.unknown)} {what} no dated source; the total is a lower bound")
     for item in bill.items:
         if item.elsewhere is not None and item is not nodes:
             page.item(f"{item.name}: {item.reason}")
@@ -254,19 +254,19 @@ def _findings(page: Page, report: Report) -> None:
     unexpected = [one for one in report.findings if not one.on_purpose]
     on_purpose = [one for one in report.findings if one.on_purpose]
     if unexpected:
-        page.title(f"To look at ({len(unexpected)})", style="bold yellow")
+        page.title(f"Findings ({len(unexpected)})", style="bold yellow")
         for finding in unexpected:
             _finding(page, finding)
     if on_purpose:
-        page.title(f"Repeated on purpose ({len(on_purpose)})", f"profile {report.fleet.profile}")
+        page.title(f"Deliberate exceptions ({len(on_purpose)})", f"profile {report.fleet.profile}")
         for finding in on_purpose:
             _finding(page, finding)
     if report.notices:
-        page.title(f"Good to know ({len(report.notices)})")
+        page.title(f"Notes ({len(report.notices)})")
         for notice in report.notices:
             page.item(f"{notice.path} = {_shown(notice.value)}: {notice.why}")
     if report.diagnostics:
-        page.title(f"The program says ({len(report.diagnostics)})", style="bold yellow")
+        page.title(f"Program messages ({len(report.diagnostics)})", style="bold yellow")
         for diagnostic in report.diagnostics:
             where = f" ({diagnostic.urn.rpartition('::')[2]})" if diagnostic.urn else ""
             page.prose(f"{diagnostic.severity}: {diagnostic.message}{where}", mark="· ", style="yellow")
@@ -288,7 +288,7 @@ def _shown(value: object) -> str:
 
 def _closing(page: Page, report: Report) -> None:
     page.title("About this preview")
-    written = [] if report.out is None else [f"Every manifest is in {report.out}."]
+    written = [] if report.out is None else [f"Manifests: {report.out}"]
     for remark in (*report.remarks, format_nature([report]), *written):
         page.item(remark)
     page.blank()
@@ -299,7 +299,7 @@ def _closing(page: Page, report: Report) -> None:
 def _next_steps(report: Report) -> Iterator[str]:
     stack = report.recording.stack
     if report.policies.mandatory:
-        yield "fix the mandatory policy violations, then preview again"
+        yield "fix the blocking policy violations, then preview again"
         return
     if report.fleet.stand_in_project:
         yield f"pulumi config set gcp:project MY-PROJECT --stack {stack}"

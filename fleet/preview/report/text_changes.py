@@ -1,4 +1,4 @@
-"""The terminal's report of what a change does: what it means on top, then numbers, then every difference."""
+"""Changes in the terminal report: effects, numbers, then differences."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from fleet.preview.report.model import Report
 
 _MOST_PROPERTIES: Final = 16
-"""Properties shown of one resource; the JSON document has them all."""
+"""Maximum of properties shown per resource; the JSON document has all."""
 _MOST_LINES: Final = 12
-"""Lines shown of a text that differs."""
+"""Maximum of lines shown of a changed text."""
 _GAPS: Final = 9
-"""Columns between the four of the numbers."""
+"""Gap between the columns of numbers."""
 _STYLES: Final = {
     "+": "green",
     "~": "yellow",
@@ -48,7 +48,7 @@ _STYLES: Final = {
 
 
 def print_consequences(page: Page, changes: Changes) -> None:
-    """What a reader must know even if he reads no further: dangers, then the blast radius."""
+    """Dangers, then the blast radius."""
     for danger in changes.dangers:
         page.prose(danger.message, indent=0, mark="!! ", style="bold red", mark_style="bold white on red")
     if changes.dangers:
@@ -58,7 +58,7 @@ def print_consequences(page: Page, changes: Changes) -> None:
 
 
 def print_numbers(page: Page, changes: Changes) -> None:
-    """Before, after and difference of every number that changes; the others in one line."""
+    """Before, after and difference of changed numbers; unchanged ones on one line."""
     if not changes.deltas:
         return
     moving = [one for one in changes.deltas if one.changed]
@@ -91,7 +91,7 @@ def print_numbers(page: Page, changes: Changes) -> None:
 
 
 def print_changes(page: Page, report: Report, changes: Changes) -> None:
-    """The tree of differences, the outputs that differ, the count, and how it was compared."""
+    """Tree of differences, changed outputs, counts, remarks."""
     page.title("Changes", f"against {changes.against}")
     tree = change_tree(changes, report.recording)
     if tree is None:
@@ -151,7 +151,7 @@ def _print_details(page: Page, change: ResourceChange, margin: str) -> None:
         room = max(20, page.width - len(margin) - 2)
         for index, line in enumerate(textwrap.wrap(reason, room, break_long_words=False, break_on_hyphens=False)):
             page.line((margin, "dim"), ("  " if index else "! ", "bold magenta"), (line, "magenta"))
-    # What forces a replacement first, so that it is never among those left out.
+    # Properties that force a replacement come first, so that they are never omitted.
     told = sorted(properties_of(change), key=lambda one: one.path not in forcing(change))
     for one in told[:_MOST_PROPERTIES]:
         _print_property(page, one, margin)

@@ -1,4 +1,4 @@
-"""The terminal's report of the policy pack: what is violated, why, and what to write instead."""
+"""Policy verdicts in the terminal report: violation, reason, fix."""
 
 from __future__ import annotations
 
@@ -19,26 +19,24 @@ _MOST_RULES = 10
 
 
 def print_policies(page: Page, policies: Policies) -> None:
-    """The verdicts, what stops first; or why there are none."""
+    """The verdicts, blocking ones first, or why there are none."""
     if policies.state == "none":
         page.title("Policies")
-        page.prose("this project has no policy pack in policy/, so nothing was judged")
+        page.prose("not checked: this project has no policy pack in policy/")
         return
     if policies.state == "skipped":
         page.title("Policies")
-        page.prose("not asked (--no-policy)")
+        page.prose("not checked (--no-policy)")
         return
-    from fleet.preview.report.verdicts import verdicts
+    from fleet.preview.report.verdicts import format_counts, verdicts
 
-    mandatory = len(policies.mandatory)
-    verdict = f"{mandatory} mandatory violated, {len(policies.violations) - mandatory} advisory"
-    page.title("Policies", verdict if policies.violations else "none violated")
-    page.prose("judged on values made up for what only the cloud decides", style="dim")
+    page.title("Policies", format_counts(policies.violations))
+    page.prose("checked with placeholder cloud ids", style="dim")
     for one in verdicts(policies.violations):
         _print_verdict(page, one)
     if policies.unreached:
         page.prose(
-            f"a first `pulumi preview` cannot judge these yet, for values unknown there: {_unreached(policies.unreached)}",
+            f"a first `pulumi preview` cannot check these yet, because of unknown values: {_unreached(policies.unreached)}",
             mark="· ",
             style="dim",
             mark_style="dim",
@@ -46,7 +44,7 @@ def print_policies(page: Page, policies: Policies) -> None:
 
 
 def _unreached(several: Sequence[Unreached]) -> str:
-    """Each rule with its resources, or, of many rules, how many at each resource."""
+    """Each rule with its resources, or for many rules the number per resource."""
     if len(several) <= _MOST_RULES:
         return ", ".join(f"{one.policy} at {_some(_names(one))}" for one in several)
     counts = Counter(name for one in several for name in _names(one))
@@ -74,7 +72,7 @@ def _print_verdict(page: Page, verdict: Verdict) -> None:
     if verdict.statement:
         page.prose(verdict.statement, indent=4, style="dim")
     if verdict.on_purpose:
-        # Why the rule is there and what it costs stands with the profile that repeats it.
+        # The profile's deliberate exception already gives reason and cost.
         for place in places:
             page.item(" ".join(place.what.split()), indent=4)
         return

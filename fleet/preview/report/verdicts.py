@@ -1,11 +1,12 @@
-"""A policy pack's violations as reports show them: one entry for each policy, with reason, fix and what is at stake."""
+"""Policy violations for reports: one entry per policy, with reason, fix and cost at stake."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fleet.report.words import plural
 from settings.rules.verdict import REPEATED_ON_PURPOSE, decode
 
 if TYPE_CHECKING:
@@ -14,45 +15,45 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One resource that a policy was violated at."""
+    """One resource that violates a policy."""
 
     urn: str
     what: str
     why: str = ""
     fix: str = ""
     at_stake: str = ""
-    """Money, in words."""
+    """Cost, formatted."""
 
     @property
     def name(self) -> str:
-        """The resource's name in the program; empty where the policy named none."""
+        """The resource's Pulumi name; empty if the policy named none."""
         return self.urn.rpartition("::")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One violated policy, and everywhere it is."""
+    """One violated policy and its resources."""
 
     policy: str
     level: Level
     severity: str
     statement: str
-    """What the policy asks for; empty where the pack does not say."""
+    """The policy's description; empty if the pack has none."""
     places: tuple[Place, ...]
 
     @property
     def on_purpose(self) -> bool:
-        """Whether the workload says itself that it breaks rules to reproduce a published result."""
+        """Whether it is a deliberate exception that reproduces a published result."""
         return self.policy == REPEATED_ON_PURPOSE
 
     @property
     def stops(self) -> bool:
-        """Whether the engine would not go on."""
+        """Whether it blocks an update."""
         return self.level != "advisory"
 
 
 def verdicts(violations: Iterable[Violation]) -> list[Verdict]:
-    """The violations by policy: what stops first, then as they come."""
+    """The violations by policy: blocking ones first, then in the given order."""
     by_policy: dict[tuple[str, Level], list[Violation]] = {}
     for one in violations:
         by_policy.setdefault((one.policy, one.level), []).append(one)
@@ -70,7 +71,7 @@ def verdicts(violations: Iterable[Violation]) -> list[Verdict]:
 
 
 def shared(places: Iterable[Place], part: str) -> str:
-    """The reason or the fix that all places have in common; empty if they differ."""
+    """The reason or fix common to all places; empty if they differ."""
     texts = {str(getattr(place, part)) for place in places}
     return texts.pop() if len(texts) == 1 else ""
 
@@ -78,3 +79,13 @@ def shared(places: Iterable[Place], part: str) -> str:
 def _place(violation: Violation) -> Place:
     said = decode(violation.message, description=violation.description)
     return Place(urn=violation.urn, what=said.what, why=said.why, fix=said.fix, at_stake=said.at_stake)
+
+
+def format_counts(violations: Sequence[Violation]) -> str:
+    """`no violations`, or `1 blocking violation, 2 warnings`: CrossGuard's mandatory and advisory levels."""
+    if not violations:
+        return "no violations"
+    warnings = sum(one.level == "advisory" for one in violations)
+    blocking = len(violations) - warnings
+    stops = plural(blocking, "blocking violation") if blocking else "no blocking violations"
+    return f"{stops}, {plural(warnings, 'warning')}" if warnings else stops

@@ -1,4 +1,4 @@
-"""Prices and published figures as the words and numbers that every report prints."""
+"""Formats prices and published figures for all reports."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillLine:
-    """One line of a bill, ready to print."""
+    """One formatted line of a bill."""
 
     name: str
     quantity: str
     """For example "12 × 32.61 a node-hour"."""
     dated: str
-    """Date of the list price; "stated" where the stack file states one, empty where it is unknown."""
+    """Date of the list price; "stated" for a price from the stack file, empty if unknown."""
     usd_per_hour: float | None
 
 
 def bill_lines(bill: Bill) -> Iterator[BillLine]:
-    """The bill, line by line."""
+    """The lines of the bill."""
     for item in bill.items:
         stated = "" if item.unit_price_usd is None else "stated"
         yield BillLine(
@@ -41,12 +41,12 @@ def bill_lines(bill: Bill) -> Iterator[BillLine]:
 
 
 def format_bill_title(bill: Bill) -> str:
-    """What the amounts of a bill are."""
+    """Unit and source of a bill's amounts."""
     return f"USD an hour, list prices of {bill.region}"
 
 
 def format_once(bill: Bill) -> Iterator[str]:
-    """What is paid once, and on no hour's bill."""
+    """One-time costs, not part of the hourly bill."""
     for item in bill.once:
         usd = None if item.unit_price_usd is None else item.unit_price_usd * item.quantity
         amount = "unknown" if usd is None else f"{format_usd(usd)} ({_quantity(item)})"
@@ -63,7 +63,7 @@ def _quantity(item: LineItem) -> str:
 
 
 def format_size(fleet: Fleet) -> str:
-    """How large a fleet is: `12 A4 nodes (96 B200)`, and how much of it is a canary."""
+    """Size of a fleet: `12 A4 nodes (96 B200)`, with the canary's share."""
     return ", ".join(filter(None, (_nodes(fleet), fleet.canary)))
 
 
@@ -77,25 +77,25 @@ def _nodes(fleet: Fleet) -> str:
 
 
 def format_nature(reports: Sequence[Report]) -> str:
-    """What an offline preview is, and what it is not."""
+    """Limits of an offline preview."""
     made_up = any(report.mode == "known" for report in reports)
     return (
-        "The program ran against a recorder, without credentials: no provider checked it, and nothing was compared with "
-        f"what is live. Ids and addresses are {'made up where the cloud would decide them' if made_up else 'left unknown'}."
+        "The program ran against a recorder, without credentials, provider checks or comparison with the "
+        f"live state. Cloud ids and addresses are {'placeholders' if made_up else 'unknown'}."
     )
 
 
 def format_published_nodes(report: Report) -> str:
-    """The node counts that have a published row with this stack's routing: `1, 2, 4, 8 and 12 nodes`."""
+    """Node counts with a published row for this stack's routing: `1, 2, 4, 8 and 12 nodes`."""
     return f"{format_list(map(str, published_nodes(report.fleet.routing)))} nodes"
 
 
 def format_per_million(figures: Figures) -> str:
-    """What a million tokens costs at the published or measured rate, or why nobody can say."""
+    """Price of a million tokens at the published or measured rate, or why it is unknown."""
     total, output = figures.usd_per_million_tokens, figures.usd_per_million_output_tokens
     if total is None:
-        missing = "without a published figure" if figures.total_tokens_per_s is None else "without a price of the nodes"
-        return f"{missing} there is no price of a million tokens"
+        missing = "no published figure" if figures.total_tokens_per_s is None else "no price for the nodes"
+        return f"a million tokens: unknown ({missing})"
     least = "at least " if figures.bill.unknown else ""
     text = f"a million tokens: {least}{format_usd(total)}"
     return (
@@ -106,7 +106,7 @@ def format_per_million(figures: Figures) -> str:
 
 
 def format_rate(report: Report) -> str:
-    """The rate in a few words: published, measured, or estimated by the planner's model."""
+    """The rate with its origin: published, measured, or estimated by the planner's model."""
     figures = report.figures
     if figures.total_tokens_per_s:
         return f"{figures.total_tokens_per_s:,} tok/s {rate_origin(figures)}"
@@ -118,24 +118,24 @@ def format_rate(report: Report) -> str:
 
 
 def rate_origin(figures: Figures) -> str:
-    """Whether a stack's rate was published, or measured by `fleet bench`."""
+    """Origin of a stack's rate: published, or measured by `fleet bench`."""
     return figures.match.figure.origin if figures.match.figure is not None else "published"
 
 
 def format_residual(bill: Bill) -> Iterator[str]:
-    """What is paid once, and what goes on costing when the fleet is paused, and when it is destroyed."""
+    """One-time costs, costs while paused, and costs after destroy."""
     yield from format_once(bill)
     by_schedule = bill.usd_per_month_by_schedule
     if by_schedule is not None and bill.usd_per_hour is not None:
         least, most = "at least " if bill.unknown else "", format_usd(bill.usd_per_hour * HOURS_PER_MONTH)
-        yield f"a month of 730 hours: {least}{format_usd(by_schedule)} if load never asks for more than the floor, {most} at full size"
+        yield f"a month of 730 hours: {least}{format_usd(by_schedule)} at the scheduled minimum, {most} at full size"
     yield f"at 0 replicas: {_amount(bill.residual_usd_per_hour, bill.residual_items, 'an hour')}"
     kept = bill.after_destroy_items
     if kept:
         names = ", ".join(item.name for item in kept)
         yield f"after destroy: {_amount(bill.after_destroy_usd_per_month, kept, 'a month')} for what is kept: {names}"
     else:
-        yield "after destroy: nothing of this bill remains"
+        yield "after destroy: no cost remains"
 
 
 def _amount(known: float, items: tuple[LineItem, ...], period: str) -> str:

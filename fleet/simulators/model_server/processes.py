@@ -19,10 +19,10 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
+from fleet import CODE
 from fleet.simulators.model_server.listener import BACKLOG, LOOPBACK
 from fleet.simulators.model_server.node import Faults, Node
 
@@ -34,7 +34,6 @@ CONNECTION: Final = b"c"
 """On the control connection: a client's connection comes with this byte."""
 SNAPSHOT: Final = b"s"
 """On the control connection: tell what you gave so far."""
-_ROOT: Final = Path(__file__).resolve().parents[3]
 
 
 class ServerProcessError(Exception):
@@ -160,7 +159,7 @@ class _Child:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": f"{_ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(":")},
+                env={**os.environ, "PYTHONPATH": f"{CODE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(":")},
                 start_new_session=True,  # Ctrl-C is for the parent; the child ends with its control connection.
             )
 

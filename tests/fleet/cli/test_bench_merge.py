@@ -124,7 +124,7 @@ def test_a_baseline_of_another_shape_passes_no_gate(
     other.write_text(json.dumps(document))
     assert merge(certified, baseline=other) == 1
     out = capsys.readouterr().out
-    assert "bench-00000000" in next(line for line in out.splitlines() if line.startswith("Nothing "))
+    assert "bench-00000000" in next(line for line in out.splitlines() if line.startswith("Not comparable"))
     assert out.count("replicas was 3, is 2") == 1  # one reason for all quantities
 
 
@@ -142,7 +142,7 @@ def test_only_an_outcome_is_written_over(tmp_path: Path, capsys: pytest.CaptureF
     file.write_text('{"measurement": "of my table"}', encoding="utf-8")
     with pytest.raises(CommandError, match=f"--out {re.escape(str(file))}: "):
         merge(sound(), out=file)
-    with pytest.raises(CommandError, match="no regular file"):
+    with pytest.raises(CommandError, match="not a regular file"):
         merge(sound(), out=Path("/dev/null"))
     assert "of my table" in file.read_text(encoding="utf-8")
     for _ in range(2):
@@ -159,7 +159,7 @@ def test_what_many_checks_lack_is_said_once(tmp_path: Path, capsys: pytest.Captu
     out = capsys.readouterr().out
     assert out.count("/metrics") == 1
     assert "[engine-balance]" in out
-    assert f"fleet bench report {folder} " in out
+    assert f"fleet bench report {folder}" in out
 
 
 def test_what_cannot_be_merged_exits_with_2_and_writes_nothing(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_what_cannot_be_merged_exits_with_2_and_writes_nothing(tmp_path: Path) -
     assert sorted(folder.rglob("*")) == before
     done = fleet("bench", "merge", str(folder), "--exclude", "client-001.json", "--exclude", "reason:truncated")
     assert done.returncode == 1
-    assert "Left out by choice (2)" in done.stdout
+    assert "Excluded (2)" in done.stdout
 
 
 def test_missing_files_are_merged_by_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,7 +189,7 @@ def test_missing_files_are_merged_by_choice(tmp_path: Path, capsys: pytest.Captu
     ("options", "words"),
     [
         ({"slo": "itl:5"}, "--slo itl:5"),
-        ({"exclude": ["reason:nonsense"]}, "leaves nothing out"),
+        ({"exclude": ["reason:nonsense"]}, "matches no file"),
         ({"baseline": Path("nowhere.json")}, "nowhere.json"),
         ({"out": Path("no/such/folder/merged.json")}, "cannot be written"),
     ],

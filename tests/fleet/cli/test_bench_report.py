@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.signature import sign
 from fleet.cli.bench.report import report
 from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.bench.measurements import a_bare_measurement, a_judged, compared
@@ -22,10 +26,11 @@ def test_a_measurement_becomes_a_page_and_images(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("Not certified")
-    assert lines[2] == str(folder / "report" / "report.html")
-    assert all(Path(line).stat().st_size > 1_000 for line in lines[2:])
+    paths = lines[lines.index("") + 1 :]
+    assert paths[0] == str(folder / "report" / "report.html")
+    assert all(Path(path).stat().st_size > 1_000 for path in paths)
     assert not (folder / "merged.json").exists()
-    page = Path(lines[2]).read_text()
+    page = Path(paths[0]).read_text()
     assert "Benchmark of dev: 2 nodes" in page
     assert f"fleet bench report {folder}" in page
 
@@ -45,13 +50,13 @@ def test_what_is_worse_than_its_baseline_is_said_beside_the_verdict(
     merged = tmp_path / "merged.json"
     merged.write_text(judged.model_copy(update={"comparisons": (worse,)}).model_dump_json(by_alias=True))
     assert report(tmp_path) == 0
-    headline, against, blank, *_ = capsys.readouterr().out.splitlines()
-    assert (headline, blank) == (judged.certificate.headline, "")
+    headline, against, signed, *_ = capsys.readouterr().out.splitlines()
+    assert (headline, signed) == (judged.certificate.headline, "unsigned")
     assert "bench-1" in against
     assert "total tok/s \N{MINUS SIGN}10.0 %" in against
     merged.write_text(judged.model_dump_json(by_alias=True))
     report(tmp_path)
-    assert capsys.readouterr().out.splitlines()[:2] == [judged.certificate.headline, ""]
+    assert against not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -76,3 +81,21 @@ def test_a_folder_that_may_not_be_written_to_is_one_message(folder: Path, tmp_pa
     assert done.returncode == 2
     assert done.stderr.startswith(f"fleet: {tmp_path / 'file'}: ")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH's client is not installed")
+def test_a_report_names_who_signed_and_refuses_what_changed_since(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key, folder = tmp_path / "key", tmp_path / "measured"
+    folder.mkdir()
+    (folder / "merged.json").write_text(a_judged(a_bare_measurement()).model_dump_json(by_alias=True))
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    sign(folder, key)
+    assert report(folder) == 0
+    assert "signed by SHA256:" in capsys.readouterr().out
+    assert "signed by SHA256:" in (folder / "report" / "report.html").read_text()
+    (folder / "merged.json").write_text((folder / "merged.json").read_text() + "\n")
+    with pytest.raises(BenchmarkError, match=r"merged\.json has changed"):
+        report(folder)

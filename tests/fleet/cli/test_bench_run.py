@@ -99,8 +99,8 @@ def test_a_stack_without_a_benchmark_or_with_other_settings_is_refused(offline: 
     assert "Pulumi.try.yaml" in said
     file.write_text(SMALL_STACK.replace("serve-chat", "record") + BENCHMARK)
     said = refused(offline, *given)
-    assert "serve-chat there" in said
-    assert "record here" in said
+    assert "serve-chat" in said
+    assert "file record" in said
     file.write_text(SMALL_STACK + BENCHMARK)
     folder = offline.root / "mine"
     folder.mkdir()
@@ -139,11 +139,11 @@ def test_the_stacks_newest_measurement_is_fetched_and_judged(
     again = run(offline, "fetch", f"gs://results/runs/{stored[1]}/", *given)
     assert again.returncode == 1, again.stderr
     assert [line for line in google.asked if "alt=media" in line and ".progress" not in line] == []
-    assert "goes on" not in again.stdout
+    assert "still running" not in again.stdout
     progress = {"state": "running", "at": time.time(), "run": 2, "runs": 9, "runs_done": 1, "connections": 32}
     google.put(f"runs/{stored[1]}/.progress/0.json", json.dumps(progress).encode())
     going = run(offline, "fetch", stored[1], *given).stdout
-    assert re.search(rf"{stored[1]} .*goes on \(running: run 2 of 9 ", going)
+    assert re.search(rf"{stored[1]} .*still running \(running: run 2 of 9 ", going)
     into = refused(offline, "fetch", stored[0], *given, "--out", str(folder))
     assert f"measurement {stored[1]};" in into
 

@@ -39,7 +39,7 @@ def disagreeing(said: dict[str, Any]) -> list[str]:
         (("--slow-server", "--saturate"), "--slow-server .*--saturate"),
         (("--saturate", "--requests=9"), "--requests"),
         (("--saturate", "--clients=2"), "--clients"),
-        (("--clients=9", "--connections=4"), "--connections 4: 9 "),
+        (("--clients=9", "--connections=4"), "--connections 4: .* 9 "),
         (("--requests=100",), "--requests 100: .*128"),
         (("--vllm=/nowhere/python",), "--vllm /nowhere/python: .*make bench-vllm"),
         (("--slow-server", "--connections=40", "--requests=200"), "48 .*--slow-server"),
@@ -135,7 +135,7 @@ def test_sound_servers_are_found_sound_and_the_page_is_there(tmp_path: Path) -> 
     assert "running: run 1 of 1 with 64 requests in flight" in done.stderr
     assert re.search(r" of 320 requests \(\d+%\)", done.stderr)
     # "All agree" and "Not certified" stand on one page.
-    assert "no disagreement" in " ".join(done.stdout.split())
+    assert "Not certified" in done.stdout
     assert (out / "merged.json").is_file()
     assert (out / "report" / "report.html").is_file()
     # What it keeps is a measurement like any other.
@@ -158,7 +158,7 @@ def test_slow_servers_are_not_blamed_on_the_clients() -> None:
 def test_a_saturated_client_is_caught() -> None:
     code, said, told = played("--saturate")
     assert code == 0, disagreeing(said)
-    assert OPENINGS["limit"] in said["certificate"]["headline"]
+    assert OPENINGS["limit"] in said["certificate"]["reason"]
     assert "chunks/s to one client" in told
     # One that reads several chunks at once spends less on each.
     assert said["client"]["us_per_chunk"] < said["client_before"]["us_per_chunk"]

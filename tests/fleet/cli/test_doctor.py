@@ -236,7 +236,7 @@ def test_a_package_of_another_version_is_told(monkeypatch: pytest.MonkeyPatch) -
     check = _named("packages")
     assert not check.ok
     assert check.found == "pulumi-gcp 1.0, pinned 10.2.0"
-    assert check.mend.endswith("-m pip install -r requirements-dev.txt")
+    assert check.mend.endswith("-m pip install -r requirements-fleet.txt")
 
 
 def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

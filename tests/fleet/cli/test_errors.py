@@ -204,7 +204,7 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it() -> None:
     message = error_text(ModuleNotFoundError("No module named 'pulumi'", name="pulumi"))
     assert "pulumi is not installed" in message
     assert "make setup " in message
-    assert "pip install -r requirements-dev.txt" in message
+    assert "pip install -r requirements-fleet.txt" in message
     message = error_text(ModuleNotFoundError("No module named 'kubernetes.client'", name="kubernetes.client"))
     assert "pip install -r requirements-rehearsal.txt" in message
 

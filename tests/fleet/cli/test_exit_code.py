@@ -16,4 +16,4 @@ from tests.fleet.preview.sample_report import sample_recording, sample_report
 def test_an_error_of_the_program_is_a_finding(severity: str, code: int) -> None:
     said = Diagnostic(severity=severity, message="a Kubernetes object has no provider of its own")  # type: ignore[arg-type]
     report = sample_report(recording=replace(sample_recording(), diagnostics=(said,)))
-    assert _exit_code([report], tells_changes=False) == code
+    assert _exit_code([report], changes_count=False) == code

@@ -137,7 +137,7 @@ def test_an_impossible_goal_is_a_document_too() -> None:
         (("--users", "10", "--tpot-ms", "inf"), "--tpot-ms"),
         (("--users", "10", "--headroom", "2"), "--headroom"),
         (("--users", "10", "--capacity", "on-demand"), "cud-1y"),
-        (("--users", "10", "--out", "x.html"), "add --format html"),
+        (("--users", "10", "--out", "x.html"), "--format html"),
         (("--users", "10", "--force"), "--force belongs to --write"),
         (("--users", "10", "--stack", "prod"), "--stack belongs to --day"),
         (("--day", "--users", "10", "--compare"), "--compare"),

@@ -213,3 +213,15 @@ def test_the_document_is_the_same_every_time() -> None:
         for seed in ("1", "2")
     ]
     assert runs[0] == runs[1] != ""
+
+
+def test_one_run_writes_several_formats(tmp_path: Path) -> None:
+    page, document = tmp_path / "preview.html", tmp_path / "preview.json"
+    options = ("preview", "--stack", "dev", "--no-policy", "--format", f"json={document}")
+    both = fleet(*options, "--format", "markdown")
+    assert both.stdout == fleet("preview", "--stack", "dev", "--no-policy", "--format", "markdown").stdout
+    assert json.loads(document.read_text())["stack"] == "dev"
+    assert fleet(*options, "--format", f"text={page}").stdout == ""
+    assert page.read_text().startswith("vllm-fleet / dev")
+    twice = fleet(*options, "--format", "json")
+    assert (twice.returncode, twice.stdout) == (2, "")

@@ -74,7 +74,7 @@ def test_completion_knows_commands_stacks_and_choices() -> None:
 def test_options_are_checked() -> None:
     wrong = fleet("preview", "--format", "pdf")
     assert wrong.returncode == 2
-    assert "'text', 'markdown', 'json', 'html'" in wrong.stderr
+    assert "text, markdown, json, html" in wrong.stderr
     assert fleet("preview", "--out", __file__, "--stack", "dev").returncode == 2  # a file where a folder must be
 
 

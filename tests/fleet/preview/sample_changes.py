@@ -130,9 +130,9 @@ def sample_changes(**fields: object) -> Changes:
             Danger(id="weights-volume-lost", message="weights-old is deleted; copying the weights again takes hours."),
         ),
         "deltas": (
-            Delta(id="usd-per-hour", label="dollars an hour", unit="$/h", before=392.25, after=261.80,
+            Delta(id="usd-per-hour", label="USD an hour", unit="USD an hour", before=392.25, after=261.80,
                   before_at_least=True, after_at_least=True),
-            Delta(id="usd-per-million-tokens", label="dollars a million tokens", unit="$/M tokens", before=0.099, after=0.1),
+            Delta(id="usd-per-million-tokens", label="USD per million tokens", unit="USD per million tokens", before=0.099, after=0.1),
             Delta(id="tokens-per-second", label="tokens a second, published or measured", unit="tok/s", before=1_103_941, after=None),
             Delta(id="gpus", label="GPUs", unit="", before=96, after=64),
             Delta(id="nodes", label="nodes", unit="", before=12, after=8),

@@ -48,6 +48,7 @@ def alive(process_id: int) -> bool:
 
 
 def test_a_project_without_a_pack_has_none(tmp_path: Path) -> None:
+    (tmp_path / "__main__.py").touch()
     assert find_pack(tmp_path) is None
     shutil.copytree(PACK, tmp_path / "policy")
     assert find_pack(tmp_path) == tmp_path / "policy"
@@ -158,6 +159,15 @@ def test_the_pack_is_stopped_when_it_is_not_asked() -> None:
     with started() as run:
         process = run._process
     assert process.poll() is not None
+
+
+def test_a_pack_judges_again_and_by_another_configuration() -> None:
+    recording = fleet_like("known")
+    with started() as run:
+        first = run.judge(recording)
+        assert run.judge(recording) == first
+        run.config = {"protected-cluster": "disabled", "one-cluster": "disabled", "breaks": "disabled"}
+        assert run.judge(recording) == judged(config=run.config)
 
 
 def test_the_pack_is_stopped_when_asking_fails() -> None:

@@ -69,7 +69,7 @@ def test_what_nobody_knows_is_refused_with_what_there_is(machine: str, region: s
 def test_a_machine_without_any_price_says_so() -> None:
     stream = io.StringIO()
     print_known(Paper(stream=stream, width=100, styled=False), known("a4x-highgpu-4g", None, None, TODAY))
-    assert "No price is published" in stream.getvalue()
+    assert "No published price" in stream.getvalue()
 
 
 def test_the_wording(golden: Any) -> None:

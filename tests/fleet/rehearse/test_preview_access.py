@@ -11,7 +11,7 @@ import yaml
 
 from fleet.rehearse.api import CONFIG_MAP, ApiRefusedError, Kind, Manifest
 from tests.fleet.rehearse.control_plane.test_process import within
-from tests.fleet.rehearse.shapes import ROOT, SHAPES, STACKS, manifests
+from tests.fleet.rehearse.shapes import NOT_SERVED, ROOT, SHAPES, STACKS, manifests
 
 if TYPE_CHECKING:
     from fleet.rehearse.api import ClusterApi
@@ -43,7 +43,7 @@ def made(*, namespaced: bool) -> set[Resource]:
     """Every kind that the program makes, whatever the settings, but for those aside."""
     return {
         (Kind.of(one).api_version.rpartition("/")[0], plural(one["kind"]))
-        for name in (*STACKS, *SHAPES)
+        for name in (*STACKS, *SHAPES, *NOT_SERVED)
         for one in manifests(name)
         if one["kind"] not in ASIDE and ("namespace" in one["metadata"]) == namespaced
     }

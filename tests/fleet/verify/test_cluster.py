@@ -419,7 +419,7 @@ def test_what_is_left_of_pods_whose_spot_node_was_taken_is_held_against_nobody()
                     }
                 ]
             },
-            "CrashLoopBackOff, 4 restarts, the last one ended with OOMKilled",
+            "CrashLoopBackOff, 4 restarts, the previous container ended with OOMKilled",
         ),
     ],
 )
@@ -559,12 +559,12 @@ def _environment(settings: Settings, variables: dict[str, Any]) -> Check:
     [
         ({ESTIMATE: "0"}, ESTIMATE, ("0", "1")),
         ({ESTIMATE: None}, ESTIMATE, ("left out", "1")),
-        ({ESTIMATE: _ELSEWHERE}, ESTIMATE, ("set from elsewhere (valueFrom)", "1")),
+        ({ESTIMATE: _ELSEWHERE}, ESTIMATE, ("set by reference (valueFrom)", "1")),
         ({DEEP_GEMM: "1"}, DEEP_GEMM, ("1", "left out")),
         ({"NCCL_ALGO": "Ring"}, "NCCL_ALGO", ("Ring", "Tree")),
         ({"NCCL_ALGO": ""}, "NCCL_ALGO", ("empty", "Tree")),
         ({"VLLM_OF_AN_OLDER_FILE": SECRET}, "VLLM_OF_AN_OLDER_FILE", ("set", "left out")),
-        ({"VLLM_API_KEY": _ELSEWHERE}, "VLLM_API_KEY", ("set from elsewhere (valueFrom)", "left out")),
+        ({"VLLM_API_KEY": _ELSEWHERE}, "VLLM_API_KEY", ("set by reference (valueFrom)", "left out")),
     ],
 )
 def test_an_environment_of_an_older_update_is_named_and_no_secret_shown(

@@ -96,7 +96,7 @@ def test_a_value_that_is_not_told_is_not_passed_in_silence(dev: Settings) -> Non
     good = dict(declared.cache_labels(dev))
     del good["cache_dtype"]
     check = checks_engine.configuration(_facts(_info(engine="0", **good)), dev)
-    assert "not told: cache_dtype" in check.summary
+    assert "not reported: cache_dtype" in check.summary
     assert checks_engine.configuration(_facts(_info(engine="0")), dev).state == "not checked"
 
 

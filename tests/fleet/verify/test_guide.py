@@ -28,14 +28,14 @@ def test_every_check_is_described_and_no_other_in_the_order_of_the_report() -> N
     server = Server(name="endpoint", health=Reply(status=200), models_without_key=Reply(status=401))
     ids = [check.id for check in judge(Facts(endpoint="", door=server, cluster=seen), settings)]
     ids += [check.id for check in good("dev").checks if check.id == "latency"]
-    table = GUIDE[GUIDE.index("| check | holds when |") :].partition("\n\n")[0]
+    table = GUIDE[GUIDE.index("| check | passes if |") :].partition("\n\n")[0]
     described = re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)
     assert described == ids
 
 
 def test_every_key_of_the_document_is_described() -> None:
     document = json.loads(json_text(good("cud")))
-    rows = GUIDE[GUIDE.index("| key | holds |") :].partition("\n\n")[0]
+    rows = GUIDE[GUIDE.index("| key | contents |") :].partition("\n\n")[0]
     described = set(re.findall(r"`(\w+)`", rows))
     keys = {
         *document,

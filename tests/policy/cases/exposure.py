@@ -93,7 +93,7 @@ CASES = (
     ),
     of_resource("cluster-open", "no word of private nodes", drop(_CLUSTER, "privateClusterConfig")),
     of_resource(
-        "cluster-open", "endpoints as they come", drop(_CLUSTER, "controlPlaneEndpointsConfig"), says="left out"
+        "cluster-open", "endpoints as they come", drop(_CLUSTER, "controlPlaneEndpointsConfig"), says="missing"
     ),
     of_resource("cluster-open", "the IP endpoint for everybody", _BY_IP),
     of_resource(

@@ -125,7 +125,7 @@ CASES = (
         "no strategy at all",
         drop(DEPLOYMENT, _STRATEGY),
         stack="gateway",
-        says=("25% (left out): 2 more", "$65.21 to $86.28 an hour"),
+        says=("25% (default): 2 more", "$65.21 to $86.28 an hour"),
     ),
     of_resource("surge-on-whole-node-pods", "one pod", _surge(1), stack="spot", says="$32.61 to $43.14 an hour"),
     of_resource(

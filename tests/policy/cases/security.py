@@ -535,7 +535,7 @@ ACCESS = (
         stack="cud",
     ),
     of_resource(
-        "namespace-without-pod-security", "no label", drop("namespace-namespace", "metadata.labels"), says="left out"
+        "namespace-without-pod-security", "no label", drop("namespace-namespace", "metadata.labels"), says="missing"
     ),
     of_program(
         "public-grant",

@@ -181,7 +181,7 @@ OF_RESOURCES = (
         arguments("workloads.gateway.gateway.k8s.helm.v3.Release", lambda given: given.pop("version")),
         stack="gateway",
     ),
-    of_resource("chart-not-pinned", "no version", drop("gateway-pool", "version"), stack="gateway", says="left out"),
+    of_resource("chart-not-pinned", "no version", drop("gateway-pool", "version"), stack="gateway", says="missing"),
     of_resource("chart-not-pinned", "a range", put("gateway-pool", "version", value="^1.4.0"), stack="gateway"),
     sound("chart-not-pinned", "a candidate", put("gateway-pool", "version", value="1.4.0-rc.1"), stack="gateway"),
     of_program(

@@ -52,14 +52,14 @@ def test_the_other_workloads_take_no_file(workload: str) -> None:
     ("url", "why"),
     [
         ("http://example.com/x", "unencrypted"),
-        ("gs://bucket", "names no object"),
-        ("gs://Bucket/object", "names no object"),
-        ("s3://bucket/key", "in no other way"),
-        ("requests.jsonl", "in no other way"),
-        ("https://user@example.com/x", "in no other way"),
-        ("https:///x", "in no other way"),
-        ("https://[::1/x", "in no other way"),
-        ("", "in no other way"),
+        ("gs://bucket", "object is missing"),
+        ("gs://Bucket/object", "object is missing"),
+        ("s3://bucket/key", "HTTPS"),
+        ("requests.jsonl", "HTTPS"),
+        ("https://user@example.com/x", "HTTPS"),
+        ("https:///x", "HTTPS"),
+        ("https://[::1/x", "HTTPS"),
+        ("", "HTTPS"),
     ],
 )
 def test_a_file_is_fetched_over_https_or_from_cloud_storage(url: str, why: str) -> None:
@@ -177,7 +177,7 @@ def test_a_wrong_load_is_told_once_and_with_a_list_to_write() -> None:
     with pytest.raises(SettingsError) as caught:
         found(concurrency=[])
     (problem,) = caught.value.problems
-    assert (problem.value, problem.allowed) == ([], "at least 1 of them")
+    assert (problem.value, problem.allowed) == ([], "at least 1 item(s)")
 
 
 def test_more_prompts_than_a_pod_can_remember_are_a_finding() -> None:

@@ -82,7 +82,7 @@ def test_an_unknown_model_needs_revision_size_and_config() -> None:
     [
         (None, "No such file"),
         ("[1]", "one JSON object"),
-        ("{", "JSON in it"),
+        ("{", "JSON file"),
         (json.dumps({**LLAMA, "model_type": "nemotron_h"}), "model_type.*'nemotron_h'; known: .*llama"),
         (json.dumps({**LLAMA, "num_hidden_layers": "32"}), "num_hidden_layers.*'32'"),
     ],

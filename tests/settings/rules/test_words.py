@@ -66,7 +66,7 @@ def test_what_mends_it_can_be_pasted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(None, "left out"), (True, "set"), (False, "off"), (0.95, "0.95"), (8, "8")]
+    ("value", "said"), [(None, "not set"), (True, "set"), (False, "off"), (0.95, "0.95"), (8, "8")]
 )
 def test_what_is_wrong_has_the_value_found(value: object, said: str) -> None:
     broken = Broken(option="max-model-len", value=value, allowed="less", because="{max-num-seqs} is 1")

@@ -90,7 +90,7 @@ def test_flex_start_refuses_durations_that_gke_refuses(seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "reason"), [("standard", "called on demand"), ("cud", "a price, not capacity"), ("sopt", "follow from")]
+    ("mode", "reason"), [("standard", "on-demand"), ("cud", "a price, not capacity"), ("sopt", "follow from")]
 )
 def test_a_mode_that_does_not_exist_is_refused_with_the_reason(mode: str, reason: str) -> None:
     with pytest.raises(SettingsError) as refusal:

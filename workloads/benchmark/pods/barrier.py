@@ -1,8 +1,7 @@
 """Barriers between the pods of a measurement, as markers in the results bucket.
 
-A pod that has arrived leaves an object; all read the others'. The bucket's clock dates the markers, so that the pods need no
-clock in common but the wall's. A pod whose share has failed leaves a marker that says so: nobody waits for it in vain, and all
-of them know the same.
+Each pod writes an object when it arrives and lists the others'. The bucket's clock dates the markers. A pod that failed writes a
+marker for that, so that the others do not wait for it and all pods agree.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from dataclasses import dataclass
 from .results_bucket import Bucket
 
 POLL_SECONDS = 0.5
-"""Between two looks into the bucket. Assumed: two listings a second for each pod are nothing to Cloud Storage. No pod looks while its
-own clients are measured."""
+"""Seconds between listings. Assumed: two a second for each pod are no load for Cloud Storage. No pod lists while its clients are
+measured."""
 FAILED = ".failed"
 LOG = logging.getLogger("barrier")
 
@@ -27,7 +26,7 @@ class LateError(Exception):
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Who has arrived, and when the bucket saw it, in epoch seconds."""
+    """Pods that have arrived, with the bucket's time in epoch seconds."""
 
     at: dict[int, float]
     failed: frozenset[int]
@@ -40,7 +39,7 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class Barrier:
-    """One point in the course of a measurement that all pods reach before any goes on."""
+    """A point that all pods reach before any continues."""
 
     bucket: Bucket
     prefix: str
@@ -50,12 +49,12 @@ class Barrier:
     poll_seconds: float = POLL_SECONDS
 
     def arrive(self, *, failed: bool = False) -> None:
-        """Leave this pod's marker. May be called again to report a failure after all. Raises BucketError."""
-        # Stored once: where an answer was lost, a second marker would have another moment than the one that others have read.
+        """Write this pod's marker; may be called again to report a failure. Raises BucketError."""
+        # Stored once: after a lost answer, a second marker would have a later time than the one that others have read.
         self.bucket.put(f"{self.prefix}{self.pod}{FAILED if failed else ''}", b"")
 
     def arrivals(self) -> Arrivals:
-        """Who is here. Raises BucketError."""
+        """Arrived pods. Raises BucketError."""
         at: dict[int, float] = {}
         failed = set()
         for name, moment in self.bucket.created(self.prefix).items():
@@ -75,7 +74,7 @@ class Barrier:
         go_on: Callable[[], bool] = lambda: True,
         end_on_failure: bool = False,
     ) -> Arrivals:
-        """Wait until those pods have arrived (None: all of them), or one has failed if that ends it, or `go_on` says no.
+        """Wait until those pods have arrived (None: all of them), or one has failed with `end_on_failure`, or `go_on` is false.
 
         Raises LateError at the moment `until` (epoch seconds), and BucketError.
         """

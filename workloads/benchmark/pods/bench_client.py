@@ -31,11 +31,11 @@ SCHEMA = 1
 TICK_SECONDS = 0.02
 SAMPLE_SECONDS = 1.0
 LEAST_SAMPLE_SECONDS = 0.1
-"""A last, shorter second than this is not worth a sample: its share would be of a few ticks."""
+"""Shortest last sample: a share over fewer ticks would be noise."""
 GO_POLL_SECONDS = 0.02
 METRICS_SECONDS = 30.0
-"""For the servers' page, which vLLM 0.18.1 would await for six hours at a server that hangs, the run's result with it; it does
-without where there is none, and the collector has better ones. Assumed: six times what the collector gives a page."""
+"""Timeout of the server's metrics page. vLLM 0.18.1 would wait six hours for a server that hangs, and works without the page.
+Assumed: six times the collector's timeout."""
 HOOKS = ("add_cli_args", "main_async", "get_samples", "fetch_spec_decode_metrics")
 
 
@@ -53,7 +53,7 @@ class Request:
 
 @dataclass
 class Seen:
-    """What the hooks noted."""
+    """Records of the hooks."""
 
     hashes: list[str] = field(default_factory=list)
     asked_input: list[int] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Sampler:
 
     @property
     def lag_p99_ms(self) -> float:
-        """Of a callback at any moment: a stall delays whatever falls into it, so it counts as the ticks it swallowed too."""
+        """p99 of a callback's delay at any moment: a stall also counts for the ticks it swallowed."""
         return sorted(self._lags)[int(0.99 * (len(self._lags) - 1))] if self._lags else 0.0
 
     def _again(self, now: float) -> None:
@@ -131,7 +131,7 @@ class Sampler:
 
 
 def open_files() -> int:
-    """Files that this process has open, the look itself not counted."""
+    """Open files of this process, without the one used to count."""
     return len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208 - once a second with thousands of files
 
 
@@ -164,11 +164,11 @@ def read_requests(file: Path, number: int, tokenizer: Any, seed: int, id_prefix:
 
 
 def wrap_samples(original: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
-    """`get_samples` that notes what it gives."""
+    """`get_samples` that records its results."""
 
     def get_samples(args: Any, tokenizer: Any, *rest: Any, **named: Any) -> Any:
         if getattr(args, "dataset_name", None) == "custom":
-            # A server may hold two requests of one id for the same.
+            # A server may treat two requests with one id as the same.
             own = getattr(args, "request_id_prefix", "")
             samples: Any = list(read_requests(Path(args.dataset_path), args.num_prompts, tokenizer, args.seed, own))
         else:
@@ -192,7 +192,7 @@ def wrap_fetch(
         if seen.calls == 2:
             seen.ended_at = time.time()
             sampler.stop()
-        # Before the barrier: nothing may lie between the start and the first request.
+        # Before the barrier: nothing may delay the first request after the start.
         try:
             answer = await asyncio.wait_for(original(*positional, **named), METRICS_SECONDS)
         except TimeoutError:
@@ -205,14 +205,14 @@ def wrap_fetch(
 
 
 def write_whole(file: Path, text: str) -> None:
-    """A reader sees the whole file or none."""
+    """Write a file atomically."""
     part = file.with_name(f"{file.name}.part")
     part.write_text(text, encoding="utf-8")
     part.replace(file)
 
 
 async def wait_for_go(ready: Path, go: Path, seen: Seen) -> None:
-    """Say that this client is ready, read the moment of the start once it is there, and sleep until then."""
+    """Report that this client is ready, wait for the time of the start, and sleep until then."""
     seen.ready_at = time.time()
     write_whole(ready, f"{seen.ready_at:.6f}\n")
     launcher = os.getppid()
@@ -221,7 +221,7 @@ async def wait_for_go(ready: Path, go: Path, seen: Seen) -> None:
             sys.exit("the program that started this client ended before the common start")
         await asyncio.sleep(GO_POLL_SECONDS)
     seen.go_at = float(go.read_text())
-    # In steps, so that a clock that is set meanwhile is followed.
+    # In steps, to follow a clock that is set meanwhile.
     while (left := seen.go_at - time.time()) > 0:
         await asyncio.sleep(min(left, 0.25) if left > 0.5 else left)
     seen.released_at, seen.released_clock = time.time(), time.perf_counter()
@@ -241,7 +241,7 @@ def tokens_and_window(result: Mapping[str, Any]) -> tuple[int, int, float, float
 
 
 def problem_of(seen: Seen, result: Mapping[str, Any], program: str) -> str | None:
-    """Why this client's result does not stand for what its witness says; None: it does."""
+    """Why this client's result does not match its witness; None: it does."""
     if not seen.drawn:
         return f"{program} never called get_samples: its requests are unknown"
     if seen.calls == 0:
@@ -281,7 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     async def barrier() -> None:
         await wait_for_go(options.ready_file, options.go_file, seen)
-        # Monotonic start times mean nothing on another node; this is the wall clock they hang on.
+        # The wall clock of the monotonic start times, which cannot be compared across nodes.
         args.metadata = [*(args.metadata or ()), f"started_at={seen.go_at:.3f}"]
         sampler.start()
 

@@ -1,4 +1,4 @@
-"""The client processes of one pod in one run: started together, watched, and ended when they do not end by themselves."""
+"""The client processes of one pod in one run: start, watch, end."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .run_plan import ClientFiles
 SPARE_FILES = 256
 """Open files of a client besides its connections: libraries, logs, the tokenizer."""
 SPARE_PORTS = 1000
-"""Ports for what else this pod calls: the bucket, the servers' metrics. Assumed: some dozens at a time."""
+"""Ports for other calls of this pod: the bucket, the servers' metrics. Assumed: some dozens at a time."""
 TIME_WAIT_SECONDS = 60.0
 """For which a closed connection holds its port. Source: Linux, TCP_TIMEWAIT_LEN; tcp_tw_reuse spares loopback only."""
 POLL_SECONDS = 0.1
 TERM_SECONDS = 10.0
-"""Between the request to end and the end. Assumed: a client has nothing to store that takes longer."""
+"""Between SIGTERM and SIGKILL. Assumed: a client stores nothing that takes longer."""
 TAIL_BYTES = 4096
 _BAR = re.compile(rb"\b(\d+)/(\d+) \[")
 
 
 def allow_open_files(connections: int) -> None:
-    """Raise the soft limit of open files. Exits when even the hard limit is too low: requests would fail one by one."""
+    """Raise the soft limit of open files. Exits when the hard limit is too low: requests would fail."""
     needed = connections + SPARE_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
@@ -39,7 +39,7 @@ def allow_open_files(connections: int) -> None:
 
 
 def wait_for_ports(connections: int, seconds: float = TIME_WAIT_SECONDS, proc: Path = Path("/proc")) -> float:
-    """Wait until this pod has a port for each of its connections; gives the seconds that it took, `seconds` at most.
+    """Wait until this pod has a port for each connection; returns the seconds it took, at most `seconds`.
 
     A connection that a client closed holds its port for a minute, and the run before this one closed as many as this one
     opens, all of them to the one address of the Service: a pod of 15,000 connections has no port for the second half.
@@ -75,7 +75,7 @@ class Clients:
     def start(self, commands: Mapping[int, Sequence[str]], prompts_per_client: int) -> None:
         """Start them all."""
         self._prompts = prompts_per_client
-        # vLLM's progress bar is what tells how many requests are done; every five seconds is enough for a log.
+        # vLLM's progress bar has the number of finished requests; every five seconds is enough for a log.
         environment = {**os.environ, "TQDM_MININTERVAL": "5", "PYTHONUNBUFFERED": "1"}
         for client, command in commands.items():
             with self.files[client].log.open("wb") as log:
@@ -86,13 +86,13 @@ class Clients:
     @property
     def exit_codes(self) -> dict[int, int]:
         """Of the clients that have ended; below 0: the signal."""
-        # A copy: progress is told from another thread.
+        # A copy: progress is written from another thread.
         codes = {client: process.poll() for client, process in list(self._processes.items())}
         return {client: code for client, code in codes.items() if code is not None}
 
     @property
     def ready(self) -> list[int]:
-        """Clients that wait for the common start or have gone on from it."""
+        """Clients that wait for the common start or have started."""
         return [client for client in list(self._processes) if self.files[client].ready.exists()]
 
     @property
@@ -117,7 +117,7 @@ class Clients:
         return True
 
     def end(self, grace_seconds: float = TERM_SECONDS) -> list[int]:
-        """End those that still run, by request and then by force; gives their numbers."""
+        """End running clients by SIGTERM, then SIGKILL; returns their numbers."""
         running = [client for client in self._processes if client not in self.exit_codes]
         for client in running:
             self._processes[client].terminate()
@@ -136,7 +136,7 @@ class Clients:
         return " | ".join([line.strip() for line in tail.splitlines() if line.strip()][-5:])[-1000:]
 
     def counts(self) -> dict[str, Any]:
-        """How many are in which state, and how many requests their logs say are done (None: they say nothing)."""
+        """How many are in which state, and how many requests their logs say are done (None: unknown)."""
         codes, ready = self.exit_codes, set(self.ready)
         failed = sum(1 for code in codes.values() if code != 0)
         going = ready - set(codes)
@@ -159,7 +159,7 @@ class Clients:
     def _requests_done(self, client: int, codes: Mapping[int, int]) -> int | None:
         if codes.get(client) == 0:
             return self._prompts
-        # The warm-up has a bar of its own, with another number of requests or finished before the start.
+        # The warm-up has a separate bar, with another number of requests or finished before the start.
         bars = _BAR.findall(_tail(self.files[client].log))
         return int(bars[-1][0]) if bars and int(bars[-1][1]) == self._prompts else None
 
@@ -172,7 +172,7 @@ class Clients:
         return found
 
     def report(self) -> tuple[list[str], list[str]]:
-        """Lines that a person reads in the pod's log, and what failed."""
+        """Lines for the pod's log, and failures."""
         lines, failures = [], []
         summaries, codes = self.summaries(), self.exit_codes
         for client in self._processes:
@@ -184,7 +184,7 @@ class Clients:
             lines.append(f"client {client}: {summary['completed']} requests completed, {summary['failed']} failed")
             if summary["completed"] == 0:
                 failures.append(f"client {client}: none of its requests succeeded")
-        # Start times of one node share a clock, so clients of one pod may be laid over each other.
+        # Clients of one pod share a clock, so their times can be compared.
         sound = [summary for summary in summaries.values() if "first" in summary]
         if sound:
             seconds = max(one["last"] for one in sound) - min(one["first"] for one in sound)

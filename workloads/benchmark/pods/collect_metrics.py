@@ -1,7 +1,7 @@
 """Reads every server's /metrics once a second for the length of a run, into one gzip file of JSON lines.
 
 One thread for each server, so that a slow one holds up none of the others. A reading that takes longer than a second costs its
-own server the seconds that it took: they are left out, never made up. Ends on SIGTERM or SIGINT with a complete file.
+own server the seconds that it took: they are left out, never estimated. Ends on SIGTERM or SIGINT with a complete file.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .server_metrics import ScrapeError, Server, resolve, split_address
 
 PERIOD_SECONDS = 1.0
 RESOLVE_SECONDS = 5.0
-"""Between two looks at the addresses. Assumed: cluster DNS keeps an answer for 5 to 30 s, so more often tells nothing."""
+"""Seconds between look-ups. Assumed: cluster DNS caches an answer for 5 to 30 s."""
 TIMEOUT_SECONDS = 5.0
-"""For one reading. Assumed: a server that needs longer for a page has nothing to say about a second."""
+"""Timeout of a reading. Assumed: a slower page does not describe a second."""
 LOG = logging.getLogger("collect_metrics")
 
 
@@ -44,7 +44,7 @@ class Collector:
         self._spawn(self._follow_addresses)
 
     def end(self) -> None:
-        """Stop reading. What is under way may finish within the time-out of a reading."""
+        """Stop reading. Readings in progress may finish within their timeout."""
         self.stop.set()
         for leave in list(self._leave.values()):
             leave.set()
@@ -65,7 +65,7 @@ class Collector:
             try:
                 present = set(resolve(self.hosts))
             except ScrapeError as error:
-                # The servers that are known are read on: names fail more often than servers do.
+                # Known servers are still read: names fail more often than servers.
                 host = ",".join(f"{name}:{port}" for name, port in self.hosts)
                 self.samples.put({"at": round(time.time(), 3), "server": host, "error": str(error)})
                 present = known
@@ -111,7 +111,7 @@ def partial(file: Path) -> Path:
 
 
 def write_samples(samples: queue.SimpleQueue[dict[str, Any] | None], file: Path) -> int:
-    """Write samples until None comes; the file has its name once it is complete. Gives the number of samples."""
+    """Write samples until None; the file is renamed when complete. Returns the number of samples."""
     count = 0
     with gzip.open(partial(file), "wt", encoding="utf-8", compresslevel=4) as out:
         while (sample := samples.get()) is not None:
@@ -154,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     writer = threading.Thread(target=write)
     writer.start()
-    # A wait without a limit would leave no moment for the signal's handler on some systems.
+    # Without a timeout, some systems never run the signal's handler.
     while not told.wait(0.5) and writer.is_alive():
         pass
     collector.end()

@@ -1,8 +1,7 @@
-"""Fetches a dataset and checks that it is the one that was asked for.
+"""Download a dataset and check its hash.
 
-Arguments: URL SHA256 FILE. `https://` is fetched without credentials, `gs://BUCKET/OBJECT` with the pod's own identity. A
-transfer that breaks off goes on where it ended, as long as the server has the same file; FILE has its name once it is complete
-and its hash is right.
+Arguments: URL SHA256 FILE. `https://` is read without credentials, `gs://BUCKET/OBJECT` with the pod's identity. An interrupted
+transfer is resumed while the server has the same file; FILE exists once it is complete and its hash is right.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from pathlib import Path
 from .results_bucket import METADATA_URL, STORAGE_URL, pod_token
 
 ATTEMPTS = 6
-"""That bring nothing, one after another; one that brings bytes begins the count anew."""
+"""Failed attempts in a row; received bytes reset the count."""
 BLOCK_BYTES = 1 << 20
 TIMEOUT_SECONDS = 60.0
 LOG = logging.getLogger("fetch_dataset")
 
 
 class FetchError(Exception):
-    """There is no dataset; the message says which was wanted and why it is not there."""
+    """The dataset cannot be downloaded; the message has its URL and the reason."""
 
 
 @dataclass
@@ -39,7 +38,7 @@ class Source:
     """Where the file comes from."""
 
     url: str
-    """As asked."""
+    """As configured."""
     storage_url: str = STORAGE_URL
     metadata_url: str = METADATA_URL
     pause_seconds: float = 2.0
@@ -65,7 +64,7 @@ class Source:
 
 
 def fetch(source: Source, sha256: str, file: Path) -> None:
-    """Bring the file. Raises FetchError."""
+    """Download the file. Raises FetchError."""
     if not re.fullmatch(r"[0-9a-f]{64}", sha256):
         raise FetchError(f"{sha256!r} is no SHA-256; 64 hexadecimal digits in small letters are allowed")
     if file.exists() and _hash(file) == sha256:
@@ -91,15 +90,15 @@ def fetch(source: Source, sha256: str, file: Path) -> None:
 def _transfer(source: Source, part: Path) -> None:
     version, failures, pause = "", 0, source.pause_seconds
     while True:
-        # Without a version to hold on to, the rest could be another file's.
+        # Without a version, the rest could be of another file.
         before = part.stat().st_size if part.exists() and version else 0
         try:
             version = _receive(source, part, before, version)
         except urllib.error.HTTPError as error:
             if error.code == 416 and before:
-                return  # nothing was left to send; the hash judges
+                return  # complete; the hash is checked next
             said = error.read(300).decode(errors="replace").strip()
-            # With a token 401 may be its end; without one it is a refusal.
+            # With a token, 401 may mean that it expired; without one, permission denied.
             again = (401, 408, 429) if source.url.startswith("gs://") else (408, 429)
             if error.code < 500 and error.code not in again:
                 raise FetchError(f"{source.url}: HTTP {error.code}: {said}") from None
@@ -127,7 +126,7 @@ class _InterruptedError(Exception):
 
 
 def _receive(source: Source, part: Path, begin: int, version: str) -> str:
-    """One request; gives the version of the file, "" where the server names none that can be relied on."""
+    """One request; gives the version of the file, "" where the server names no reliable one."""
     with urllib.request.urlopen(source.request(begin, version), timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
         tag = response.headers.get("ETag", "")
         new_version = "" if tag.startswith("W/") else tag
@@ -157,7 +156,7 @@ def _hash(file: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fetch one file. 1 with one line of explanation when it cannot be had."""
+    """Download one file. 1 and one line of explanation on failure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url")
     parser.add_argument("sha256")

@@ -1,4 +1,4 @@
-"""Fetches a model's tokenizer at a pinned revision, without its weights, for a pod that has no weights volume.
+"""Download a model's tokenizer at a pinned revision, without its weights, for a pod that has no weights volume.
 
 Arguments: REPOSITORY REVISION FOLDER. Runs once per benchmark pod, so that sixteen clients do not each ask the Hub, and
 so that they tokenize with the files of the revision that is served.

@@ -1,9 +1,9 @@
-"""Plays a whole measurement as one pod of it: every point of the sweep, every repeat, one run after another.
+"""Run a measurement as one of its pods: every load, every repeat, one run after another.
 
 One `vllm bench serve` process is one Python event loop and saturates one core, so the load is spread over many of them, each with
 its own seed: the same seed draws the same prompts. In every run all clients of all pods are made ready, warmed up, and started
-together (barrier.py); the first pod reads the servers' metrics meanwhile. A run that fails keeps its files and leaves the runs
-before and after it alone.
+together (barrier.py); the first pod reads the servers' metrics meanwhile. A failed run keeps its files
+and does not affect other runs.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from .trace_slices import DatasetError, Slices
 from .wait_for_server import wait_for_server
 
 START_MARGIN_SECONDS = 8.0
-"""From the last pod's marker to the start. Assumed: several looks into the bucket, and one that has to be repeated after 2 s. The
-fleet stands idle meanwhile. More than the 5 s after which vLLM closes the connections of the warm-up, so that none is used that is
-being closed. Source: VLLM_HTTP_TIMEOUT_KEEP_ALIVE in vllm/envs.py, 0.18.1."""
+"""From the last pod's marker to the start. Assumed: several listings, one of them repeated after 2 s. The fleet is idle
+meanwhile. More than the 5 s after which vLLM closes the connections of the warm-up, so that no request uses a closing one. Source:
+VLLM_HTTP_TIMEOUT_KEEP_ALIVE in vllm/envs.py, 0.18.1."""
 READY_MINUTES = 20.0
-"""Measured: a client imports vLLM in 7 s and draws a prompt in 7 ms, 5,000 in 35 s; the Job asks for more where there are more."""
+"""Measured: a client imports vLLM in 7 s and draws a prompt in 7 ms, 5,000 in 35 s; the Job sets more where there are more."""
 RUN_MINUTES = 60.0
-"""Measured: 24 s a request at full load, so 5,000 prompts over 1,000 connections take 2 minutes; the limit is for thirty times as
-many and ends what hangs."""
+"""Measured: 24 s a request at full load, so 5,000 prompts over 1,000 connections take 2 minutes; the limit allows thirty times as
+many and ends clients that hang."""
 STORE_MINUTES = 10.0
 """Assumed: 16 results of 50 MB take seconds; the rest is for attempts that are repeated."""
 IDLE_MINUTES = 2.0
 """Assumed: requests that a client gave up are dropped by the server within seconds."""
 FRUITLESS = 2
-"""Runs in a row without a common start after which the measurement ends: what keeps clients from starting will not pass."""
+"""Runs in a row without a common start after which the measurement ends: the cause is not temporary."""
 STOP_SECONDS = 5.0
-"""For clients when the pod is told to end; the rest of the Job's grace is for storing."""
+"""For clients when the pod is told to end; the rest of the grace period is for storing."""
 LOG = logging.getLogger("launch_clients")
 
 
 class StopError(BaseException):
-    """The pod was told to end. Not an Exception: nothing on the way may take it for a failure of its own."""
+    """The pod was told to end. Not an Exception, so that no handler treats it as a failure."""
 
 
 def play(pod: Pod) -> list[str]:
-    """Play all runs; gives what failed, in words. Raises LateError and BucketError."""
+    """Run all runs; returns the failures as text. Raises LateError and BucketError."""
     plan, failures, fruitless = pod.plan, [], 0
     for run in plan.runs:
         outcome: Outcome = pod.play(run)
@@ -72,14 +72,14 @@ def play(pod: Pod) -> list[str]:
 
 
 def store_what_is_asked(bucket: Bucket, plan: Plan) -> None:
-    """run.json, with the name and the moment of the measurement."""
+    """Store run.json with the name and the time of the measurement."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     content = {**plan.asked, "name": plan.name, "created": created}
     bucket.put(f"runs/{plan.name}/run.json", json.dumps(content, indent=1).encode())
 
 
 def measure(options: argparse.Namespace, plan: Plan, number: int, bucket: Bucket, progress: Progress) -> list[str]:
-    """Everything between reading the plan and the closing line; gives what failed."""
+    """The measurement between reading the plan and the last log line; returns the failures."""
     results = Path(options.results)
     results.mkdir(parents=True, exist_ok=True)
     mine = [plan.connections_of(run, client) for run in plan.runs for client in plan.clients_of(run, number)]
@@ -105,7 +105,7 @@ def measure(options: argparse.Namespace, plan: Plan, number: int, bucket: Bucket
         ),
     )
     try:
-        # Before anything runs: a measurement whose results cannot be stored is not worth its GPUs.
+        # Before anything runs: without storage the GPU time would be wasted.
         if number == 0:
             store_what_is_asked(bucket, plan)
         progress.start()
@@ -117,12 +117,12 @@ def measure(options: argparse.Namespace, plan: Plan, number: int, bucket: Bucket
         begin.wait(until + 60)
         failures = play(pod)
         if failures and plan.pods > 1:
-            # A pod that ends with an error ends the Job and with it the pods that are still storing.
+            # A pod that ends with an error ends the Job, also for pods that are still storing.
             last = pod.barrier("end")
             last.arrive()
             last.wait(time.time() + 60 * STORE_MINUTES)
     except BaseException as error:
-        # A pod that has given up ends the Job, and the others are told to end in the middle of their storing.
+        # The end of a failed pod ends the Job; a SIGTERM must not stop this pod's storing.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         LOG.warning("what is there is stored")
         pod.abandon("the pod was told to end" if isinstance(error, StopError) else f"given up: {error}", STOP_SECONDS)
@@ -131,7 +131,7 @@ def measure(options: argparse.Namespace, plan: Plan, number: int, bucket: Bucket
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play this pod's part. 0 when every client of every run finished and everything is in the bucket."""
+    """Run this pod. 0 when every client of every run finished and all results are stored."""
     options = _parse(arguments)
     signal.signal(signal.SIGTERM, _stop)
     name = f"{os.environ['JOB_NAME']}-{os.environ['JOB_UID'][:8]}"
@@ -163,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StopError:
         problem, state = "the pod was told to end before the measurement was done", "stopped"
     except Exception as error:
-        # A mistake of these programs: it is told like everything else, with the place where it is.
+        # A defect of these programs: reported in one line, with its place.
         place = traceback.extract_tb(error.__traceback__)[-1]
         problem = f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
     if problem:
@@ -176,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _stop(*_: Any) -> NoReturn:
-    # Once is enough: a second signal must not end the storing.
+    # A second signal must not stop the storing.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise StopError
 

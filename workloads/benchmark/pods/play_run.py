@@ -1,4 +1,4 @@
-"""One run as one pod plays it: its clients made ready, started with all others, watched to their end, their files stored."""
+"""One run in one pod: prepare the clients, start them with all others, wait for their end, store their files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LOG = logging.getLogger("launch_clients")
 
 @dataclass(frozen=True)
 class Limits:
-    """How long what may take."""
+    """Time limits."""
 
     ready_minutes: float
     """From a run's beginning until all clients of all pods are ready."""
@@ -47,7 +47,7 @@ class Limits:
     store_minutes: float
     """For the files of a run."""
     idle_minutes: float
-    """Until the servers have nothing left to do after a run."""
+    """Until the servers are idle after a run."""
     margin_seconds: float
     """From the last pod's marker to the common start."""
     poll_seconds: float = POLL_SECONDS
@@ -55,11 +55,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended, for all pods the same."""
+    """Outcome of a run, the same in all pods."""
 
     failures: tuple[str, ...]
     went: bool
-    """Whether the clients of all pods came to their common start."""
+    """Whether the clients of all pods reached the common start."""
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Course:
 
 
 def cores() -> float:
-    """CPU that this container may use."""
+    """CPU limit of this container, in cores."""
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         if quota != "max":
@@ -101,7 +101,7 @@ def cores() -> float:
 
 @dataclass
 class Pod:
-    """One pod of the measurement: the one that runs this."""
+    """The pod that runs these programs."""
 
     plan: Plan
     number: int
@@ -129,7 +129,7 @@ class Pod:
         )
 
     def play(self, run: Run) -> Outcome:
-        """Play one run and store its files. Raises LateError when another pod is missing, and BucketError."""
+        """Run one run and store its files. Raises LateError when another pod is missing, and BucketError."""
         folder, scratch = self.results / run.folder, self.results / ".scratch"
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(scratch, ignore_errors=True)
@@ -157,7 +157,7 @@ class Pod:
 
         self._tell(run, "storing", clients)
         if go is None:
-            # Whoever still waits for this pod's clients must not; and all shall know of it at the end, also those that went.
+            # Pods that wait for this one must stop, and all must know at the end, also those that started.
             self.barrier(run.folder).arrive(failed=True)
         others = self._close(run, folder, clients, course, end, failed=bool(failures))
         self._clients = self._course = None
@@ -175,7 +175,7 @@ class Pod:
         )
 
     def _make_ready(self, run: Run, clients: Clients, course: Course) -> list[str]:
-        """Start the clients and wait until all of them are ready; gives what failed."""
+        """Start the clients and wait until all are ready; returns the failures."""
         self._tell(run, "preparing", clients)
         LOG.info("%s: clients %s of %d are made ready", run.folder, _numbers(list(clients.files)), run.clients)
         try:
@@ -213,12 +213,12 @@ class Pod:
     def _common_start(
         self, run: Run, clients: Clients, course: Course, failures: list[str], begun: float
     ) -> float | None:
-        """The moment at which all pods' clients start, in epoch seconds; None: they do not."""
+        """Common start of all pods' clients in epoch seconds; None: no start."""
         self._tell(run, "at the barrier", clients)
         barrier = self.barrier(run.folder)
         barrier.arrive()
         here = barrier.wait(
-            # The others may begin later than this pod, by as long as they took to store the run before.
+            # Other pods may begin later, by the time they took to store the previous run.
             begun + 60 * (self.limits.ready_minutes + self.limits.store_minutes),
             go_on=lambda: clients.alive,
             end_on_failure=True,
@@ -254,7 +254,7 @@ class Pod:
     def _close(
         self, run: Run, folder: Path, clients: Clients, course: Course, end: Barrier, *, failed: bool
     ) -> list[str]:
-        """Meet the others at the end and store the files; gives what failed elsewhere."""
+        """Wait for the other pods at the end and store the files; returns failures of other pods."""
         limits = self.limits
         last = time.time() + 60 * (
             limits.ready_minutes + limits.run_minutes + limits.store_minutes + limits.idle_minutes
@@ -263,7 +263,7 @@ class Pod:
             end.arrive(failed=failed)
             course.write(folder, clients.exit_codes)
             self.store(folder)
-            # The first pod comes last: it has seen everybody's end and the servers idle.
+            # The first pod is last: it has seen the end of all pods and idle servers.
             everybody = end.wait(last, for_pods={0})
         else:
             everybody = end.wait(last, for_pods=range(1, self.plan.pods))
@@ -300,7 +300,7 @@ class Pod:
             self._collector = subprocess.Popen(
                 [*command, f"--out={file}"], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
-        # Told to end before it listens, it would leave nothing.
+        # A signal before it listens would leave no file.
         until = time.time() + COLLECTOR_START_SECONDS
         while self._collector.poll() is None and not partial(file).exists() and time.time() < until:
             time.sleep(COLLECTOR_POLL_SECONDS)
@@ -320,14 +320,14 @@ class Pod:
             course.note(f"the metrics collector ended with exit code {code}: {METRICS_FILE} is missing or not whole")
 
     def store(self, folder: Path, bucket: Bucket | None = None) -> None:
-        """Upload a run's files, several at once and small ones first, and drop them here. Raises BucketError."""
+        """Upload a run's files in parallel, small ones first, and delete them here. Raises BucketError."""
         pool = ThreadPoolExecutor(UPLOADS)
         try:
             files = sorted(folder.iterdir(), key=lambda one: (one.stat().st_size, one.name))
             for stored in [pool.submit(self._send, file, bucket or self.bucket) for file in files]:
                 stored.result()
         finally:
-            # Where one could not be stored, or this pod is told to end, only what is under way is waited for.
+            # After an error or a signal, wait only for uploads in progress.
             pool.shutdown(cancel_futures=True)
         folder.rmdir()
 
@@ -338,7 +338,7 @@ class Pod:
         file.unlink()
 
     def abandon(self, why: str, grace_seconds: float) -> None:
-        """End what runs and store what is there, as far as it goes."""
+        """End the clients and store the existing files as far as possible."""
         if self._clients is not None:
             self._clients.end(grace_seconds)
         self._end_collector(self._course)

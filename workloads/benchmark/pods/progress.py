@@ -1,4 +1,4 @@
-"""How far this pod is, in the results bucket every few seconds, for whoever watches from elsewhere."""
+"""Progress of this pod, written to the results bucket every few seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG = logging.getLogger("progress")
 
 
 class Progress:
-    """One object, written over again and again by a thread of its own; that it cannot be written stops nothing."""
+    """One object, overwritten by a separate thread; a failed write stops nothing."""
 
     def __init__(
         self, bucket: Bucket, object_name: str, *, period_seconds: float = PERIOD_SECONDS, **known: Any
@@ -31,17 +31,17 @@ class Progress:
         self._thread = threading.Thread(target=self._write_on, daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start writing."""
         self._thread.start()
 
     def tell(self, watch: Callable[[], dict[str, Any]] | None = None, **news: Any) -> None:
-        """Change what is written. `watch` gives what changes by itself, asked before each writing."""
+        """Update the values. `watch` returns values that change by themselves, read before each write."""
         with self._lock:
             self._known.update(news)
             self._watch = watch or self._watch
 
     def snapshot(self) -> dict[str, Any]:
-        """What would be written now."""
+        """Current values."""
         with self._lock:
             known, watch = dict(self._known), self._watch
         now = time.time()
@@ -59,7 +59,7 @@ class Progress:
             self._stop.wait(self._period)
 
     def _send(self) -> None:
-        # One at a time and the newest last: an older one must not come after the end.
+        # One at a time: an older write must not follow the last one.
         with self._sending:
             try:
                 self._bucket.put(self._name, json.dumps(self.snapshot()).encode(), again=True)

@@ -1,4 +1,4 @@
-"""Makes prompts of a wanted number of tokens, with a prefix in common where asked.
+"""Generate prompts with a given number of tokens and an optional shared prefix.
 
 Prompts are words separated by single spaces, drawn at random from those words of the vocabulary that are one token wherever
 they stand. Tokenizers split text at spaces, so a prompt of n words is n tokens and its first p words are its first p tokens,
@@ -13,29 +13,29 @@ from dataclasses import dataclass
 from typing import Any
 
 POOL = 4096
-"""Words to draw from. Assumed: prompts of a dozen words out of as many never meet by chance."""
+"""Words to draw from. Assumed: prompts of a dozen of them never repeat by chance."""
 TRIES = 8
 SPACES = ("Ġ", "▁")
 """How tokenizers write the space in front of a word. Source: byte-level BPE of GPT-2, metaspace of SentencePiece."""
 
 
 class PromptError(Exception):
-    """No prompt of that length can be made; the message says for which and why."""
+    """No prompt of that length exists; the message has the length and the reason."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A prompt to be made."""
+    """Length and prefix of a prompt."""
 
     input_tokens: int
-    """As the server counts them: with the special tokens that it adds."""
+    """Counted as by the server, with its special tokens."""
     prefix_tokens: int = 0
     prefix_seed: int = 0
     """The same number gives the same prefix."""
 
 
 class Writer:
-    """Makes prompts with a tokenizer of the transformers library; without one a word stands for a token."""
+    """Generate prompts with a tokenizer of the transformers library; without one a word counts as a token."""
 
     def __init__(self, tokenizer: Any, seed: int) -> None:
         self._tokenizer = tokenizer

@@ -23,11 +23,11 @@ LOG = logging.getLogger("results_bucket")
 
 
 class BucketError(Exception):
-    """The bucket cannot be used; the message says what was tried and what came back."""
+    """A request to the bucket failed; the message has the request and the answer."""
 
 
 def pod_token(metadata_url: str) -> tuple[str, float]:
-    """A token of the pod's own identity, and for how many seconds it holds.
+    """A token of the pod's identity, and its lifetime in seconds.
 
     Raises ConnectionError: a metadata server that is not up yet answers in many ways, and none of them is the bucket's.
     """
@@ -56,11 +56,11 @@ class Bucket:
     """Pause before the second attempt; doubles after every further one."""
     attempts: int = ATTEMPTS
     timeout_seconds: float = 120.0
-    """For one step of a call, not for the whole of an upload."""
+    """Timeout of one step of a call, not of a whole upload."""
     _token: tuple[str, float] = field(default=("", 0.0), repr=False)
 
     def put(self, object_name: str, content: bytes | Path, *, again: bool = False) -> None:
-        """Store bytes or a file once; an object of that name stays, as after an attempt whose answer was lost. `again`: in its place.
+        """Store bytes or a file once; an existing object stays, as after a lost answer. `again`: overwrite it.
 
         A measurement's name is its own, so nothing else has stored that object. Raises BucketError after the last attempt.
         """
@@ -78,7 +78,7 @@ class Bucket:
                         answer = self._call(url, data=file, headers=headers)
             except urllib.error.HTTPError as error:
                 if not again and (error.code == 412 or (error.code == 403 and self._has(object_name))):
-                    return  # 403: writing over it takes a right that pods do not have (unverified which of the two comes first)
+                    return  # 403: pods may not overwrite (unverified which of the two comes first)
                 raise
             stored = int(answer.get("size", -1))
             if stored != size:
@@ -87,11 +87,11 @@ class Bucket:
         self._persist(f"put gs://{self.name}/{object_name}", send)
 
     def hasty(self) -> Bucket:
-        """The same bucket for what may be lost: one attempt, ten seconds. Of its own, so that a thread may use it."""
+        """The same bucket for optional writes: one attempt, ten seconds. A separate object for use in a thread."""
         return replace(self, attempts=1, timeout_seconds=10.0)
 
     def created(self, prefix: str) -> dict[str, float]:
-        """Objects below a prefix, and when the bucket's own clock saw each, in epoch seconds."""
+        """Objects below a prefix, with the bucket's time in epoch seconds."""
         found: dict[str, float] = {}
 
         def read() -> None:
@@ -125,7 +125,7 @@ class Bucket:
         token, expires = self._token
         if time.time() >= expires:
             token, seconds = pod_token(self.metadata_url)
-            # A minute early, so that no upload begins with a token about to end.
+            # A minute early, so that no token expires during an upload.
             self._token = (token, time.time() + seconds - 60)
         return token
 
@@ -136,13 +136,13 @@ class Bucket:
                 return action()
             except urllib.error.HTTPError as error:
                 said = _said(error)
-                # A refusal stays a refusal; only busy or broken servers are worth a second try.
+                # Only overloaded or failing servers are retried.
                 if error.code < 500 and error.code not in (401, 408, 429):
                     raise BucketError(f"{what}: HTTP {error.code}: {said}") from None
                 problem = f"HTTP {error.code}: {said}"
                 self._token = ("", 0.0)
             except (OSError, http.client.HTTPException, ValueError, BucketError) as error:
-                # An answer that breaks off is an HTTPException, or no JSON.
+                # A truncated answer is an HTTPException or invalid JSON.
                 problem = str(error) or type(error).__name__
             if attempt == self.attempts:
                 raise BucketError(f"{what}: given up after {self.attempts} attempts: {problem}")

@@ -1,4 +1,4 @@
-"""What a measurement was asked to do, read from run.json, as a list of runs with the clients of each.
+"""run.json as a list of runs with the clients of each.
 
 run.json is the model `Asked` of fleet/bench/folder.py; only what the pods need is read here, and checked, because the standard
 library has no models.
@@ -16,11 +16,11 @@ from typing import Any
 SCHEMA = 1
 KINDS = ("random", "shared-prefix", "sharegpt", "trace")
 WARM_UPS = 32
-"""Most requests of a client's warm-up. Assumed: enough to open connections and to fill caches of compiled code."""
+"""Most requests of a client's warm-up. Assumed: opens connections and fills caches of compiled code."""
 
 
 class PlanError(Exception):
-    """run.json cannot be played; the message names the key, its value and what is allowed."""
+    """run.json is invalid; the message has the key, its value and what is allowed."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Run:
     clients: int
     """Client processes of all pods together."""
     first_prompt: int
-    """How many prompts the runs before it took."""
+    """Prompts of earlier runs."""
 
     @property
     def folder(self) -> str:
@@ -62,11 +62,11 @@ class Plan:
 
     @property
     def first_seed(self) -> int:
-        """Differs between measurements: a server that is still warm must not know the prompts."""
+        """Differs between measurements, so that a warm server has not cached the prompts."""
         return zlib.crc32(self.name.encode()) % 2**31
 
     def seed(self, run: Run, client: int) -> int:
-        """Distinct for every client of every run."""
+        """Different for every client of every run."""
         return self.first_seed + run.index * max(one.clients for one in self.runs) + client
 
     def clients_of(self, run: Run, pod: int) -> range:
@@ -80,7 +80,7 @@ class Plan:
 
 
 def share(total: int, parts: int, index: int) -> range:
-    """The consecutive numbers of 0..total-1 that fall to one of `parts`, as evenly as they divide."""
+    """One of `parts` even, consecutive parts of 0..total-1."""
     return range(total * index // parts, total * (index + 1) // parts)
 
 
@@ -139,7 +139,7 @@ class _Part:
         if not isinstance(self.content, dict) or key not in self.content:
             raise PlanError(f"{self.file}: {self.where}{key} is missing")
         value = self.content[key]
-        # True is an int to Python, and no number to anybody else.
+        # True is an int in Python.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise PlanError(f"{self.file}: {self.where}{key} is {value!r}; a value of type {kind.__name__} is needed")
         return value
@@ -153,7 +153,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class ClientFiles:
-    """Where one client's files lie: what is kept in the run's folder, the rest beside it."""
+    """Paths of one client's files: results in the run's folder, the rest beside it."""
 
     kept: Path
     scratch: Path
@@ -166,12 +166,12 @@ class ClientFiles:
 
     @property
     def witness(self) -> Path:
-        """What was seen inside the client."""
+        """The witness file."""
         return self.kept / f"client-{self.client:03d}.witness.json"
 
     @property
     def log(self) -> Path:
-        """What the client wrote."""
+        """The client's log."""
         return self.kept / f"client-{self.client:03d}.log"
 
     @property
@@ -245,7 +245,7 @@ def _requests(plan: Plan, dataset: Path) -> list[str]:
     elif plan.kind == "sharegpt":
         source = ["--dataset-name=sharegpt", f"--dataset-path={dataset}"]
     else:
-        # As they stand in the file, lengths request by request, raw: the endpoint takes text.
+        # Requests unchanged from the file, with their lengths; raw text for the endpoint.
         source = [
             "--dataset-name=custom",
             f"--dataset-path={dataset}",
@@ -253,7 +253,7 @@ def _requests(plan: Plan, dataset: Path) -> list[str]:
             "--skip-chat-template",
             "--disable-shuffle",
         ]
-    # What describes a shared prefix was used to make the file.
+    # The options of a shared prefix were used to write the file.
     made = plan.kind in ("shared-prefix", "trace")
     given = {
         key: value

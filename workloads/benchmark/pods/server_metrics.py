@@ -1,4 +1,4 @@
-"""What a vLLM server says of itself at /metrics, as the benchmark's pods read it."""
+"""Read a vLLM server's /metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEPT = (
     "vllm:estimated_read_bytes_per_gpu_total",
     "vllm:estimated_write_bytes_per_gpu_total",
 )
-"""Names that are kept of a page. Source: vllm/v1/metrics/loggers.py, v1/spec_decode/metrics.py and v1/metrics/perf.py, 0.18.1."""
+"""Metrics that are kept. Source: vllm/v1/metrics/loggers.py, v1/spec_decode/metrics.py and v1/metrics/perf.py, 0.18.1."""
 INFO = "vllm:cache_config_info"
 RUNNING, WAITING = KEPT[:2]
 _STARTS = tuple(f"{name}{{".encode() for name in (*KEPT, INFO))
@@ -36,7 +36,7 @@ _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
 class ScrapeError(Exception):
-    """There is no reading; the message says why."""
+    """A reading failed; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Reading:
 
     @property
     def in_flight(self) -> float:
-        """Requests that run or wait, all engines together."""
+        """Running and waiting requests of all engines."""
         return sum(sum(self.values.get(name, {}).values()) for name in (RUNNING, WAITING))
 
 
@@ -82,7 +82,7 @@ def parse(page: bytes) -> Reading:
         if labels:
             name += "{" + ",".join(f"{label}={text}" for label, text in sorted(labels.items())) + "}"
         of_metric = values.setdefault(name, {})
-        # An engine with several API servers would have a series of each; counters and queues add up.
+        # An engine with several API servers has a series of each; counters and queues are summed.
         of_metric[engine] = of_metric.get(engine, 0.0) + number
     return Reading(values, info)
 
@@ -93,7 +93,7 @@ def _unescape(text: str) -> str:
 
 @dataclass
 class Server:
-    """One address, asked again and again over one connection."""
+    """One server, read over one connection."""
 
     host: str
     port: int
@@ -113,7 +113,7 @@ class Server:
                 return self._ask()
             except _CLOSED as error:
                 self.close()
-                # A server may close a connection that it has kept: only a new one that is closed is a failure.
+                # A server may close a kept connection; only a closed new one is a failure.
                 if not kept_open:
                     raise ScrapeError(f"connection closed: {error}") from None
 
@@ -167,7 +167,7 @@ def resolve(hosts: list[tuple[str, int]]) -> list[tuple[str, int]]:
 
 
 def in_flight(hosts: list[tuple[str, int]], timeout_seconds: float = 5.0) -> float:
-    """Requests that run or wait on all servers. Raises ScrapeError when one of them cannot be read."""
+    """Running and waiting requests of all servers. Raises ScrapeError when one of them cannot be read."""
     total = 0.0
     for host, port in resolve(hosts):
         server = Server(host, port, timeout_seconds)

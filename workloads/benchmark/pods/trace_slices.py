@@ -1,4 +1,4 @@
-"""Every client's own part of a dataset: of a trace, of ShareGPT's conversations, or of requests with a prefix in common.
+"""Each client's part of a dataset: of a trace, of ShareGPT's conversations, or of requests with a prefix in common.
 
 A dataset is read once from end to end, line by line or entry by entry, never as a whole; what is kept are the places of its
 lines. A run takes up where the one before it ended, and its clients take lines in turn, so that no line is sent twice before all
@@ -24,19 +24,19 @@ MOST_TOKENS = 10_000_000
 """A longer request is a mistake in the file. Assumed: ten times the longest context of any model served with vLLM."""
 BLOCK_BYTES = 1 << 20
 LONGEST_ENTRY = 64 << 20
-"""Characters of one conversation. Assumed: a thousand times ShareGPT's longest; beyond it the file is not what it should be."""
+"""Characters of one conversation. Assumed: a thousand times ShareGPT's longest; more is a damaged file."""
 SPARE = 3.0
-"""Conversations for each prompt, where there are enough: vLLM leaves out prompts below 4 or above 1,024 tokens, answers below 4
+"""Conversations for each prompt, where there are enough: vLLM skips prompts below 4 or above 1,024 tokens, answers below 4
 tokens and sums above 2,048. Source: is_valid_sequence in vllm/benchmarks/datasets.py 0.18.1. Assumed: a third remain at least."""
 
 
 class DatasetError(Exception):
-    """The dataset cannot be used; the message names the line, its value and what is allowed."""
+    """The dataset is invalid; the message has the line, its value and what is allowed."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """A file of lines, each of them sound, and where they begin."""
+    """A file of valid lines, and their positions."""
 
     file: Path
     places: array[int]
@@ -102,7 +102,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def read_sharegpt(file: Path, scratch: Path) -> Lines:
-    """ShareGPT's conversations, first two turns of each, one a line in `scratch`; prompts that occurred before are left out.
+    """ShareGPT's conversations, first two turns of each, one a line in `scratch`; repeated prompts are skipped.
 
     Raises DatasetError at the first entry that is none. Entries with fewer than two turns are passed over, as vLLM does.
     """
@@ -180,11 +180,11 @@ def _entries(file: Path) -> Iterator[Any]:
                     try:
                         entry, end = decode(text, at)
                     except ValueError as error:
-                        # Cut off by the block, or wrong: what comes next tells.
+                        # Cut by the block, or invalid: the next block shows which.
                         if not block or len(text) - at > LONGEST_ENTRY:
                             raise DatasetError(f"{file.name}, entry {number + 1} is not JSON: {error}") from None
                         break
-                    # A number or word at the end of the text may go on in the next block.
+                    # A number or word at the end may continue in the next block.
                     if end == len(text) and block:
                         break
                     number, at = number + 1, end
@@ -216,7 +216,7 @@ def _short(value: Any) -> str:
 
 
 class Slices:
-    """Writes the clients' parts. Made once for a measurement: a dataset is read through at the beginning."""
+    """Write the clients' parts. Created once for a measurement: the dataset is read at the beginning."""
 
     def __init__(self, plan: Plan, dataset: Path | None, scratch: Path) -> None:
         """Raises DatasetError, also when the workload needs a dataset and there is none."""
@@ -232,7 +232,7 @@ class Slices:
             self._drawn = _Lengths.of(plan)
 
     def write(self, run: Run, client: int, file: Path) -> int:
-        """Write one client's part; gives the number of its requests, 0 where vLLM draws them itself. Raises DatasetError."""
+        """Write one client's part; returns its number of requests, 0 where vLLM draws them. Raises DatasetError."""
         if self.plan.kind == "random":
             return 0
         lines = (
@@ -252,13 +252,13 @@ class Slices:
         return count
 
     def numbers(self, run: Run, client: int) -> Iterator[int]:
-        """Which lines of the dataset a client takes, in order."""
+        """The lines of a client, in order."""
         lines = self.lines
         if lines is None:
             raise DatasetError(f"workload {self.plan.workload} has no dataset")
         wanted, first = self.plan.prompts_per_client, run.first_prompt
         if self.plan.kind == "sharegpt":
-            # vLLM repeats conversations of a part that has too few; parts of one run never share any.
+            # vLLM repeats conversations of a part with too few; parts of one run never share any.
             most = len(lines) // run.clients
             if most == 0:
                 raise DatasetError(

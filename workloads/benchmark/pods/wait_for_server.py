@@ -1,4 +1,4 @@
-"""Waits until the model server lists the model that the clients will ask for."""
+"""Wait until the model server lists the clients' model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def wait_for_server(endpoint: str, model: str, *, until: float, poll_seconds: fl
         except (OSError, http.client.HTTPException) as error:
             problem = str(error) or type(error).__name__
         except (ValueError, KeyError, TypeError):
-            # A gateway in front of a server that starts may answer with a page of its own.
+            # A gateway before a starting server may answer with its own page.
             problem = "the answer is not a list of models"
         if time.time() >= until:
             sys.exit(f"{url} did not answer in time: {problem}")

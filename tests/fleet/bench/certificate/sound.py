@@ -91,9 +91,9 @@ def unmeasured(measurement: Measurement) -> list[str]:
 
 
 def headline_blames(measurement: Measurement) -> str:
-    """Whom the headline of its failed certificate puts it down to: a key of OPENINGS."""
-    headline = certify(measurement).headline
-    return next(blamed for blamed, words in OPENINGS.items() if headline.startswith(f"Not certified: {words}"))
+    """What the reason of its failed certificate blames: a key of OPENINGS."""
+    reason = certify(measurement).reason
+    return next(blamed for blamed, words in OPENINGS.items() if reason.startswith(words))
 
 
 REQUESTS = sum(run.completed for run in sound().runs)

@@ -64,10 +64,10 @@ def test_a_fault_is_found_and_put_down_to_whose_it_is(
 ) -> None:
     certificate = _certificate(tmp_path, **faults)
     failed = [check for check in certificate.checks if check.verdict == "failed"]
-    assert {check.id for check in failed} == ids, certificate.headline
+    assert {check.id for check in failed} == ids, certificate.reason
     assert blames in {check.blames for check in failed}
     opening = OPENINGS["limit" if blames == "client" else blames]
-    assert certificate.headline.startswith(f"Not certified: {opening}")
+    assert certificate.reason.startswith(opening)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -94,7 +94,7 @@ FAULTS = [
         with_client(go_at=GO - 5.0, released_at=GO - 5.0, first_request=GO - 4.9),
         "start",
         "run",
-        ("point-00-repeat-1",),
+        ("load 1, repeat 2",),
     ),
     Fault(
         "late clients",
@@ -105,15 +105,15 @@ FAULTS = [
     ),
     Fault("few", with_run(in_flight_mean_steady=3_700.0), "in-flight", "run", ("3,700.0 of 4,000", "92.5 %")),
     Fault("many", with_run(in_flight_mean_steady=4_200.0), "in-flight", "data", ("105.0 %",)),
-    Fault("never", with_run(steady=None, steady_why="a reason"), "steady", "run", ("point-00-repeat-1", "a reason")),
+    Fault("never", with_run(steady=None, steady_why="a reason"), "steady", "run", ("load 1, repeat 2", "a reason")),
     Fault("short", _steady(15.0), "steady", "run", ("15.0 s", "20 s")),
-    Fault("short for its requests", _steady(40.0), "steady", "run", ("40.0 s", "1.7", "least 2")),
+    Fault("short for its requests", _steady(40.0), "steady", "run", ("40.0 s", "1.7", "required: 2")),
     Fault("rises", with_run(timeline=_timeline(lambda at: 100.0 + at)), "drift", "run", ("rises", "41.6 %")),
     Fault(
         "falls", with_run(timeline=_timeline(lambda at: 200.0 - 0.3 * at)), "drift", "run", ("falls", "11.3 %", "0.0 %")
     ),
     Fault("mix", _lengths(input_mean=RUN.lengths.input_mean / 1.06), "mix", "run", ("6.0 %",)),
-    Fault("apart", with_run(common=None), "overlap", "run", ("point-00-repeat-1",)),
+    Fault("apart", with_run(common=None), "overlap", "run", ("load 1, repeat 2",)),
     Fault(
         "overstated",
         with_run(common=COMMON.model_copy(update={"total_tokens_per_s": RUN.summed.total_tokens_per_s / 1.2})),
@@ -169,6 +169,6 @@ def test_every_check_says_what_it_allows_and_why(golden: Callable[[str, str], No
 
 
 def test_what_failed_checks_and_headlines_say(golden: Callable[[str, str], None]) -> None:
-    told = [(check(one.measurement, one.id), certify(one.measurement).headline) for one in FAULTS]
-    sections = [f"{found.id}\n  {found.found}\n  {headline}\n" for found, headline in told]
+    told = [(check(one.measurement, one.id), certify(one.measurement).reason) for one in FAULTS]
+    sections = [f"{found.id}\n  {found.found}\n  {reason}\n" for found, reason in told]
     golden("bench/findings.txt", "\n".join(sections))

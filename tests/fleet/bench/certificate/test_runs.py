@@ -33,9 +33,7 @@ def _timeline(rate: Callable[[float], float]) -> Timeline:
     return line.model_copy(update={"output_tokens_per_s": tuple(rate(at) for at in line.at)})
 
 
-NEXT = re.compile(
-    r"(?:^|[.:;,(] ?)(?:use|raise|fetch|look|measure|keep|give|set|lower|let|restart|spread)\b", re.IGNORECASE
-)
+NEXT = re.compile(r"(?:^|[.:;,(] ?)(?:use|raise|fetch|check|measure|keep|set|lower|restart|spread)\b", re.IGNORECASE)
 
 
 def test_every_check_says_what_to_do_when_it_fails() -> None:
@@ -50,13 +48,13 @@ NEVER = (
 def test_the_headline_of_a_run_that_never_was_steady_is_short_and_its_check_has_the_whole_reason() -> None:
     measurement = with_run(steady=None, steady_why=NEVER)
     assert headline_blames(measurement) == "run"
-    assert NEVER[14:] not in certify(measurement).headline
+    assert NEVER[14:] not in certify(measurement).reason
     assert check(measurement, "steady").found.endswith(NEVER[14:])
 
 
 def test_many_runs_that_never_were_steady_are_counted() -> None:
     measurement = every_run(sound(), lambda run: run.model_copy(update={"steady": None, "steady_why": NEVER}))
-    assert "point-00-repeat-0 and 2 more of 3 runs" in certify(measurement).headline
+    assert "2 more of 3 runs" in certify(measurement).reason
     assert check(measurement, "steady").found.count("95 % of 24,000") == 1
 
 
@@ -109,14 +107,13 @@ def test_too_few_repeats_are_not_measured_and_the_headline_says_what_to_set(repe
     assert "benchmark.repeats" in found.found
     certificate = certify(measurement)
     assert certificate.verdict == "not certified"
-    assert "(repeats)" in certificate.headline
-    assert "benchmark.repeats" in certificate.headline
+    assert "benchmark.repeats" in certificate.reason
 
 
 def test_bare_results_are_never_certified_and_the_headline_names_the_command() -> None:
     certificate = certify(a_bare_measurement())
     assert certificate.verdict == "not certified"
-    assert RUN_COMMAND in certificate.headline
+    assert RUN_COMMAND in certificate.reason
     gaps = {one.id for one in certificate.checks if one.verdict == "not measured"}
     assert {"asked", "complete", "clocks", "start", "client-cpu", "prompts", "scrapes", "repeats"} <= gaps
 
@@ -155,7 +152,7 @@ def test_a_load_that_never_ran_is_missed() -> None:
     sweep = _sweep()
     runs = tuple(run for run in sweep.runs if run.point == 0)
     cut = sweep.model_copy(update={"runs": runs, "points": (a_point(sweep.asked, runs),)})
-    assert "point 1: 0 runs of 3" in check(cut, "complete").found
+    assert "load 2: 0 runs of 3" in check(cut, "complete").found
 
 
 def test_a_point_that_is_not_there_is_refused_with_those_that_are() -> None:

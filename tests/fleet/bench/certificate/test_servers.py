@@ -105,18 +105,18 @@ def test_an_engine_that_was_not_read_to_the_end_is_not_called_starving() -> None
     unread = with_server(engines=engines.engines, failed_scrapes=64, generation_tokens=SERVER.generation_tokens * 0.75)
     assert failed(unread) == ["scrapes", "engine-balance", "foreign-traffic"]
     assert headline_blames(unread) == "data"
-    assert "(scrapes)" in certify(unread).headline
+    assert "(scrapes)" in certify(unread).reason
     # Readings that fail are few where one of many servers is lost, and the count of tokens tells.
     few = with_server(engines=engines.engines, generation_tokens=SERVER.generation_tokens * 0.95)
     assert headline_blames(few) == "data"
-    assert "(foreign-traffic)" in certify(few).headline
+    assert "(foreign-traffic)" in certify(few).reason
     # A server that fails requests is at fault whether it was read or not.
     down = unread.runs[1].model_copy(
         update={"failed": 900, "errors": (ErrorKind(kind="http 503", count=900, example="x"),)}
     )
     crashed = unread.model_copy(update={"runs": (unread.runs[0], down, unread.runs[2])})
     assert headline_blames(crashed) == "server"
-    assert "(failures)" in certify(crashed).headline
+    assert "(failures)" in certify(crashed).reason
 
 
 def test_a_queue_on_every_engine_is_a_full_fleet_not_a_starving_one() -> None:
@@ -190,7 +190,7 @@ def test_without_metrics_nothing_is_known_of_the_servers() -> None:
     required = ["scrapes", "engine-balance", "front-end", "preemptions", "foreign-traffic", "cache-config"]
     assert unmeasured(blind) == ["prefix-hits", *required]
     assert "6 of 27 checks" in certify(blind).headline
-    assert f"({', '.join(required)})" in certify(blind).headline
+    assert ", ".join(required) in certify(blind).reason
 
 
 def test_prefix_hits_are_a_second_opinion_that_a_certificate_can_do_without() -> None:

@@ -139,7 +139,7 @@ def test_rows_left_out_are_a_remark_of_the_measurement_which_is_merged(tmp_path:
 
 def test_a_file_without_a_header_has_no_reading(tmp_path: Path) -> None:
     for text in ("", "cannot run\nno such file\nexit\n"):
-        assert _read(tmp_path, text).problems[0].found == "it has no reading"
+        assert _read(tmp_path, text).problems[0].found == "no reading"
 
 
 def test_a_header_without_rows_keeps_no_measurement_from_its_merge(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def _alike(run: Run) -> Run:
 
 
 def test_a_sweep_needs_a_load_and_each_load_stands_for_itself() -> None:
-    with pytest.raises(BenchmarkError, match=r"--point; .*0 \(1,000 in flight\), 1 \(4,000 in flight\)"):
+    with pytest.raises(BenchmarkError, match=r"--point .*0 \(1,000 in flight\), 1 \(4,000 in flight\)"):
         _entry(_sweep())
     assert _entry(_sweep(), point=0)["in_flight"] == 1_000
     broken = every_run(_sweep(), lambda run: run.model_copy(update={"start_skew_s": 5.0}) if run.point else run)

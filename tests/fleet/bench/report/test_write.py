@@ -64,7 +64,7 @@ def test_a_write_that_fails_leaves_the_old_page_and_nothing_half(
 
 def test_a_place_that_cannot_be_written_to_is_named(small: Judged, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BenchmarkError, match="give --out a folder"):
+    with pytest.raises(BenchmarkError, match="--out"):
         write_report(small, tmp_path / "file" / "report", source=tmp_path)
 
 

@@ -147,7 +147,7 @@ def test_containers_that_ended_badly_are_named(canned: Canned) -> None:
 def test_a_job_that_is_gone_ends_the_watch(canned: Canned, google: FakeGoogle) -> None:
     bucket = Bucket("results", UserCredentials(), url=google.url)
     launched = Launched("b", "0" * 36, "vllm", "try")
-    with pytest.raises(LiveError, match="somebody deleted it"):
+    with pytest.raises(LiveError, match="was deleted"):
         watch(canned.kubectl, bucket, launched, lambda _: None, poll_seconds=0.01)
 
 
@@ -183,7 +183,7 @@ def test_a_cluster_that_is_silent_for_a_while_is_waited_for(canned: Canned, goog
     [
         ("1", 1, 0, ""),
         ("1", 0, 1, "0 of 1"),
-        ("1", 1, 1, "2 pods are there"),
+        ("1", 1, 1, "of 2 pods"),
         ("external", 3, 1, ""),
         ("external", 0, 1, "no server"),
     ],

@@ -61,7 +61,7 @@ def test_a_stop_after_the_end_says_where_the_results_are(
     said = capsys.readouterr().out
     assert "The results are in" in said
     assert "fleet bench merge" in said
-    assert "goes on" not in said
+    assert "continues" not in said
     monkeypatch.setattr(run, "bring", stopping(stop))
     assert finish() == code
     assert LATER in capsys.readouterr().out

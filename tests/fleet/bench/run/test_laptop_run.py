@@ -89,7 +89,7 @@ def test_a_run_from_the_job_to_the_page(here: Laptop, api: ClusterApi, google: F
     assert seen["config"]["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
     assert json.loads(seen["config"]["data"]["run.json"])["stack"] == "try"
     assert "The stack costs" in " ".join(done.stdout.split())
-    assert done.stdout.count("fetching results") == 1
+    assert done.stdout.count("downloading results") == 1
     assert "waiting for benchmark machines: FailedScheduling:" in done.stdout
     assert "run 1 of 1 with 32 requests in flight, repeat 1, 100 of 400 requests (25%)" in done.stdout
     assert json.loads((out / "merged.json").read_text())["measurement"]["schema"] == 1
@@ -180,7 +180,7 @@ def test_detached_it_goes_on_and_a_second_one_is_refused(here: Laptop, api: Clus
     assert f"kubectl --namespace vllm-try delete job {name}" in done.stdout
     again = run(here, "--yes", "--detach")
     assert again.returncode == 2
-    assert f"benchmark {name} is at work" in again.stderr
+    assert f"benchmark {name} is running" in again.stderr
     assert len(api.list_all(JOB)) == 1
 
 

@@ -81,7 +81,7 @@ def test_a_stack_that_is_up_with_other_settings_is_not_measured(root: Path) -> N
         platform=platform, profile=settings.serving.profile.name, modelRevision=settings.serving.model.revision
     )
     require_the_same_stack(settings, stack_outputs.accept("try", same, "here"))
-    with pytest.raises(BenchmarkError, match=r"profile is record there .*serve-chat here"):
+    with pytest.raises(BenchmarkError, match=r"profile is record, .*serve-chat"):
         require_the_same_stack(settings, stack_outputs.accept("try", {**same, "profile": "record"}, "here"))
 
 

@@ -83,7 +83,7 @@ def test_the_whole_chain_agrees_with_servers_that_count_every_token(measured: Me
 def test_whoever_waits_is_told_where_it_stands(measured: Measured, told: list[State]) -> None:
     phases = list(dict.fromkeys(state.phase for state in told))
     assert phases[:2] == ["starting the servers", "starting the pods"]
-    assert phases[-2:] == ["fetching the results", "merging and judging"]
+    assert phases[-2:] == ["downloading the results", "merging and judging"]
     # And the pods' own words between them, whichever a look met with.
     assert set(phases[2:-2]) & set(_WORDS.values())
     assert measured.played.seconds > 0
@@ -160,7 +160,7 @@ def test_a_rate_that_the_servers_did_not_give_disagrees(measured: Measured) -> N
         changed = run.model_copy(update={"steady": steady, "server": server})
         merged = measured.judged.measurement.model_copy(update={"runs": (changed,)})
         off = replace(measured, judged=measured.judged.model_copy(update={"measurement": merged}))
-        (found,) = [one for one in findings(off, "sound") if one.title.endswith("(point-00-repeat-0)")]
+        (found,) = [one for one in findings(off, "sound") if "load 1, repeat 1" in one.title]
         assert found.agrees is agrees
 
 

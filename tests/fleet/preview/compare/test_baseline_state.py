@@ -125,11 +125,11 @@ def test_an_empty_state_makes_everything_new(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("not json", "is not JSON"),
-        ("[]", "holds no `deployment`"),
+        ("[]", "has no `deployment`"),
         ('{"checkpoint": {}}', "write it with: pulumi stack export"),
         (
             '{"deployment": {"resources": [{"urn": "urn:pulumi:a::b::c:d:E::f", "type": "c:d:E"}]}}',
-            "not a whole export",
+            "not a complete export",
         ),
     ],
 )

@@ -27,8 +27,8 @@ def delta(before: float | None, after: float | None, unit: str = "", **fields: b
     ("given", "words"),
     [
         (delta(12, 8), ("12", "8", "-4 (-33 %)")),
-        (delta(392.25, 261.8, "$/h"), ("$392.25", "$261.80", "-$130.45 (-33 %)")),
-        (delta(0.0987, 0.0983, "$/M tokens"), ("$0.099", "$0.098", "-$0.0004")),
+        (delta(392.25, 261.8, "USD an hour"), ("$392.25", "$261.80", "-$130.45 (-33 %)")),
+        (delta(0.0987, 0.0983, "USD per million tokens"), ("$0.099", "$0.098", "-$0.0004")),
         (delta(0, 12), ("0", "12", "+12")),
         (delta(1_103_941, None, "tok/s"), ("1,103,941", "not published", "")),
         (delta(5, 5), ("5", "5", "same")),
@@ -41,8 +41,8 @@ def test_a_number_before_and_after(given: Delta, words: tuple[str, str, str]) ->
 
 
 def test_a_lower_bound_says_so() -> None:
-    assert format_before(delta(5, 6, "$/h", before_at_least=True)) == "at least $5.00"
-    assert format_after(delta(5, 6, "$/h", before_at_least=True)) == "$6.00"
+    assert format_before(delta(5, 6, "USD an hour", before_at_least=True)) == "at least $5.00"
+    assert format_after(delta(5, 6, "USD an hour", before_at_least=True)) == "$6.00"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 from pulumi.resource import DependencyResource
 from pulumi_gcp import organizations, projects, serviceaccount
 
+from fleet import CODE, program_folder
 from fleet.clients.stopping import Stopped, stopped_by_exception
 from fleet.preview.record.recorder import UNKNOWN, ProgramError, Recording, Secret, record
 from tests.fleet.preview.programs import TOKEN, fleet_like, run
@@ -362,9 +363,10 @@ def test_a_project_is_run_from_its_main_file_with_its_folder_as_home(tmp_path: P
     assert (Path.cwd(), sys.path) == before
 
 
-def test_a_folder_without_a_program_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ProgramError, match=r"has no __main__\.py"):
-        record(tmp_path, project="p", stack="s", config={}, mode="known")
+def test_a_folder_without_a_program_gets_ours(tmp_path: Path) -> None:
+    assert program_folder(tmp_path) == CODE
+    (tmp_path / "__main__.py").touch()
+    assert program_folder(tmp_path) == tmp_path
 
 
 def test_recordings_of_the_same_stack_are_equal() -> None:

@@ -46,7 +46,7 @@ def test_a_danger_is_an_alert() -> None:
 def test_what_is_on_purpose_is_folded_and_what_is_not_is_in_sight() -> None:
     assert "repeats on purpose" not in in_sight(markdown_text(sample_report()))
     own = sample_report(server={"replicas": 1, "profile": "serve-chat", "engine": {"maxNumSeqs": 8000}})
-    assert "**To look at (" in in_sight(markdown_text(own))
+    assert "**Findings (" in in_sight(markdown_text(own))
 
 
 def test_no_secret_is_printed() -> None:

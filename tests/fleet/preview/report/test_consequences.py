@@ -71,7 +71,7 @@ def test_a_job_that_is_made_anew_runs_the_benchmark_and_tells_its_price(
 def test_other_jobs_are_told_as_what_they_do() -> None:
     old, new = (job("weights-writer", 1), job("other", 1)), (job("weights-writer"), job("other"))
     changes = told(*new, old=old)
-    assert about(changes, "download of the weights", "again")
+    assert about(changes, "weights download", "again")
     assert about(changes, "Job other-1", "again")
 
 

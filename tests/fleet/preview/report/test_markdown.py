@@ -93,9 +93,7 @@ def test_a_verdict_that_does_not_fit_is_shortened_at_a_line_and_it_is_said() -> 
     )
     assert len(text) <= 400
     assert text.startswith("row\nrow\n")
-    assert text.endswith(
-        "row\n\n**Left out** to stay below GitHub's limit for a comment: the rest of verdict, why. There.\n"
-    )
+    assert text.endswith("row\n\n**Omitted** because of GitHub's size limit: the rest of verdict, why. There.\n")
 
 
 def test_ten_refused_and_two_hundred_healthy_stacks_are_all_in_the_table() -> None:
@@ -133,8 +131,8 @@ def huge_report(stack_count: int = 1) -> str:
 def test_a_huge_change_stays_below_the_limit_and_keeps_its_verdict(stacks: int) -> None:
     text = huge_report(stacks)
     assert len(text) <= LIMIT
-    assert "400 mandatory violated" in text
-    assert re.search(r"\*\*Left out\*\*.*the differences", text)
+    assert "400 blocking violations" in text
+    assert re.search(r"\*\*Omitted\*\*.*the differences", text)
     assert "fleet preview --stack" in text
     assert text.count("<details>") == text.count("</details>")
     assert text.count("```") % 2 == 0

@@ -102,7 +102,7 @@ def test_no_line_of_a_comparison_passes_the_margin_but_for_a_path(width: int) ->
 
 def test_numbers_stand_in_columns_with_their_difference() -> None:
     text = text_of(compared_report())
-    assert re.search(r"dollars an hour +at least \$392\.25 → at least \$261\.80 +-\$130\.45 \(-33 %\)", text)
+    assert re.search(r"USD an hour +at least \$392\.25 → at least \$261\.80 +-\$130\.45 \(-33 %\)", text)
     assert re.search(r"GPUs +96 → 64 +-32 \(-33 %\)", text)
     assert re.search(r"published or measured +1,103,941 → not published", text)
     assert "unchanged: clusters 1" in text

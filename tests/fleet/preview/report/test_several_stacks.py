@@ -44,7 +44,7 @@ def test_a_stack_that_is_refused_does_not_keep_the_others_from_their_preview() -
 
 def test_a_line_has_verdict_change_price_and_rate() -> None:
     line = line_of(compared_report())
-    assert line.verdict == "1 mandatory violated, 2 dangers, 2 advisory"
+    assert line.verdict == "1 blocking violation, 2 dangers, 2 warnings"
     assert line.change == compared_report().comparison.effects  # type: ignore[union-attr]
     assert line.price == "at least $392.25 → at least $261.80 an hour"
     assert line.rate.startswith("1,103,941 → ")
@@ -59,7 +59,7 @@ def test_a_line_has_verdict_change_price_and_rate() -> None:
 def test_what_is_repeated_on_purpose_is_counted_and_warns_nobody() -> None:
     repeated = tuple(replace(one, policy="repeated-on-purpose") for one in ADVISORY)
     line = line_of(sample_report(policies=Policies(state="judged", violations=repeated)))
-    assert line.verdict == "policies kept, 2 on purpose"
+    assert line.verdict == "no violations, 2 deliberate exceptions"
     assert not line.warns
     assert line_of(sample_report(policies=Policies(state="judged", violations=ADVISORY))).warns
 
@@ -67,7 +67,7 @@ def test_what_is_repeated_on_purpose_is_counted_and_warns_nobody() -> None:
 def test_text_ends_with_a_line_for_each_stack() -> None:
     text = text_of(compared_report(), sample_report(), REFUSAL)
     *_, last = text.split("─" * 100)
-    assert "1 mandatory violated" in last
+    assert "1 blocking violation" in last
     assert "10 resources to create" in last
     assert "cannot be previewed" in last
     assert text.count("vllm-fleet / test") == 2
@@ -87,7 +87,7 @@ def test_an_unchanged_stack_is_one_line_of_the_text() -> None:
     assert text.count("vllm-fleet / test") == 1
     assert len(text.splitlines()) - len(text_of(CHANGED).splitlines()) < 20
     *_, last = text.split("─" * 100)
-    assert re.findall(r"^test +no changes.*$", last, re.MULTILINE) == ["test  no changes · policies kept"] * 2
+    assert re.findall(r"^test +no changes.*$", last, re.MULTILINE) == ["test  no changes · no violations"] * 2
     assert text_of(QUIET, QUIET).count("no changes") == 2
 
 

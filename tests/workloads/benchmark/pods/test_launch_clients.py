@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -271,18 +271,30 @@ def test_a_client_that_dies_before_the_start_ends_the_run_everywhere_and_two_suc
 @pytest.mark.slow
 def test_pods_that_saw_another_end_of_the_barrier_agree_that_the_run_never_started(tmp_path: Path) -> None:
     with measurement(tmp_path) as made:
-        # The second pod arrives first and looks again only after the first one has gone on.
-        made.start(asked(repeats=3), [0], WRONG="0:slow")
-        made.start(asked(repeats=3), [1], "--poll-seconds=0.8")
+        put = made.cloud.put
+        barriers = [{f"{PREFIX}.barrier/point-00-repeat-{repeat}/{pod}" for pod in (0, 1)} for repeat in range(2)]
+
+        def put_while_a_client_dies(name: str, content: bytes) -> Any:
+            # The caller holds the bucket's lock: no pod sees both markers before the second pod has lost its client.
+            stored = put(name, content)
+            if any(name in both and both <= made.cloud.contents.keys() for both in barriers):
+                (victim,) = [child for child in _children(made.pods[1].pid) if "--client=2" in _command(child)]
+                os.kill(victim, signal.SIGKILL)
+                _wait_for_state(victim, "Z")
+                made.pods[1].send_signal(signal.SIGSTOP)
+                _wait_for_state(made.pods[1].pid, "T")
+            return stored
+
+        made.cloud.put = put_while_a_client_dies
+        made.start(asked(repeats=3), [0, 1])
         for repeat in range(2):
-            until = time.time() + 20
-            while not {f"{PREFIX}.barrier/point-00-repeat-{repeat}/{pod}" for pod in (0, 1)} <= set(
-                made.cloud.contents
-            ):
-                assert time.time() < until
-                time.sleep(0.002)
-            (victim,) = [child for child in _children(made.pods[1].pid) if "--client=2" in _command(child)]
-            os.kill(victim, signal.SIGKILL)
+            # The second pod is stopped until the first one has gone on.
+            _wait_until(
+                lambda repeat=repeat: (
+                    made.progress(0).get("repeat") == repeat and made.progress(0)["state"] in ("running", "storing")
+                )
+            )
+            made.pods[1].send_signal(signal.SIGCONT)
         ended = made.end()
         assert [code for code, _ in ended] == [1, 1]
         assert "point-00-repeat-0/client-000.json" in made.stored(), "the first pod went on"
@@ -491,6 +503,26 @@ def test_a_run_waits_for_the_ports_of_the_run_before(tmp_path: Path) -> None:
     closing(0)
     assert wait_for_ports(40_000, 5.0, tmp_path) < 0.1
     assert wait_for_ports(16_000, 5.0, tmp_path / "nowhere") < 0.1
+
+
+def _wait_until(holds: Callable[[], bool]) -> None:
+    until = time.time() + 60
+    while not holds():
+        assert time.time() < until
+        time.sleep(0.01)
+
+
+def _wait_for_state(process: int, state: str) -> None:
+    """Until /proc shows that state; a process that is gone has any."""
+    status = Path(f"/proc/{process}/stat")
+
+    def shown() -> bool:
+        try:
+            return status.read_text().rpartition(")")[2].split()[0] == state
+        except OSError:
+            return True
+
+    _wait_until(shown)
 
 
 def _children(process: int) -> list[int]:

@@ -19,7 +19,7 @@ from .datasets import SampleRequest
 
 @dataclass
 class Output:
-    """What came of a request. A failed one has no output tokens, and its times as far as they went."""
+    """Result of a request. A failed one has no output tokens, and times up to its failure."""
 
     prompt_len: int
     start_time: float = 0.0

@@ -1,4 +1,4 @@
-"""`vllm bench serve` as far as the benchmark's pods use it: the same functions, options, course and results.
+"""The part of `vllm bench serve` that the benchmark's pods use: the same functions, options, order and results.
 
 Source: vLLM 0.18.1, benchmarks/serve.py. tests/fleet/bench/selftest/test_small_client.py holds both results next to each other.
 """

@@ -1,0 +1,112 @@
+"""Signature of a measurement: SHA-256 of every file, signed with an SSH key by the system's `ssh-keygen`.
+
+    DIR/SHA256SUMS        as `sha256sum` writes and checks it; the certificate in merged.json included
+    DIR/SHA256SUMS.sig    signature of SHA256SUMS, as `ssh-keygen -Y sign -n vllm-fleet-benchmark` writes it
+
+Source of the commands: ssh-keygen(1) of OpenSSH 8.9 and newer, options -Y sign, verify, find-principals and check-novalidate.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import MERGED_FILE, is_input
+from settings.files import write_whole
+
+SUMS: Final = "SHA256SUMS"
+SIGNATURE: Final = "SHA256SUMS.sig"
+NAMESPACE: Final = "vllm-fleet-benchmark"
+"""What the signature is for: one made for a Git commit or an e-mail is refused."""
+
+
+def sign(folder: Path, key: Path) -> None:
+    """Sign a merged measurement. A key with a passphrase is read from the SSH agent or the terminal. Raises BenchmarkError."""
+    if not (folder / MERGED_FILE).is_file():
+        raise BenchmarkError(
+            f"{folder / MERGED_FILE} is missing, so there is no certificate to sign; run: fleet bench merge {folder}"
+        )
+    sums = "".join(f"{digest}  {name}\n" for name, digest in _digests(folder).items()).encode()
+    signature = _ssh_keygen("sign", "-f", str(key), "-n", NAMESPACE, content=sums, problem=f"--key {key}")
+    try:
+        write_whole(folder / SUMS, sums)
+        write_whole(folder / SIGNATURE, signature.encode())
+    except OSError as error:
+        raise BenchmarkError(f"{folder}: {error.strerror or error}") from None
+
+
+def signer(folder: Path, allowed_signers: Path | None = None) -> str | None:
+    """Who signed the measurement; None: unsigned.
+
+    Without `allowed_signers` (its format: ssh-keygen(1), ALLOWED SIGNERS) the key's fingerprint. Raises BenchmarkError where the
+    signature does not hold, naming every file that differs, and for a signer who is not allowed.
+    """
+    there = [(folder / name).is_file() for name in (SUMS, SIGNATURE)]
+    if not any(there):
+        return None
+    if not all(there):
+        raise BenchmarkError(
+            f"{folder}: {SUMS} and {SIGNATURE} belong together and one is missing; sign again: {_how(folder)}"
+        )
+    sums, place = (folder / SUMS).read_bytes(), str(folder / SIGNATURE)
+    problem = f"{place} does not match {SUMS}"
+    told = _ssh_keygen("check-novalidate", "-n", NAMESPACE, "-s", place, content=sums, problem=problem)
+    _require_unchanged(folder, sums)
+    if allowed_signers is None:
+        return next(word for word in told.split() if word.startswith("SHA256:"))
+    known = ("-f", str(allowed_signers), "-s", place)
+    who = _ssh_keygen("find-principals", *known, content=sums, problem=f"the signer is not in {allowed_signers}").split(
+        "\n"
+    )[0]
+    _ssh_keygen(
+        "verify", *known, "-I", who, "-n", NAMESPACE, content=sums, problem=f"{who} is not allowed to sign this"
+    )
+    return who
+
+
+def format_signer(who: str | None) -> str:
+    """The signer, or `unsigned`."""
+    return "unsigned" if who is None else f"signed by {who}"
+
+
+def _require_unchanged(folder: Path, sums: bytes) -> None:
+    signed = {name: digest for digest, _, name in (line.partition("  ") for line in sums.decode().splitlines())}
+    now = _digests(folder)
+    changes = [
+        f"{name} {'is missing' if name not in now else 'was added' if name not in signed else 'has changed'}"
+        for name in sorted(signed.keys() | now.keys())
+        if signed.get(name) != now.get(name)
+    ]
+    if changes:
+        raise BenchmarkError(
+            f"{folder}: files differ from what was signed: {'; '.join(changes)}. Restore them, or sign again: {_how(folder)}"
+        )
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+        if path.name == MERGED_FILE or is_input(path, folder)
+    }
+
+
+def _how(folder: Path) -> str:
+    return f"fleet bench sign {folder} --key FILE"
+
+
+def _ssh_keygen(what: str, *options: str, content: bytes, problem: str) -> str:
+    """What `ssh-keygen -Y` prints. Raises BenchmarkError with the problem and its last line."""
+    command = ["ssh-keygen", "-Y", what, *options]
+    try:
+        done = subprocess.run(command, input=content, capture_output=True, check=False)
+    except FileNotFoundError:
+        raise BenchmarkError("ssh-keygen is not on PATH; install OpenSSH's client (8.9 or newer)") from None
+    if done.returncode:
+        why = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+        raise BenchmarkError(f"{problem}: {why[-1] if why else f'ssh-keygen ended with exit code {done.returncode}'}")
+    return done.stdout.decode()

@@ -1,0 +1,50 @@
+"""`fleet bench sign` and `fleet bench verify-signature`: who vouches for a measurement, and whether a file has changed since."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleet.cli.exits import CLEAN, FINDINGS
+
+_Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=False, exists=True)
+]
+
+
+def sign(
+    folder: _Folder,
+    key: Annotated[
+        Path,
+        typer.Option("--key", metavar="FILE", help="SSH private key, or the public one of a key in the SSH agent."),
+    ],
+) -> int:
+    """Sign a merged measurement: SHA256SUMS of all its files, and SHA256SUMS.sig by `ssh-keygen -Y sign`."""
+    from fleet.bench import signature
+
+    signature.sign(folder, key)
+    sys.stdout.write(f"{signature.format_signer(signature.signer(folder))}\n")
+    return CLEAN
+
+
+def verify_signature(
+    folder: _Folder,
+    allowed_signers: Annotated[
+        Path | None,
+        typer.Option(
+            "--allowed-signers",
+            metavar="FILE",
+            help="Keys that may sign, in OpenSSH's allowed_signers format. Without it any key may.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Show who signed a measurement. Exits with 1 for an unsigned one, and 2 for a changed file or a key that is not allowed."""
+    from fleet.bench import signature
+
+    who = signature.signer(folder, allowed_signers)
+    sys.stdout.write(f"{signature.format_signer(who)}\n")
+    return CLEAN if who is not None else FINDINGS

@@ -1,0 +1,1 @@
+"""The components that the package offers: flat inputs over those of infra/ and workloads/."""

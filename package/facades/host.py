@@ -1,0 +1,77 @@
+"""The provider that the engine asks: Pulumi's own for Python components, with clear refusals of wrong inputs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pulumi
+from pulumi.errors import InputPropertiesError, InputPropertyError
+from pulumi.provider import ConstructResult
+from pulumi.provider.experimental.analyzer import ComponentDefinition, PropertyType
+from pulumi.provider.experimental.component import ComponentProvider
+from pulumi.provider.server import ComponentInitError
+
+from facades.capacity_ladder import CapacityLadder
+from facades.inputs import PACKAGE
+from facades.model_weights import ModelWeights
+from facades.vllm_fleet import VllmFleet
+from facades.vllm_server import VllmServer
+from settings.problems import nearest
+
+VERSION = "0.1.0"
+"""Of the package; that of pyproject.toml."""
+
+
+class Host(ComponentProvider):
+    """Serves the four facades.
+
+    `component_provider_host` would serve the same schema, but drop an unknown input and print a traceback with a refusal.
+    """
+
+    def __init__(self) -> None:
+        super().__init__([VllmFleet, ModelWeights, VllmServer, CapacityLadder], PACKAGE, version=VERSION)
+
+    def map_inputs(self, inputs: pulumi.Inputs, component_def: ComponentDefinition) -> pulumi.Inputs:
+        """The inputs by their Python names. Raises InputPropertyError for one that is unknown, of another kind, or not yet known."""
+        known = component_def.inputs
+        for name, value in inputs.items():
+            if name not in known:
+                near = nearest(name, known)
+                meant = f"did you mean {near}?" if near else f"allowed: {', '.join(sorted(known))}"
+                raise InputPropertyError(name, f"unknown input; {meant}")
+            kind = known[name]
+            if kind.plain and not _is_plain(value):
+                raise InputPropertyError(
+                    name, "must be known before the deployment: neither a secret nor another resource's output"
+                )
+            if kind.type is PropertyType.INTEGER and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise InputPropertyError(name, "must be a whole number")
+            if kind.type is PropertyType.ARRAY and not isinstance(value, list):
+                raise InputPropertyError(name, "must be a list")
+            if kind.ref is not None and (members := self._members(kind.ref)) and value not in members:
+                raise InputPropertyError(name, f"{value!r} is not allowed; allowed: {', '.join(members)}")
+        return super().map_inputs(inputs, component_def)
+
+    def construct(
+        self, name: str, resource_type: str, inputs: pulumi.Inputs, options: pulumi.ResourceOptions | None = None
+    ) -> ConstructResult:
+        """Make a component. Raises InputPropertiesError where its inputs cannot be used."""
+        try:
+            return super().construct(name, resource_type, inputs, options)
+        except ComponentInitError as error:
+            if isinstance(error.inner, InputPropertiesError):
+                raise error.inner from None
+            raise
+
+    def _members(self, ref: str) -> list[str]:
+        definition = self._type_defs.get(ref.rpartition(":")[2])
+        return [str(one.value) for one in definition.enum or ()] if definition else []
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except TypeError:
+        return False
+    return True

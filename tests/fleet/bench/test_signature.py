@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.report.source import newest_input_ns
+from fleet.bench.signature import sign, signer
+from tests.fleet.cli.command import fleet
+
+pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH's client is not installed")
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("keys")
+    for name in ("mine", "another"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
+    (folder / "allowed").write_text(f"me@example.com {(folder / 'mine.pub').read_text()}")
+    return folder
+
+
+@pytest.fixture
+def signed(tmp_path: Path, keys: Path) -> Path:
+    folder = tmp_path / "measured"
+    run = folder / "point-00-repeat-0"
+    run.mkdir(parents=True)
+    for name in ("run.json", "merged.json", "point-00-repeat-0/client-000.json"):
+        (folder / name).write_text(f"{name}\n")
+    assert signer(folder) is None
+    sign(folder, keys / "mine")
+    return folder
+
+
+def test_a_signature_names_its_key_and_who_may_use_it(signed: Path, keys: Path) -> None:
+    told = subprocess.run(["ssh-keygen", "-lf", keys / "mine.pub"], check=True, capture_output=True, text=True).stdout
+    assert signer(signed) in told.split()
+    assert signer(signed, keys / "allowed") == "me@example.com"
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=signed, check=True)
+
+
+def test_a_key_that_is_not_allowed_is_refused(signed: Path, keys: Path) -> None:
+    sign(signed, keys / "another")
+    with pytest.raises(BenchmarkError, match="allowed"):
+        signer(signed, keys / "allowed")
+    only_git = keys / "only-git"
+    only_git.write_text(f'me@example.com namespaces="git" {(keys / "another.pub").read_text()}')
+    with pytest.raises(BenchmarkError):
+        signer(signed, only_git)
+
+
+@pytest.mark.parametrize("name", ["merged.json", "run.json", "point-00-repeat-0/client-000.json"])
+@pytest.mark.parametrize("what", ["has changed", "is missing"])
+def test_a_file_that_differs_is_named(signed: Path, name: str, what: str) -> None:
+    if what == "is missing":
+        (signed / name).unlink()
+    else:
+        (signed / name).write_text("certified\n")
+    with pytest.raises(BenchmarkError, match=f"{name} {what}"):
+        signer(signed)
+
+
+def test_a_file_that_was_added_is_named(signed: Path) -> None:
+    (signed / "point-00-repeat-0" / "client-001.json").write_text("{}")
+    with pytest.raises(BenchmarkError, match=r"client-001\.json was added"):
+        signer(signed)
+
+
+def test_sums_that_were_written_again_are_refused(signed: Path) -> None:
+    sums = signed / "SHA256SUMS"
+    sums.write_text(sums.read_text().replace("0", "1"))
+    with pytest.raises(BenchmarkError, match="does not match"):
+        signer(signed)
+    sums.unlink()
+    with pytest.raises(BenchmarkError, match="missing"):
+        signer(signed)
+
+
+def test_a_report_and_a_signature_change_nothing_that_was_signed(signed: Path, keys: Path) -> None:
+    newest = newest_input_ns(signed)
+    (signed / "report").mkdir()
+    (signed / "report" / "report.html").write_text("page")
+    sign(signed, keys / "mine")
+    assert newest_input_ns(signed) == newest
+    assert "report" not in (signed / "SHA256SUMS").read_text()
+
+
+def test_what_cannot_be_signed_is_refused(signed: Path, keys: Path) -> None:
+    with pytest.raises(BenchmarkError, match="--key"):
+        sign(signed, keys / "none")
+    (signed / "merged.json").unlink()
+    with pytest.raises(BenchmarkError, match="fleet bench merge"):
+        sign(signed, keys / "mine")
+
+
+@pytest.mark.slow
+def test_the_commands_sign_verify_and_say_unsigned(signed: Path, keys: Path) -> None:
+    known = fleet("bench", "verify-signature", str(signed), "--allowed-signers", str(keys / "allowed"))
+    assert (known.returncode, known.stdout) == (0, "signed by me@example.com\n")
+    (signed / "run.json").write_text("other")
+    assert fleet("bench", "verify-signature", str(signed)).returncode == 2
+    again = fleet("bench", "sign", str(signed), "--key", str(keys / "mine"))
+    assert again.stdout.startswith("signed by SHA256:"), again.stderr
+    for name in ("SHA256SUMS", "SHA256SUMS.sig"):
+        (signed / name).unlink()
+    unsigned = fleet("bench", "verify-signature", str(signed))
+    assert (unsigned.returncode, unsigned.stdout) == (1, "unsigned\n")

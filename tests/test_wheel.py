@@ -1,0 +1,128 @@
+"""The built wheel, installed where nothing of this repository is on the path."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.workflows.steps import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    # A commit's files, as a release has them: a build in place would leave its own behind.
+    files = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    ).stdout.split(b"\0")
+    for name in filter(None, map(os.fsdecode, files)):
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source)]
+    subprocess.run(command, check=True, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path) -> Path:
+    """An environment with the wheel, which sees the packages that are installed here, but no checkout."""
+    folder = wheel.parent / "environment"
+    venv.create(folder, symlinks=True)
+    python = folder / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*install, str(wheel)], check=True, env=os.environ | {"PYTHONPATH": ""}, cwd=wheel.parent)
+    (site,) = folder.glob("lib/python*/site-packages")
+    # A .pth file that is itself found through one is not read: the checkout's own stays out.
+    (site / "installed-here.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    return python
+
+
+def fleet(python: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PULUMI_STACK")}
+    return subprocess.run(
+        [str(python.with_name("fleet")), *arguments],
+        cwd=cwd,
+        env=environment | {"COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+
+
+def test_the_wheel_takes_one_name(wheel: Path) -> None:
+    names = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert names == {"vllm_fleet", "vllm_fleet-0.1.0.dist-info"}
+
+
+def test_its_requirements_are_those_of_the_repository(wheel: Path) -> None:
+    from tests.test_requirements import normal, pins
+
+    text = zipfile.ZipFile(wheel).read("vllm_fleet-0.1.0.dist-info/METADATA").decode()
+    lines = [line.removeprefix("Requires-Dist: ") for line in text.splitlines() if line.startswith("Requires-Dist: ")]
+    for extra, files in {"": ("", "-fleet"), "rehearsal": ("-rehearsal",), "benchmark": ("-benchmark",)}.items():
+        suffix = f"; extra == '{extra}'" if extra else ""
+        declared = {line.removesuffix(suffix) for line in lines if line.partition(";")[2] == suffix[1:]}
+        wanted = {
+            f"{name}=={version}" for file in files for name, version in pins(ROOT / f"requirements{file}.txt").items()
+        }
+        assert {
+            f"{normal(name)}=={version}" for name, _, version in (one.partition("==") for one in declared)
+        } == wanted
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["--version", "plan --users 16000", "models", "prices", "config schema"],
+)
+def test_a_command_that_needs_no_project_runs_in_an_empty_folder(python: Path, tmp_path: Path, arguments: str) -> None:
+    done = fleet(python, tmp_path, *arguments.split())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", ["plan --users 16000 --write chat", "preview"])
+def test_a_command_that_needs_a_project_names_the_file_that_is_missing(
+    python: Path, tmp_path: Path, arguments: str
+) -> None:
+    done = fleet(python, tmp_path, *arguments.split())
+    assert done.returncode == 2
+    assert "Pulumi.yaml" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_folder_of_stack_files_is_previewed_with_the_carried_program_and_pack(python: Path, tmp_path: Path) -> None:
+    for name in ("Pulumi.yaml", "Pulumi.smoke.yaml"):
+        (tmp_path / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
+    done = fleet(python, tmp_path, "preview", "--stack", "smoke", "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    here = subprocess.run(
+        [sys.executable, "-m", "fleet.cli.main", "preview", "--stack", "smoke", "--format", "json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == here.stdout
+
+
+def test_simulated_servers_of_the_wheel_start(python: Path, tmp_path: Path) -> None:
+    """They are processes of their own: the benchmark's self-test runs servers and pods."""
+    done = fleet(python, tmp_path, "bench", "selftest", "--connections", "8", "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
