@@ -47,8 +47,6 @@ class ControlPlane:
     api: ClusterApi
     kubeconfig: Path
     """For kubectl."""
-    start_seconds: float
-    """Wall time of the start."""
 
     def __init__(
         self,
@@ -68,7 +66,6 @@ class ControlPlane:
         self._folder: Path
 
     def __enter__(self) -> Self:
-        began = time.monotonic()
         try:
             self._stack.enter_context(stopped_by_exception())
             self._folder = Path(tempfile.mkdtemp(prefix="vllm-fleet-rehearsal-"))
@@ -78,7 +75,6 @@ class ControlPlane:
         except BaseException:
             self._stack.close()
             raise
-        self.start_seconds = time.monotonic() - began
         return self
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
@@ -93,12 +89,6 @@ class ControlPlane:
         """Raise RehearsalError, with the end of its log, if a program has died."""
         for process in self._processes.values():
             process.require_running()
-
-    def logs(self, name: str) -> str:
-        """Log of etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kwok."""
-        if name not in self._processes:
-            raise ValueError(f"{name} is not running; running: {', '.join(self._processes)}")
-        return self._processes[name].log.read_text(encoding="utf-8", errors="replace")
 
     def restart_api_server(self, down_seconds: float = 0.0) -> None:
         """Kill the API server, wait that much wall time, restart it on the same port and data, and wait until it is ready."""

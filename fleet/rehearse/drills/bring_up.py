@@ -146,9 +146,7 @@ def _recover(stage: Stage, proof: Proof) -> None:
             stage.api.delete(SECRET, secret["metadata"]["name"], stage.namespace)
     stage.timeline.note("operator", "pulumi up", f"{UPSERT}=true")
     recovered = stage.up(upsert_existing=True)
-    proof.check(
-        f"{UPSERT}=true pulumi up succeeds", not recovered.failed, "; ".join(recovered.failed.values()) or "no failure"
-    )
+    proof.succeeds(f"{UPSERT}=true pulumi up succeeds", recovered)
     stage.until_ready(stage.settings.replicas)
     further = stage.up()
     proof.check(
@@ -179,7 +177,7 @@ def _destroy(stage: Stage, proof: Proof) -> None:
     stage.state = report.state
     proof.findings.extend(report.findings)
     proof.retained.extend(report.retained)
-    proof.check("pulumi destroy succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.succeeds("pulumi destroy succeeds", report)
     proof.check(
         "it leaves only what the program retains",
         not report.unexpected,

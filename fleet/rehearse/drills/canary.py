@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fleet.rehearse.drills.conditions import all_of, needs_servers, no_others, room_for_one_more, writes_weights
+from fleet.rehearse.drills.conditions import (
+    all_of,
+    at_most_one_down,
+    needs_servers,
+    no_others,
+    room_for_one_more,
+    writes_weights,
+)
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.drills.requests import requests_during
 from fleet.rehearse.simulation.spot import kill_containers
@@ -12,7 +19,6 @@ from fleet.report.words import plural
 from settings.sections.rollout import CANARY_ENDING
 
 if TYPE_CHECKING:
-    from fleet.rehearse.apply.state import ApplyReport
     from fleet.rehearse.stage import Stage
 
 OTHER_REVISION: Final = "89abcdef0123456789abcdef0123456789abcdef"
@@ -29,7 +35,7 @@ def _whole_rollout(stage: Stage, proof: Proof) -> None:
     former, downloads = _claims(stage, stage.server), stage.writer.attempts_since(0)
     with requests_during(stage, proof) as requests:
         _starts_beside(stage, proof, _ENGINE, "a canary")
-        _succeeds(proof, "aborting it", stage.up())
+        proof.succeeds("aborting it succeeds", stage.up())
         stage.until("the canary to go", lambda: not _canaries(stage), _GONE_SECONDS)
         proof.check("start and abort affect no replica", _lowest(stage, began) == servers, f"{servers} stayed Ready")
 
@@ -44,21 +50,16 @@ def _whole_rollout(stage: Stage, proof: Proof) -> None:
         new: dict[str, Any] = {"server": _ENGINE, "model": model, "weights": {"nameEnding": OTHER_REVISION[:7]}}
         rolled = stage.clock.now_seconds()
         report = stage.up(stage.record({**new, "rollout": {"canary": revision, "promoted": "a drill"}}))
-        _succeeds(proof, "promoting it", report)
+        proof.succeeds("promoting it succeeds", report)
         done = stage.until_ready(servers)
         proof.check("the canary stays until the last replica is new", len(_canaries(stage)) == 1, "1 canary")
-        proof.check(
-            "never more than one replica down",
-            _lowest(stage, began) >= servers - 1,
-            f"at least {_lowest(stage, began)} of {servers} Ready",
-            empty=no_others(servers),
-        )
+        at_most_one_down(stage, proof, servers, began)
         mounted = _claims(stage, stage.server)
         proof.check("the replicas mount the canary's volume", mounted == own, ", ".join(sorted(mounted)))
         more = stage.writer.attempts_since(0) - downloads
         proof.check("the new revision is downloaded once", more == 1, plural(more, "download"))
         stage.until("the old claim to go", lambda: not _claims_there(stage) & former, _GONE_SECONDS)
-        _succeeds(proof, "removing it", stage.up(stage.record(new)))
+        proof.succeeds("removing it succeeds", stage.up(stage.record(new)))
         stage.until("the canary to go", lambda: not _canaries(stage), _GONE_SECONDS)
     lost = f"{requests.unserved} refused"
     proof.check("the Service always has an endpoint", requests.unserved == 0, lost, empty=no_others(servers))
@@ -80,22 +81,18 @@ def _crash(stage: Stage, proof: Proof) -> None:
         "no replica is affected", _lowest(stage, began) == servers, f"{_lowest(stage, began)} of {servers} Ready"
     )
     proof.check("the replicas lose no request", requests.report is not None and not requests.report.lost, "none lost")
-    _succeeds(proof, "aborting it", stage.up())
+    proof.succeeds("aborting it succeeds", stage.up())
     stage.until("the canary to go", lambda: not _canaries(stage), _GONE_SECONDS)
 
 
 def _starts_beside(stage: Stage, proof: Proof, canary: dict[str, Any], what: str) -> None:
     """`fleet rollout start`, `pulumi up`."""
     before = stage.fingerprints()
-    _succeeds(proof, f"pulumi up with {what}", stage.up(stage.record({"rollout": {"canary": canary}})))
+    proof.succeeds(f"pulumi up with {what} succeeds", stage.up(stage.record({"rollout": {"canary": canary}})))
     after = stage.fingerprints()
     changed = {name for name, known in before.items() if after.get(name) != known}
     seen = ", ".join(sorted(changed)) or "nothing"
     proof.check("of the existing objects only the GPU quota changes", changed <= {_QUOTA}, seen)
-
-
-def _succeeds(proof: Proof, what: str, report: ApplyReport) -> None:
-    proof.check(f"{what} succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure")
 
 
 def _canaries(stage: Stage) -> list[Any]:

@@ -10,6 +10,8 @@ from settings.sections.capacity import Calendar, Reservation
 
 if TYPE_CHECKING:
     from facts.machines import Way
+    from fleet.rehearse.drills.drill import Proof
+    from fleet.rehearse.stage import Stage
     from settings.stack import Settings
 
 Skip = Callable[["Settings"], str]
@@ -32,6 +34,13 @@ def needs_servers(least: int = 1) -> Skip:
 def no_others(servers: int, gone: int = 1) -> str:
     """Why a check of the remaining replicas could not fail; empty where some remain."""
     return "" if servers > gone else f"the stack runs {plural(servers, 'replica')}, so none remains to check"
+
+
+def at_most_one_down(stage: Stage, proof: Proof, servers: int, began: float) -> None:
+    """Check that replicas changed one at a time since then."""
+    lowest = stage.meter.ready_servers.lowest(began)
+    seen = f"at least {lowest} of {servers} Ready"
+    proof.check("never more than one replica down", lowest >= servers - 1, seen, empty=no_others(servers))
 
 
 def on_spot(least: int) -> Skip:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.rehearse.api import NODE, POD, POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
-from fleet.rehearse.drills.conditions import needs_servers, no_others, on_spot
+from fleet.rehearse.drills.conditions import at_most_one_down, needs_servers, no_others, on_spot
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.drills.requests import requests_during
 from fleet.rehearse.simulation.spot import kill_containers, preempt
@@ -161,16 +161,10 @@ def _rolling_update(stage: Stage, proof: Proof) -> None:
         report = stage.up(changed)
         done = stage.until_ready(servers)
     after = {pod["metadata"]["name"] for pod in stage.ready_pods()}
-    proof.check("pulumi up succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.succeeds("pulumi up succeeds", report)
     proof.check("every replica is new", not before & after and len(after) == servers, f"{len(after - before)} new")
     _never_more_gpus(stage, proof, began)
-    lowest = stage.meter.ready_servers.lowest(began)
-    proof.check(
-        "never more than one replica down",
-        lowest >= servers - 1,
-        f"at least {lowest} of {servers} Ready",
-        empty=no_others(servers),
-    )
+    at_most_one_down(stage, proof, servers, began)
     proof.figure("the update takes", round((done - began) / 60, 1), "min", f"{servers} replicas, one at a time")
     proof.figure("per replica", round((done - began) / 60 / servers, 1), "min")
     nodes = stage.meter.gpu_nodes.lowest(began)

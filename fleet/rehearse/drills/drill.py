@@ -10,7 +10,9 @@ from fleet.rehearse.results import Check, Day, Figure, Finding
 
 if TYPE_CHECKING:
     from fleet.rehearse.alerts.watch import AlertWatch
+    from fleet.rehearse.apply.destroy import DestroyReport
     from fleet.rehearse.apply.inventory import Retained
+    from fleet.rehearse.apply.state import ApplyReport
     from fleet.rehearse.stage import Stage
     from settings.stack import Settings
 
@@ -36,6 +38,10 @@ class Proof:
         """Record a check and return whether it held. `empty`: why it could not have failed on this stack."""
         self.checks.append(Check(statement=statement, held=held, seen=seen, empty=empty))
         return held
+
+    def succeeds(self, statement: str, report: ApplyReport | DestroyReport) -> None:
+        """Check that nothing failed in a `pulumi up` or `pulumi destroy`."""
+        self.check(statement, not report.failed, "; ".join(report.failed.values()) or "no failure")
 
     def figure(self, name: str, value: float | int | str, unit: str = "", note: str = "", about: str = "") -> None:
         """Record a number."""

@@ -20,9 +20,7 @@ def _pause(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     volumes = _disks_and_images(stage)
     report = stage.up(stage.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
-    proof.check(
-        "pulumi up with zero replicas succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure"
-    )
+    proof.succeeds("pulumi up with zero replicas succeeds", report)
     stage.until("every replica to go", lambda: stage.meter.servers.now == 0, 1800)
     empty = stage.until(
         "every GPU node to go",
@@ -35,11 +33,7 @@ def _pause(stage: Stage, proof: Proof) -> None:
     report = stage.up()
     stage.until_ready(servers)
     back = stage.meter.ready_servers.first_at(servers, resumed_at) or stage.clock.now_seconds()
-    proof.check(
-        "pulumi up with the former number succeeds",
-        not report.failed,
-        "; ".join(report.failed.values()) or "no failure",
-    )
+    proof.succeeds("pulumi up with the former number succeeds", report)
     proof.check(
         "the weights are not downloaded again",
         stage.writer.attempts_since(began) == 0,
@@ -57,9 +51,7 @@ def _to_zero_and_back(stage: Stage, proof: Proof) -> None:
     servers = stage.settings.replicas
     external = stage.record({"server": {"replicas": "external"}, "benchmark": {"enabled": False}})
     report = stage.up(external)
-    proof.check(
-        "pulumi up to external replicas succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure"
-    )
+    proof.succeeds("pulumi up to external replicas succeeds", report)
     stage.scale(0)
     stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
     stage.up(external)

@@ -116,8 +116,7 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
         report = running.result()
     after = round((done - freed) / 60)
     proof.check("it starts by itself once there is capacity", True, f"{name} Ready {after} min later")
-    failed = "; ".join(report.failed.values())
-    proof.check("the waiting pulumi up succeeds", not failed, failed or "no failure")
+    proof.succeeds("the waiting pulumi up succeeds", report)
 
 
 def _trouble(stage: Stage, pod: Manifest, code: str) -> Trouble | None:
@@ -171,7 +170,7 @@ def _late_compute_class(stage: Stage, proof: Proof) -> None:
     install(stage.api, [definition])
     stage.timeline.note("operator", COMPUTE_CLASSES, "installed", mood="good")
     second = stage.up(recording)
-    proof.check("a second pulumi up succeeds", not second.failed, "; ".join(second.failed.values()) or "no failure")
+    proof.succeeds("a second pulumi up succeeds", second)
     if second.failed:
         return
     again = [urn for urn in (*second.created, *second.replaced) if "Weights$" in urn]
@@ -211,7 +210,7 @@ def _inactive_reservation(stage: Stage, proof: Proof) -> None:
         ready = stage.until_ready(servers)
         proof.figure("Ready after the window begins", round((ready - began) / 60, 1), "min", "billed but not serving")
         report = running.result()
-    proof.check("the waiting pulumi up succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.succeeds("the waiting pulumi up succeeds", report)
 
 
 def _waits_for(stage: Stage, reservation: str) -> str:

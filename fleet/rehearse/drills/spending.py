@@ -44,7 +44,7 @@ def _guarded(stage: Stage, proof: Proof, limit: float) -> tuple[Manifest, Rates]
 
 def _up(stage: Stage, proof: Proof, statement: str, limit: float) -> None:
     report = stage.up(stage.record(_sections(limit)))
-    proof.check(statement, not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.succeeds(statement, report)
 
 
 def _limit_reached(stage: Stage, proof: Proof) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.rehearse.api import VOLUME_SNAPSHOT_CONTENT, Manifest
-from fleet.rehearse.drills.conditions import all_of, needs_servers, no_others, writes_weights
+from fleet.rehearse.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, writes_weights
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.drills.requests import requests_during
 
@@ -28,9 +28,7 @@ def _writer_fails(stage: Stage, proof: Proof) -> None:
     ready = stage.clock.now_seconds() - stage.began_seconds
     attempts = stage.writer.attempts()
     proof.check("the Job retries by itself", len(attempts) == 2, f"{len(attempts)} attempts")
-    proof.check(
-        "pulumi up waits for it and succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure"
-    )
+    proof.succeeds("pulumi up waits for it and succeeds", report)
     first, second = attempts[0], attempts[-1]
     rest = 1 - FAILS_AFTER
     proof.check(
@@ -49,17 +47,11 @@ def _from_image(stage: Stage, proof: Proof) -> None:
     image = _image(stage, snapshot)
     before = _volumes(stage)
     report = stage.up(stage.record({"weights": {"source": "image", "image": image}}))
-    proof.check("pulumi up succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.succeeds("pulumi up succeeds", report)
     done = stage.until_ready(servers)
     downloads = stage.writer.attempts_since(began)
     proof.check("nothing is downloaded", downloads == 0, f"{downloads} downloads")
-    lowest = stage.meter.ready_servers.lowest(began)
-    proof.check(
-        "never more than one replica down",
-        lowest >= servers - 1,
-        f"at least {lowest} of {servers} Ready",
-        empty=no_others(servers),
-    )
+    at_most_one_down(stage, proof, servers, began)
     stage.until("the writer's and the replicas' old volume to go", lambda: not _volumes(stage) & before, 3600)
     left = _volumes(stage)
     proof.check("one volume remains, restored from the image", len(left) == 1, ", ".join(sorted(left)))
@@ -86,14 +78,8 @@ def _new_revision(stage: Stage, proof: Proof) -> None:
     with requests_during(stage, proof) as requests:
         report = stage.up(changed)
         done = stage.until_ready(servers)
-    proof.check("pulumi up succeeds", not report.failed, "; ".join(report.failed.values()) or "no failure")
-    lowest = stage.meter.ready_servers.lowest(began)
-    proof.check(
-        "never more than one replica down",
-        lowest >= servers - 1,
-        f"at least {lowest} of {servers} Ready",
-        empty=no_others(servers),
-    )
+    proof.succeeds("pulumi up succeeds", report)
+    at_most_one_down(stage, proof, servers, began)
     proof.check(
         "the Service always has an endpoint",
         requests.unserved == 0,

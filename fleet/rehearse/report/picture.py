@@ -12,9 +12,9 @@ from fleet.rehearse.report.counts import Counts, counts_of
 from fleet.rehearse.report.wording import format_simulated
 from fleet.rehearse.results import Curve, Day
 from fleet.rehearse.timeline import Lane, Moment, Mood
-from fleet.report.charts import Axis, round_ticks
+from fleet.report.charts import Axis
 from fleet.report.rows import Area, Bar, Dot, Row, Rows
-from fleet.report.svg import LegendEntry
+from fleet.report.svg import LegendEntry, round_ticks
 
 LANES: Final[Mapping[Lane, str]] = {
     "clock": "Schedule",
