@@ -61,13 +61,9 @@ def _log(settings: Settings, id_: str) -> str:
 
 
 def matches(filter_: str, entry: Entry) -> bool:
-<<<<<<< HEAD
-    """Whether an entry matches a filter of one clause a line: `path="x"`, `path:"x"` (contains), `path=("x" OR "y")`, `log_id("x")`, `"x"`.
-=======
     """Whether an entry matches a filter.
 
     One clause per line: `path="x"`, `path:"x"` (contains), `path=("x" OR "y")`, `log_id("x")`, `"x"`.
->>>>>>> w-rehearse
 
     Raises ValueError for a clause of another kind.
     """
