@@ -387,13 +387,13 @@ def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | Non
         found = comparisons(subject)
     except (PlanImpossibleError, LookupError, ValueError) as error:
         raise CommandError(f"Pulumi.{name}.yaml: {error}") from None
-    for format_, file in formats.items():
+    for format_, path in formats.items():
         if format_ == "json":
             from fleet.plan.report.json_document import json_text
 
-            _deliver(json_text({"stack": name, "day": day_document(subject, found)}), file, formats)
+            _deliver(json_text({"stack": name, "day": day_document(subject, found)}), path, formats)
         else:
-            _deliver(lambda paper: print_day(paper, subject, found), file, formats)
+            _deliver(lambda paper: print_day(paper, subject, found), path, formats)
     return CLEAN
 
 

@@ -47,7 +47,8 @@ def watch(root: Path, preview: Callable[[Any], Report]) -> int:
     """Print a preview, and another after each save, until Ctrl-C. `preview` takes what `preview_stack` calls `pack_of`."""
     # Python considers a .pyc current by size and whole seconds: too coarse for two saves in a row.
     sys.dont_write_bytecode = True
-    pack, former, changed = _KeptPack(), "", []
+    pack, former = _KeptPack(), ""
+    changed: list[str] = []
     state = _settled(root, _state(root))
     with contextlib.suppress(KeyboardInterrupt):
         while True:

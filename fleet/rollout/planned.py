@@ -76,8 +76,8 @@ def differences(settings: Settings) -> Iterator[str]:
 def difference_rows(settings: Settings) -> list[dict[str, Any]]:
     """The same as JSON values."""
     assert settings.as_canary is not None
-    profiles = [{"profile": one.serving.profile.name} for one in (settings, settings.as_canary)]
-    return [*_different(*profiles), *_different(release(settings), release(settings.as_canary))]
+    servers, canary = ({"profile": one.serving.profile.name, **release(one)} for one in (settings, settings.as_canary))
+    return list(_different(servers, canary))
 
 
 def _different(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[dict[str, Any]]:

@@ -176,7 +176,15 @@ def _importable(root: Path) -> Iterator[None]:
 
 
 class _InlineLoop(asyncio.SelectorEventLoop):
-    """An event loop that answers the SDK's calls at once: our monitor never blocks, so no thread is worth its cost."""
+    """An event loop that answers the SDK's calls immediately: our monitor never blocks, so threads would only cost time."""
+
+    scheduled = 0
+    """Calls of `call_soon` so far."""
+
+    def call_soon(self, *args: Any, **kwargs: Any) -> asyncio.Handle:  # type: ignore[override]
+        """Schedule a callback, and count it."""
+        self.scheduled += 1
+        return super().call_soon(*args, **kwargs)
 
     def run_in_executor(
         self,
@@ -203,14 +211,16 @@ def _wait_without_polling(sdk: types.ModuleType) -> None:
         return
 
     async def wait(tasks: Collection[asyncio.Future[Any]], *, return_when: str) -> Any:
-        ready = getattr(asyncio.get_running_loop(), "_ready", ())
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, _InlineLoop)
         for _ in range(_MOST_TURNS):
-            if not ready:
-                break
+            before = loop.scheduled
             await asyncio.sleep(0)
+            if loop.scheduled - before <= 1:  # only this coroutine
+                break
         return await asyncio.wait(tasks, return_when=return_when)
 
-    sdk.asyncio = types.SimpleNamespace(**{**vars(asyncio), "wait": wait})
+    vars(sdk)["asyncio"] = types.SimpleNamespace(**{**vars(asyncio), "wait": wait})
 
 
 def _run_program(
