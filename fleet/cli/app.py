@@ -59,7 +59,7 @@ app.command(short_help="Write every manifest of a stack to a folder.")(render)
 app.command(short_help="Work out the fleet for a goal: nodes, price, latency, and how sure that is.")(plan)
 app.command(short_help="Compare what a machine costs by region and way to buy; update the price list.")(prices)
 app.command(short_help="List the models of the catalogue and the GPUs that each needs.")(models)
-app.command(short_help="Bring a stack up on a control plane of your own, and drill its bad days.")(rehearse)
+app.command(short_help="Apply a stack to a local control plane, and play failure drills.")(rehearse)
 app.command(short_help="Look at a live stack for a minute: does it serve what its file declares?")(verify)
 app.command(short_help="Say how much of a stack's limit is spent, and how to go on.")(spending)
 app.add_typer(
