@@ -1,7 +1,7 @@
-"""What a fleet costs an hour, item by item, and what goes on costing when it is paused or destroyed.
+"""The hourly cost of a fleet by item, and the residual cost when it is paused or destroyed.
 
-Prices come from facts/data/prices.csv, for the stack's own region alone. One that nobody published for it is unknown: its
-item stays on the bill without an amount, and every total is then "at least". Nothing unknown is counted as zero.
+Prices come from facts/data/prices.csv, for the stack's region only. An item with an unknown price stays on the bill without an amount,
+and totals become lower bounds ("at least").
 """
 
 from __future__ import annotations
@@ -23,78 +23,78 @@ HOURS_PER_MONTH = 730
 SECONDS_PER_HOUR = 3600
 
 NAT_GATEWAY_VMS = 32
-"""VMs that a NAT gateway is paid for; those beyond are free. Source: Compute Engine price list, 0.0448 an hour = 32 x 0.0014."""
+"""Maximum number of VMs that a NAT gateway is billed for. Source: Compute Engine price list, 0.0448 an hour = 32 x 0.0014."""
 
 CAPACITY_KEYS = ("on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder")
 LADDER_STEPS = ("reservation", "flex-start", "spot")
-"""The steps of a ladder, in the order in which they are asked."""
+"""The rungs of a ladder, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsShape:
-    """The volume that holds the weights."""
+    """The weights volume."""
 
     size_gib: int
     throughput_mibps: int
     copies: int = 1
     """Volumes that servers read, one per zone."""
     releases: int = 1
-    """Releases that have such volumes: a canary's are beside the servers'."""
+    """Releases with separate volumes: the servers' and a canary's."""
     writer_throughput_mibps: int = 0
-    """Throughput of the volume that the download was written to, of the same size; 0 where there is none."""
+    """Throughput of the writer's volume, of the same size; 0 without one."""
     image_gib: int = 0
-    """GiB of the disk image the volumes are made from; 0 where there is none."""
+    """GiB of the disk image; 0 without one."""
     image_retained: bool = True
-    """Whether the image outlives the stack. The volumes go with their claims."""
+    """Whether the image is retained when the stack is destroyed. Volumes are deleted with their claims."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetShape:
-    """What a stack pays for, in plain numbers. Raises ValueError on a number that cannot be."""
+    """The billed resources of a stack. Raises ValueError for an invalid number."""
 
     nodes: int
-    """Nodes with GPUs that run."""
+    """Running nodes with GPUs."""
     machine: Machine = DEFAULT_MACHINE
-    """Their machine."""
+    """Their machine type."""
     local_ssd: bool = False
-    """Whether they have local SSDs that the machine has only where asked, and that are paid apart."""
+    """Whether they have optional local SSDs, which are billed separately."""
     region: str
-    """Whose prices count; a price of another region is never used."""
+    """Region of the prices; prices of other regions are never used."""
     capacity: str
     """A key of the `capacity` section of prices.yaml."""
     ladder: tuple[str, ...] = LADDER_STEPS
-    """Steps of a ladder: some of LADDER_STEPS. Only counts for the capacity `ladder`."""
+    """Rungs of a ladder, from LADDER_STEPS. For the capacity `ladder` only."""
     committed_nodes: int | None = None
-    """Nodes a commitment or reservation is paid for; None takes `nodes`. Only counts for committed capacity."""
+    """Billed nodes of a commitment or reservation; None: `nodes`. For committed capacity only."""
     usd_per_node_hour: float | None = None
-    """The price the stack file states for a node-hour; it replaces the list price."""
+    """The stack file's price of a node-hour, which replaces the list price."""
     cluster: bool = True
-    """False where the cluster belongs to another stack."""
+    """False if the cluster belongs to another stack."""
     weights: WeightsShape | None = None
     download_gib: float = 0
-    """GiB that come through Cloud NAT before the servers first answer."""
+    """GiB downloaded through Cloud NAT before the first response."""
     benchmark_machine_type: str | None = None
-    """Machine of the benchmark clients' nodes; None where no benchmark runs."""
+    """Machine type of the benchmark clients; None without a benchmark."""
     benchmark_machines: int = 1
-    """How many of these machines run while it is measured."""
+    """Number of these machines during the benchmark."""
     epp_vcpus: int = 0
     """vCPUs of the endpoint picker; 0 without a gateway."""
     epp_machine_type: str | None = None
-    """Machine of the endpoint picker's own node; None where it runs as an ordinary pod."""
+    """Machine type of the endpoint picker's own node; None without one."""
     keda_vcpus: float = 0
-    """vCPUs of KEDA's pods; 0 where another stack, or nobody, has it."""
+    """vCPUs of KEDA's pods; 0 if this stack does not install it."""
     spending_guard_vcpus: float = 0
-    """vCPUs of the guard that stops at a limit; 0 without one."""
+    """vCPUs of the spending guard; 0 without one."""
     load_balancers: int = 0
-    """Internal forwarding rules: the gateway's and an internal load balancer's."""
+    """Internal forwarding rules of the gateway and the internal load balancer."""
     nat_gateways: int = 0
     registry_gib: float = 0
-    """GiB that the image repository keeps."""
+    """GiB in the image repository."""
     bucket_gib: float = 0
-    """GiB that the results bucket keeps."""
+    """GiB in the results bucket."""
     bucket_retained: bool = True
     stated_prices: Mapping[str, float] = field(default_factory=dict)
-    """USD per unit that the stack file states, by item id; each replaces the list price, known or not."""
+    """The stack file's prices in USD per unit, by item id, which replace list prices."""
 
     def __post_init__(self) -> None:
         if self.capacity not in CAPACITY_KEYS:
@@ -125,30 +125,30 @@ class LineItem:
     name: str
     quantity: float
     unit: str
-    """What the price is for, for example "node-hour" or "GiB-month"; without an hour or a month it is paid once."""
+    """Unit of the price, for example "node-hour" or "GiB-month"; billed once if it is not per hour or month."""
     unit_price_usd: float | None
-    """None where no dated price is known; `reason` then says why."""
+    """None if no dated price is known, with a `reason`."""
     paid_at_zero_replicas: bool
-    """Whether the line stays when the fleet is paused."""
+    """Whether it is billed while the fleet is paused."""
     paid_after_destroy: bool = False
-    """Whether the line stays when the stack is destroyed."""
+    """Whether it is billed after the stack is destroyed."""
     reason: str | None = None
     price: Price | None = None
-    """The list price with its region, date and source; None where it is unknown or the stack states its own."""
+    """The list price with its region, date and source; None if it is unknown or replaced by the stack file's price."""
     elsewhere: Price | None = None
-    """The cheapest one published for another region, where this one has none; never used."""
+    """The cheapest price of another region, if this region has none; not used in totals."""
     note: str | None = None
     steps: Mapping[str, float | None] = field(default_factory=dict)
-    """USD per unit of each step of a ladder, whose price is that of the step that has capacity."""
+    """USD per unit of each rung of a ladder."""
 
     @property
     def source(self) -> Source | None:
-        """Where the price comes from."""
+        """Source of the price."""
         return None if self.price is None else ledger.source(self.price.source)
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Dollars an hour; None where the price is unknown, or paid once."""
+        """Dollars an hour; None if the price is unknown or billed once."""
         if self.unit_price_usd is None or not self.unit.endswith(("-hour", "-month")):
             return None
         hours = HOURS_PER_MONTH if self.unit.endswith("-month") else 1
@@ -156,47 +156,47 @@ class LineItem:
 
     @property
     def usd_per_month(self) -> float | None:
-        """Dollars a month of 730 hours; None where the price is unknown."""
+        """Dollars a month of 730 hours; None if the price is unknown."""
         hourly = self.usd_per_hour
         return None if hourly is None else hourly * HOURS_PER_MONTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled:
-    """How small a fleet gets whose bill is that of its full size."""
+    """The smaller sizes of a fleet with an autoscaler."""
 
     smallest: Bill
     """The bill with the fewest nodes."""
     floor_share: float
-    """Where between the smallest and the full size it is on average by its schedule alone: 0 the smallest, 1 the full size."""
+    """Average size by schedule: 0 the smallest, 1 the full size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What a fleet costs. Every amount is a lower bound where `unknown` names items."""
+    """The bill of a fleet. Every amount is a lower bound if `unknown` is not empty."""
 
     region: str
     items: tuple[LineItem, ...]
     excluded: tuple[str, ...]
-    """Costs that follow traffic and are on no line."""
+    """Costs that depend on traffic and are not on the bill."""
     once: tuple[LineItem, ...] = ()
-    """What is paid once, and again when it is done again: in no total."""
+    """Items billed each time they occur; not in totals."""
     scaled: Scaled | None = None
-    """Where an autoscaler moves between a smaller fleet and this one."""
+    """The smaller sizes of a fleet with an autoscaler."""
 
     @property
     def nodes(self) -> LineItem:
-        """The line of the GPU nodes."""
+        """The item of the GPU nodes."""
         return next(item for item in self.items if item.id == "nodes")
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Dollars an hour, at least; None where the nodes have no price: without them no amount says what the fleet costs."""
+        """Dollars an hour, at least; None if the nodes' price is unknown, because they are most of the cost."""
         unpriced = self.nodes.unit_price_usd is None and self.nodes.quantity
         return None if unpriced else self.usd_per_hour_known
 
     def old(self, today: date) -> tuple[LineItem, ...]:
-        """Items whose price nobody has looked at for `prices.OLD_AFTER_DAYS`."""
+        """Items with a price older than `prices.OLD_AFTER_DAYS`."""
         return tuple(item for item in (*self.items, *self.once) if item.price is not None and item.price.is_old(today))
 
     @property
@@ -211,51 +211,48 @@ class Bill:
 
     @property
     def residual_items(self) -> tuple[LineItem, ...]:
-        """What is paid on at replicas 0."""
+        """Items billed at 0 replicas."""
         return tuple(item for item in self.items if item.paid_at_zero_replicas)
 
     @property
     def residual_usd_per_hour(self) -> float:
-        """Dollars an hour at replicas 0, of the items with a known price."""
+        """Dollars an hour at 0 replicas, for items with a known price."""
         return _sum_known(self.residual_items)
 
     @property
     def after_destroy_items(self) -> tuple[LineItem, ...]:
-        """What is paid on after the stack is destroyed: what it retains."""
+        """Items billed after the stack is destroyed, because they are retained."""
         return tuple(item for item in self.items if item.paid_after_destroy)
 
     @property
     def after_destroy_usd_per_month(self) -> float:
-        """Dollars a month after the stack is destroyed, of the items with a known price."""
+        """Dollars a month after the stack is destroyed, for items with a known price."""
         return _sum_known(self.after_destroy_items) * HOURS_PER_MONTH
 
     @property
     def usd_per_month_by_schedule(self) -> float | None:
-        """Dollars a month of 730 hours of a fleet that never grows above its schedule, of the items with a known price."""
+        """Dollars a month of 730 hours for a fleet that follows its schedule only, for items with a known price."""
         if self.scaled is None or self.usd_per_hour is None:
             return None
         least = self.scaled.smallest.usd_per_hour_known
         return (least + (self.usd_per_hour_known - least) * self.scaled.floor_share) * HOURS_PER_MONTH
 
     def usd_per_million_tokens(self, tokens_per_s: float) -> float | None:
-        """Dollars per million tokens at that rate, all known items; None where the nodes' price is unknown.
-
-        Give it total or output tokens a second: the answer is per million of those.
-        """
+        """Dollars per million tokens at a rate of total or output tokens, for items with a known price; None if the nodes' is unknown."""
         if self.nodes.usd_per_hour is None or tokens_per_s <= 0:
             return None
         return self.usd_per_hour_known / (tokens_per_s * SECONDS_PER_HOUR) * 1e6
 
     def format_price_dates(self) -> str:
-        """Region and dates of its list prices: "europe-west4, 2026-07-03 to 2026-07-30"."""
+        """Region and dates of the list prices: "europe-west4, 2026-07-03 to 2026-07-30"."""
         listed = [item.price for item in (*self.items, *self.once) if item.price is not None]
         dates = sorted(price.date for price in listed if price.region == self.region)
         if not dates:
-            return f"{self.region}, none known"
+            return f"{self.region}, no known prices"
         return f"{self.region}, {dates[0]}" + (f" to {dates[-1]}" if dates[-1] != dates[0] else "")
 
     def format_hourly_total(self) -> str:
-        """The hourly total as a reader should see it: "$391.32 an hour", or "at least ..." where prices are unknown."""
+        """The hourly total: "$391.32 an hour", or "at least ..." if prices are unknown."""
         nodes, unknown = self.nodes, len(self.unknown)
         amount = f"${self.usd_per_hour_known:,.2f} an hour"
         if self.scaled is not None and self.usd_per_hour is not None:
@@ -268,9 +265,9 @@ class Bill:
             )
         if self.usd_per_hour is None:
             each = [f"{name} {_amount(usd, nodes.quantity)}" for name, usd in nodes.steps.items()]
-            told = ", ".join(each) or f"no price for {self.region}"
+            known = ", ".join(each) or f"no price for {self.region}"
             rest = f"at least {amount}" if unknown > 1 else amount
-            return f"{nodes.quantity:g} node{'' if nodes.quantity == 1 else 's'}: {told}; everything else {rest}"
+            return f"{nodes.quantity:g} node{'' if nodes.quantity == 1 else 's'}: {known}; everything else {rest}"
         return f"at least {amount} ({_prices_unknown(unknown)})" if unknown else amount
 
 
@@ -282,18 +279,18 @@ def bill(shape: FleetShape) -> Bill:
 
 
 def priced_items() -> dict[str, str]:
-    """Units of the items whose price a stack file may state, by item id."""
+    """Units of the items whose price a stack file can set, by item id."""
     return {id_: str(price["unit"]) for id_, price in ledger.section("prices", "items").items()}
 
 
 def node_price(capacity: str, region: str, machine: Machine = DEFAULT_MACHINE) -> Price | None:
-    """List price of that machine's hour bought that way in that region; None where none was published."""
+    """List price of a node-hour by capacity, region and machine type; None if none was published."""
     mode = _mode(capacity, machine)
     return None if mode is None else prices.find(machine.type, region, mode)
 
 
 def _mode(capacity: str, machine: Machine) -> Mode | None:
-    """The column of the price list; None for a way without a price of its own."""
+    """Column of the price list; None for a capacity without one."""
     if capacity == "reservation" and "on-demand" in machine.ways:
         return "on-demand"
     mode: Mode | None = ledger.entry("prices", "capacity", capacity).get("mode")
@@ -309,7 +306,7 @@ def _as_stated(item: LineItem, stated: Mapping[str, float]) -> LineItem:
         reason=None,
         price=None,
         elsewhere=None,
-        note="price stated in the stack file",
+        note="price from the stack file",
     )
 
 
@@ -319,7 +316,7 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
         yield _item("cluster-fee", 1, shape, stays=True)
     if shape.nodes:
         yield _item("autopilot-premium", shape.nodes, shape, stays=False)
-    # C4, as every machine of the benchmark, boots from Hyperdisk alone.
+    # C4, which the benchmark uses, supports only Hyperdisk.
     hyperdisks = shape.benchmark_machines if shape.benchmark_machine_type else 0
     if shape.machine.boot_disk == "hyperdisk-balanced":
         hyperdisks += shape.nodes
@@ -332,7 +329,7 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
     if shape.weights is not None:
         yield from _weights_items(shape.weights, shape)
     if shape.benchmark_machine_type is not None:
-        name = f"Benchmark clients while they run: {shape.benchmark_machine_type} on demand"
+        name = f"Benchmark clients during a run: {shape.benchmark_machine_type} on demand"
         yield _machine("benchmark", name, shape.benchmark_machine_type, shape.benchmark_machines, shape, stays=False)
     if shape.epp_machine_type is not None:
         name = f"Endpoint picker: {shape.epp_machine_type} on demand"
@@ -380,13 +377,13 @@ def _nodes(shape: FleetShape) -> LineItem:
         return line
     steps = _ladder(shape) if shape.capacity == "ladder" else {}
     elsewhere = None if mode is None else _elsewhere(machine.type, mode)
-    told = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
-    reason = f"{_why_unknown(what, shape.region, elsewhere)}{told}; state yours as the price of a node-hour"
+    known = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
+    reason = f"{_why_unknown(what, shape.region, elsewhere)}{known}; set capacity.usdPerNodeHour"
     return replace(line, reason=reason, elsewhere=elsewhere, steps=steps)
 
 
 def _ladder(shape: FleetShape) -> dict[str, float | None]:
-    """USD a node-hour of each step; None where it is not published, as a reservation's never is."""
+    """USD a node-hour of each rung; None if not published, as for a reservation."""
     found = {step: node_price(step, shape.region, shape.machine) for step in LADDER_STEPS if step in shape.ladder}
     return {step: None if price is None else price.usd for step, price in found.items()}
 

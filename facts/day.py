@@ -1,7 +1,6 @@
-"""Load of a service over days, shaped by public traces: facts/data/day.csv, with its notice there.
+"""Load of a service over days, from public traces in facts/data/day.csv, which has their license notice.
 
-`bursty` rises and falls at any hour; `daily` repeats from day to day. Both are means of ten minutes: what happens within them is not in
-the trace, and a client's own bursts are shorter.
+`bursty` changes at any hour; `daily` repeats every day. Both are ten-minute means, so shorter bursts are not in the trace.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ SECONDS_PER_DAY: Final = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Requests that arrive, whatever the fleet does."""
+    """Open-loop arrivals."""
 
     requests_per_s: tuple[float, ...]
     """Mean rate of each step."""
     step_seconds: int
     first_second: int = 0
-    """When it begins, in seconds after hour 0 of day 0."""
+    """Start in seconds after hour 0 of day 0."""
 
     @property
     def hours(self) -> float:
-        """How long it lasts."""
+        """Duration in hours."""
         return len(self.requests_per_s) * self.step_seconds / 3600
 
 
 @cache
 def profile(shape: Shape) -> tuple[float, ...]:
-    """Load of each ten minutes of the fortnight as a share of its largest."""
+    """Load of each ten minutes of two weeks, relative to the maximum."""
     header, *rows = (line for line in FILE.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
     column = header.split(",").index(shape)
     return tuple(int(row.split(",")[column]) / 1000 for row in rows)
@@ -47,9 +46,9 @@ def profile(shape: Shape) -> tuple[float, ...]:
 def load_of_day(
     shape: Shape, peak_requests_per_s: float, *, first_day: int = 7, days: int = 7, step_seconds: int = 60
 ) -> Load:
-    """Days of the trace whose largest ten minutes of the whole fortnight are `peak_requests_per_s`. Raises ValueError.
+    """Days of the trace, scaled so that the maximum of the two weeks is `peak_requests_per_s`. Raises ValueError.
 
-    Between the middles of two slots the load is a straight line.
+    The load is interpolated linearly between the middles of two slots.
     """
     if not (first_day >= 0 and 0 < days <= DAYS - first_day):
         raise ValueError(f"the trace has days 0 to {DAYS - 1}, got {days} from day {first_day}")

@@ -1,4 +1,4 @@
-"""Limits of Hyperdisk ML, the volume type that serves one copy of the weights to many nodes.
+"""Limits of Hyperdisk ML, the volume type that many nodes mount read-only.
 
 Source: Google Cloud documentation, "About Hyperdisk for GKE" and "About Hyperdisk ML", Compute Engine release notes
 of 2026-03 and 2026-08.
@@ -19,57 +19,56 @@ MAX_THROUGHPUT_MIBPS = 2_097_152
 MAX_MIBPS_PER_GIB = 1600
 MIN_THROUGHPUT_MIBPS = 400
 MIN_MIBPS_PER_GIB = 0.12
-# Above this many readers the volume must be provisioned with at least 20 MiB/s for each. Source: Google Cloud release notes of
-# 2026-08-03, by sources.yaml, finops-changelog-2026-08; it was 100 before.
+# Above this number of readers a volume needs at least 20 MiB/s for each. Source: Google Cloud release notes of 2026-08-03, by
+# sources.yaml, finops-changelog-2026-08; before, 100.
 READERS_WITHOUT_A_SHARE = 20
 MIBPS_PER_READER = 20
-# Source: release-note summary, 2026-03: (largest size in GiB, VMs that may attach read-only).
+# Source: summary of release notes, 2026-03: (largest size in GiB, VMs that can attach it read-only).
 _READER_CEILINGS = ((256, 2500), (1024, 600), (2048, 300), (16 * 1024, 128), (MAX_SIZE_GIB, 30))
-# Machine families that attach Hyperdisk ML. C4 is listed by one source of two, so it is left out. Source:
-# persistent-disk CSI driver,
-# node-labeler table, 2026-08.
+# Machine families that can attach Hyperdisk ML. C4 is left out, because only one of two sources lists it. Source: persistent-disk CSI
+# driver, node-labeler table, 2026-08.
 ATTACHING_FAMILIES = frozenset({"a2", "a3", "a4", "a4x", "c3", "c3d", "c4a", "g2", "g4", "n4a"})
 ARM_FAMILIES = frozenset({"c4a", "n4a"})
-"""Of these, machines with Arm processors and no GPU. Source: Compute Engine, Arm VMs."""
+"""Those with Arm processors and without GPUs. Source: Compute Engine, Arm VMs."""
 OF_NEW_VOLUMES: Final = {"g4": "2026-02-04"}
-"""Families that attach Hyperdisk ML made after that day alone. Source: persistent-disk CSI driver; GKE cluster autoscaler's own list lacks
-G4, so try it before you count on it."""
+"""Families that can only attach Hyperdisk ML created after that day. Source: persistent-disk CSI driver. The list of GKE's cluster
+autoscaler does not have G4, so test it first."""
 HYPERDISK_ONLY_FAMILIES: Final = frozenset({"a4", "a4x", "c4", "c4a", "g4"})
-"""Machine families that attach no Persistent Disk of any kind. Source: GKE cluster autoscaler, machine types."""
+"""Machine families without support for Persistent Disk. Source: GKE cluster autoscaler, machine types."""
 DEFAULT_CLASSES: Final = {
     "": "pd-balanced",
     "standard-rwo": "pd-balanced",
     "premium-rwo": "pd-ssd",
     "standard": "pd-standard",
 }
-"""Disk types of the StorageClasses that GKE makes by itself; "" is a claim that names none."""
+"""Disk types of GKE's default StorageClasses; "" is a claim without a class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One limit a volume breaks."""
+    """A limit that a volume exceeds."""
 
     field: str
     """Which argument is wrong: size_gib, throughput_mibps or readers."""
     value: float
     message: str
-    """What is allowed and why."""
+    """What is allowed, and why."""
     remedy: str
-    """What to write instead."""
+    """What to write."""
 
 
 def throughput_floor_mibps(size_gib: float) -> float:
-    """Lowest throughput that can be provisioned for a volume of this size."""
+    """Minimum throughput of a volume of this size."""
     return max(float(MIN_THROUGHPUT_MIBPS), MIN_MIBPS_PER_GIB * size_gib)
 
 
 def throughput_ceiling_mibps(size_gib: float) -> float:
-    """Highest throughput that can be provisioned for a volume of this size."""
+    """Maximum throughput of a volume of this size."""
     return min(MAX_MIBPS_PER_GIB * size_gib, MAX_THROUGHPUT_MIBPS)
 
 
 def max_readers(size_gib: float) -> int:
-    """Nodes that may attach a volume of this size read-only at once."""
+    """Maximum number of nodes that attach a volume of this size read-only."""
     for largest_gib, ceiling in _READER_CEILINGS:
         if size_gib <= largest_gib:
             return ceiling
@@ -77,14 +76,12 @@ def max_readers(size_gib: float) -> int:
 
 
 def throughput_for_readers_mibps(readers: int) -> int:
-    """Lowest throughput Google asks for that many readers; 0 up to 20 readers."""
+    """Minimum throughput for that many readers; 0 up to 20 readers."""
     return 0 if readers <= READERS_WITHOUT_A_SHARE else readers * MIBPS_PER_READER
 
 
 def check_volume(*, size_gib: float, throughput_mibps: float | None, readers: int = 0) -> tuple[Finding, ...]:
-    """Every limit that a volume of this size and throughput with this many read-only nodes breaks; empty when it is
-    fine.
-    """
+    """Every limit that a volume of this size and throughput with this many readers exceeds."""
     if not MIN_SIZE_GIB <= size_gib <= MAX_SIZE_GIB:
         nearest = min(max(size_gib, MIN_SIZE_GIB), MAX_SIZE_GIB)
         return (
@@ -95,17 +92,19 @@ def check_volume(*, size_gib: float, throughput_mibps: float | None, readers: in
                 remedy=f"set the size to {nearest:g} GiB",
             ),
         )
-    # Without a throughput of its own a volume gets Google's default, which is within the limits.
+    # The default throughput is within the limits.
     throughput = () if throughput_mibps is None else _throughput_findings(size_gib, throughput_mibps, readers)
     return (*throughput, *_reader_findings(size_gib, readers))
 
 
 def cannot_attach(disk_type: str, family: str) -> str:
-    """Why a machine of this family cannot attach a disk of this type; empty where it can, or where nobody said."""
+    """Why a machine of this family cannot attach a disk of this type; empty if it can, or if it is unknown."""
     if disk_type == TYPE and family not in ATTACHING_FAMILIES:
-        return f"{family.upper()} machines attach no Hyperdisk ML; {', '.join(sorted(ATTACHING_FAMILIES)).upper()} do"
+        return (
+            f"{family.upper()} machines cannot attach Hyperdisk ML; {', '.join(sorted(ATTACHING_FAMILIES)).upper()} can"
+        )
     if disk_type.startswith("pd-") and family in HYPERDISK_ONLY_FAMILIES:
-        return f"{family.upper()} machines attach Hyperdisk alone, no Persistent Disk"
+        return f"{family.upper()} machines can only attach Hyperdisk, no Persistent Disk"
     return ""
 
 
@@ -128,7 +127,7 @@ def _throughput_findings(size_gib: float, throughput_mibps: float, readers: int)
             Finding(
                 field="throughput_mibps",
                 value=throughput_mibps,
-                message=f"a {size_gib:g} GiB volume takes at most {ceiling:.0f} MiB/s (1,600 per GiB, 2,097,152 in all)",
+                message=f"a {size_gib:g} GiB volume has at most {ceiling:.0f} MiB/s (1,600 per GiB, 2,097,152 in total)",
                 remedy=f"set the throughput to {ceiling:.0f} MiB/s or less, or the size to {size_that_would_do} GiB",
             )
         )
@@ -138,7 +137,7 @@ def _throughput_findings(size_gib: float, throughput_mibps: float, readers: int)
             Finding(
                 field="throughput_mibps",
                 value=throughput_mibps,
-                message=f"above {READERS_WITHOUT_A_SHARE} readers each needs {MIBPS_PER_READER} MiB/s: "
+                message=f"with more than {READERS_WITHOUT_A_SHARE} readers each needs {MIBPS_PER_READER} MiB/s: "
                 f"{needed} MiB/s for {readers}",
                 remedy=f"set the throughput to {max(needed, floor_whole)} MiB/s or more",
             )
@@ -154,7 +153,7 @@ def _reader_findings(size_gib: float, readers: int) -> list[Finding]:
         Finding(
             field="readers",
             value=readers,
-            message=f"a {size_gib:g} GiB volume can be attached read-only by at most {ceiling} nodes",
-            remedy="make the volume smaller (256 GiB allows 2,500 nodes) or give the fleet several copies of it",
+            message=f"at most {ceiling} nodes can attach a {size_gib:g} GiB volume read-only",
+            remedy="a smaller volume (256 GiB allows 2,500 nodes), or several copies of it",
         )
     ]

@@ -1,14 +1,12 @@
-"""vLLM's engine options: its defaults, and a server's flags read, written and compared. The one place that spells a flag.
+"""Parses, renders and compares vLLM's engine options. The only module that spells flags.
 
-Read as vLLM's own parsers read them, whichever release it is: `--a-b=v`, `--a-b v` and `--a_b` are one spelling; unambiguous
-beginnings of a name pass for it; the last of a repeated option wins; JSON options may come whole or in dotted pieces; `-O3`,
-`-tp 8` and `-tp=8` are short forms; 16k is 16,000 and 16K is 16,384. Written so that reading gives
-them back: `render(parse(words).options) == words`.
+Parses like vLLM's parsers: `--a-b=v`, `--a-b v` and `--a_b` are the same option; unambiguous prefixes of a name are accepted; the last of
+a repeated option wins; JSON options may be complete or in dotted parts; `-O3`, `-tp 8` and `-tp=8` are short forms; 16k is 16,000 and 16K
+is 16,384. Rendering is the inverse: `render(parse(words).options) == words`.
 
-From 0.33 on `--disable-x` is the other side of `--enable-x`. What a release does not have is `mistakes`; its defaults are in
-`facts.releases`.
+Since 0.33 `--disable-x` is the opposite of `--enable-x`. `mistakes` finds what a release rejects; `facts.releases` has defaults.
 
-Source: vLLM 0.18.1 and 0.33.0, utils/argparse_utils.py and engine/arg_utils.py; a test feeds the same words to the real parsers.
+Source: vLLM 0.18.1 and 0.33.0, utils/argparse_utils.py and engine/arg_utils.py; a test compares with the real parsers.
 """
 
 from __future__ import annotations
@@ -28,75 +26,75 @@ from facts.releases import find as find
 DEFAULT_READY_SECONDS: Final = 600
 """VLLM_ENGINE_READY_TIMEOUT_S. Source: envs.py of vLLM 0.18.1 and 0.33.0."""
 EXIT_SECONDS: Final = 10
-"""From the end of the drain to the kill: vLLM leaves its processes 5 s, and closing eight engines takes a few more.
+"""From the end of the drain to the kill: vLLM gives its processes 5 s, and closing eight engines takes a few more.
 Source: vLLM 0.18.1, launcher.py."""
 LONGEST_CONTEXT_TOKENS: Final = 262_144
 """Native context window of Qwen3.5. Source: public config.json, max_position_embeddings."""
 CORES_PER_ENGINE: Final = 1.3
-"""Measured: one engine on one H200 kept 1.1 to 1.3 cores busy (2026-11-21)."""
+"""Measured: one engine on one H200 used 1.1 to 1.3 cores (2026-11-21)."""
 CORES_PER_API_SERVER: Final = 0.75
-"""Assumed: an API server tokenizes and streams for one engine's share of the requests; below one core each."""
+"""Assumed: an API server tokenizes and streams one engine's requests with less than one core."""
 
 Scalar = str | int | float | bool
 
 _SUFFIXES: Final = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
 _COUNT: Final = re.compile(r"([0-9]+)([kKmMgG]?)")
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-# Options that read 16k and 16K as numbers.
+# Options that accept 16k and 16K.
 _COUNTED: Final = frozenset({"max-model-len", "max-num-batched-tokens"})
 _UPPER_CASE: Final = frozenset({"attention-backend"})
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """Options by long name without dashes. Booleans are bool, JSON is parsed, everything else is text."""
+    """Options by long name without dashes: switches as bool, JSON parsed, everything else as text."""
 
     entrypoint: str
     positional: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
-    """How an option was spelled, where that is known."""
+    """Original spelling of options, if known."""
 
     def __contains__(self, name: str) -> bool:
         return name in self.options
 
     @property
     def model(self) -> str | None:
-        """What is served: `vllm serve` takes it as its first argument, the module ignores one there."""
+        """The model: the first argument of `vllm serve`, else the option."""
         if self.entrypoint == "serve" and self.positional:
             return self.positional[0]
         return self.text("model")
 
     def text(self, name: str) -> str | None:
-        """An option as text, None where it is left out."""
+        """An option as text; None if it is not set."""
         value = self.options.get(name)
         return None if value is None or isinstance(value, bool | Mapping) else str(value)
 
     def count(self, name: str) -> int | None:
-        """An option as a whole number (16k is 16,000, 16K is 16,384), None where it is left out or none."""
+        """An option as an integer (16k is 16,000, 16K is 16,384); None if it is not set or not a number."""
         match = _COUNT.fullmatch(self.text(name) or "")
         return None if match is None else int(match[1]) * _SUFFIXES.get(match[2], 1)
 
     def number(self, name: str) -> float | None:
-        """An option as a number, None where it is left out or none."""
+        """An option as a number; None if it is not set or not a number."""
         try:
             return float(self.text(name) or "")
         except ValueError:
             return None
 
     def on(self, name: str) -> bool | None:
-        """A switch: True for `--x`, False for `--no-x`, None where it is left out."""
+        """A switch: True for `--x`, False for `--no-x`, None if it is not set."""
         value = self.options.get(name)
         return value if isinstance(value, bool) else None
 
     def json(self, name: str) -> Mapping[str, Any]:
-        """A JSON option, whole or put together from its dotted pieces; empty where it is left out or no object."""
+        """A JSON option, complete or merged from dotted parts; empty if it is not set or not an object."""
         value = self.options.get(name)
         return value if isinstance(value, Mapping) else {}
 
     @property
     def speculative_tokens(self) -> int:
-        """Draft tokens per step, 0 without speculation."""
+        """Draft tokens per step; 0 without speculative decoding."""
         try:
             return int(self.json("speculative-config").get("num_speculative_tokens", 0))
         except (TypeError, ValueError):
@@ -104,12 +102,12 @@ class Flags:
 
     @property
     def uses_mtp(self) -> bool:
-        """Whether the checkpoint's own layer drafts."""
+        """Whether the checkpoint's MTP layer drafts."""
         return self.speculative_tokens > 0 and str(self.json("speculative-config").get("method", "")).endswith("mtp")
 
     @property
     def tensor_parallel_size(self) -> int:
-        """GPUs one engine is split over."""
+        """GPUs of one engine."""
         return self.count("tensor-parallel-size") or 1
 
     @property
@@ -120,7 +118,7 @@ class Flags:
 
     @property
     def api_servers(self) -> int:
-        """HTTP processes in this pod: one per engine under `vllm serve`, always one under the module."""
+        """API server processes in this pod: one per engine with `vllm serve`, always one with the module."""
         if self.entrypoint != "serve":
             return 1
         if "data-parallel-rank" in self or "data-parallel-external-lb" in self:
@@ -129,7 +127,7 @@ class Flags:
 
 
 def parse(arguments: Sequence[str], *, entrypoint: str = "serve") -> Flags:
-    """The options of a server. What vLLM would refuse is kept as text: this reads, it does not check."""
+    """Parse a server's arguments. Invalid options are kept as text; `mistakes` finds them."""
     kinds = {**find(VERSIONS[-1]).options.kinds, **find(DEFAULT).options.kinds}
     written: dict[str, str] = {}
     positional: list[str] = []
@@ -139,7 +137,7 @@ def parse(arguments: Sequence[str], *, entrypoint: str = "serve") -> Flags:
     for word in words:
         if not _is_option(word):
             if waiting is not None:
-                # A second value of a list option keeps the first: the name clients use.
+                # Of a list option only the first value is kept: the model name in requests.
                 if options.get(waiting) is True or waiting not in options:
                     _put(options, waiting, word)
             else:
@@ -166,7 +164,7 @@ def _is_option(word: str) -> bool:
 
 
 def _split(word: str) -> tuple[str, str | None]:
-    """Long name and value of `--name`, `--name=value`, `-O3`, `-tp=8`; the value is None where it follows or is none."""
+    """Long name and value of `--name`, `--name=value`, `-O3`, `-tp=8`; the value is None if it is the next argument or absent."""
     if not word.startswith("--"):
         short, equals, value = word[1:].partition("=")
         if short.startswith("O") and short[1:].isdigit():
@@ -194,7 +192,7 @@ def _put(options: dict[str, Any], name: str, value: str) -> None:
 
 
 def _parsed(value: str) -> Any:
-    """JSON objects as mappings, everything else as it is."""
+    """Parse a JSON object; return everything else unchanged."""
     if value.startswith("{"):
         try:
             return json.loads(value)
@@ -204,14 +202,14 @@ def _parsed(value: str) -> Any:
 
 
 def _long_name(name: str) -> str:
-    """The option that a spelling, or a beginning, stands for in a known release; with `no-` where that switches it off."""
+    """The option for a spelling or prefix in a known release, with `no-` if it disables the option."""
     tables = [find(version).options for version in (DEFAULT, VERSIONS[-1])]
     exact = next((table.spelled[name] for table in tables if name in table.spelled), None)
     return exact or next((found for table in tables if (found := _resolved(name, table))), name)
 
 
 def _resolved(name: str, known: Options) -> str | None:
-    """What one parser takes a spelling, or an unambiguous beginning, for."""
+    """One parser's option for a spelling or an unambiguous prefix."""
     if name in known.spelled:
         return known.spelled[name]
     found = [spelling for spelling in known.spelled if spelling.startswith(name)]
@@ -219,7 +217,7 @@ def _resolved(name: str, known: Options) -> str | None:
 
 
 def mistakes(flags: Flags, release: Release) -> tuple[tuple[str, str], ...]:
-    """What the parser of a release would exit on: options with what is wrong with each."""
+    """Options that a release's parser rejects, each with the error."""
     known = release.options
     found = []
     for name, value in flags.options.items():
@@ -231,19 +229,19 @@ def mistakes(flags: Flags, release: Release) -> tuple[tuple[str, str], ...]:
             found.append((name, f"--{name} is a switch and takes no value"))
         elif choices and isinstance(value, str) and _word(value) not in {_word(one) for one in choices}:
             allowed = ", ".join(sorted(choices))
-            found.append((name, f"--{name} of vLLM {release.version} has no choice {value}; it has {allowed}"))
+            found.append((name, f"--{name} of vLLM {release.version} does not allow {value}; allowed: {allowed}"))
     return tuple(found)
 
 
 def _word(text: str) -> str:
-    # Some options take their choices in any case and with either dash.
+    # Some options ignore case and accept dashes and underscores.
     return text.lower().replace("-", "_")
 
 
 def render(options: Mapping[str, Any]) -> list[str]:
-    """Options by long name as a container's arguments, in the given order; what is None is left out.
+    """Options by long name as a container's arguments, in the given order, without those that are None.
 
-    No shell reads these: each argument is one element of the container's `args`, so JSON needs no quoting.
+    Each argument is one element of `args`, without a shell, so JSON needs no quoting.
     """
     return [_rendered(name, value) for name, value in options.items() if value is not None]
 
@@ -252,7 +250,7 @@ def _rendered(name: str, value: object) -> str:
     if name == "optimization-level":
         return f"-O{value}"
     if isinstance(value, bool):
-        # vLLM's parser refuses --x=true.
+        # vLLM's parser rejects --x=true.
         return f"--{name}" if value else f"--no-{name}"
     if isinstance(value, Mapping):
         return f"--{name}={json.dumps(value, separators=(',', ':'))}"
@@ -307,7 +305,7 @@ def _scalar(option: str, value: object) -> Scalar:
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if not isinstance(value, str):
-        # Lists and nested objects have no scalar form: compare them as text, in one order.
+        # Lists and nested objects are compared as sorted text.
         return json.dumps(value, sort_keys=True, default=str)
     if option in _COUNTED and (count := _COUNT.fullmatch(value)):
         return int(count[1]) * _SUFFIXES.get(count[2], 1)

@@ -1,8 +1,8 @@
-"""Published figures and measurements of your own, and whether a fleet may show one.
+"""Published figures and your measurements, and whether they apply to a fleet.
 
-A figure holds for the shape it was measured on and for nothing else. A fleet's shape equals it, differs only in ways
-that facts/data/equivalences.yaml argues away, or is unproven against it. Nothing is interpolated between rows.
-Published rows come from the article's files, measurements from measured.yaml, which `fleet bench record` writes.
+A figure applies to the configuration (shape) it was measured on. A fleet's shape is equal, equivalent (each difference is justified in
+facts/data/equivalences.yaml), or unproven. Nothing is interpolated. Published rows come from the article's files, measurements from
+measured.yaml, which `fleet bench record` writes.
 """
 
 from __future__ import annotations
@@ -21,93 +21,93 @@ Routing = Literal["cluster-ip", "inference-gateway"]
 NOT_STATED = "not stated"
 SETTINGS_LEFT_OPEN = "settings the article leaves open"
 
-# Files a fleet is matched with. The second run and the client-bound run are other readings of the same rows.
+# Files for matching. The second run and the client-bound run are other measurements of the same rows.
 _MATCHED_FILES: Mapping[Routing, str] = {"cluster-ip": "cluster_ip", "inference-gateway": "gateway"}
 _SINGLE_NODE_FILE = "phases"
 _MEASURED_FILE = "measured"
 _FIELDS = ("model", "engine_version", "machine_type", "gpus_per_replica", "workload", "dataset", "routing")
 _OF_A_FILE = ("sharegpt", "trace")
-"""Kinds of workload whose requests are a file's."""
+"""Kinds of workload with requests from a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingShape:
-    """What decides a fleet's throughput, as far as a stack file says it."""
+    """The settings of a stack file that determine a fleet's throughput."""
 
     model: str
-    """The model's public name, for example Qwen/Qwen3.5-27B-FP8, whatever path it is mounted at."""
+    """The model's repository, for example Qwen/Qwen3.5-27B-FP8."""
     engine_version: str
     machine_type: str
     replicas: int
-    """Nodes: one replica takes one whole node."""
+    """Nodes, one per replica."""
     gpus_per_replica: int
     flags: Mapping[str, Scalar]
-    """vLLM's options by long name without dashes. Spellings are normalised before they are compared."""
+    """vLLM's options by long name without dashes, normalized before comparison."""
     env: Mapping[str, str]
     routing: Routing
     workload: str
     """A name from workloads.yaml."""
     dataset: str | None = None
-    """SHA-256 of the file that requests come from; None where they come from none."""
+    """SHA-256 of the file with requests, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One published row, or one measurement of your own."""
+    """A published row, or one of your measurements."""
 
     id: str
     """`<file>.<row>`, for example cluster_ip.nodes-12, measured.spot-2026-11-21."""
     title: str
     total_tokens_per_s: int | None
-    """Input and output tokens a second; None where the run gave no rate."""
+    """Input and output tokens a second; None for a run without a rate."""
     output_tokens_per_s: int | None
-    """Measured, or of a published total the workload's share of output; None where the workload is not stated."""
+    """Measured, or derived from a published total by the workload's share of output; None if the workload is not stated."""
     tpot_median_ms: float | None
     ttft_median_ms: float | None
     scaling_efficiency_percent: float | None
-    """Total over nodes times the same run's one-node total."""
+    """Total divided by nodes times the same run's one-node total."""
     label: str
-    """How to name it wherever it is shown, for example "published, vLLM 0.18.0" or "measured 2026-11-21, vLLM 0.18.1, certified"."""
+    """Label to show with it, for example "published, vLLM 0.18.0" or "measured 2026-11-21, vLLM 0.18.1, certified"."""
     shape: ServingShape
     shape_is_complete: bool
-    """False where the article leaves further settings of that run open."""
+    """False if the article does not state all settings of the run."""
     left_open: tuple[str, ...]
-    """What the article does not say about the run."""
+    """What the article does not state about the run."""
     source: Source
     origin: Literal["published", "measured"] = "published"
     date: str | None = None
     """ISO date of a measurement."""
     in_flight: int | None = None
-    """Requests in flight during the run, the whole fleet's; None where it is not stated."""
+    """Requests in flight of the whole fleet during the run; None if not stated."""
     certified: bool = False
-    """Whether the measurement has a certificate. Of published rows nobody can say."""
+    """Whether the measurement is certified; published rows are not."""
     approximate: bool = False
     """Whether the article rounds it."""
     client_bound: bool = False
-    """Whether the load generator set the rate, not the servers."""
+    """Whether the load generator limited the rate, not the servers."""
     outcome: str | None = None
-    """What happened, in runs that gave no rate."""
+    """Result of a run without a rate."""
     note: str | None = None
     also_published: tuple[str, ...] = ()
-    """Other readings of the same row, each with its origin."""
+    """Other values for the same row, each with its origin."""
     dispute_ids: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Further readings of that run as published: latency tables, power, utilization."""
+    """Further published metrics of the run: latency tables, power, utilization."""
 
     @property
     def total_tokens_per_s_per_node(self) -> float | None:
-        """The total divided by nodes."""
+        """Total per node."""
         return None if self.total_tokens_per_s is None else self.total_tokens_per_s / self.shape.replicas
 
     @property
     def disputed(self) -> tuple[Dispute, ...]:
-        """Points on which the sources contradict each other about this row."""
+        """Contradictions of the sources about this row."""
         return tuple(ledger.dispute(id_) for id_ in self.dispute_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One field in which a fleet and a figure's shape differ."""
+    """One difference between a fleet's and a figure's shape."""
 
     field: str
     """A field of ServingShape, an option's long name, or "env NAME"."""
@@ -115,9 +115,9 @@ class Difference:
     """None: not set."""
     ours: Scalar | None
     argument: str | None
-    """Why it does not change the figure; None where nobody has argued that."""
+    """Justification that it does not change the figure; None if there is none."""
     origin: Literal["published", "measured"] = "published"
-    """Of the figure."""
+    """Origin of the figure."""
 
     def __str__(self) -> str:
         if self.field == SETTINGS_LEFT_OPEN:
@@ -127,26 +127,26 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """The answer to: may this fleet show a published figure?"""
+    """Whether a figure applies to a fleet."""
 
     kind: Literal["exact", "equivalent", "unproven"]
     figure: Figure | None
-    """The nearest row, or None where the number of nodes or the model was never measured."""
+    """The closest row; None if no row has the number of nodes or the model."""
     differences: tuple[Difference, ...]
     reason: str
     """One sentence for a report."""
 
     @property
     def unargued(self) -> tuple[Difference, ...]:
-        """The differences that keep the figure from being shown as this fleet's."""
+        """Differences without a justification, because of which the figure does not apply."""
         return tuple(difference for difference in self.differences if difference.argument is None)
 
 
 def match(shape: ServingShape) -> Match:
-    """The row nearest to a fleet, published or measured, and how near it is.
+    """The row closest to a fleet, published or measured.
 
-    A measurement of your own stands before a published row that is no nearer, unless it was taken under less load. The
-    published figure is then named among `also_published`, under its own label.
+    Your measurement takes precedence over a published row that is not closer, unless it has less load. The published figure is then in
+    `also_published` with its label.
     """
     best, own = _published_match(shape), _measured_match(shape)
     if own is None:
@@ -162,7 +162,7 @@ def match(shape: ServingShape) -> Match:
 
 
 def compare(shape: ServingShape, figure: Figure) -> Match:
-    """How near a fleet is to one figure, whatever others there are. The number of nodes is not looked at."""
+    """Compare a fleet with one figure, except for the number of nodes."""
     return _compare(shape, figure)
 
 
@@ -171,12 +171,12 @@ def _fewer_unargued(best: Match, own: Match) -> Match:
 
 
 def _less_load(own: Figure, other: Figure) -> bool:
-    """Whether a measurement had fewer requests in flight than a row it would stand before."""
+    """Whether a measurement had fewer requests in flight than another figure."""
     return own.in_flight is not None and other.in_flight is not None and own.in_flight < 0.99 * other.in_flight
 
 
 def _measured_match(shape: ServingShape) -> Match | None:
-    """The measurement nearest to a fleet; of several on one shape the newest of each load, and of these the fastest."""
+    """The measurement closest to a fleet: of several with one shape, the latest of each load, and of these the fastest."""
     candidates = [
         figure
         for figure in measured_figures()
@@ -210,10 +210,10 @@ def _published_match(shape: ServingShape) -> Match:
 
 
 def published(id_: str) -> Figure:
-    """The figure of that id, `<file>.<row>`. Raises LedgerError with the rows there are."""
+    """The figure with that id, `<file>.<row>`. Raises LedgerError with the known rows."""
     file, _, row = id_.partition(".")
     if file == _MEASURED_FILE:
-        raise ledger.LedgerError(f"{id_} is a measurement of your own, not a published figure")
+        raise ledger.LedgerError(f"{id_} is your measurement, not a published figure")
     ledger.entry(file, "figures", row)
     return next(figure for figure in _rows(file) if figure.id == id_)
 
@@ -224,12 +224,12 @@ def published_nodes(routing: Routing) -> tuple[int, ...]:
 
 
 def all_figures() -> tuple[Figure, ...]:
-    """Every published figure, file by file. The model is fitted to these, never to measurements of your own."""
+    """Every published figure, by file. The planner's model is fitted to these only."""
     return tuple(figure for file in FIGURE_FILES for figure in _rows(file))
 
 
 def measured_figures() -> tuple[Figure, ...]:
-    """Every measurement of your own, in the order they were recorded; none as the project is shipped."""
+    """Your measurements, in the order of recording."""
     return _measured()
 
 
@@ -243,7 +243,7 @@ _STEPS = frozenset(
         "speculative-config.num_speculative_tokens",
     }
 )
-"""The settings that the article changed from phase to phase, each with a figure of its own."""
+"""Settings that the article changed from phase to phase, with a figure for each."""
 
 FIGURE_FILES = ("phases", "cluster_ip", "gateway", "single_client", "cluster_ip_rerun")
 
@@ -264,7 +264,7 @@ def _measured() -> tuple[Figure, ...]:
         return ()
     if not isinstance(rows, Mapping):
         raise ledger.LedgerError(
-            f"measured.yaml: `figures` must hold entries by id, not a {type(rows).__name__}; without any, write `figures: {{}}`"
+            f"measured.yaml: `figures` must be a mapping by id, not a {type(rows).__name__}; without entries, write `figures: {{}}`"
         )
     figures = []
     for row, fields in rows.items():
@@ -314,7 +314,7 @@ def _measured_figure(row: str, fields: Mapping[str, Any]) -> Figure:
 
 
 def _dataset(prompts: Mapping[str, Any]) -> str | None:
-    """Which file a measurement's requests came from; two files of unknown content are never the same."""
+    """SHA-256 of a measurement's dataset. Unknown files are never equal."""
     known: str | None = prompts.get("dataset_sha256")
     return NOT_STATED if known is None and prompts.get("kind") in _OF_A_FILE else known
 
@@ -361,7 +361,7 @@ def _figure(file: str, content: Mapping[str, Any], row: str, fields: Mapping[str
 
 @cache
 def _raw_shape(name: str) -> Mapping[str, Any]:
-    """A shape of shapes.yaml with its base's fields filled in; flags are merged, everything else is replaced."""
+    """A shape of shapes.yaml with its base's fields; flags are merged, all other fields replaced."""
     fields = ledger.entry("shapes", "shapes", name)
     if "base" not in fields:
         return fields
@@ -383,7 +383,7 @@ def _nearest(shape: ServingShape, figures: list[Figure]) -> Match | None:
 
 
 def _steps_apart(match: Match) -> int:
-    """Unargued differences in what the article's phases went through: a row that lacks one of those steps is not near."""
+    """Unjustified differences in settings of the article's phases, which make a row less close."""
     return sum(difference.field in _STEPS for difference in match.unargued)
 
 
@@ -398,11 +398,10 @@ def _compare(shape: ServingShape, figure: Figure) -> Match:
             reason=f"unproven: differs in {', '.join(unargued)}",
         )
     if differences:
-        count = "1 difference" if len(differences) == 1 else f"{len(differences)} differences, each"
-        reason = f"equivalent to the {figure.origin} run: {count} argued"
+        count = "1 difference," if len(differences) == 1 else f"{len(differences)} differences, each"
+        reason = f"equivalent to the {figure.origin} run: {count} justified"
         return Match(kind="equivalent", figure=figure, differences=differences, reason=reason)
-    what = "published for" if figure.origin == "published" else "measured on"
-    return Match(kind="exact", figure=figure, differences=(), reason=f"exactly the shape it was {what}")
+    return Match(kind="exact", figure=figure, differences=(), reason=f"same configuration as the {figure.origin} run")
 
 
 def _differences(shape: ServingShape, figure: Figure) -> Iterator[Difference]:
@@ -425,12 +424,12 @@ def _difference(
     if published == ours:
         return
     rule = ledger.section("equivalences", section).get(name)
-    argued = rule is not None and (rule.get("any", False) or {published, ours} <= set(rule["either"]))
+    equivalent = rule is not None and (rule.get("any", False) or {published, ours} <= set(rule["either"]))
     yield Difference(
         field=f"env {name}" if section == "env" else name,
         published=published,
         ours=ours,
-        argument=rule["argument"] if rule is not None and argued else None,
+        argument=rule["argument"] if rule is not None and equivalent else None,
         origin=origin,
     )
 

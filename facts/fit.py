@@ -1,4 +1,4 @@
-"""Which GPUs hold which model: weights and one request's cache, by the same arithmetic as everything else here."""
+"""Which models fit which GPUs: weights and the cache of one request."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from facts.machines import Gpu, Machine
 from facts.memory import CacheLayout
 from facts.models import ModelShape
 
-# vLLM's defaults for that GPU, in the article's release: less memory for the engine than current ones take, so what fits here fits there.
+# The article's release: current releases use more of the GPU's memory, so a model that fits here fits there.
 _VLLM = find(DEFAULT)
 REQUEST_TOKENS = 8_192
-"""Length of the request for which there has to be room: a conversation."""
+"""Length of the request that must fit: a conversation."""
 
 
 def requests_at_once(shape: ModelShape, gpu: Gpu, gpus: int) -> int:
-    """Requests of REQUEST_TOKENS that one engine over so many GPUs holds, by vLLM's start-up estimate; 0 where it does not fit."""
+    """Concurrent requests of REQUEST_TOKENS on one engine with this number of GPUs, by vLLM's startup estimate; 0 if the model does not
+    fit.
+    """
     layout = CacheLayout(
         architecture=shape.architecture.on_one_of(gpus),
         kv_cache_dtype="auto",
@@ -34,20 +36,20 @@ def requests_at_once(shape: ModelShape, gpu: Gpu, gpus: int) -> int:
         gpu_memory_utilization=_VLLM.gpu_memory_share,
         gpu_memory_gib=gpu.memory_gib,
         weights_and_draft_gib=shape.text_weights_gib / gpus,
-        logits_gib=start.logits_gib,
-        overhead_gib=start.activations_gib + start.graphs_gib,
+        logits_gib=0,
+        overhead_gib=start.total_gib,
     )
     return int(memory.startup_concurrency(layout, cache_gib, min(REQUEST_TOKENS, shape.context_tokens)))
 
 
 def gpus_needed(shape: ModelShape, machine: Machine) -> int | None:
-    """The fewest GPUs of one machine that hold the model and a request; None where not even all of them do."""
+    """The fewest GPUs of one machine that fit the model and a request; None if all of them do not."""
     counts = (count for count in (1, 2, 4, 8) if count <= machine.gpus and shape.attention_heads % count == 0)
     return next((count for count in counts if requests_at_once(shape, machine.gpu, count)), None)
 
 
 def computes_natively(shape: ModelShape, gpu: Gpu) -> bool:
-    """Whether the GPU has arithmetic in the weights' format; else vLLM widens the weights as it reads them, which saves memory alone."""
+    """Whether the GPU computes in the weights' format; otherwise vLLM converts weights when it reads them, which only saves memory."""
     if shape.weight_format == "fp8":
         return gpu.fp8_flop_per_s is not None
     return shape.weight_format not in ("nvfp4", "mxfp4") or gpu.fp4_flop_per_s is not None

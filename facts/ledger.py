@@ -1,7 +1,7 @@
-"""The ledger: every published figure and price, read from the files in facts/data.
+"""The ledger: every published figure and price, from the files in facts/data.
 
-One file per question (prices, one run of measurements, ...), parsed only when asked for and once. An entry is addressed
-as `<file>.<id>`, for example `phases.tp8`.
+Each file has one subject (prices, one run of measurements, ...) and is parsed once, when needed. An entry's address is `<file>.<id>`,
+for example `phases.tp8`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DATA_FOLDER = Path(__file__).parent / "data"
 
 
 class LedgerError(LookupError):
-    """A file or entry that the ledger does not have, or that is written wrongly. The message names what there is."""
+    """An unknown or invalid file or entry of the ledger. The message lists the known ones."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -24,19 +24,19 @@ class LedgerError(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a number comes from."""
+    """Source of a number."""
 
     id: str
     title: str
     date: str
-    """ISO date, or words where the source carries none."""
+    """ISO date, or a text if the source has none."""
     url: str | None = None
     note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispute:
-    """One point on which a source contradicts itself or a later measurement. Both values are kept."""
+    """A contradiction within a source, or with a later measurement. All values are kept."""
 
     id: str
     subject: str
@@ -46,7 +46,7 @@ class Dispute:
 
 @cache
 def load(name: str) -> Mapping[str, Any]:
-    """The file `facts/data/<name>.yaml`. Raises LedgerError with the names there are."""
+    """The file `facts/data/<name>.yaml`. Raises LedgerError with the known names."""
     path = DATA_FOLDER / f"{name}.yaml"
     if not path.is_file():
         raise LedgerError(f"the ledger has no file {name!r}; it has {', '.join(names())}")
@@ -54,7 +54,7 @@ def load(name: str) -> Mapping[str, Any]:
 
 
 def read(path: Path) -> Mapping[str, Any]:
-    """A YAML file that is a mapping. Raises LedgerError where it is not one."""
+    """A YAML file with a mapping. Raises LedgerError."""
     content = parse(path)
     if not isinstance(content, dict):
         raise LedgerError(f"{path.name}: the file must be a mapping, got {type(content).__name__}")
@@ -76,11 +76,11 @@ def section(file: str, key: str) -> Mapping[str, Any]:
 
 
 def entry(file: str, key: str, id_: str) -> Mapping[str, Any]:
-    """One entry of a section. Raises LedgerError with the ids there are."""
+    """One entry of a section. Raises LedgerError with the known ids."""
     entries = section(file, key)
     value = entries.get(id_)
     if not isinstance(value, dict):
-        raise LedgerError(f"{file}.yaml has no entry {id_!r} under {key!r}; it has {', '.join(sorted(entries))}")
+        raise LedgerError(f"{file}.yaml has no entry {id_!r} in {key!r}; it has {', '.join(sorted(entries))}")
     return value
 
 
@@ -90,14 +90,14 @@ def value(key: str) -> Any:
     found: Any = load(file)
     for step in steps:
         if not isinstance(found, Mapping) or step not in found:
-            raise LedgerError(f"the ledger has no {key!r}: there is no {step!r}")
+            raise LedgerError(f"the ledger has no {key!r}: {step!r} does not exist")
         found = found[step]
     return found
 
 
 @cache
 def source(id_: str) -> Source:
-    """The source of that id, from sources.yaml."""
+    """The source with that id, from sources.yaml."""
     fields = entry("sources", "sources", id_)
     try:
         return Source(id=id_, **{**fields, "date": str(fields["date"])})
@@ -106,7 +106,7 @@ def source(id_: str) -> Source:
 
 
 def dispute(id_: str) -> Dispute:
-    """The dispute of that id, from disputes.yaml."""
+    """The dispute with that id, from disputes.yaml."""
     fields = entry("disputes", "disputes", id_)
     return Dispute(
         id=id_,
@@ -117,8 +117,8 @@ def dispute(id_: str) -> Dispute:
 
 
 def parse(path: Path) -> object:
-    """The content of a YAML file. Raises LedgerError where it is not YAML."""
-    # Imported here: yaml costs more than the rest of this package, and most commands ask for no figure.
+    """The content of a YAML file. Raises LedgerError for invalid YAML."""
+    # Imported here, because it is slow and most commands need no figure.
     import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

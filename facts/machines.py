@@ -1,7 +1,7 @@
-"""Machine types with GPUs that GKE Autopilot makes, and the GPUs in them.
+"""GPU machine types of GKE Autopilot, and their GPUs.
 
-Sources, where a line names none: GKE cluster autoscaler, machine types and disks; Compute Engine docs, "GPU machine types"; GKE docs,
-"Deploy GPU workloads in Autopilot" (lowest versions, GPUs of a pod). Arithmetic is dense: AIConfigurator's system files of 2026-08.
+Sources, unless stated otherwise: GKE cluster autoscaler, machine types and disks; Compute Engine docs, "GPU machine types"; GKE docs,
+"Deploy GPU workloads in Autopilot" (lowest versions, GPUs of a pod). FLOPS are dense: AIConfigurator's system files of 2026-08.
 Prices and zones are in prices.csv.
 """
 
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 DRIVER_VERSION: Final = "latest"
-"""GKE's choice of GPU driver: unset, it is the default one, the older of two. vLLM's image brings CUDA 12.9, and a driver older than an
-image's CUDA runs it through a compatibility library or not at all. Source: GKE cluster autoscaler, gke-gpu-driver-version."""
+"""GPU driver version on GKE; the default is the older of two. vLLM's image has CUDA 12.9, which an older driver supports only with a
+compatibility library, or not at all. Source: GKE cluster autoscaler, gke-gpu-driver-version."""
 
 Way = Literal["on-demand", "spot", "flex-start", "calendar", "reservation", "ladder"]
-"""A way to get machines: the capacity modes of a stack file."""
+"""A provisioning mode: the capacity modes of a stack file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,23 +27,23 @@ class Gpu:
     accelerator: str
     """Value of the node label cloud.google.com/gke-accelerator."""
     memory_gib: float
-    """What CUDA reports to a process."""
+    """Memory that CUDA reports."""
     bandwidth_bytes_per_s: float
     bf16_flop_per_s: float
-    """Dense, without structured sparsity; so are the other two."""
+    """Dense, without structured sparsity, like the other two."""
     fp8_flop_per_s: float | None = None
-    """None where the GPU has no FP8 arithmetic."""
+    """None if the GPU does not support FP8."""
     fp4_flop_per_s: float | None = None
     compute_capability: int
     """CUDA's, without its point: 90 for Hopper."""
     quota: str
     """The GPU's name in Compute Engine's quotas, e.g. "B200" in PREEMPTIBLE_NVIDIA_B200_GPUS."""
     quota_by_family: bool = True
-    """Whether machines on demand count against GPUS-PER-GPU-FAMILY; the older GPUs have a quota of their own, NVIDIA_<quota>_GPUS."""
+    """Whether on-demand machines count against GPUS-PER-GPU-FAMILY; older GPUs have the quota NVIDIA_<quota>_GPUS."""
     shares_nodes: bool = True
-    """Whether Autopilot puts several smaller pods on one machine of several GPUs."""
+    """Whether several pods can share a machine on Autopilot."""
     idle_watts: float | None = None
-    """With a model loaded and nothing running; None where nobody measured it."""
+    """Power with a loaded model and no requests; None if not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +56,16 @@ class Machine:
     vcpu: int
     memory_gib: float
     local_ssd_gb: int
-    """All local SSDs together; ephemeral storage of the pods where they are there."""
+    """Total size of local SSDs, used for the pods' ephemeral storage."""
     local_ssd: Literal["always", "optional"]
-    """`optional`: there where a pod selects cloud.google.com/gke-ephemeral-storage-local-ssd."""
+    """`optional`: only if a pod selects cloud.google.com/gke-ephemeral-storage-local-ssd."""
     boot_disk: Literal["pd-balanced", "hyperdisk-balanced"]
     ways: frozenset[Way]
-    """How it can be had."""
+    """Available provisioning modes."""
     min_gke: str = ""
-    """Lowest GKE version of an Autopilot cluster that makes it; empty where every supported one does."""
+    """Lowest GKE version of an Autopilot cluster that supports it; empty if every version does."""
     read_mibps: int = 2_400
-    """Most that one machine reads from a volume."""
+    """Maximum read throughput of a volume."""
     arch: Literal["amd64", "arm64"] = "amd64"
 
     @property
@@ -80,14 +80,14 @@ class Machine:
 
     @property
     def pod_gpus(self) -> tuple[int, ...]:
-        """Numbers of GPUs that one pod may ask for: all of them, and on shared nodes the powers of two below."""
+        """Allowed GPUs per pod: all, or smaller powers of two on shared nodes."""
         if not self.gpu.shares_nodes:
             return (self.gpus,)
         return tuple(count for count in (1, 2, 4, 8) if count <= self.gpus)
 
 
-# Memory: totals in PyTorch's out-of-memory messages of public reports (L4 22.03 to 22.09, A100 39.38 to 39.56 and 79.1 to 79.3,
-# RTX PRO 6000 94.97, H100 79.10 to 79.18), the lowest of each; or as said.
+# Memory: the lowest total in PyTorch's out-of-memory messages of public reports (L4 22.03 to 22.09, A100 39.38 to 39.56 and 79.1 to 79.3,
+# RTX PRO 6000 94.97, H100 79.10 to 79.18), unless stated otherwise.
 L4: Final = Gpu(
     name="L4",
     accelerator="nvidia-l4",
@@ -164,19 +164,19 @@ H200: Final = Gpu(
     compute_capability=90,
     quota="H200",
     shares_nodes=False,
-    # Assumed: as a B200's share of its maximum of 1,000 W, of 700 W.
+    # Assumed: the same share of 700 W as a B200's of 1,000 W.
     idle_watts=136,
 )
 B200: Final = Gpu(
     name="B200",
     accelerator="nvidia-b200",
-    # Source: pytorch/ao pull request 4002, 2026-03-05: total global memory that CUDA reports. The article says 180 GB, which is
-    # 167.6 GiB; its own 959K tokens do not fit into 0.92 of that.
+    # Source: pytorch/ao pull request 4002, 2026-03-05: total global memory that CUDA reports. The article states 180 GB, which is
+    # 167.6 GiB; its 959K tokens do not fit 0.92 of that.
     memory_gib=178.35,
-    # Source: the article. The pull request above measures clocks and bus width that give 7.67 TB/s.
+    # Source: the article. Clocks and bus width in the pull request above give 7.67 TB/s.
     bandwidth_bytes_per_s=8e12,
     bf16_flop_per_s=2.25e15,
-    # Source: same pull request: 4.5 dense. The article's 9 counts structured sparsity, which no model here uses.
+    # Source: same pull request: 4.5 dense. The article's 9 includes structured sparsity, which no model here uses.
     fp8_flop_per_s=4.5e15,
     fp4_flop_per_s=9e15,
     compute_capability=100,
@@ -200,7 +200,7 @@ GB200: Final = Gpu(
 )
 
 _EVERY: Final = frozenset[Way](("on-demand", "spot", "flex-start", "reservation", "ladder"))
-"""Calendar mode reserves A4, A3 Ultra, A3 Mega and A3 High with eight GPUs (of the others no list was seen)."""
+"""Calendar mode supports A4, A3 Ultra, A3 Mega and A3 High with eight GPUs; for others no documentation was found."""
 _SCARCE: Final = frozenset[Way](("spot", "flex-start", "calendar", "reservation", "ladder"))
 
 
@@ -326,23 +326,23 @@ MACHINES: Final[Mapping[str, Machine]] = {
         ),
     )
 }
-"""By machine type. Left out: the shares of a GPU of g4-standard-6 to 24, which Autopilot does not make, and a4x-maxgpu-4g-metal, which
-needs an explicit node pool."""
+"""By machine type. Not included: g4-standard-6 to 24 with parts of a GPU, which Autopilot does not support, and a4x-maxgpu-4g-metal,
+which needs an explicit node pool."""
 DEFAULT: Final = "a4-highgpu-8g"
 """The article's machine."""
 
 
 def find(machine_type: str) -> Machine:
-    """The machine of that type. Raises KeyError."""
+    """The machine type with that name. Raises KeyError."""
     return MACHINES[machine_type]
 
 
 def of_accelerator(accelerator: str) -> tuple[Machine, ...]:
-    """Machines with that node label, smallest first: GKE makes the first that a pod fits into."""
+    """Machine types with that node label, smallest first: GKE creates the first that fits a pod."""
     same = (machine for machine in MACHINES.values() if machine.accelerator == accelerator)
     return tuple(sorted(same, key=lambda machine: (machine.gpus, machine.vcpu)))
 
 
 LEAST_FP8_CACHE: Final = 89
-"""Compute capability from which on vLLM keeps keys and values in 8 bits. Source: vLLM 0.18.1, fp8 caches."""
+"""Lowest compute capability with 8-bit KV caches in vLLM. Source: vLLM 0.18.1, fp8 caches."""
 DEFAULT_MACHINE: Final = find(DEFAULT)

@@ -1,14 +1,14 @@
-"""KV-cache and state memory of models: the block arithmetic vLLM does at start-up, as pure functions.
+"""KV-cache and state memory of models: vLLM's block arithmetic at startup, as pure functions.
 
-vLLM keeps what a running sequence needs in one pool of equal blocks. Layers that are alike share a block table; layers of different
-kinds are cut into groups of one size, each with blocks of its own for every sequence:
+vLLM keeps the cache of running sequences in one pool of equal blocks. Layers of the same kind share a block table; layers of different
+kinds form groups of the same size, each with its own blocks for every sequence:
 - full attention: keys and values of every token (MLA: one vector), so blocks grow with the sequence;
-- a sliding window or chunk: as many tokens as the layer looks back, the older ones freed;
-- linear layers (Gated DeltaNet): one state per sequence. A block is made large enough for one, so the attention block is hundreds of
-  tokens long, and from that follows the shortest prompt that prefix caching can ever hit.
+- a sliding window or chunk: the tokens that the layer attends to; older ones are freed;
+- linear layers (Gated DeltaNet): one state per sequence. A block must hold a state, so an attention block has hundreds of tokens, which
+  determines the shortest prompt that prefix caching can hit.
 
 Source: vLLM 0.18.1, model_executor/models/config.py, v1/core/kv_cache_utils.py, v1/core/single_type_kv_cache_manager.py,
-v1/kv_cache_interface.py; tests/vllm/check_memory.py holds every kind of model against them, byte for byte, without a GPU.
+v1/kv_cache_interface.py; tests/vllm/check_memory.py compares every kind of model with them, to the byte, without a GPU.
 Measured: one H200, vLLM 0.20.2, 2026-11-21: WEIGHTS_AND_DRAFT_GIB, cache sizes, use of the cache.
 """
 
@@ -19,34 +19,33 @@ from dataclasses import dataclass, replace
 GIB = 2**30
 
 
-# Source: vLLM 0.18.1, attention kernels take blocks in multiples of 16 tokens.
+# Source: vLLM 0.18.1, attention kernels need blocks in multiples of 16 tokens.
 ATTENTION_BLOCK_MULTIPLE = 16
-# Source: vLLM 0.18.1: the convolution state is kept in the model's dtype, bfloat16 here.
+# Source: vLLM 0.18.1: the convolution state has the model's dtype, bfloat16 here.
 CONVOLUTION_STATE_BYTES = 2
 # Measured: one H200, vLLM 0.20.2, 2026-11-21: Qwen3.5-27B-FP8 and its MTP layer; the draft shares embeddings and
 # output head.
 WEIGHTS_AND_DRAFT_GIB = 28.0
-# Beside weights and logits: CUDA graphs 3.5, vision tower 0.8, activations 0.2, less the 0.2 that the weights measured more than their
-# architecture gives. Source: fleet/plan/model/calibration.yaml, from the
-# article's 959K tokens an engine.
+# Without weights and logits: CUDA graphs 3.5, vision tower 0.8, activations 0.2, minus the 0.2 by which the measured weights exceed the
+# computed ones. Source: fleet/plan/model/calibration.yaml, from the article's 959K tokens per engine.
 ENGINE_OVERHEAD_GIB = 4.37
 
-# Source: vLLM 0.18.0 and 0.18.1, which are alike here: v1/worker/gpu_model_runner.py (profile_run, _dummy_sampler_run),
-# v1/sample/sampler.py and rejection_sampler.py. The start-up step samples for --max-num-seqs sequences; counted in float32
-# copies of their logits, at the peak. With drafts: random logits of a token and a draft in bfloat16 (1), those of the
-# bonus token in bfloat16 and float32 (1.5), of the target raw and processed (2), its probabilities, random numbers and
-# their reciprocals (3). Without: logits in bfloat16 and float32 (1.5), probabilities and random numbers (2).
+# Source: vLLM 0.18.0 and 0.18.1: v1/worker/gpu_model_runner.py (profile_run, _dummy_sampler_run), v1/sample/sampler.py and
+# rejection_sampler.py. The startup step samples for --max-num-seqs sequences; peak in float32 copies of their logits. With drafts:
+# random logits of a token and a draft in bfloat16 (1), of the bonus token in bfloat16 and float32 (1.5), of the target raw and processed
+# (2), its probabilities, random numbers and their reciprocals (3). Without: logits in bfloat16 and float32 (1.5), probabilities and
+# random numbers (2).
 LOGIT_COPIES_WITH_DRAFTS, LOGIT_COPIES = 7.5, 3.5
-# What an engine's start takes where it was not calibrated, each part from a public log (docs/planner-model.md has the sums).
-# Measured: vLLM 0.11 on H100, five dense and MoE models of 128,256 to 201,088 tokens: the step's peak is 9.5 to 9.9 float32 copies of 1,024
-# sequences' logits (llm-d); vLLM 0.29 on L4, 256 sequences: 9.2, vision tower and all. Sorting for top-k and top-p takes them;
-# without a draft vLLM 0.18.1's code sorts less, which nobody has measured.
+# Startup memory of engines that are not calibrated, each part from a public log (docs/planner-model.md has the sums).
+# Measured: vLLM 0.11 on H100, five dense and MoE models with vocabularies of 128,256 to 201,088: the peak is 9.5 to 9.9 float32 copies of
+# 1,024 sequences' logits (llm-d); vLLM 0.29 on L4, 256 sequences, with vision tower: 9.2. The cause is sorting for top-k and top-p;
+# without a draft vLLM 0.18.1 sorts less (not measured).
 SORTED_LOGIT_COPIES = 9.6
-# Measured: L4, vLLM 0.29: 9.01 GiB of weights and all outside PyTorch, of which 8.66 are weights. On H100 0.13 were published.
+# Measured: L4, vLLM 0.29: 9.01 GiB of weights and memory outside PyTorch, of which 8.66 are weights. Published for H100: 0.13.
 DRIVER_GIB = 0.35
 # Measured: L4, vLLM 0.29: 0.24 for 51 piecewise and 35 whole graphs.
 GRAPHS_GIB = 0.25
-# What remains of 4.8 GiB beside the weights that the record took of an H200 (16,384 tokens, 512 sequences, facts/data/h200.yaml).
+# The rest of 4.8 GiB besides weights of the record on an H200 (16,384 tokens, 512 sequences, facts/data/h200.yaml).
 DRAFT_GRAPHS_GIB = 0.65
 
 # Source: choices of --kv-cache-dtype and --mamba-ssm-cache-dtype in vLLM 0.18.1; auto is the model's own type.
@@ -58,19 +57,20 @@ _SSM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _SSM_CHOICES = ("auto", "float32", "float16")
 
 
-# Source: vLLM 0.18.1: CacheConfig.DEFAULT_BLOCK_SIZE; the largest block that an MLA kernel but CUTLASS's asks for (FlashMLA).
-# The other MLA kernels take 16 or 32: that changes the last block of a sequence and nothing else.
+# Source: vLLM 0.18.1: CacheConfig.DEFAULT_BLOCK_SIZE; the largest block of an MLA kernel except CUTLASS's (FlashMLA).
+# Other MLA kernels use 16 or 32, which only changes the last block of a sequence.
 _BLOCK_TOKENS, _LATENT_BLOCK_TOKENS = 16, 64
-# Source: vLLM 0.18.1, v1/attention/backends/mla/flashmla_sparse.py: a vector of 512 + 64 in fp8 with its scales. Blackwell with 16 heads
-# a GPU or fewer takes another kernel and plain fp8, 576 bytes.
+# Source: vLLM 0.18.1, v1/attention/backends/mla/flashmla_sparse.py: a vector of 512 + 64 in fp8 with scales. Blackwell with up to 16
+# heads per GPU uses another kernel and plain fp8, 576 bytes.
 _SPARSE_FP8_BYTES = 656
-# Source: vLLM 0.18.1, kv_cache_utils.py: groups are as small as the rarest kind of layer, unless the commonest is less than 1.5 as many.
+# Source: vLLM 0.18.1, kv_cache_utils.py: groups have the size of the rarest kind of layer, unless the commonest has less than 1.5 times as
+# many.
 _NEARLY_AS_MANY = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """The numbers of a model's config.json that decide its cache memory. Layers of a kind that it does not have are 0."""
+    """The numbers of a model's config.json that determine its cache memory. Layers of an absent kind are 0."""
 
     full_attention_layers: int = 0
     """Layers whose keys and values grow with the sequence."""
@@ -78,14 +78,14 @@ class Architecture:
     """Heads of keys and values in those layers."""
     head_size: int = 0
     latent_size: int = 0
-    """MLA: size of the one vector per token that stands for keys and values of all heads, so that no rank holds less of it."""
+    """MLA: size of the vector per token for keys and values of all heads, complete on every rank."""
     indexer_bytes: int = 0
-    """Sparse MLA: bytes that the index of one layer keeps of a token, in fp8 with scales whatever the cache's type."""
+    """Sparse MLA: bytes per token in the index of one layer, in fp8 with scales regardless of the cache's type."""
     window_layers: int = 0
-    """Attention layers that look back `window_tokens` only."""
+    """Attention layers with a window of `window_tokens`."""
     window_tokens: int = 0
     window_is_chunk: bool = False
-    """Whether they look back to the start of a chunk of that many tokens instead."""
+    """Whether they attend to the start of a chunk with that many tokens instead."""
     window_kv_heads: int = 1
     window_head_size: int = 0
     linear_attention_layers: int = 0
@@ -95,12 +95,12 @@ class Architecture:
     linear_head_size: int = 0
     convolution_kernel: int = 0
     linear_state_dtype: str = "float32"
-    """Type of the state where `--mamba-ssm-cache-dtype` is auto."""
+    """Type of the state if `--mamba-ssm-cache-dtype` is auto."""
     mtp_layers: int = 0
-    """Full-attention layers of the multi-token-prediction draft; cached only when speculation is on."""
+    """Full-attention layers of the MTP draft, cached only with speculative decoding."""
 
     def on_one_of(self, ranks: int) -> Architecture:
-        """What one GPU holds under tensor parallelism: heads are split, and repeated where there are fewer than ranks."""
+        """The part on one GPU with tensor parallelism: heads are split, or repeated if there are fewer than ranks."""
         if ranks == 1:
             return self
         return replace(
@@ -112,8 +112,7 @@ class Architecture:
         )
 
 
-# Source: public config.json of Qwen/Qwen3.5-27B-FP8; `auto` of --mamba-ssm-cache-dtype takes its mamba_ssm_dtype,
-# float32.
+# Source: public config.json of Qwen/Qwen3.5-27B-FP8; `auto` of --mamba-ssm-cache-dtype is its mamba_ssm_dtype, float32.
 QWEN3_5_27B = Architecture(
     full_attention_layers=16,
     linear_attention_layers=48,
@@ -129,9 +128,7 @@ QWEN3_5_27B = Architecture(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheLayout:
-    """One engine's cache settings (one engine per GPU under data parallelism). Raises ValueError on a value vLLM does
-    not take.
-    """
+    """Cache settings of one engine (one per GPU with data parallelism). Raises ValueError for an invalid value."""
 
     architecture: Architecture = QWEN3_5_27B
     kv_cache_dtype: str = "fp8_e4m3"
@@ -141,13 +138,11 @@ class CacheLayout:
     ssm_cache_dtype: str = "auto"
     """`--mamba-ssm-cache-dtype`."""
     prefix_caching: bool = True
-    """`--enable-prefix-caching`, which makes vLLM keep linear-layer states aligned to blocks
-    (`--mamba-cache-mode=align`).
-    """
+    """`--enable-prefix-caching`, which aligns linear-layer states to blocks (`--mamba-cache-mode=align`)."""
     block_tokens: int | None = None
     """`--block-size`. Default: vLLM's choice; a value too small for a state is raised."""
     batched_tokens: int = 8_192
-    """`--max-num-batched-tokens`: the start-up estimate gives window layers room for one step's new tokens."""
+    """`--max-num-batched-tokens`: the startup estimate includes a step's new tokens for window layers."""
 
     def __post_init__(self) -> None:
         if self.kv_cache_dtype not in _KV_BYTES:
@@ -159,7 +154,7 @@ class CacheLayout:
 
 
 def kv_bytes_per_token(layout: CacheLayout) -> int:
-    """Bytes one token's keys and values take in one full-attention layer, its index included."""
+    """Bytes of one token's keys and values in one full-attention layer, including its index."""
     architecture, each = layout.architecture, _KV_BYTES[layout.kv_cache_dtype]
     if not architecture.latent_size:
         return 2 * architecture.kv_heads * architecture.head_size * each
@@ -168,18 +163,18 @@ def kv_bytes_per_token(layout: CacheLayout) -> int:
 
 
 def window_bytes_per_token(layout: CacheLayout) -> int:
-    """Bytes one token's keys and values take in one window layer."""
+    """Bytes of one token's keys and values in one window layer."""
     architecture = layout.architecture
     return 2 * architecture.window_kv_heads * architecture.window_head_size * _KV_BYTES[layout.kv_cache_dtype]
 
 
 def sequence_bytes_per_token(layout: CacheLayout) -> int:
-    """Bytes that a sequence grows by with each token, over all layers that keep every token."""
+    """Bytes per token of a sequence, over all layers that keep every token."""
     return _attention_layers(layout) * kv_bytes_per_token(layout)
 
 
 def sequence_bytes_at_most(layout: CacheLayout) -> int:
-    """Bytes of a sequence that do not grow with it: its states, and its windows once they are full."""
+    """Bytes of a sequence that do not grow with it: states and full windows."""
     architecture = layout.architecture
     windows = architecture.window_layers * architecture.window_tokens * window_bytes_per_token(layout)
     return windows + architecture.linear_attention_layers * state_bytes(layout)
@@ -198,8 +193,8 @@ def state_bytes(layout: CacheLayout) -> int:
 def attention_block_tokens(layout: CacheLayout) -> int:
     """Tokens in one block of full attention.
 
-    With linear layers the smallest multiple of 16 whose keys and values are at least one state; vLLM raises smaller values. Beside
-    window layers with more bytes a token, as many more tokens as make the blocks equal.
+    With linear layers the smallest multiple of 16 whose keys and values are at least as large as one state; vLLM raises smaller values.
+    With window layers of more bytes per token, proportionally more tokens, so that blocks have the same size.
     """
     architecture = layout.architecture
     given = layout.block_tokens or (_LATENT_BLOCK_TOKENS if architecture.latent_size else _BLOCK_TOKENS)
@@ -217,12 +212,12 @@ def window_block_tokens(layout: CacheLayout) -> int:
 
 
 def pool_block_bytes(layout: CacheLayout) -> int:
-    """Bytes of one block of the pool, across the layers of one group. Smaller groups are padded to the largest one's size."""
+    """Bytes of one block of the pool, over the layers of one group. Smaller groups are padded."""
     return _layers_per_group(layout) * _block_bytes(layout)
 
 
 def attention_groups(layout: CacheLayout) -> int:
-    """Groups of full-attention layers; each takes its own blocks for every sequence."""
+    """Groups of full-attention layers; each has its own blocks for every sequence."""
     return _ceil_div(_attention_layers(layout), _layers_per_group(layout))
 
 
@@ -237,21 +232,19 @@ def linear_groups(layout: CacheLayout) -> int:
 
 
 def pool_blocks(layout: CacheLayout, cache_gib: float) -> int:
-    """Blocks in the pool when `cache_gib` GiB of one GPU are left for the cache."""
+    """Blocks in a pool of `cache_gib` GiB on one GPU."""
     return int(cache_gib * GIB // pool_block_bytes(layout))
 
 
 def startup_blocks_per_request(layout: CacheLayout, max_model_len_tokens: int) -> int:
-    """Blocks vLLM's start-up estimate gives one request of full length: the worst case, which its log calls maximum
-    concurrency.
-    """
+    """Blocks of one request of full length in vLLM's startup estimate, the worst case for the maximum concurrency in its log."""
     architecture, blocks = layout.architecture, 0
     if architecture.full_attention_layers:
         blocks += attention_groups(layout) * _ceil_div(max_model_len_tokens, attention_block_tokens(layout))
     if architecture.window_layers:
         back = architecture.window_tokens - (0 if architecture.window_is_chunk else 1)
         seen = min(back + layout.batched_tokens, max_model_len_tokens)
-        # A window that is no chunk may start within a block.
+        # A window, unlike a chunk, may start within a block.
         more = 0 if architecture.window_is_chunk else 1
         blocks += window_groups(layout) * (_ceil_div(seen, window_block_tokens(layout)) + more)
     states = 1 + layout.speculative_tokens + (1 if layout.prefix_caching else 0)
@@ -259,11 +252,10 @@ def startup_blocks_per_request(layout: CacheLayout, max_model_len_tokens: int) -
 
 
 def running_blocks_per_request(layout: CacheLayout, sequence_tokens: int) -> int:
-    """Blocks a running sequence of `sequence_tokens` tokens holds.
+    """Blocks of a running sequence of `sequence_tokens` tokens.
 
-    Aligned states are freed as they are passed, so prefix caching costs nothing here. Measured: 250 sequences of up
-    to 1,536 tokens held
-    94.6 % of 1,851 blocks, 128 held 48 %; this formula gives 94.5 % and 48.4 %.
+    Aligned states are freed during the run, so prefix caching has no cost here. Measured: 250 sequences of up to 1,536 tokens used
+    94.6 % of 1,851 blocks, 128 used 48 %; this formula gives 94.5 % and 48.4 %.
     """
     architecture, blocks = layout.architecture, 0
     if architecture.full_attention_layers:
@@ -277,23 +269,21 @@ def running_blocks_per_request(layout: CacheLayout, sequence_tokens: int) -> int
 
 
 def startup_concurrency(layout: CacheLayout, cache_gib: float, max_model_len_tokens: int) -> float:
-    """Requests of full length one engine can hold, as vLLM prints it ("Maximum concurrency for N tokens per
-    request").
-    """
+    """Concurrent requests of full length, as in vLLM's log ("Maximum concurrency for N tokens per request")."""
     return pool_blocks(layout, cache_gib) / startup_blocks_per_request(layout, max_model_len_tokens)
 
 
 def kv_cache_tokens(layout: CacheLayout, cache_gib: float, max_model_len_tokens: int) -> int:
-    """Tokens one engine's cache holds, as vLLM 0.20 prints it ("GPU KV cache size"): concurrency times the maximum
-    length. What 0.18 prints is `logged_kv_tokens`.
+    """Tokens of one engine's cache, as in vLLM 0.20's log ("GPU KV cache size"): concurrency times the maximum length. For 0.18 see
+    `logged_kv_tokens`.
     """
     return int(startup_concurrency(layout, cache_gib, max_model_len_tokens) * max_model_len_tokens)
 
 
 def logged_kv_tokens(layout: CacheLayout, blocks: int) -> int:
-    """Tokens vLLM 0.18 prints as "GPU KV cache size" for a pool of so many blocks, whatever --max-model-len.
+    """Tokens in vLLM 0.18's log line "GPU KV cache size" for a pool of `blocks`, regardless of --max-model-len.
 
-    Source: vLLM 0.18.1, v1/core/kv_cache_utils.py: blocks over groups, times the attention block.
+    Source: vLLM 0.18.1, v1/core/kv_cache_utils.py: blocks divided by groups, times the attention block.
     """
     groups = attention_groups(layout) + window_groups(layout) + linear_groups(layout)
     smallest = window_block_tokens(layout) if layout.architecture.window_layers else attention_block_tokens(layout)
@@ -303,23 +293,22 @@ def logged_kv_tokens(layout: CacheLayout, blocks: int) -> int:
 
 
 def max_running_sequences(layout: CacheLayout, cache_gib: float, sequence_tokens: int) -> int:
-    """Sequences of `sequence_tokens` tokens one engine can run at once before it must queue or preempt."""
+    """Sequences of `sequence_tokens` tokens that one engine can run concurrently without queueing or preemption."""
     return pool_blocks(layout, cache_gib) // running_blocks_per_request(layout, sequence_tokens)
 
 
 def max_num_seqs_limit(layout: CacheLayout, cache_gib: float) -> int:
-    """Highest `--max-num-seqs` later engines accept: one recurrent-state block per sequence. vLLM 0.18 accepts more,
-    never runs them, and keeps memory for their logits: `startup_logits_gib`.
+    """Maximum `--max-num-seqs` of later releases: one recurrent-state block per sequence. vLLM 0.18 accepts more, never runs them, and
+    reserves memory for their logits: `startup_logits_gib`.
 
-    Measured: vLLM 0.20.2 refused 8192 for this model and named the number of state blocks, about 810 with 42 GiB of
-    cache.
+    Measured: vLLM 0.20.2 did not start with 8192 for this model and reported about 810 state blocks with 42 GiB of cache.
     """
     return pool_blocks(layout, cache_gib)
 
 
 def startup_logits_gib(*, max_num_seqs: int, max_num_batched_tokens: int, vocabulary: int, drafts: bool) -> float:
-    """GiB that the start-up step takes from the cache for the logits of as many sequences as may run. CUDA graphs and
-    linear-layer states do not grow with `--max-num-seqs`: graphs end at 512 tokens, states are blocks of the cache.
+    """GiB of logits of all sequences in the startup step, which the cache does not get. CUDA graphs and linear-layer states do not grow
+    with `--max-num-seqs`: graphs end at 512 tokens, states are blocks of the cache.
     """
     copies = LOGIT_COPIES_WITH_DRAFTS if drafts else LOGIT_COPIES
     return copies * min(max_num_seqs, max_num_batched_tokens) * vocabulary * 4 / GIB
@@ -327,25 +316,30 @@ def startup_logits_gib(*, max_num_seqs: int, max_num_batched_tokens: int, vocabu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartUp:
-    """What an engine's start takes of one GPU beside its weights, before the cache has the rest."""
+    """Memory of one GPU at an engine's startup, without weights and cache."""
 
     logits_gib: float
-    """Of the sequences that it may run."""
+    """Logits of all sequences."""
     step_gib: float
-    """What a step of the most tokens holds at its widest layer, as far as it is more than the logits, which come after it."""
+    """Activations of the largest step at its widest layer, beyond the logits, which are allocated later."""
     driver_gib: float
     graphs_gib: float
 
     @property
     def activations_gib(self) -> float:
-        """All but logits and graphs."""
+        """Step and driver."""
         return self.step_gib + self.driver_gib
+
+    @property
+    def total_gib(self) -> float:
+        """All parts."""
+        return self.logits_gib + self.activations_gib + self.graphs_gib
 
 
 def startup(
     *, max_num_seqs: int, max_num_batched_tokens: int, vocabulary: int, step_width: int, drafts: bool
 ) -> StartUp:
-    """The start of an engine that was not calibrated. `step_width` is of one GPU, in values of 16 bits."""
+    """Startup memory of an engine that is not calibrated. `step_width` is that of one GPU, in 16-bit values."""
     copies = LOGIT_COPIES_WITH_DRAFTS if drafts else SORTED_LOGIT_COPIES
     logits_gib = copies * min(max_num_seqs, max_num_batched_tokens) * vocabulary * 4 / GIB
     return StartUp(
@@ -357,11 +351,9 @@ def startup(
 
 
 def shortest_prompt_prefix_caching_can_hit(layout: CacheLayout) -> int | None:
-    """Tokens of the shortest prompt of which a part can come from the prefix cache, or None where prefix caching is
-    off.
+    """Tokens of the shortest prompt that can hit the prefix cache; None without prefix caching.
 
-    The last token is always computed, so one whole block needs one token more. With MTP the last matched block is
-    given up as well.
+    The last token is always computed, so a hit needs one token more than a block. MTP drops the last matched block.
     """
     if not layout.prefix_caching:
         return None
@@ -369,7 +361,7 @@ def shortest_prompt_prefix_caching_can_hit(layout: CacheLayout) -> int | None:
 
 
 def cached_prompt_tokens(layout: CacheLayout, prompt_tokens: int, *, block_tokens: int | None = None) -> int:
-    """Tokens of a repeated prompt that come from the cache. `block_tokens` overrides the block vLLM would choose."""
+    """Tokens of a repeated prompt that come from the cache. `block_tokens` overrides vLLM's block size."""
     if not layout.prefix_caching:
         return 0
     block = block_tokens or attention_block_tokens(layout)
@@ -385,8 +377,8 @@ def cache_gib_per_gpu(
     weights_and_draft_gib: float = WEIGHTS_AND_DRAFT_GIB,
     overhead_gib: float = ENGINE_OVERHEAD_GIB,
 ) -> float:
-    """GiB left for the cache on one GPU that holds the whole model; 0 where nothing is left. An estimate: the log
-    line is the truth. `logits_gib` is `startup_logits_gib`; it and `overhead_gib` are `startup`'s beyond the article's fleet.
+    """Estimated GiB left for the cache on one GPU with the whole model, at least 0. For the article's fleet `logits_gib` is
+    `startup_logits_gib`; otherwise both parts come from `startup`.
     """
     if not 0 < gpu_memory_utilization <= 1:
         raise ValueError(f"gpu_memory_utilization must be above 0 and at most 1, got {gpu_memory_utilization}")
@@ -401,7 +393,7 @@ def _attention_layers(layout: CacheLayout) -> int:
 
 
 def _block_bytes(layout: CacheLayout) -> int:
-    """Bytes of a block in one layer, the same for every kind: the larger of attention's and the windows'."""
+    """Bytes of a block in one layer, the same for every kind."""
     if layout.architecture.full_attention_layers:
         return attention_block_tokens(layout) * kv_bytes_per_token(layout)
     return (layout.block_tokens or _BLOCK_TOKENS) * window_bytes_per_token(layout)

@@ -1,7 +1,7 @@
-"""Models by what decides their memory and their speed: parameters, number formats, attention; read from a checkpoint's config.json.
+"""Properties of models that determine memory and speed (parameters, number formats, attention), from a checkpoint's config.json.
 
-Source: transformers' names for the keys of config.json; vLLM 0.18.1, model_executor/models, for what each kind of model caches.
-Norms, biases, convolutions and gates are not counted: below 0.2 % of any model in the catalogue.
+Source: transformers' names of the keys of config.json; vLLM 0.18.1, model_executor/models, for the cache of each kind of model.
+Norms, biases, convolutions and gates are not counted: less than 0.2 % of any model in the catalog.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from facts import ledger
 from facts.memory import GIB, Architecture
 
 Kind = Literal["gqa", "mla", "hybrid", "swa"]
-"""What a model keeps of a running sequence: keys and values of every token, one latent vector of every token, states beside some layers
-of keys and values, or windows of tokens beside them."""
+"""Cache of a running sequence: keys and values of every token (gqa), one latent vector per token (mla), states plus some layers of keys
+and values (hybrid), or windows of tokens plus some full layers (swa)."""
 
 _LINEAR, _DRAFT, _VISION, EXPERTS = "linear layers", "a draft layer", "a vision tower", "experts"
 
-# Source: model types that vLLM 0.18.1 builds with the attention named here; Gemma 4 from 0.19.1. Another type may be built otherwise
-# under the same keys, so it is refused.
+# Source: model types of vLLM 0.18.1 with this attention; Gemma 4 since 0.19.1. Any other type is refused, because the same keys may have
+# another meaning.
 _MODEL_TYPES: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_vl_moe_text"), "gqa"),
     **dict.fromkeys(("glm4_moe", "minimax_m2", "seed_oss"), "gqa"),
@@ -31,7 +31,7 @@ _MODEL_TYPES: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("gpt_oss", "gemma3_text", "gemma4_text", "llama4_text"), "swa"),
 }  # fmt: skip
 _FULL, _LINEAR_LAYER, _WINDOW, _CHUNK = "full_attention", "linear_attention", "sliding_attention", "chunked_attention"
-# Source: transformers' configuration classes: the order of layers where config.json leaves out layer_types. Every n-th one is full.
+# Source: transformers' configuration classes: order of layers if config.json has no layer_types. Every n-th layer is full.
 _FULL_EVERY: Final[Mapping[str, tuple[int, str]]] = {
     "gemma3_text": (6, _WINDOW),
     "gemma4_text": (6, _WINDOW),
@@ -41,8 +41,7 @@ _FULL_EVERY: Final[Mapping[str, tuple[int, str]]] = {
     "qwen3_5_moe_text": (4, _LINEAR_LAYER),
     "gpt_oss": (2, _WINDOW),
 }
-# Bytes of one weight, scales included: FP8 in blocks of 128 x 128, NVFP4 a byte for 16, MXFP4 one for 32, 4-bit integers two and a half
-# for 128.
+# Bytes per weight, including scales: FP8 in blocks of 128 x 128, NVFP4 one byte for 16, MXFP4 one for 32, 4-bit integers 2.5 for 128.
 FORMAT_BYTES: Final[Mapping[str, float]] = {
     "bf16": 2,
     "fp8": 1,
@@ -59,59 +58,58 @@ _METHODS: Final[Mapping[str, str]] = {
     "nvfp4": "nvfp4",
 }
 _WHOLE_MODULE = re.compile(r"(self_attn|linear_attn|shared_experts?)[.*]*$")
-# A tower's merger and patches differ from model to model: parameters to the nearest 50 million.
+# Parameters of a vision tower are rounded to 50 million, because its merger and patches differ between models.
 _TOWER_STEP = 50e6
-# Assumed: hidden states of a token that live beside the widest layer's values: residual, input and output. Four of them explain what
-# Qwen3-32B and Qwen3.5-27B took of an H200 to 0.4 GiB (facts/data/memory.yaml).
+# Assumed: hidden states of a token that are in memory with the widest layer's values: residual, input and output. Four explain the
+# memory of Qwen3-32B and Qwen3.5-27B on an H200 to within 0.4 GiB (facts/data/memory.yaml).
 _HIDDEN_STATES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """One checkpoint. Sizes are of the whole model; tensor parallelism divides them."""
+    """One checkpoint. Sizes are those of the whole model, before tensor parallelism."""
 
     name: str
     kind: Kind
     architecture: Architecture
     parameters: float
-    """All of the language model's, embeddings included, draft and vision tower not."""
+    """Parameters of the language model, including embeddings, without draft and vision tower."""
     active_parameters: float
-    """Parameters that one token is multiplied with, output head included."""
+    """Parameters used for one token, including the output head."""
     text_weights_gib: float
     draft_weights_gib: float
-    """The multi-token-prediction layer; embeddings and output head are the model's own."""
+    """The multi-token-prediction layer, without embeddings and output head, which are the model's."""
     vision_weights_gib: float
-    """The vision tower, left out by `--language-model-only`; 0 where there is none."""
+    """The vision tower, not loaded with `--language-model-only`; 0 without one."""
     weight_format: str
     """Number format of most weights: bf16, fp8, int8, nvfp4, mxfp4 or int4."""
     experts: int
-    """Routed experts of a layer; 0 for a dense model."""
+    """Routed experts per layer; 0 for a dense model."""
     attention_heads: int
     """Query heads; tensor parallelism must divide them."""
     attention_width: int
     """Query heads times head size."""
     step_width: int
-    """Values that one token of a step holds at its widest layer: gate, up and their product, of each expert that it passes, and hidden
-    states."""
+    """Values per token at the widest layer of a step: gate, up and their product for each active expert, and hidden states."""
     vocabulary: int
     context_tokens: int
-    """Longest prompt plus answer that it was made for."""
+    """Longest prompt plus output."""
 
     @property
     def weights_gib(self) -> float:
-        """Everything that a checkpoint holds."""
+        """All weights of the checkpoint."""
         return self.text_weights_gib + self.draft_weights_gib + self.vision_weights_gib
 
     @property
     def linear_state_bytes(self) -> int:
-        """Bytes of one sequence's recurrent state over all linear layers."""
+        """Bytes of one sequence's recurrent state in all linear layers."""
         shape = self.architecture
         each = 4 if shape.linear_state_dtype == "float32" else 2
         return shape.linear_attention_layers * shape.linear_value_heads * shape.linear_head_size**2 * each
 
     @property
     def parts(self) -> frozenset[str]:
-        """What its architecture has of what engine options are for."""
+        """Parts of its architecture that engine options apply to."""
         has = {
             _LINEAR: self.architecture.linear_attention_layers,
             _DRAFT: self.architecture.mtp_layers,
@@ -123,37 +121,37 @@ class ModelShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueModel:
-    """A model that people serve, with what is published about it."""
+    """A model of the catalog, with published data."""
 
     id: str
     """Hugging Face repository."""
     size_gb: float
     """Size of the repository's weights in GB (10**9 bytes)."""
     revision: str | None
-    """Commit of the repository; None where no source gives one."""
+    """Commit id of the repository; None if unknown."""
     tool_parser: str | None
     reasoning_parser: str | None
     min_vllm: str
-    """Lowest vLLM release that serves it."""
+    """Lowest vLLM release that supports it."""
     licence: str
     gated: bool
-    """Whether a download needs a token of an account that accepted the licence."""
+    """Whether a download needs a token of an account that accepted the license."""
     source: tuple[str, ...]
-    """Where config.json's values and the rest were read."""
+    """Sources of the config.json and the other data."""
 
     @property
     def shape(self) -> ModelShape:
-        """What its config.json says."""
+        """Shape from its config.json."""
         return _shape(self.id)
 
 
 def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
-    """The model whose config.json has this content. Raises ValueError with the key at fault and what is known instead."""
+    """The model shape of a config.json. Raises ValueError with the wrong key and the known values."""
     return _Reader(config, name).shape()
 
 
 def called(names: Iterable[str]) -> ModelShape | None:
-    """The catalogue's model that one of these names is of: a repository, a folder, or somebody's copy of it."""
+    """The catalog's model for one of these names: a repository, a folder, or a copy."""
     for name in names:
         if name in CATALOGUE:
             return CATALOGUE[name].shape
@@ -165,7 +163,7 @@ def called(names: Iterable[str]) -> ModelShape | None:
 
 
 class _Reader:
-    """One config.json, by the keys that the language model's part of it has."""
+    """Reads the language model's part of one config.json."""
 
     def __init__(self, config: Mapping[str, Any], name: str) -> None:
         text = config.get("text_config")
@@ -183,13 +181,13 @@ class _Reader:
         self._format, self._kept = self._number_format()
 
     def shape(self) -> ModelShape:
-        """The shape of it all."""
+        """The model's shape."""
         kinds = self._layer_types()
         architecture = self._architecture(kinds)
         blocks = reduce(_Cost.__add__, (self._mixer(kind) + self._feed_forward(i) for i, kind in enumerate(kinds)))
         head = self._vocabulary * self._hidden
         tables = 1 if self._text.get("tie_word_embeddings", self._type.startswith("gemma")) else 2
-        # One more layer of the model's own kind, and the projection that joins hidden state and embedding.
+        # One more layer of the same kind, and the projection of hidden state and embedding.
         draft = self._mixer(_FULL) + self._feed_forward(self._layers - 1) + _Cost.of(2 * self._hidden**2, self._bytes())
         return ModelShape(
             name=self._name,
@@ -227,7 +225,7 @@ class _Reader:
         full, linear = kinds.count(_FULL), kinds.count(_LINEAR_LAYER)
         windows, chunks = kinds.count(_WINDOW), kinds.count(_CHUNK)
         if windows and chunks:
-            raise self._error("layer_types", "windows and chunks", "one of the two, which is all that vLLM takes")
+            raise self._error("layer_types", "windows and chunks", "one of the two, as vLLM supports")
         latent = self._count("kv_lora_rank") + self._count("qk_rope_head_dim") if self._is_latent else 0
         index = self._any("index_head_dim")
         global_heads, global_size = self._global_heads()
@@ -241,7 +239,7 @@ class _Reader:
             kv_heads=1 if latent else global_heads,
             head_size=0 if latent else global_size,
             latent_size=latent,
-            # Source: vLLM 0.18.1, deepseek_v2.py: fp8, and a float32 scale for 128 of them.
+            # Source: vLLM 0.18.1, deepseek_v2.py: fp8, and a float32 scale per 128 values.
             indexer_bytes=index + index // 128 * 4,
             window_layers=windows + chunks,
             window_tokens=self._count("attention_chunk_size" if chunks else "sliding_window")
@@ -255,7 +253,7 @@ class _Reader:
             linear_value_heads=self._count("linear_num_value_heads") if linear else 0,
             linear_head_size=self._linear_head_size() if linear else 0,
             convolution_kernel=self._count("linear_conv_kernel_dim") if linear else 0,
-            # Source: vLLM 0.18.1, config.py: Qwen3.5's own key; without it the state has the model's type.
+            # Source: vLLM 0.18.1, config.py: a key of Qwen3.5; without it the state has the model's type.
             linear_state_dtype=self._state_dtype() if linear else "float32",
             mtp_layers=self._any(
                 "mtp_num_hidden_layers", "num_nextn_predict_layers", default=1 if self._type == "qwen3_next" else 0
@@ -279,7 +277,7 @@ class _Reader:
         return key
 
     def _global_heads(self) -> tuple[int, int]:
-        """Heads of keys and values in full-attention layers, and their size."""
+        """KV heads in full-attention layers, and their size."""
         return (
             self._count("num_global_key_value_heads", self._kv_heads),
             self._count("global_head_dim", self._head_size),
@@ -318,7 +316,7 @@ class _Reader:
         return _Cost.of(weights, self._bytes("self_attn"))
 
     def _feed_forward(self, layer: int) -> _Cost:
-        """The feed-forward part of one block: three matrices, or as many for each expert."""
+        """The feed-forward part of one block: three matrices, or three per expert."""
         hidden, dense = self._hidden, self._text.get("intermediate_size_mlp") or self._text.get("intermediate_size")
         if (
             not self._experts
@@ -346,7 +344,7 @@ class _Reader:
         return max(3 * dense, experts) + _HIDDEN_STATES * self._hidden
 
     def _shared_width(self) -> int:
-        """Width of what every token passes beside its experts."""
+        """Width of the shared part next to the experts."""
         if self._type == "llama4_text" or self._text.get("enable_moe_block"):
             return self._count("intermediate_size")
         if count := self._any("n_shared_experts"):
@@ -354,7 +352,7 @@ class _Reader:
         return self._any("shared_expert_intermediate_size", "shared_intermediate_size")
 
     def _tower(self) -> float:
-        """Parameters of the vision tower, roughly."""
+        """Approximate parameters of the vision tower."""
         vision = self._vision
         if not isinstance(vision, Mapping):
             return 0
@@ -372,7 +370,7 @@ class _Reader:
         return _TOWER_STEP * round(tower / _TOWER_STEP)
 
     def _number_format(self) -> tuple[str, frozenset[str]]:
-        """The weights' format, and the modules that keep 16 bits."""
+        """The weights' format, and the modules that have 16 bits."""
         given = self._text.get("quantization_config") or self._text.get("compression_config")
         if not given:
             return "bf16", frozenset()
@@ -382,7 +380,7 @@ class _Reader:
         named = str(given.get("quant_algo", "")).lower() if method == "modelopt" else method
         found = _compressed(given.get("config_groups")) if method == "compressed-tensors" else _METHODS.get(named)
         if found is None:
-            known = ", ".join((*sorted(_METHODS), "modelopt of those", "compressed-tensors of one format"))
+            known = ", ".join((*sorted(_METHODS), "modelopt with one of these", "compressed-tensors with one format"))
             raise self._error("quantization_config", f"{method} {given.get('quant_algo', '')}".strip() or None, known)
         ignored = [
             str(name)
@@ -405,7 +403,7 @@ class _Reader:
         return value
 
     def _any(self, *keys: str, default: int = 0) -> int:
-        """The first of these keys that is a number, or the default."""
+        """Value of the first of these keys that is a number, or the default."""
         values = (self._text.get(key) for key in keys)
         return next((one for one in values if isinstance(one, int) and not isinstance(one, bool) and one >= 0), default)
 
@@ -419,7 +417,7 @@ def _list(value: object) -> Sequence[object]:
 
 
 def _compressed(groups: object) -> str | None:
-    """The one format of compressed-tensors' groups of layers; None where there are several, or another."""
+    """The format of compressed-tensors' groups of layers; None if there are several, or if it is unknown."""
     found = set()
     for group in groups.values() if isinstance(groups, Mapping) else ():
         weights = group.get("weights") if isinstance(group, Mapping) else None
@@ -437,7 +435,7 @@ def _compressed(groups: object) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """A part of one layer: its parameters, those that one token meets, and the bytes of all."""
+    """A part of one layer: parameters, active parameters of a token, and bytes."""
 
     parameters: float
     active: float
@@ -454,7 +452,7 @@ class _Cost:
 
 
 def _entry(id_: str) -> Mapping[str, Any]:
-    """An entry of the file, with what it inherits."""
+    """An entry of the file, with inherited fields."""
     entries: Mapping[str, Any] = ledger.section("models", "models")
     entry = entries[id_]
     return {**entries[entry["like"]], "revision": None, **entry} if "like" in entry else entry
@@ -485,7 +483,7 @@ def _catalogue_model(id_: str) -> CatalogueModel:
 
 
 class _Catalogue(Mapping[str, CatalogueModel]):
-    """The file's entries, read when one is asked for: most commands ask for none, and the planner's imports read no file."""
+    """The file's entries, read lazily because most commands need none."""
 
     def __getitem__(self, id_: str) -> CatalogueModel:
         return self._entries[id_]
@@ -502,11 +500,11 @@ class _Catalogue(Mapping[str, CatalogueModel]):
 
 
 CATALOGUE: Final[Mapping[str, CatalogueModel]] = _Catalogue()
-"""By repository."""
+"""Models by repository."""
 
 
 def of_the_article() -> ModelShape:
-    """Qwen3.5-27B-FP8. Measured: text and draft together take 28.0 GiB on an H200; this arithmetic gives 27.8."""
+    """Shape of Qwen3.5-27B-FP8. Measured: text and draft take 28.0 GiB on an H200; this arithmetic gives 27.8."""
     return CATALOGUE["Qwen/Qwen3.5-27B-FP8"].shape
 
 
@@ -520,7 +518,7 @@ _OPTIONS: Mapping[str, str] = {
     "moe-backend": EXPERTS,
 }
 _FORMATS = {name: f"the {name} format" for name in ("qwen3", "qwen3_coder", "qwen3_xml")}
-"""Parsers of one family's own way to write reasoning or tool calls."""
+"""Parsers for one family's format of reasoning or tool calls."""
 
 # Source: public config.json of the checkpoints; vLLM's guides to tool calls and to reasoning.
 _FAMILIES: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = tuple(
@@ -534,16 +532,16 @@ _FAMILIES: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = tuple(
         (r"Qwen2(\.5)?-\d|Llama-[23]|Mistral-7B", set()),
     )
 )
-# Source: Qwen's own naming: parameters in all, then those active for one token.
+# Source: Qwen's naming: total parameters, then active ones.
 EXPERTS_IN_A_NAME = re.compile(r"-A\d+(\.\d+)?B\b")
 
 
 def parts_of(names: Iterable[str], shape: ModelShape | None = None) -> frozenset[str] | None:
-    """What a model has of what options are for: by its shape, else by the first of its names that is known; None where neither is."""
+    """Parts of a model that options apply to, by its shape or the first known of its names; None if both are unknown."""
     by_name = _parts_by_name(names)
     if shape is None:
         return by_name
-    # Formats are no part of a shape: the catalogue knows them, or the family, or nobody does.
+    # A shape has no formats: they come from the catalog or the family.
     formats = frozenset(_FORMATS.values()) if by_name is None else by_name & frozenset(_FORMATS.values())
     if (listed := CATALOGUE.get(shape.name)) is not None:
         own = {_FORMATS[name] for name in (listed.tool_parser, listed.reasoning_parser) if name in _FORMATS}
@@ -560,9 +558,9 @@ def _parts_by_name(names: Iterable[str]) -> frozenset[str] | None:
 
 
 def part_for(option: str, value: object) -> str | None:
-    """The part of a model's architecture that an engine option with this value is for; None where every model takes it.
+    """The part of a model's architecture that an engine option with this value applies to; None if it applies to every model.
 
-    `option` is vLLM's long name, `value` as `facts.engines.parse` reads it.
+    `option` is vLLM's long name, `value` as `facts.engines.parse` returns it.
     """
     if value is None or value is False:
         return None

@@ -1,4 +1,4 @@
-"""Which of a node's labels a pod may select on Autopilot: GKE Warden refuses every other key."""
+"""Node labels that a pod can select on Autopilot; GKE Warden rejects all other keys."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ _PLACES: Final = (
 )
 
 SELECTABLE: Final = (
-    # Named by Warden itself ("Autopilot only allows labels with keys: ..."). Source: what it said in public reports of
-    # March 2024 (github.com/rancher/dashboard/issues/10564) and February 2025 (github.com/GoogleCloudPlatform/ai-on-gke/pull/983),
-    # of which the end is not quoted.
+    # From Warden's message "Autopilot only allows labels with keys: ...". Source: public reports of March 2024
+    # (github.com/rancher/dashboard/issues/10564) and February 2025 (github.com/GoogleCloudPlatform/ai-on-gke/pull/983), both truncated.
     "cloud.google.com/compute-class",
     "cloud.google.com/machine-family",
     "cloud.google.com/gke-ephemeral-storage-local-ssd",
@@ -29,8 +28,8 @@ SELECTABLE: Final = (
     "sandbox.gke.io/runtime",
     "cloud.google.com/gke-accelerator",
     # Documented for pods on Autopilot. Source: GKE docs, "Deploy GPU workloads in Autopilot", "Consuming reserved zonal
-    # resources", flex-start; that reservation-blocks, gke-provisioning and the run duration are for Autopilot, too, was not
-    # read again (unverified). CPU platforms are left out: nothing here asks for one.
+    # resources", flex-start. reservation-blocks, gke-provisioning and the run duration on Autopilot are unverified. CPU platforms are
+    # left out, because they are not used here.
     *_TPUS,
     "cloud.google.com/gke-accelerator-count",
     "cloud.google.com/gke-gpu-driver-version",
@@ -41,12 +40,12 @@ SELECTABLE: Final = (
     "cloud.google.com/reservation-project",
     "cloud.google.com/reservation-affinity",
     "cloud.google.com/reservation-blocks",
-    # Read from pods by the cluster autoscaler (injection.go); that Warden lets them through was found nowhere (unverified).
+    # Read by the cluster autoscaler (injection.go); whether Warden allows them is unverified.
     "cloud.google.com/gke-node-recycle-lead-time-seconds",
     "cloud.google.com/gke-capacity-check-wait-time-seconds",
 )
-"""Keys of nodeSelector and node affinity. `node.kubernetes.io/instance-type`, `kubernetes.io/hostname` and
-`cloud.google.com/gke-nodepool` are on no list that was found."""
+"""Keys for nodeSelector and node affinity. No source lists `node.kubernetes.io/instance-type`, `kubernetes.io/hostname` and
+`cloud.google.com/gke-nodepool`."""
 
 SELECTABLE_BESIDE_A_CLASS: Final = (
     "cloud.google.com/compute-class",
@@ -54,8 +53,8 @@ SELECTABLE_BESIDE_A_CLASS: Final = (
     "cloud.google.com/gke-accelerator-count",
     *_TPUS,
 )
-"""The same for a pod that selects a ComputeClass of its own ("Custom Compute Classes can only be used along labels with keys: ...").
-Source: Warden's message of July 2025 (github.com/newrelic/newrelic-prometheus-configurator/issues/472), which is whole."""
+"""Keys for a pod that selects a custom ComputeClass ("Custom Compute Classes can only be used along labels with keys: ...").
+Source: Warden's complete message of July 2025 (github.com/newrelic/newrelic-prometheus-configurator/issues/472)."""
 
 BUILT_IN_CLASSES: Final = (
     "Performance",
@@ -67,4 +66,4 @@ BUILT_IN_CLASSES: Final = (
     "autopilot-arm",
     "autopilot-arm-spot",
 )
-"""Compute classes that GKE brings. Source: GKE docs, built-in ComputeClasses; cluster autoscaler, compute_classes.go."""
+"""Built-in compute classes of GKE. Source: GKE docs, built-in ComputeClasses; cluster autoscaler, compute_classes.go."""

@@ -1,7 +1,7 @@
-"""Dated list prices by region and way to buy, from facts/data/prices.csv.
+"""Dated list prices by region and provisioning mode, from facts/data/prices.csv.
 
-A price holds in its own region. None is ever taken from another one: `find` answers None, and `published` tells what there
-is elsewhere. The file is read when the first price is asked for, and once.
+A price applies in its region only: `find` returns None for another, and `published` lists all regions. The file is read once, when
+needed.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from facts.ledger import DATA_FOLDER
 
 Mode = Literal["on-demand", "spot", "flex-start", "calendar", "cud-1y", "cud-3y"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
-"""The ways to buy that Google publishes prices for. Items that are no machine have a price on demand alone."""
+"""Modes with published prices. Items other than machines have an on-demand price only."""
 EVERYWHERE: Final = "any"
-"""The region of a price that is the same in all of them."""
+"""Region of a price that is the same in all regions."""
 FILE: Final = DATA_FOLDER / "prices.csv"
 COLUMNS: Final = ("what", "region", "zones", *MODES, "date", "source")
 OLD_AFTER_DAYS: Final = 180
-"""Assumed: half a year. On-demand prices and commitments stood still from 2025-12 to 2026-07; Spot moved up to twice a month."""
+"""Assumed: half a year. On-demand prices and commitments did not change from 2025-12 to 2026-07; Spot changed up to twice a month."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the file: what one source says of one machine type or item in one region."""
+    """One line of the file: prices of a machine type or item in a region from one source."""
 
     what: str
     """A machine type, or an item of prices.yaml."""
     region: str
     zones: str
-    """Letters of the zones that have the machine; empty where no source says."""
+    """Letters of the zones that have the machine; empty if unknown."""
     usd: Mapping[Mode, float]
-    """USD an hour of a machine, or per unit of the item. Ways without a price are absent."""
+    """USD an hour for a machine, or per unit of an item. Modes without a price are absent."""
     date: str
     """ISO date of the source."""
     source: str
@@ -56,19 +56,19 @@ class Price:
     zones: str = ""
 
     def is_old(self, today: dt.date) -> bool:
-        """Whether nobody has looked at it for OLD_AFTER_DAYS. A price of all regions stands from its date until Google ends it."""
+        """Whether it is older than OLD_AFTER_DAYS. A price for all regions does not expire."""
         return self.region != EVERYWHERE and (today - dt.date.fromisoformat(self.date)).days > OLD_AFTER_DAYS
 
 
 @cache
 def rows() -> tuple[Row, ...]:
-    """Every row of the file, as it stands there."""
+    """Every row of the file."""
     _, *lines = (line for line in FILE.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
     return tuple(_row(line) for line in lines)
 
 
 def _row(line: str) -> Row:
-    # No field has a comma or a quote, so that csv, which costs more than the file, is not needed.
+    # No field has a comma or a quote, so the csv module, which is slow to import, is not needed.
     what, region, zones, *usd, date, source = line.split(",")
     amounts = {mode: float(amount) for mode, amount in zip(MODES, usd, strict=True) if amount}
     return Row(what=what, region=region, zones=zones, usd=amounts, date=date, source=source)
@@ -86,18 +86,18 @@ def _newest(what: str) -> Mapping[tuple[Mode, str], Price]:
 
 
 def find(what: str, region: str, mode: Mode = "on-demand") -> Price | None:
-    """The newest price that holds in that region; None where none was published for it."""
+    """The latest price in that region; None if none was published."""
     found = [price for place in (region, EVERYWHERE) if (price := _newest(what).get((mode, place)))]
     return max(found, key=lambda price: price.date, default=None)
 
 
 def published(what: str, mode: Mode | None = None) -> tuple[Price, ...]:
-    """The newest price of every region and way to buy, cheapest first."""
+    """The latest price of every region and mode, cheapest first."""
     found = [price for price in _newest(what).values() if mode in (None, price.mode)]
     return tuple(sorted(found, key=lambda price: (price.usd, price.region, price.mode)))
 
 
 def today() -> dt.date:
-    """The day that the age of prices is counted from: SOURCE_DATE_EPOCH where it is set, as for reproducible builds."""
+    """Today, for the age of prices; SOURCE_DATE_EPOCH overrides it for reproducible builds."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     return dt.datetime.fromtimestamp(int(epoch), dt.UTC).date() if epoch.isdecimal() else dt.datetime.now(dt.UTC).date()

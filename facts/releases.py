@@ -1,8 +1,8 @@
-"""Releases of vLLM as data: their options, what a server takes by itself, what changed with which release, and known defects.
+"""vLLM releases as data: options, defaults, changes and known defects.
 
-Thresholds were read in the wheels of 0.18.1, 0.19.0, 0.19.1, 0.20.0, 0.20.2, 0.22.1, 0.24.0, 0.26.0 to 0.28.0 and every release since up to
-0.33.0. Where releases in between were not read, the change is said of the first that was. Options come from the two parsers themselves;
-`make vllm-check` holds them, and the defaults below, against both.
+Source of changes: the wheels of 0.18.1, 0.19.0, 0.19.1, 0.20.0, 0.20.2, 0.22.1, 0.24.0, and all from 0.26.0 to 0.33.0. A change in a
+release that was not read is assigned to the next one that was. Options come from the two parsers; `make vllm-check` compares them and
+the defaults below with both.
 """
 
 from __future__ import annotations
@@ -26,52 +26,52 @@ _B200: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a release's argument parser knows, by long names without dashes."""
+    """Options of a release's argument parser, by long name without dashes."""
 
     kinds: Mapping[str, str]
     """switch, value or list."""
     short: Mapping[str, str]
     """Long name by short form."""
     spelled: Mapping[str, str]
-    """Long name by every long spelling; `no-` in front of it where the spelling switches it off."""
+    """Long name by every long spelling, with `no-` for a spelling that disables it."""
     choices: Mapping[str, frozenset[str]]
-    """Of options that take only certain words."""
+    """Choices of options that have them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a server does differently from one release on, whatever its flags."""
+    """A change of behavior since a release, independent of flags."""
 
     id: str
     since: Number
     what: str
     option: str = ""
-    """The option, or variable, whose default it is: a server that sets it is not concerned."""
+    """Option or variable whose default changed; servers that set it are not affected."""
     hybrid: bool = False
-    """Whether it concerns models with linear layers alone."""
+    """Whether it affects models with linear layers only."""
     least_gib: float = 0
-    """Memory of the GPUs that it concerns, at least."""
+    """Minimum memory of affected GPUs."""
     family: int | None = None
-    """Compute capability, without its last digit, of the GPUs that it concerns; None for all."""
+    """Compute capability, without its last digit, of affected GPUs; None: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defect:
-    """A defect that was reported in public."""
+    """A publicly reported defect."""
 
     id: str
     kind: Literal["answers", "security"]
     """`answers`: wrong output. `security`: a published advisory."""
     since: Number = (0, 0, 0)
     fixed: Number | None = None
-    """First release without it; None where no source names one."""
+    """First release without it; None if unknown."""
     what: str
     source: str
     family: int | None = None
-    """Compute capability, without its last digit, of the GPUs where it shows; None for all."""
+    """Compute capability, without its last digit, of affected GPUs; None: all."""
 
     def touches(self, number: Number) -> bool:
-        """Whether a release has it."""
+        """Whether a release has the defect."""
         return self.since <= number and (self.fixed is None or number < self.fixed)
 
 
@@ -80,7 +80,7 @@ CHANGES: Final = (
         id="counts-cuda-graphs",
         since=(0, 20, 0),
         option="VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
-        what="the memory of CUDA graphs is counted in the share of GPU memory, which leaves less for the cache",
+        what="CUDA graphs are counted in the share of GPU memory, which leaves less for the cache",
     ),
     Change(
         id="takes-more-memory",
@@ -101,7 +101,7 @@ CHANGES: Final = (
         option="gdn-prefill-backend",
         hybrid=True,
         family=_B200,
-        what="on B200 prompts pass FlashInfer's kernel for Gated-DeltaNet layers, which may compile for minutes at first start",
+        what="on B200 prefill uses FlashInfer's kernel for Gated-DeltaNet layers, which may compile for minutes at first start",
     ),
     Change(
         id="batched-tokens-by-memory",
@@ -122,36 +122,35 @@ CHANGES: Final = (
         since=(0, 28, 0),
         option="enable-prefix-caching",
         hybrid=True,
-        what="prefix caching is on for hybrid models, too (vllm-project/vllm#50991)",
+        what="prefix caching is on by default for hybrid models (vllm-project/vllm#50991)",
     ),
     Change(
         id="runs-model-runner-v2",
         since=(0, 32, 0),
-        what="another model runner (V2) plans and runs the steps; figures measured on older releases say nothing about it",
+        what="another model runner (V2) is used; figures of older releases do not apply to it",
     ),
 )
 DEFECTS: Final = (
     Defect(
         id="prefix-caching-with-mtp",
         kind="answers",
-        what="prefix caching with MTP on a hybrid model corrupts answers after a hit; each alone is clean. One comparison: 8.75 % of tasks "
-        "solved with both, 26.88 % with MTP alone",
-        source="vllm-project/vllm#43559, #47194 and #53912 (0.28.0, open on 2026-08-31), NovaSky-AI/SkyRL#1981; no source names a "
-        "release without it",
+        what="prefix caching with MTP on a hybrid model corrupts responses after a hit; each alone works. One comparison: 8.75 % of tasks "
+        "solved with both, 26.88 % with MTP only",
+        source="vllm-project/vllm#43559, #47194 and #53912 (0.28.0, open on 2026-08-31), NovaSky-AI/SkyRL#1981; no fixed release is known",
     ),
     Defect(
         id="deepgemm-on-b200",
         kind="answers",
         family=_B200,
         fixed=(0, 18, 1),
-        what="Qwen3.5 on B200 computes with DeepGEMM, whose scales cost accuracy; VLLM_USE_DEEP_GEMM=0 avoids it",
+        what="Qwen3.5 on B200 uses DeepGEMM, whose scales reduce accuracy; VLLM_USE_DEEP_GEMM=0 avoids it",
         source="both wheels, utils/deep_gemm.py",
     ),
     Defect(
         id="PYSEC-2026-2301",
         kind="security",
         fixed=(0, 22, 0),
-        what="files beside the weights may come from another revision than the pinned one (CVE-2026-47155)",
+        what="files other than the weights may come from another revision than the pinned one (CVE-2026-47155)",
         source="osv.dev",
     ),
     Defect(
@@ -174,19 +173,19 @@ DEFECTS: Final = (
         kind="security",
         since=(0, 16, 0),
         fixed=(0, 32, 0),
-        what="a client's own chat template at /v1/responses uses up CPU or memory",
+        what="a client's chat template at /v1/responses can exhaust CPU or memory",
         source="osv.dev",
     ),
 )
-"""Those that concern what this project serves; the advisories are a selection, osv.dev has them all."""
+"""Defects that affect this project; the advisories are a selection, osv.dev has all."""
 INSTEAD: Final[Mapping[str, str]] = {
     "disable-log-requests": "requests are not logged unless enableLogRequests is true",
     "speculative-model": "write speculative: {method: mtp, numSpeculativeTokens: 1}",
     "num-speculative-tokens": "write speculative: {method: mtp, numSpeculativeTokens: 1}",
-    "max-num-partial-prefills": "leave it out: vLLM splits prompts by itself",
-    "max-long-partial-prefills": "leave it out: vLLM splits prompts by itself",
-    "calculate-kv-scales": "leave it out: scales come from the checkpoint",
-    "override-attention-dtype": "leave it out: kvCacheDtype decides",
+    "max-num-partial-prefills": "remove it: vLLM splits prompts by default",
+    "max-long-partial-prefills": "remove it: vLLM splits prompts by default",
+    "calculate-kv-scales": "remove it: scales come from the checkpoint",
+    "override-attention-dtype": "remove it and use kvCacheDtype",
 }
 """What to write instead of a flag that a release does not have."""
 
@@ -197,15 +196,15 @@ class Release:
 
     version: str
     table: str
-    """Release whose parser gave the options by which this one is read: its own where it was read."""
+    """Release whose parser options apply."""
     known: bool = True
-    """Whether its options and defaults were read."""
+    """Whether its options and defaults are known."""
     cuda: str = ""
     """CUDA of its torch. Source: torch/version.py of the pinned release."""
     driver: int = 0
     """Lowest NVIDIA driver branch. Source: NVIDIA, "CUDA Compatibility": 525 for CUDA 12.x, 580 for 13.x; B200 needs 570."""
     digest: str | None = None
-    """Published digest of vllm/vllm-openai at its tag; None where no source has it."""
+    """Published digest of vllm/vllm-openai at its tag; None if unknown."""
     number: Number = field(init=False)
 
     def __post_init__(self) -> None:
@@ -218,40 +217,40 @@ class Release:
 
     @property
     def options(self) -> Options:
-        """What its parser knows."""
+        """Options of its parser."""
         return _options(self.table)
 
     def has(self, change: str) -> bool:
-        """Whether a change of `CHANGES` came with it or before. Raises KeyError."""
+        """Whether it has a change of `CHANGES`. Raises KeyError."""
         return self.number >= _SINCE[change]
 
     def batched_tokens(self, gpu: Gpu) -> int:
-        """Tokens one engine computes in a step unless told otherwise. Source: engine/arg_utils.py, get_batch_defaults."""
+        """Default maximum tokens of a step. Source: engine/arg_utils.py, get_batch_defaults."""
         if not _is_large(gpu):
             return 2_048
         return 16_384 if gpu.memory_gib >= _LARGEST_GIB and self.has("batched-tokens-by-memory") else 8_192
 
     def sequences(self, gpu: Gpu) -> int:
-        """Sequences one engine admits unless told otherwise. Source: the same function."""
+        """Default maximum sequences of an engine. Source: the same function."""
         return 1_024 if _is_large(gpu) else 256
 
     def captured_tokens(self, gpu: Gpu) -> int:
-        """Largest step, in tokens, captured as a CUDA graph unless told otherwise. Source: config/vllm.py."""
+        """Default largest step, in tokens, that is captured as a CUDA graph. Source: config/vllm.py."""
         return 1_024 if gpu.compute_capability // 10 == _B200 and self.has("captures-1024-tokens") else 512
 
     @property
     def gpu_memory_share(self) -> float:
-        """Share of a GPU's memory unless told otherwise. Source: config/cache.py."""
+        """Default share of a GPU's memory. Source: config/cache.py."""
         return 0.92 if self.has("takes-more-memory") else 0.9
 
     @property
     def defects(self) -> tuple[Defect, ...]:
-        """Known defects that it has."""
+        """Known defects of this release."""
         return tuple(one for one in DEFECTS if one.touches(self.number))
 
 
 def _is_large(gpu: Gpu) -> bool:
-    # By vLLM 0.18.1 and 0.33.0; below 70 GiB, and on every A100, a smaller tier.
+    # In vLLM 0.18.1 and 0.33.0; smaller GPUs and every A100 have lower defaults.
     return gpu.memory_gib >= _LARGE_GIB and "A100" not in gpu.name
 
 
@@ -280,16 +279,16 @@ _RELEASES: Final = {
 VERSIONS: Final = tuple(_RELEASES)
 """Known releases, oldest first."""
 DEFAULT: Final = "0.18.1"
-"""Release where a stack or profile names none: the article's, with its one fix."""
+"""Default release: the article's, with its one fix."""
 
 
 def find(version: str) -> Release:
-    """The known release of that version. Raises KeyError."""
+    """A known release. Raises KeyError."""
     return _RELEASES[version]
 
 
 def at(number: Number) -> Release:
-    """A release that need not be known: its options are read as those of the newest known one before it."""
+    """A release, known or not. An unknown release has the options of the latest known one before it."""
     version = ".".join(str(part) for part in number)
     if version in _RELEASES:
         return _RELEASES[version]
@@ -299,31 +298,31 @@ def at(number: Number) -> Release:
 
 
 def of_tag(tag: str) -> Release | None:
-    """The release that an image's tag names, None where it names none."""
+    """The release of an image's tag; None if the tag is not a release."""
     match = _TAG.match(tag)
     return None if match is None else at((int(match[1]), int(match[2]), int(match[3] or 0)))
 
 
 def upgrade(old: Release, new: Release, options: Container[str], *, hybrid: bool, gpu: Gpu) -> Iterator[str]:
-    """What changes for a server with these options, variables among them, when its release does: one line each."""
+    """Changes for a server with these options and variables between two releases, one line each."""
     families = (None, gpu.compute_capability // 10)
     for one in CHANGES:
         fits = one.family in families and gpu.memory_gib >= one.least_gib and (hybrid or not one.hybrid)
         if fits and one.option not in options and old.has(one.id) != new.has(one.id):
             until = "" if new.has(one.id) else "no longer: "
-            yield f"{until}{one.what}" + (f" ({one.option} decides)" if one.option else "")
+            yield f"{until}{one.what}" + (f" (set {one.option} to choose)" if one.option else "")
     for defect in DEFECTS:
         if defect.family in families and defect.touches(old.number) != defect.touches(new.number):
-            yield f"{'fixed' if defect in old.defects else 'new'}: {defect.what} ({defect.id})"
+            yield f"{'fixed' if defect in old.defects else 'new defect'}: {defect.what} ({defect.id})"
     if new.driver and old.driver and new.driver != old.driver:
-        yield f"CUDA {new.cuda} instead of {old.cuda}: NVIDIA driver {new.driver} or later"
-    yield "compile caches are cold: the first start of every replica compiles again"
+        yield f"CUDA {new.cuda} instead of {old.cuda}, which needs NVIDIA driver {new.driver} or later"
+    yield "compile caches start empty: the first start of every replica compiles again"
 
 
 @cache
 def _options(version: str) -> Options:
     kinds: dict[str, str] = {}
-    # Read by vLLM before its parser, which does not list it.
+    # vLLM reads it before its parser, which does not list it.
     short: dict[str, str] = {"O": "optimization-level"}
     spelled: dict[str, str] = {}
     choices: dict[str, frozenset[str]] = {}

@@ -1,7 +1,6 @@
-"""Everything around the servers, sized for a fleet: ranges, weights volume, NAT ports, quota, gateway, benchmark.
+"""Sizes of a fleet's surroundings: ranges, weights volume, NAT ports, quota, gateway, benchmark.
 
-Pure arithmetic over limits that are documented (facts/disks.py, facts/ranges.py) and over what was
-measured of clients and of the endpoint picker.
+Pure arithmetic on documented limits (facts/disks.py, facts/ranges.py) and measurements of clients and the endpoint picker.
 """
 
 from __future__ import annotations
@@ -20,65 +19,64 @@ from facts.disks import (
 from facts.machines import DEFAULT_MACHINE, Machine
 from facts.ranges import RangeSizes, nat_ports_per_vm, smallest_ranges
 
-# Source: 9,578,701,871 bytes on disk reported publicly for v0.18.1: what the registry keeps for one vLLM image.
+# Size of one vLLM image in the registry. Source: 9,578,701,871 bytes on disk, publicly reported for v0.18.1.
 VLLM_IMAGE_GIB = 9.0
 GIB_PER_GB = 1e9 / 2**30
 # Source: weights_download.sh peaked at 1.0 times the model on ext4; the rest is margin.
 VOLUME_SPACE_FACTOR = 1.1
-# Volumes are sold by the GiB; steps of 16 keep one size over small changes of the model, and so one volume.
+# Steps of 16 GiB, so that small changes of the model do not change the volume.
 VOLUME_STEP_GIB = 16
-# Assumed: what reading the weights may add to a start of about 17 minutes before nobody minds.
+# Assumed: acceptable time to read the weights, in a start of about 17 minutes.
 READ_SECONDS = 75.0
-# Assumed: the most it may take where so many readers share one volume that its size limits them; what policy throughput-below-readers
-# allows.
+# Assumed: the maximum if many readers share one volume whose size limits its throughput; as in policy throughput-below-readers.
 MOST_READ_SECONDS = 300.0
-# Throughput in round steps, so that one more replica is not one more update of a disk that allows one in six hours.
+# Throughput in steps, so that one more replica does not update the disk, which allows one update in six hours.
 THROUGHPUT_STEP_MIBPS = 400
 # Measured: a stock benchmark client spends 30 to 35 microseconds on each chunk of a stream, vLLM 0.18.1 on one core.
 CLIENT_SECONDS_PER_CHUNK = 35e-6
 CLIENT_CORE_SHARE = 0.5
-# Source: the article, "ClusterIP vs Inference Gateway": vCPU at which the endpoint picker stopped crashing, and the connections
-# under which it had crashed at its defaults.
+# Source: the article, "ClusterIP vs Inference Gateway": vCPU with which the endpoint picker no longer crashed, and the connections at which
+# it crashed with its defaults.
 EPP_CPU = 10
 EPP_CONNECTIONS = 8_000
 # Source: the article: clients of 1,000 connections; two thousand requests in flight on a node.
 CONNECTIONS_PER_CLIENT = 1000
 BENCHMARK_MACHINE = "c4-standard-16"
-# Source: Compute Engine docs, C4 machine series, standard types; the article runs sixteen clients on 16 vCPU, so a vCPU each.
+# Source: Compute Engine docs, C4 machine series, standard types; the article runs one client per vCPU.
 BENCHMARK_MACHINES = {"c4-standard-16": 16, "c4-standard-32": 32, "c4-standard-48": 48}
-# Source: Linux, net.ipv4.ip_local_port_range 32768 to 60999, which one pod has towards one address; less what the run before
-# still holds and what everything else in the pod opens. Assumed: the share kept back.
+# Source: Linux, net.ipv4.ip_local_port_range 32768 to 60999, a pod's ports to one address. Assumed: the margin for the previous run's
+# connections and others.
 CONNECTIONS_PER_POD = 20_000
-# Assumed: Git LFS opens eight transfers at once and a handful of connections to the server that names the files.
+# Assumed: Git LFS opens eight concurrent transfers and a few connections to its server.
 DOWNLOAD_CONNECTIONS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayAdvice:
-    """Whether an endpoint picker can carry a rate, by what the article measured of one."""
+    """Whether to use the gateway, based on the article's measurements."""
 
     use: bool
-    in_words: str
+    text: str
     pickers: int
-    """Pickers that work at once: one, whatever the number of replicas; the others stand by."""
+    """Active pickers: one, regardless of replicas; the others are standby."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """What a fleet needs around its servers."""
+    """Sizes of a fleet's surroundings."""
 
     ranges: RangeSizes
     volume_gib: int
     volume_mibps: int
     volume_copies: int
-    """Volumes per zone: more than one where one volume may not have so many readers."""
+    """Volumes per zone; more than one if there are too many readers for one."""
     nat_ports_per_vm: int
     quota_gpus: int
-    """GPUs to ask for, spares included."""
+    """GPUs to request, including spares."""
     benchmark_clients: int
     benchmark_connections: int
     benchmark_nodes: int
-    """Machines of `benchmark_machine` that run those clients, one pod on each."""
+    """Number of machines of type `benchmark_machine` for these clients, one pod each."""
     benchmark_machine: str
     gateway: GatewayAdvice
 
@@ -95,10 +93,10 @@ def size(
     loss_per_token_with_gateway: float | None = None,
     machine: Machine = DEFAULT_MACHINE,
 ) -> Sizing:
-    """Sizes for that many nodes, spares included. Raises ValueError on a number that cannot be.
+    """Sizes for a number of nodes, including spares. Raises ValueError for an invalid number.
 
-    `tokens_per_chunk`: output tokens that arrive together, above 1 with speculative decoding. `loss_per_token_with_gateway`
-    is the share of throughput that the gateway costs, where the caller has estimated it.
+    `tokens_per_chunk`: output tokens per chunk, above 1 with speculative decoding. `loss_per_token_with_gateway`: estimated share of
+    throughput that the gateway costs.
     """
     if nodes < 1:
         raise ValueError(f"nodes must be 1 or more, got {nodes}")
@@ -121,7 +119,7 @@ def size(
 
 
 def volume_size_gib(weights_gb: float, readers: int = 1) -> int:
-    """Size of the volume that takes the download, GiB, in steps; large enough that all its readers have it in MOST_READ_SECONDS."""
+    """Size of the weights volume in GiB, in steps, so that all readers can read it in MOST_READ_SECONDS."""
     needed = max(float(MIN_SIZE_GIB), weights_gb * GIB_PER_GB * VOLUME_SPACE_FACTOR)
     most = max_readers(ceil(needed / VOLUME_STEP_GIB) * VOLUME_STEP_GIB)
     together = min(readers, most) * weights_gb * 1e9 / 2**20 / MOST_READ_SECONDS
@@ -132,7 +130,7 @@ def volume_size_gib(weights_gb: float, readers: int = 1) -> int:
 def volume_throughput_mibps(
     weights_gb: float, volume_gib: int, readers: int, machine: Machine = DEFAULT_MACHINE
 ) -> int:
-    """Throughput at which every reader has the weights in about READ_SECONDS, within what the volume may have."""
+    """Throughput for every reader to read the weights in about READ_SECONDS, within the volume's limits."""
     each = min(weights_gb * 1e9 / 2**20 / READ_SECONDS, machine.read_mibps)
     wanted = max(each * readers, throughput_floor_mibps(volume_gib), float(throughput_for_readers_mibps(readers)))
     stepped = ceil(wanted / THROUGHPUT_STEP_MIBPS) * THROUGHPUT_STEP_MIBPS
@@ -145,8 +143,8 @@ def benchmark_clients(
     in_flight: float,
     connections_per_client: int = CONNECTIONS_PER_CLIENT,
 ) -> int:
-    """Client processes that stay below half a core each and at most at `connections_per_client` each; a client has at least
-    one connection. Raises ValueError on less than one token a chunk.
+    """Client processes with less than half a core and at most `connections_per_client` connections each, and at least one. Raises
+    ValueError for less than one token per chunk.
     """
     if tokens_per_chunk < 1:
         raise ValueError(f"tokens_per_chunk must be 1 or more, got {tokens_per_chunk}")
@@ -157,29 +155,29 @@ def benchmark_clients(
 
 
 def benchmark_pods(clients: int, connections: int, machine_type: str) -> int:
-    """Pods, one to a machine of that type, that give every client a vCPU and every connection a port of its own."""
+    """Pods, one per machine, so that every client has a vCPU and every connection a port."""
     by_cores = ceil(clients / BENCHMARK_MACHINES[machine_type])
     return max(1, by_cores, ceil(connections / CONNECTIONS_PER_POD))
 
 
 def gateway_advice(nodes: int, requests_per_s: float, loss: float | None = None) -> GatewayAdvice:
-    """Whether to put the Inference Gateway in front, from the article's comparison on 2, 4 and 8 nodes."""
+    """Whether to use the Inference Gateway, based on the article's comparison with 2, 4 and 8 nodes."""
     rows = ledger.section("gateway", "figures")
     most = max(int(row["replicas"]) for row in rows.values())
     lost = [int(row["overhead_percent"]) for row in rows.values()]
     cost = f"about {100 * loss:.0f} %" if loss is not None else f"{min(lost)} to {max(lost)} %"
     if nodes == 1:
-        text = "One node has nothing to pick from: leave the gateway off."
-        return GatewayAdvice(use=False, in_words=text, pickers=0)
+        text = "Do not use the gateway with a single node."
+        return GatewayAdvice(use=False, text=text, pickers=0)
     if nodes > most:
         text = (
-            f"Do not use the gateway at this rate: one endpoint picker carried {most} nodes at most in the article, at "
-            f"{max(lost)} % less throughput, and {requests_per_s:,.0f} requests a second on {nodes} nodes were never tried. More "
-            "pickers stand by, they do not share the load."
+            f"Do not use the gateway at this rate: the article tested one endpoint picker with up to {most} nodes, at "
+            f"{max(lost)} % less throughput, and {requests_per_s:,.0f} requests a second on {nodes} nodes are untested. Additional "
+            "pickers are standby and do not share the load."
         )
-        return GatewayAdvice(use=False, in_words=text, pickers=0)
+        return GatewayAdvice(use=False, text=text, pickers=0)
     text = (
-        f"The gateway costs {cost} of the throughput with unique prompts. Use it where prompts share prefixes or differ much "
-        "in length; a plain Service is faster otherwise."
+        f"The gateway costs {cost} of the throughput with unique prompts. Use it if prompts share prefixes or differ much in "
+        "length; otherwise a plain Service is faster."
     )
-    return GatewayAdvice(use=True, in_words=text, pickers=1)
+    return GatewayAdvice(use=True, text=text, pickers=1)

@@ -1,7 +1,7 @@
-"""From nothing to the first answer: every step's duration, the critical path, and what would shorten it.
+"""Time to first response from nothing: durations of all steps, critical path, and levers.
 
-Durations are low, likely and high, from facts/data/durations.yaml; most are assumed and say so. The chain is the one
-that the program builds: the server's nodes are asked for when the weights volume is there.
+Durations are low, likely and high, from facts/data/durations.yaml; most are marked as assumed. Steps depend on each other as in the
+program: the servers' nodes are requested when the weights volume exists.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ Bound = Literal["low", "likely", "high"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What has to happen before the fleet serves. Raises ValueError on a number that cannot be."""
+    """The conditions of a fleet's start. Raises ValueError for an invalid number."""
 
     weights_gb: float
     """Size of the model's files, GB (10^9 bytes)."""
     volume_gib: int
     volume_mibps: float
-    """Throughput of the volume that the servers read."""
+    """Throughput of the weights volume."""
     readers: int
     """Servers that read one volume at the same time."""
     node_mibps: float = DEFAULT_MACHINE.read_mibps
-    """Most that one node reads."""
+    """Maximum read throughput of one node."""
     platform_exists: bool = False
-    """Whether network and cluster are there."""
+    """Whether network and cluster exist."""
     weights_exist: bool = False
-    """Whether the volume is there: a restart, a resumed fleet, one more node."""
+    """Whether the volume exists, as for a restart, a resumed fleet or one more node."""
     writer_mibps: float = MIN_THROUGHPUT_MIBPS
-    """Throughput of the volume that is written to."""
+    """Throughput of the writer's volume."""
     warm_caches: bool = False
-    """Whether compiled kernels and graphs of an earlier pod of the same release are found."""
+    """Whether the compile cache of the release exists."""
     spare_nodes: bool = False
-    """Whether machines stand ready, image pulled."""
+    """Whether idle nodes with the image exist."""
     gateway: bool = False
     gpus: int = 8
-    """GPUs of one server whose engines compile side by side."""
+    """GPUs of one server, whose engines compile in parallel."""
     articles_machine: bool = True
-    """Whether servers are on the article's node, whose start was measured."""
+    """Whether servers run on the article's machine type, whose start was measured."""
 
     def __post_init__(self) -> None:
         for name in ("weights_gb", "volume_gib", "volume_mibps", "readers", "node_mibps", "writer_mibps", "gpus"):
@@ -56,7 +56,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step on the way, with the moments at which it begins and ends when every step takes its likely time."""
+    """One step, with start and end if every step takes its likely time."""
 
     id: str
     title: str
@@ -66,30 +66,30 @@ class Step:
     begins_seconds: float
     needs: tuple[str, ...]
     critical: bool
-    """Whether a delay here delays the first answer."""
+    """Whether it is on the critical path."""
     source: str
-    """Id of the source in facts/data/sources.yaml; empty where the duration is assumed."""
+    """Id of the source in facts/data/sources.yaml; empty if the duration is assumed."""
     note: str
 
     @property
     def ends_seconds(self) -> float:
-        """When it ends, likely."""
+        """Likely end."""
         return self.begins_seconds + self.likely_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lever:
-    """One thing that would shorten the way, and by how much, everything else unchanged."""
+    """A change that shortens the time to first response, everything else unchanged."""
 
     id: str
     title: str
     saves_seconds: float
-    """Likely seconds saved until the first answer."""
+    """Likely seconds saved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeToServe:
-    """The whole way."""
+    """Time to first response, with its steps."""
 
     steps: tuple[Step, ...]
     low_seconds: float
@@ -99,19 +99,19 @@ class TimeToServe:
 
     @property
     def critical_path(self) -> tuple[Step, ...]:
-        """The steps that decide when the fleet serves, in their order."""
+        """The steps of the critical path, in order."""
         return tuple(step for step in self.steps if step.critical)
 
 
 def time_to_serve(start: Start) -> TimeToServe:
-    """The way to the first answer, with the levers that would shorten it, the strongest first."""
+    """Time to first response, with levers, the strongest first."""
     way = way_to_serve(start)
     levers = sorted(_levers(start, way.likely_seconds), key=lambda lever: -lever.saves_seconds)
     return replace(way, levers=tuple(levers))
 
 
 def way_to_serve(start: Start) -> TimeToServe:
-    """The way alone, without levers: for a search that asks for its length again and again."""
+    """Time to first response without levers, for a search that needs it often."""
     durations = {step.id: step for step in _steps(start)}
     ends = {bound: _ends(durations, bound) for bound in ("low", "likely", "high")}
     likely = ends["likely"]
@@ -145,7 +145,7 @@ def _steps(start: Start) -> Iterator[Step]:
 
 
 def _as_on(start: Start, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The step as that server takes it, where that differs; without the article's source where it was not the article's."""
+    """The step's entry for that server, without the article's source on another machine type."""
     if start.gpus == 1 and "alone" in entry:
         return {**entry, **entry["alone"]}
     if not start.articles_machine and "elsewhere" in entry:
@@ -167,7 +167,7 @@ def _left_out(start: Start) -> frozenset[str]:
 
 
 def _needs(needs: list[str], left_out: frozenset[str]) -> tuple[str, ...]:
-    """The steps needed, each that is left out replaced by what it needed itself."""
+    """Required steps, with each omitted step replaced by its requirements."""
     found: list[str] = []
     for need in needs:
         if need in left_out:
@@ -196,17 +196,17 @@ def _duration(id_: str, entry: Mapping[str, Any], bound: Bound, start: Start) ->
 
 
 def step_seconds(id_: str, bound: Bound = "likely") -> float:
-    """How long a step takes that does not depend on sizes."""
+    """Duration of a step that does not depend on sizes."""
     return float(ledger.entry("durations", "steps", id_)[bound])
 
 
 def download_mb_per_s(bound: Bound = "likely") -> float:
-    """What one download gets through Cloud NAT, MB/s, where the volume takes as much."""
+    """Throughput of one download through Cloud NAT in MB/s, if the volume is fast enough."""
     return float(ledger.entry("durations", "steps", "download")["mb_per_s"][bound])
 
 
 def image_seconds(volume_gib: float, bound: Bound = "likely") -> float:
-    """How long an image of a disk of that size takes."""
+    """Seconds to create an image of a disk of that size."""
     entry = ledger.entry("durations", "steps", "image")
     hundreds_of_gb = volume_gib * 2**30 / 100e9
     return max(float(entry["at_least"][bound]), float(entry["seconds_per_100_gb"][bound]) * hundreds_of_gb)
@@ -215,9 +215,7 @@ def image_seconds(volume_gib: float, bound: Bound = "likely") -> float:
 def weights_read_seconds(
     *, size_gb: float, throughput_mibps: float, readers: int, node_mibps: float = DEFAULT_MACHINE.read_mibps
 ) -> float:
-    """How long `readers` nodes take when all read the same volume at once: its throughput is shared, and a node takes no
-    more than its own ceiling.
-    """
+    """Seconds for `readers` nodes to read one volume at the same time: they share its throughput, up to a node's limit."""
     share_mibps = min(throughput_mibps / max(1, readers), node_mibps)
     return size_gb * MB_PER_GB / (share_mibps * MB_PER_MIB)
 
@@ -252,10 +250,10 @@ def _levers(start: Start, seconds: float) -> Iterator[Lever]:
     if not start.spare_nodes:
         yield from lever("spare-nodes", "one more node kept ready, idle", spare_nodes=True)
     if not start.weights_exist:
-        yield from lever("weights-first", "weights written before the fleet is wanted", weights_exist=True)
+        yield from lever("weights-first", "weights written before the start", weights_exist=True)
         yield from lever(
             "faster-writer", "twice the throughput of the writer's volume", writer_mibps=2 * start.writer_mibps
         )
     yield from lever("faster-volume", "twice the throughput of the weights volume", volume_mibps=2 * start.volume_mibps)
     if not start.platform_exists:
-        yield from lever("platform-first", "network and cluster made before", platform_exists=True)
+        yield from lever("platform-first", "network and cluster created before the start", platform_exists=True)

@@ -1,4 +1,4 @@
-"""Named workloads: what requests look like, and how many tokens a step gains from drafts on them."""
+"""Named workloads: shape of requests, and tokens per step with drafts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import cache
 from facts import ledger
 
 STAND_IN_WORKLOAD = "article"
-"""Counted with where the traffic has no stated lengths: a chat or a file of requests may have any."""
+"""Used for calculations if the lengths of the traffic are unknown, as for chat or a file of requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """How long a part of a request is, in tokens. Raises ValueError where minimum, mean and maximum are out of order."""
+    """Length of a part of a request in tokens. Raises ValueError if minimum, mean and maximum are not in order."""
 
     min: int
     mean: float
@@ -25,20 +25,20 @@ class Lengths:
 
     @classmethod
     def exactly(cls, tokens: int) -> Lengths:
-        """Every request alike."""
+        """The same length for every request."""
         return cls(min=tokens, mean=tokens, max=tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What requests look like. Raises ValueError."""
+    """Shape of requests. Raises ValueError."""
 
     input_tokens: Lengths
     output_tokens: Lengths
     shared_prefix_tokens: int = 0
-    """Tokens at the start of every prompt that are the same in all."""
+    """Tokens at the start that all prompts share."""
     name: str | None = None
-    """A name from workloads.yaml, where it is one of those."""
+    """Its name in workloads.yaml, or None."""
 
     def __post_init__(self) -> None:
         if self.output_tokens.min < 1:
@@ -56,18 +56,16 @@ class Workload:
 
     @property
     def longest_request_tokens(self) -> int:
-        """Longest prompt and longest answer together."""
+        """Longest prompt plus longest output."""
         return self.input_tokens.max + self.output_tokens.max
 
 
 def named_workload(name: str) -> Workload:
-    """A workload of facts/data/workloads.yaml. Raises LedgerError with the names there are, also for a workload whose lengths
-    its file decides.
-    """
+    """A workload of facts/data/workloads.yaml. Raises LedgerError with the known names, also for a workload with lengths from a file."""
     fields = ledger.entry("workloads", "workloads", name)
     if fields["input_tokens"] is None:
         known = ", ".join(workloads_with_lengths())
-        raise ledger.LedgerError(f"workload {name!r} is as long as its file says; lengths are known of {known}")
+        raise ledger.LedgerError(f"workload {name!r} has lengths from a file; lengths are known for {known}")
     return Workload(
         input_tokens=Lengths(**fields["input_tokens"]),
         output_tokens=Lengths(**fields["output_tokens"]),
@@ -77,21 +75,21 @@ def named_workload(name: str) -> Workload:
 
 
 def workloads_with_lengths() -> tuple[str, ...]:
-    """Names of the workloads that can be counted with: their lengths are known without a file."""
+    """Names of the workloads with known lengths."""
     entries = ledger.section("workloads", "workloads")
     return tuple(name for name, fields in entries.items() if fields["input_tokens"] is not None)
 
 
 def countable_name(name: str) -> str:
-    """The name of the workload to count with in place of `name`: itself, or the stand-in where it has no lengths."""
+    """The workload to use for calculations: `name`, or the stand-in if its lengths are unknown."""
     return name if name in workloads_with_lengths() else STAND_IN_WORKLOAD
 
 
 @cache
 def draft_acceptance() -> tuple[float, ...]:
-    """Share of draft tokens accepted by position, as the article measured them on its own workload.
+    """Share of accepted draft tokens by position, from the article.
 
-    90 % with one draft token; the further positions are those of MTP-5, scaled to 90 % at the first.
+    90 % with one draft token; further positions are those of MTP-5, scaled to 90 % at the first.
     """
     details = ledger.value("phases.figures.tp8-mtp5.details")
     first, positions = details["mtp1_acceptance_percent"] / 100, details["acceptance_percent_by_position"]
@@ -99,6 +97,6 @@ def draft_acceptance() -> tuple[float, ...]:
 
 
 def tokens_per_step(speculative_tokens: int) -> float:
-    """Tokens one sequence gains in a step: one and the accepted drafts. Positions beyond those measured gain like the last one."""
+    """Tokens of one sequence per step: one plus accepted drafts. Positions that were not measured count like the last one."""
     accepted = draft_acceptance()
     return 1 + sum(accepted[min(position, len(accepted) - 1)] for position in range(speculative_tokens))

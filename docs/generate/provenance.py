@@ -1,4 +1,4 @@
-"""The page of provenance and errata, docs/provenance.md, written from the ledger: `python -m docs.generate.provenance`."""
+"""Generates docs/provenance.md, the page of sources and errata, from the ledger: `python -m docs.generate.provenance`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TITLES = {
     "phases": "One node, step by step",
     "cluster_ip": "First run over nodes, ClusterIP: the record",
     "gateway": "First run over nodes, behind the Inference Gateway",
-    "single_client": "One benchmark client for the whole fleet: the client's rate, not the servers'",
+    "single_client": "One benchmark client for the whole fleet, which limits the rate",
     "cluster_ip_rerun": "Second run over nodes",
 }
 _NONE = "–"
@@ -35,7 +35,7 @@ def page() -> str:
         _second_run(),
         _shapes(),
         _workloads(),
-        _said(),
+        _article_claims(),
         _memory_and_money(),
         _prices(),
         _equivalences(),
@@ -55,11 +55,11 @@ def main() -> None:
 def _introduction() -> Iterator[str]:
     yield "# Where the numbers come from, and where they disagree"
     yield ""
-    yield "Written from `facts/data/*.yaml` by `python -m docs.generate.provenance`; edit those files, not this page. A test"
-    yield "compares the two."
+    yield "Sources of every figure and price, and known contradictions. Generated from `facts/data/*.yaml` by"
+    yield "`python -m docs.generate.provenance`; do not edit this page."
     yield ""
-    yield "A figure holds for the shape it was measured on. A stack that differs shows it only where every difference is"
-    yield "argued below. Nothing is interpolated between rows. Output tokens are derived: the article states totals."
+    yield "A figure applies to the configuration it was measured on. A stack with another configuration shows it only if every"
+    yield "difference is justified below. Nothing is interpolated. Output tokens are derived, because the article states totals."
     yield ""
 
 
@@ -125,18 +125,18 @@ def _second_run() -> Iterator[str]:
     yield from _heading("Latency, power and counters of the second run")
     runs = [figures.published(f"cluster_ip_rerun.nodes-{nodes}") for nodes in (1, 2, 4)]
     rows = [(key.replace("_", " "), *(_plain(run.details[key]) for run in runs)) for key in runs[0].details]
-    yield from _table(("reading", "1 node", "2 nodes", "4 nodes"), rows)
+    yield from _table(("metric", "1 node", "2 nodes", "4 nodes"), rows)
     mfu = figures.published("cluster_ip_rerun.mfu")
     rows = [(key.replace("_", " "), _plain(value)) for key, value in mfu.details.items()]
-    yield from _table(("vLLM's own accounting, per GPU", "value"), rows)
+    yield from _table(("vLLM's metrics, per GPU", "value"), rows)
 
 
 def _measured() -> Iterator[str]:
     yield from _heading("Measurements of your own")
     every = figures.measured_figures()
     if not every:
-        yield "None yet. `fleet bench record DIR --id ID --title TEXT` adds a certified measurement; a stack of exactly that shape then"
-        yield "shows it before a published figure. The planner's model is not fitted to it."
+        yield "None yet. `fleet bench record DIR --id ID --title TEXT` adds a certified measurement, which a stack with exactly that"
+        yield "configuration shows instead of a published figure. The planner's model is not fitted to it."
         yield ""
         return
     rows = [
@@ -162,9 +162,9 @@ def _rendered_pods() -> Iterator[str]:
     source = ledger.source(h200["source"])
     yield from _heading("Rendered pods on an H200")
     yield f"{source.title[0].upper()}{source.title[1:]}, {source.date}. {source.note}"
-    yield "Command, arguments and environment are those of `fleet render`, the load is the rendered benchmark Job's, and"
-    yield "`fleet bench merge` made the rates and the verdict. The planner is not fitted to them, and no stack shows them: vLLM 0.20.2"
-    yield "is none that this program serves with."
+    yield "Command, arguments and environment are those of `fleet render`, the load is the rendered benchmark Job's, and rates and"
+    yield "verdict are those of `fleet bench merge`. Neither the planner nor a stack uses these figures, because this program does not"
+    yield "serve with vLLM 0.20.2."
     yield ""
     rows = [
         (
@@ -198,11 +198,11 @@ def _rendered_pods() -> Iterator[str]:
         ),
         rows,
     )
-    yield "What the machine forced, in every run:"
+    yield "Changed in every run:"
     yield ""
     changed = [(f"`{one['what']}`", one["rendered"], one["run"], one["why"]) for one in h200["changed"]]
     yield from _table(("what", "rendered", "run", "why"), changed)
-    yield "The first request of each connection: all prompts come at once, and the last is read when all others are."
+    yield "First request of each connection, when all prompts arrive at the same time:"
     yield ""
     waves = [
         (f"`{name}`", *(f"{wave[key]} s" for key in ("mean_s", "median_s", "p99_s", "whole_run_p99_s", "steady_p99_s")))
@@ -213,14 +213,13 @@ def _rendered_pods() -> Iterator[str]:
         (f"`{name}`", f"{one['cache_gib']} GiB", _number(one["kv_tokens"]), str(one.get("full_requests", _NONE)))
         for name, one in h200["memory"].items()
     ]
-    yield from _table(("vLLM's own accounting", "left for the cache", "KV tokens", "requests of 2,560 tokens"), said)
+    yield from _table(("vLLM's log", "left for the cache", "KV tokens", "requests of 2,560 tokens"), said)
     cold, warm = h200["starts"]["cold"], h200["starts"]["warm"]
     yield (
-        f"Start of the pod of `tuned` to ready, with its own programs that keep compile caches: {cold['ready_s']:.0f} s without an "
-        f"archive, {warm['ready_s']:.0f} s with one. Of these torch.compile {cold['torch_compile_s']:.0f} and "
-        f"{warm['torch_compile_s']:.0f} s; the archive has {cold['archive_mb']} MB, stored in {cold['store_s']} s and restored in "
-        f"{warm['restore_s']} s (a bucket on loopback). On the other GPU an engine compiled during the "
-        "cold start, and served during the warm one."
+        f"Start of the pod of `tuned` to ready, with its compile cache: {cold['ready_s']:.0f} s without an archive, "
+        f"{warm['ready_s']:.0f} s with one, of which torch.compile {cold['torch_compile_s']:.0f} and {warm['torch_compile_s']:.0f} s. "
+        f"The archive of {cold['archive_mb']} MB is stored in {cold['store_s']} s and restored in {warm['restore_s']} s (a bucket on "
+        "loopback). The other GPU compiled during the cold start and served during the warm one."
     )
     yield ""
     yield f"Not measured: {'; '.join(h200['not_run'])}."
@@ -236,27 +235,34 @@ def _interval(rate: Mapping[str, float]) -> str:
 
 
 def _shapes() -> Iterator[str]:
-    yield from _heading("Shapes they were measured on")
+    yield from _heading("Configurations of these runs")
+    yield "Figures of a row that is not complete never match a stack."
+    yield f"Machine: {DEFAULT}, all 8 GPUs. Model: Qwen/Qwen3.5-27B-FP8 unless stated."
+    yield ""
     seen: dict[tuple[Any, ...], Figure] = {}
+    stated: dict[str, str] = {}
+    rows = []
     for figure in figures.all_figures():
         shape = figure.shape
-        seen.setdefault((figure.label, tuple(shape.flags.items()), shape.workload, figure.left_open), figure)
-    for figure in seen.values():
-        shape = figure.shape
-        yield f"### Shape of `{figure.id}`"
-        yield ""
-        yield (
-            f"{shape.model}, {figure.label.removeprefix('published, ')}, {shape.machine_type} with "
-            f"{shape.gpus_per_replica} GPUs, workload {shape.workload}."
-        )
-        yield ""
+        if figure is not seen.setdefault(
+            (figure.label, (*shape.flags.items(),), shape.workload, figure.left_open), figure
+        ):
+            continue
         options = [f"`{name}={_scalar(value)}`" for name, value in shape.flags.items()]
         options += [f"`{name}={value}`" for name, value in shape.env.items()]
-        yield f"- Stated: {', '.join(options)}"
-        yield f"- Left open: {'; '.join(figure.left_open)}"
-        if not figure.shape_is_complete:
-            yield "- Never matched as proven: too much is left open."
-        yield ""
+        flags = ", ".join(options)
+        model = "" if shape.model == "Qwen/Qwen3.5-27B-FP8" else f"{shape.model}, "
+        rows.append(
+            (
+                f"`{figure.id}`",
+                model + _measured_on(figure),
+                f"as `{stated[flags]}`" if flags in stated else flags,
+                "; ".join(figure.left_open),
+                "yes" if figure.shape_is_complete else "no",
+            )
+        )
+        stated.setdefault(flags, figure.id)
+    yield from _table(("row", "release, workload", "stated options", "not stated", "complete"), rows)
 
 
 def _workloads() -> Iterator[str]:
@@ -284,28 +290,28 @@ def _workloads() -> Iterator[str]:
     yield from _table(("nodes", "users at once", "requests/s", "total tok/s"), user_rows)
 
 
-def _said() -> Iterator[str]:
-    yield from _heading("Machines and model, as the article has them")
+def _article_claims() -> Iterator[str]:
+    yield from _heading("Machines and model, according to the article")
     rows = [
         (row["title"], row["h100_sxm"], row["b200_sxm"], f"{row['ratio']}x", _links(row.get("disputed", ())))
         for row in ledger.section("article", "hardware").values()
     ]
     yield from _table(("", "H100 SXM", "B200 SXM", "ratio", "disputed"), rows)
-    said = ledger.section("article", "said").values()
+    claims = ledger.section("article", "said").values()
     yield from _table(
-        ("what", "published", "to know", "disputed"),
-        [(row["title"], row["value"], row["so"], _links(row.get("disputed", ()))) for row in said],
+        ("what", "published", "remark", "disputed"),
+        [(row["title"], row["value"], row["so"], _links(row.get("disputed", ()))) for row in claims],
     )
 
 
 def _memory_and_money() -> Iterator[str]:
-    yield from _heading("Memory, as the article has it")
+    yield from _heading("Memory, according to the article")
     rows = [
         (row["title"], row["published"], _links(row.get("disputed", ())))
         for row in ledger.section("memory", "values").values()
     ]
     yield from _table(("what", "published", "disputed"), rows)
-    yield from _heading("A million tokens, as the article has it")
+    yield from _heading("Price of a million tokens, according to the article")
     content = ledger.load("economics")
     own = content["self_hosted"]
     bought = ledger.entry("prices", "article", "cud-1y")
@@ -319,7 +325,7 @@ def _memory_and_money() -> Iterator[str]:
         ("what", "blended 2:1", "disputed"),
         [first, *((f"{api['name']}, {api['provider']}", f"${api['usd']:.2f}", _NONE) for api in blended.values())],
     )
-    yield "List prices of input and output apart, which give these blends:"
+    yield "List prices of input and output for these blends:"
     yield ""
     apart = content["apis_usd_per_million_tokens"]
     yield from _table(
@@ -336,8 +342,8 @@ def _memory_and_money() -> Iterator[str]:
 def _prices() -> Iterator[str]:
     yield from _heading("Prices")
     yield (
-        "A bill takes the newest price of the stack's own region, never another's. An unknown price is never counted as zero: "
-        'bills say "at least". Machines: `fleet prices --machine TYPE`, or facts/data/prices.csv.'
+        'A bill uses the latest price of the stack\'s region only. With an unknown price a bill is a lower bound ("at least"). Other '
+        "machines: `fleet prices --machine TYPE`, or facts/data/prices.csv."
     )
     yield ""
     content = ledger.load("prices")
@@ -348,7 +354,7 @@ def _prices() -> Iterator[str]:
     for id_, what in content["items"].items():
         rows.append(_price_row(f"`items.{id_}` {what['name']}", what["unit"], what, prices.published(id_)))
     yield from _table(("price", "unit", "USD by region", "source, date", "note or reason"), rows)
-    yield "The article's own prices of a node-hour, as it published them; no bill takes them:"
+    yield "The article's prices of a node-hour, not used in bills:"
     yield ""
     yield from _table(
         ("capacity", "USD", "region, date", "note"),
@@ -357,7 +363,7 @@ def _prices() -> Iterator[str]:
             for id_, one in content["article"].items()
         ],
     )
-    yield "Left out of an hourly bill: " + "; ".join(content["excluded"]) + "."
+    yield "Not in an hourly bill: " + "; ".join(content["excluded"]) + "."
     yield ""
 
 
@@ -376,21 +382,18 @@ def _price_row(name: str, unit: str, what: Mapping[str, Any], found: Sequence[Pr
 
 def _equivalences() -> Iterator[str]:
     yield from _heading("Differences that do not change a figure")
-    rows = []
+    fields: dict[tuple[str, str], list[str]] = {}
     for section, prefix in (("fields", ""), ("flags", "--"), ("env", "env ")):
         for name, rule in ledger.section("equivalences", section).items():
-            values = (
-                "any value"
-                if rule.get("any")
-                else ", ".join("not set" if v is None else _scalar(v) for v in rule["either"])
-            )
-            rows.append((f"`{prefix}{name}`", values, rule["argument"].strip()))
-    yield from _table(("field", "among", "argument"), rows)
+            values = ("not set" if v is None else _scalar(v) for v in rule.get("either", ("any value",)))
+            fields.setdefault((", ".join(values), rule["argument"].strip()), []).append(f"`{prefix}{name}`")
+    rows = [(", ".join(names), values, argument) for (values, argument), names in fields.items()]
+    yield from _table(("field", "equivalent values", "justification"), rows)
 
 
 def _disputes() -> Iterator[str]:
     yield from _heading("Disputes and errata")
-    yield "Both values are kept. None is corrected in the data."
+    yield "All values are kept uncorrected in the data."
     yield ""
     affected: dict[str, list[str]] = {}
     for figure in figures.all_figures():
@@ -413,21 +416,21 @@ def _disputes() -> Iterator[str]:
 
 
 def _digests() -> Iterator[str]:
-    yield from _heading("Where other texts say something else")
-    yield "Four texts retell the article. Where they differ nothing of them is used."
+    yield from _heading("Differences in other texts")
+    yield "Four texts retell the article. Their differing statements are not used."
     yield ""
     rows = [
         (f"`{id_}`", point["says"], point["article"], point["so"])
         for id_, points in ledger.section("digests", "digests").items()
         for point in points
     ]
-    yield from _table(("text", "says", "the article", "so"), rows)
+    yield from _table(("text", "statement", "the article", "conclusion"), rows)
 
 
 def _reproduced() -> Iterator[str]:
-    yield from _heading("What this project sets out to reproduce")
-    yield "Each profile below has the options of one published run. None has been run on the article's machines by this project; the"
-    yield "benchmark of a stack says how close it comes. [planner-model.md](planner-model.md) has the model's error on each row."
+    yield from _heading("Runs that profiles reproduce")
+    yield "Each profile has the options of one published run. This project has not run them on the article's machines."
+    yield "[planner-model.md](planner-model.md) has the planner's error for each row."
     yield ""
     rows = [
         (f"`{fact.reproduces}`", f"`{fact.name}`", fact.title)
@@ -438,12 +441,12 @@ def _reproduced() -> Iterator[str]:
 
 
 def _dated() -> Iterator[str]:
-    yield from _heading("What has aged, and what the workload cannot say")
+    yield from _heading("Outdated statements, and limits of the workload")
     rows = [
         (point["title"], point["then"], " ".join(point["now"].split()), point["so"])
         for point in ledger.section("dated", "points").values()
     ]
-    yield from _table(("about", "in the article", "what to know today", "so"), rows)
+    yield from _table(("subject", "in the article", "today", "conclusion"), rows)
 
 
 def _heading(text: str) -> Iterator[str]:

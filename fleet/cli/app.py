@@ -1,4 +1,4 @@
-"""The commands of `fleet` and their options. Whatever a command needs, it imports when it runs."""
+"""The commands of `fleet`. Each imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from fleet.cli.verify import verify
 
 
 def _exit_with(code: int | None, **_: object) -> None:
-    """Every command returns its exit code."""
+    """Exit with the code that the command returned."""
     raise typer.Exit(code or CLEAN)
 
 
 app = typer.Typer(
     name="fleet",
-    help="Previews, prices and checks a vLLM fleet on GKE before it costs anything.",
+    help="Preview, price, rehearse and measure a vLLM fleet on GKE.",
     no_args_is_help=True,
     result_callback=_exit_with,
-    # Plain help: rich would double the time of `fleet --help`.
+    # rich would double the time of `fleet --help`.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -51,20 +51,20 @@ def fleet(
         False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
     ),
 ) -> None:
-    """Previews, prices and checks a vLLM fleet on GKE before it costs anything."""
+    """Preview, price, rehearse and measure a vLLM fleet on GKE."""
 
 
-app.command(short_help="Show a stack without a cloud: resources, price, figures, findings.")(preview)
-app.command(short_help="Write every manifest of a stack to a folder.")(render)
-app.command(short_help="Work out the fleet for a goal: nodes, price, latency, and how sure that is.")(plan)
-app.command(short_help="Compare what a machine costs by region and way to buy; update the price list.")(prices)
-app.command(short_help="List the models of the catalogue and the GPUs that each needs.")(models)
-app.command(short_help="Apply a stack to a local control plane, and play failure drills.")(rehearse)
-app.command(short_help="Look at a live stack for a minute: does it serve what its file declares?")(verify)
-app.command(short_help="Say how much of a stack's limit is spent, and how to go on.")(spending)
+app.command(short_help="Show what a stack creates, costs and delivers, without a cloud.")(preview)
+app.command(short_help="Write all manifests of a stack to a folder.")(render)
+app.command(short_help="Size a fleet for a goal: nodes, price, latency, uncertainty.")(plan)
+app.command(short_help="Compare machine prices by region and purchase option; update the price list.")(prices)
+app.command(short_help="List the catalogue's models and the GPUs that each needs.")(models)
+app.command(short_help="Bring a stack up on a local control plane and run failure drills.")(rehearse)
+app.command(short_help="Check in a minute that a live stack serves what its file declares.")(verify)
+app.command(short_help="Show how much of a stack's spending limit is used.")(spending)
 app.add_typer(
-    bench, name="bench", short_help="Measure a live stack with many clients; certify and report what they found."
+    bench, name="bench", short_help="Benchmark a live stack with many clients; certify and report the results."
 )
-app.add_typer(rollout, name="rollout", short_help="Upgrade one replica first, and the others after its verdict.")
+app.add_typer(rollout, name="rollout", short_help="Upgrade one canary replica first, the others after its verdict.")
 app.add_typer(config, name="config")
-app.command(short_help="Say what this machine lacks for preview, rehearse, up and bench.")(doctor)
+app.command(short_help="Check this machine's prerequisites for preview, rehearse, up and bench.")(doctor)

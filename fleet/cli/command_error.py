@@ -1,5 +1,5 @@
-"""The one error that commands raise."""
+"""The error that commands raise."""
 
 
 class CommandError(Exception):
-    """What keeps a command from its answer, in words for a person. Ends the process with exit code 2."""
+    """Why a command cannot answer, as a message for the user. Ends the process with exit code 2."""

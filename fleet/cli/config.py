@@ -1,4 +1,4 @@
-"""`fleet config`: what a stack file may say, and whether this one says it right."""
+"""`fleet config`: the schema of stack files, and the check of one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 config = typer.Typer(
-    help="What a stack file may say, and whether this one says it right.",
+    help="Check a stack file, or print the schema of stack files.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -35,8 +35,8 @@ def schema() -> int:
 def check(stack: Stack = None, root: Root = None) -> int:
     """Check a stack file as `pulumi up` would: types, limits, and the lessons of the article.
 
-    Exits with 2 when something is refused (the placeholder project included), with 1 when something deserves a look,
-    with 0 otherwise. What the stack's profile reproduces on purpose is shown and does not count.
+    Exits with 2 for refused settings (including the placeholder project), with 1 for findings, else with 0. Deliberate
+    exceptions of the stack's profile are shown and do not count.
     """
     from fleet.cli.project import find_root, require_stack
 
@@ -66,8 +66,8 @@ def _report(settings: Settings, problems: tuple[Problem, ...]) -> int:
         sys.stdout.write(problem.text() + "\n\n")
     shown = len(problems) - len(unexpected)
     sys.stdout.write(
-        f"Pulumi.{settings.stack}.yaml: nothing is refused; {plural(len(unexpected), 'finding')} to look at"
-        + (f", {shown} shown for information" if shown else "")
+        f"Pulumi.{settings.stack}.yaml: no errors, {plural(len(unexpected), 'finding')}"
+        + (f", {shown} for information" if shown else "")
         + ".\n"
     )
     return FINDINGS if unexpected else CLEAN

@@ -1,4 +1,4 @@
-"""`fleet doctor`: what this machine, and with `--live` the Google Cloud project, lacks for each step, and what mends it."""
+"""`fleet doctor`: prerequisites that are missing on this machine or, with `--live`, in the Google Cloud project."""
 
 from __future__ import annotations
 
@@ -22,34 +22,33 @@ def doctor(
         Literal["preview", "rehearse", "up", "bench"] | None,
         typer.Option(
             "--for",
-            help="Only this step; it decides the exit code. Default: shows all, and preview decides.",
+            help="Check only this step. Default: show all; the exit code is that of preview.",
             show_default=False,
         ),
     ] = None,
     live: Annotated[
         bool,
         typer.Option(
-            "--live", help="With `--for up`: also ask your gcloud for quota, machines, permissions. Changes nothing."
+            "--live",
+            help="With `--for up`: also check quota, machines and permissions with your gcloud. Changes nothing.",
         ),
     ] = False,
     stack: Stack = None,
-    format_: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", help="For a person or a machine.")
-    ] = "text",
+    format_: Annotated[Literal["text", "json"], typer.Option("--format", "-f", help="Output format.")] = "text",
     root: Root = None,
 ) -> int:
-    """Say what this machine lacks to preview, rehearse, bring up and measure a fleet.
+    """Check the prerequisites for previewing, rehearsing, bringing up and measuring a fleet.
 
-    Exits with 0 when the step can be taken, with 1 when something is missing or, with --live, unknown. Shows no
-    credential, and reads one only with --live: an access token, for the two questions that gcloud has no command for.
+    Exits with 1 if one is missing or, with --live, unknown. Credentials are never shown; only --live reads one, an access
+    token, for two queries without a gcloud command.
     """
     from fleet.cli.machine import STEPS, inspect_machine, lacks
     from fleet.cli.project import find_root
 
     if live and step != "up":
-        raise CommandError("--live asks what `pulumi up` needs of Google Cloud; write --for up --live")
+        raise CommandError("--live needs --for up")
     folder = find_root(root)
-    report = _look(folder, stack) if live else None
+    report = _look_up(folder, stack) if live else None
     checks = inspect_machine(folder, stack)
     if format_ == "json":
         import json
@@ -58,17 +57,17 @@ def doctor(
         from fleet.doctor.report import document
 
         ready = {name: not lacks(checks, name) for name in STEPS}
-        told: dict[str, Any] = {"ready": ready, "checks": [asdict(check) for check in checks]}
+        shown: dict[str, Any] = {"ready": ready, "checks": [asdict(check) for check in checks]}
         if report is not None:
-            told["live"] = document(report)
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+            shown["live"] = document(report)
+        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
     else:
         _print(checks, STEPS if step is None else (step,), report)
     return FINDINGS if lacks(checks, step or "preview") or (report is not None and not report.clean) else CLEAN
 
 
-def _look(folder: Path, stack: str | None) -> LiveReport:
-    """What Google Cloud says of the stack. Raises SettingsError for a stack that `pulumi up` would refuse."""
+def _look_up(folder: Path, stack: str | None) -> LiveReport:
+    """Google Cloud's side of the stack. Raises SettingsError for a stack that `pulumi up` would refuse."""
     from fleet.cli.project import require_stack
     from fleet.doctor.live import look
     from settings.load import accept, parse

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fleet.cli.options import choices
+from fleet.cli.completion import choices
 
 if TYPE_CHECKING:
     from fleet.report.terminal import Paper
@@ -43,8 +43,8 @@ def format_option(*formats: str) -> Any:
         metavar=f"{'|'.join(formats)}[=FILE]",
         callback=check,
         autocompletion=choices(lambda: formats),
-        help="Output format; with =FILE to that file. Repeatable.",
-        show_default="text",
+        help="Output format; =FILE writes to a file. Repeatable. Default: text.",
+        show_default=False,
     )
 
 

@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, the one error that commands raise, and leaving with everything flushed."""
+"""Exit codes, error messages, and ending the process with all output flushed."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from fleet.cli.command_error import CommandError as CommandError
 
 CLEAN = 0
 FINDINGS = 1
-"""The command did its work and found something that must be mended, such as a mandatory policy violated."""
+"""The command worked and found something to fix, such as a violated mandatory policy."""
 UNUSABLE = 2
-"""Wrong usage, wrong configuration, or anything else that kept the command from an answer."""
+"""Wrong usage, wrong configuration, or anything else that prevented an answer."""
 CHANGES = 4
-"""Nothing is wrong, and something would change; only with --detailed-exitcode. Not 2, which is taken."""
+"""No errors, and something would change; only with --detailed-exitcode. Pulumi's and Terraform's 2 is taken."""
 INTERRUPTED = 130
-"""128 + SIGINT, as shells count it."""
+"""128 + SIGINT, as in shells."""
 PIPE_CLOSED = 141
-"""128 + SIGPIPE: the reader went away (`fleet preview | head`), as any other program would report it."""
+"""128 + SIGPIPE: the reader closed the pipe (`fleet preview | head`)."""
 
 
 def flush(code: int) -> int:
-    """Everything printed so far is with its reader; returns the code to exit with."""
+    """Flush stdout and stderr. Returns the code to exit with."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        # Otherwise the interpreter flushes again at exit and complains about it.
+        # Otherwise the interpreter flushes again at exit and prints an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     sys.stderr.flush()
@@ -35,9 +35,9 @@ def flush(code: int) -> int:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process without taking it apart, with everything printed and no child left: the last act of a command.
+    """End the process after flushing output and stopping children, without freeing memory.
 
-    Measured: freeing the SDKs' classes one by one takes 22 % of a preview's processor time.
+    Measured: freeing the SDKs' classes takes 22 % of a preview's processor time.
     """
     from fleet.preview import children
 
@@ -47,23 +47,23 @@ def leave(code: int) -> NoReturn:
 
 
 def error_text(error: Exception) -> str:
-    """What a person is told of an error, without secrets; with FLEET_DEBUG it is raised instead."""
+    """The message for an error, without secrets. With FLEET_DEBUG the error is raised instead."""
     if os.environ.get("FLEET_DEBUG"):
         raise error
     from settings.rules.secrets_in_text import without_secrets
 
-    return without_secrets(_words(error))
+    return without_secrets(_message(error))
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, CommandError):
         return f"fleet: {error}"
-    # By name: importing the classes would cost every start what only a failed one needs.
+    # By name: importing the classes would slow down every start.
     kind = type(error).__name__
     if kind == "SettingsError":
         return str(error)
     if kind == "ProgramError":
-        gap = "\n\n" if "\n" in str(error) else " "  # a refusal of the program keeps the lines of `config check`
+        gap = "\n\n" if "\n" in str(error) else " "  # a refused setting keeps its lines
         return f"fleet: the program could not be recorded:{gap}{error}"
     if kind in (
         "RenderError",
@@ -79,6 +79,8 @@ def _words(error: Exception) -> str:
         from fleet.cli.packages import how_to_install
 
         return f"fleet: {error.name} is not installed; run: {how_to_install(error.name)}"
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"fleet: {error.filename}:{error.lineno}: {error.msg}"
     if isinstance(error, OSError) and error.strerror:
         return f"fleet: {error.strerror}: {error.filename}" if error.filename else f"fleet: {error.strerror}"
-    return f"fleet: unexpected {kind}: {error}\nThis is a defect of fleet. FLEET_DEBUG=1 shows where it happened."
+    return f"fleet: unexpected {kind}: {error}\nThis is a bug in fleet. FLEET_DEBUG=1 shows the traceback."

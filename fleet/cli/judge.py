@@ -1,4 +1,4 @@
-"""`fleet rollout judge`: whether a canary may replace the servers."""
+"""`fleet rollout judge`: compares a canary with the servers and writes a verdict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 PLACE = Path("out", "rollout")
-"""Where results and verdicts go unless told otherwise, in a folder STACK-TIME each."""
+"""Default folder of results and verdicts; each in STACK-TIME."""
 _Format = Literal["text", "json"]
 
 
@@ -29,16 +29,21 @@ def judge(
     results: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
-            "--results", metavar="OLD_DIR CANARY_DIR", help="Judge these results; measure nothing.", show_default=False
+            "--results",
+            metavar="OLD_DIR CANARY_DIR",
+            help="Judge stored results instead of measuring.",
+            show_default=False,
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, max=20, help="Runs of each load in a pass.")] = REPEATS,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, max=20, help="Runs of each load in each of two passes.")
+    ] = REPEATS,
     limit: Annotated[
         list[str] | None,
         typer.Option(
             "--limit",
             metavar="NAME=PERCENT",
-            help="What the canary may lose, e.g. throughput=2, ttft=10, tpot=5. Repeatable.",
+            help="Allowed loss, e.g. throughput=2, ttft=10, tpot=5. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -52,18 +57,18 @@ def judge(
             "-o",
             metavar="DIR",
             file_okay=False,
-            help="Results and verdict. Default: out/rollout/STACK-TIME, or beside --results.",
+            help="Folder for results and verdict. Default: out/rollout/STACK-TIME, or beside --results.",
             show_default=False,
         ),
     ] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a person or a machine.")] = "text",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether to pay for it.")] = False,
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Confirm the cost without a prompt.")] = False,
     root: Root = None,
 ) -> int:
-    """Measure the canary against one old replica, ask both the same prompts, and say whether it may be promoted.
+    """Benchmark the canary and one old replica, compare their answers to the same prompts, and write a verdict.
 
-    Exits with 0 for promote, with 1 for reject and undecided, which `--format json` tells apart.
-    rollout-verdict.json is what `fleet rollout promote` asks for.
+    Exits with 0 for promote, with 1 for reject or undecided (see --format json). `fleet rollout promote` reads
+    rollout-verdict.json.
     """
     require_benchmark_packages()
     from fleet.cli.project import find_root, require_stack
@@ -88,8 +93,8 @@ def judge(
     file = place / verdict.VERDICT_FILE
     if results is not None and (others := _others(settings, found)):
         sys.stderr.write(
-            f"These results are not of stack {name}: {' and '.join(others)} in its stack file would serve something else. "
-            "`fleet rollout promote` refuses the verdict for it.\n"
+            f"These results do not match stack {name}: {' and '.join(others)} in its file would serve something else. "
+            "`fleet rollout promote` will refuse the verdict.\n"
         )
     place.mkdir(parents=True, exist_ok=True)
     write_whole(file, verdict.as_text(found).encode())
@@ -103,7 +108,7 @@ def judge(
 
 
 def _others(settings: Settings, found: Verdict) -> list[str]:
-    """The sides that are not what the stack file declares."""
+    """The sides that differ from the stack file."""
     from fleet.rollout.judge.verdict import declaration_of
     from settings.derived.measurement import measurement
 
@@ -128,7 +133,7 @@ def _limits(given: list[str]) -> Limits:
             values[key] = -1.0
         if key not in Limits.model_fields or not 0 <= values[key] <= 1:
             names = ", ".join(Limits.model_fields).replace("_", "-")
-            raise CommandError(f"--limit {text}: write NAME=PERCENT, 0 to 100, e.g. throughput=2; names: {names}")
+            raise CommandError(f"--limit {text}: must be NAME=PERCENT, 0 to 100, e.g. throughput=2; names: {names}")
     return Limits(**values)
 
 
@@ -171,7 +176,7 @@ def _measure(
         for one in sides.values():
             require_as_declared(kubectl, one)
         found = measuring.targets(kubectl, settings)
-        sys.stdout.write(f"{2 * PASSES} measurements like this one, each of one replica:\n")
+        sys.stdout.write(f"{2 * PASSES} measurements like this, each of one replica:\n")
         agree(price_of(settings), settings, yes=yes)
         live, width = terminal()
         with shown(sys.stdout, live=live, width=width) as display:

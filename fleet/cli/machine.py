@@ -1,4 +1,4 @@
-"""What this machine has and lacks for each step, and the command that mends each lack. Reads no secret."""
+"""Prerequisites of each step on this machine, and the command that installs each. Reads no secret."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ MIN_PYTHON = (3, 11)
 _LIVE: tuple[Step, ...] = ("up", "bench")
 """Steps that reach a stack in the cloud."""
 _LOGIN = "gcloud auth login --update-adc"
-"""Both of gcloud's logins at once, as README has it."""
+"""Both of gcloud's logins, as in README."""
 _FIRST_STACK = "smoke"
 """The stack that README brings up first."""
 _VERSION_SECONDS = 10
-"""Assumed: a tool that takes longer to tell its version is as good as missing."""
+"""Assumed: a tool that takes longer to print its version counts as missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that a step needs."""
+    """One prerequisite."""
 
     name: str
     steps: tuple[Step, ...]
-    """The steps that cannot work without it."""
+    """The steps that need it."""
     ok: bool
     found: str
     """What is there, or what is wrong."""
     why: str
-    """What it is needed for."""
+    """Why it is needed."""
     mend: str
-    """The command that puts it right."""
+    """The command that fixes it."""
 
 
 def inspect_machine(root: Path, stack: str | None = None) -> tuple[Check, ...]:
-    """Every check, in the order of the steps. With `stack`, only that stack's project id is looked at."""
+    """Every check, in the order of the steps. With `stack`, only that stack's project id is checked."""
     checks: list[Callable[[], Check]] = [
         _python,
         lambda: _packages(root),
@@ -67,18 +67,18 @@ def inspect_machine(root: Path, stack: str | None = None) -> tuple[Check, ...]:
             "the stack's kubeconfig calls it for every connection to the cluster",
             "gcloud components install gke-gcloud-auth-plugin",
         ),
-        lambda: _tool("kubectl", "looks at the fleet once it is up", "gcloud components install kubectl"),
+        lambda: _tool("kubectl", "inspects the running fleet", "gcloud components install kubectl"),
         _gcloud_login,
         _google_credentials,
         lambda: _project_id(root, stack),
     ]
-    # The tools take from 20 ms (git) to a second to tell their version: all at once.
+    # In parallel: a tool takes up to a second to print its version.
     with ThreadPoolExecutor(max_workers=len(checks)) as pool:
         return tuple(pool.map(lambda check: check(), checks))
 
 
 def lacks(checks: tuple[Check, ...], step: Step) -> tuple[Check, ...]:
-    """What `step` needs and this machine does not have."""
+    """Missing prerequisites of `step`."""
     return tuple(check for check in checks if step in check.steps and not check.ok)
 
 
@@ -89,7 +89,7 @@ def _python() -> Check:
         ok=sys.version_info >= MIN_PYTHON,
         found=".".join(map(str, sys.version_info[:3])),
         why=f"runs the program; {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or newer",
-        mend="install Python 3.11 or newer and make the virtual environment again: make setup",
+        mend="install Python 3.11 or newer and recreate the virtual environment: make setup",
     )
 
 
@@ -101,7 +101,7 @@ def _packages(root: Path) -> Check:
         ok=not wrong,
         found="; ".join(wrong) or "all at their pinned versions",
         why="the program and this command, at the versions of requirements.txt and requirements-fleet.txt",
-        # Not `make setup`: that one trusts its stamp, and what is missing here is missing in spite of it.
+        # Not `make setup`, which skips the installation if its stamp file is there.
         mend=pip_install("fleet"),
     )
 
@@ -131,7 +131,7 @@ def _benchmark_packages(root: Path) -> Check:
 
 
 def _wrong(pins: Iterator[tuple[str, str]]) -> list[str]:
-    """Those that are not installed at the version they are pinned to, in words."""
+    """A description of each package that is missing or at another version than pinned."""
     return [
         f"{name} {installed or 'missing'}, pinned {pinned}"
         for name, pinned in pins
@@ -146,7 +146,7 @@ def _pins(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _pinned(root: Path, file: str) -> Iterator[tuple[str, str]]:
-    """Name and version of every package that a file pins itself."""
+    """Name and version of every package pinned in a file."""
     path = program_folder(root) / file
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         match = re.match(r"([A-Za-z0-9_.-]+)==([^\s;#]+)", line)
@@ -175,7 +175,7 @@ def _system() -> Check:
 
 
 def _go() -> Check:
-    """Go builds the control plane once; where there is none, a rehearsal installs PyPI's, for which it needs pip."""
+    """Go builds the control plane once. Without Go, a rehearsal installs PyPI's, which needs pip."""
     from fleet.rehearse.control_plane import build, modules, toolchain
 
     needed = toolchain.needed_version()
@@ -230,13 +230,13 @@ def _pulumi_login() -> Check:
         steps=_LIVE,
         ok=where is not None,
         found=f"{where} is there (not read)" if where else "no login, token or backend",
-        why="where the state of the stacks is kept",
+        why="stores the state of the stacks",
         mend="pulumi login   (or, for a state file of your own: pulumi login gs://BUCKET)",
     )
 
 
 def _gcloud_login() -> Check:
-    """The login of gcloud itself, which is another one than the application default credentials."""
+    """Login of gcloud itself, separate from the application default credentials."""
     said = _output("gcloud", "auth", "list", "--filter=status:ACTIVE", "--format=value(account)")
     account = said.strip() if said is not None else ""
     return Check(
@@ -279,35 +279,35 @@ def _project_id(root: Path, stack: str | None) -> Check:
     found = "; ".join(f"{lack} in {', '.join(of)}" for lack, of in _inverted(lacking).items())
     mend = f"pulumi config set gcp:project MY-PROJECT --stack {first}"
     if stack and stack not in stack_names(root):
-        # Pulumi would make a file of that name, with the project's id and nothing else in it.
+        # `pulumi config set` would create a file with nothing but the project id.
         found = f"there is no Pulumi.{stack}.yaml"
-        mend = f"name another stack: {', '.join(stack_names(root)) or 'this project has none yet'}"
+        mend = f"use another stack: {', '.join(stack_names(root)) or 'this project has none'}"
     return Check(
         name="project id",
         steps=_LIVE,
-        # One stack that is ready is enough to bring it up, unless a certain one was asked for.
+        # Without --stack, one configured stack is enough.
         ok=len(lacking) < len(wanted),
         found=found or ("set" if wanted else "the project has no stack file"),
-        why="gcp:project of the stack file: where the fleet is built and paid for",
+        why="gcp:project of the stack file: the project that runs and pays for the fleet",
         mend=mend,
     )
 
 
 def _lacks_project_id(root: Path, stack: str) -> str | None:
-    """What is wrong with gcp:project of that stack, None if nothing is."""
+    """What is wrong with gcp:project of that stack, or None."""
     try:
         from settings.problems import SettingsError
         from settings.stack import PLACEHOLDER_PROJECT
         from settings.stack_file import read
     except ImportError as error:
-        return f"not looked at ({error})"
+        return f"not checked ({error})"
     try:
         file = read(root, stack)
     except SettingsError:
-        return "a stack file that cannot be read"
+        return "unreadable stack file"
     project = file.config.get("gcp:project")
     if not project:
-        return f"left to environment {', '.join(file.unopened)}" if file.unopened else "no project"
+        return f"set by environment {', '.join(file.unopened)}" if file.unopened else "missing"
     return "still the placeholder" if project == PLACEHOLDER_PROJECT else None
 
 
@@ -324,13 +324,13 @@ def _tool(name: str, why: str, mend: str) -> Check:
 
 
 def _version(tool: str, *arguments: str) -> str | None:
-    """The version `tool` tells, None where it is not on PATH or does not answer with one."""
+    """The version that `tool` prints, or None."""
     match = re.search(r"\d+\.\d+(?:\.\d+)?", _output(tool, *arguments) or "")
     return match[0] if match else None
 
 
 def _output(tool: str, *arguments: str) -> str | None:
-    """What `tool` prints, None where it is not on PATH or does not answer."""
+    """The output of `tool`, or None if it is not on PATH or does not answer."""
     path = shutil.which(tool)
     if path is None:
         return None

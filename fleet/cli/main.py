@@ -1,4 +1,4 @@
-"""Entry point of `fleet`: dispatch, and every error as one message on stderr instead of a traceback."""
+"""Entry point of `fleet`: runs the command and prints errors as one message on stderr."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fleet.report.printable import Printer
 
 def main() -> int:
     """Run `fleet` with the process's arguments and return its exit code."""
-    # Closed by whoever started us (`fleet ... >&-`): what is printed goes nowhere, and the exit code tells.
+    # Closed by the caller (`fleet ... >&-`): output is dropped, the exit code remains.
     sys.stdout = sys.stdout or io.StringIO()
     sys.stderr = sys.stderr or io.StringIO()
-    # Answered before typer is loaded: scripts ask for the version, and it is worth three quarters of the time.
+    # Before typer is loaded, which takes three quarters of the time.
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"fleet {VERSION}\n")
         return flush(CLEAN)
-    # A terminal that cannot show a character shows a question mark: no reason to fail.
+    # Characters that the terminal cannot show become question marks.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     with redirect_stdout(cast(TextIO, Printer(sys.stdout))), redirect_stderr(cast(TextIO, Printer(sys.stderr))):
@@ -45,12 +45,12 @@ def _run() -> int:
     from fleet.cli.app import app
 
     if any(one == "" or (one.startswith("--") and one.endswith("=")) for one in sys.argv[1:]):
-        # `--out "$FOLDER"` of a script that forgot the variable would write into the folder that the user is in.
-        raise CommandError("an argument is empty; is a variable of a script not set?")
+        # `--out "$FOLDER"` with an unset variable would write into the current folder.
+        raise CommandError("an argument is empty; check for an unset shell variable")
     try:
         app(prog_name="fleet")
     except SystemExit as stop:
-        # typer turns a reader that went away into exit code 1, which means "findings" here.
+        # typer exits with 1 for a closed pipe; here 1 means findings.
         if isinstance(stop.__context__, BrokenPipeError):
             raise stop.__context__ from None
         return stop.code if isinstance(stop.code, int) else CLEAN

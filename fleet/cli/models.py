@@ -1,4 +1,4 @@
-"""`fleet models`: the models that the catalogue knows, and the GPUs that each needs."""
+"""`fleet models`: the catalogue's models and the GPUs that each needs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from fleet.cli.completion import choices, machines
 from fleet.cli.exits import CLEAN, CommandError
 
 _Format = Literal["text", "json"]
@@ -16,14 +17,19 @@ def models(
     machine: Annotated[
         str | None,
         typer.Option(
-            "--machine", "-m", metavar="TYPE", help="One machine type. Default: each GPU's largest.", show_default=False
+            "--machine",
+            "-m",
+            metavar="TYPE",
+            help="One machine type. Default: the largest with each GPU.",
+            autocompletion=choices(machines),
+            show_default=False,
         ),
     ] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a terminal or a machine.")] = "text",
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
 ) -> int:
-    """List the models of the catalogue: size, format, lowest vLLM release, and the GPUs needed on each machine.
+    """List the catalogue's models: size, format, oldest vLLM release, and the GPUs needed on each machine.
 
-    Reads facts/data/models.yaml. Never reaches the network.
+    Reads facts/data/models.yaml. Uses no network.
     """
     from fleet.models.report import UnknownError, listed, listed_json, print_listed
     from fleet.report.terminal import stdout_paper

@@ -1,26 +1,17 @@
-"""Options that several commands share, declared once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from fleet.cli.completion import choices, profiles
 from fleet.cli.exits import CommandError
 from fleet.cli.project import find_root
 from settings.names import stack_names
-
-
-def choices(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Shell completion from a list of names, which is read only when the shell asks."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in names() if name.startswith(incomplete)]
-
-    return complete
 
 
 def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -32,13 +23,13 @@ def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def finite(value: float | None) -> float | None:
-    """Callback of a number option: refuses `nan` and `inf`, which Python reads as numbers."""
+    """Option callback that rejects `nan` and `inf`, which Python parses as numbers."""
     if value is not None and not isfinite(value):
         raise typer.BadParameter(f"{value} is not a finite number.")
     return value
 
 
-def _stack_option(about: str) -> Any:
+def _stack_option(help_: str) -> Any:
     return typer.Option(
         "--stack",
         "-s",
@@ -46,32 +37,48 @@ def _stack_option(about: str) -> Any:
         envvar="PULUMI_STACK",
         show_envvar=True,
         autocompletion=_complete_stack,
-        help=about,
+        help=help_,
         show_default=False,
     )
 
 
-Stack = Annotated[str | None, _stack_option("Name of the stack: reads Pulumi.NAME.yaml.")]
-Stacks = Annotated[list[str] | None, _stack_option("Name of the stack: reads Pulumi.NAME.yaml. Repeatable.")]
+Stack = Annotated[str | None, _stack_option("Stack; reads Pulumi.NAME.yaml.")]
+Stacks = Annotated[list[str] | None, _stack_option("Stack; reads Pulumi.NAME.yaml. Repeatable.")]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME",
+        help="Profile of settings/profiles.yaml.",
+        autocompletion=choices(profiles),
+        show_default=False,
+    ),
+]
 Outputs = Annotated[
     Path | None,
     typer.Option(
         "--outputs",
         metavar="FILE",
         dir_okay=False,
-        help="What `pulumi stack output --json --show-secrets` printed. Default: ask Pulumi.",
+        help="Output of `pulumi stack output --json --show-secrets`. Default: run it.",
         show_default=False,
     ),
 ]
 Kubeconfig = Annotated[
     Path | None,
     typer.Option(
-        "--kubeconfig", metavar="FILE", dir_okay=False, help="Instead of the stack's own.", show_default=False
+        "--kubeconfig",
+        metavar="FILE",
+        dir_okay=False,
+        help="Kubeconfig file. Default: the stack's own.",
+        show_default=False,
     ),
 ]
 Context = Annotated[
     str | None,
-    typer.Option("--context", metavar="NAME", help="A context of --kubeconfig, or of your own.", show_default=False),
+    typer.Option(
+        "--context", metavar="NAME", help="Context of --kubeconfig, or of your kubeconfig.", show_default=False
+    ),
 ]
 Root = Annotated[
     Path | None,
@@ -79,7 +86,7 @@ Root = Annotated[
         "--root",
         metavar="DIR",
         file_okay=False,
-        help="The project's folder. Default: the nearest one upwards with a Pulumi.yaml.",
+        help="Project folder. Default: the nearest parent with a Pulumi.yaml.",
         show_default=False,
     ),
 ]

@@ -1,4 +1,4 @@
-"""Modules that some commands need on top, by the set that installs them."""
+"""Optional modules, by the requirements file that installs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fleet preview`: one stack, or several, without a cloud."""
+"""`fleet preview`: a report on one or more stacks, without a cloud."""
 
 from __future__ import annotations
 

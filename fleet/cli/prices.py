@@ -1,4 +1,4 @@
-"""`fleet prices`: what is known of a machine's prices, and the price list written anew from a downloaded one."""
+"""`fleet prices`: machine prices, and updating the price list from a download."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from fleet.cli.completion import choices, machines
 from fleet.cli.exits import CLEAN, CommandError
 
 _Mode = Literal["on-demand", "spot", "flex-start", "calendar", "cud-1y", "cud-3y"]
@@ -15,28 +16,30 @@ _Format = Literal["text", "json"]
 
 
 def prices(
-    machine: Annotated[str, typer.Option("--machine", "-m", metavar="TYPE", help="Machine type.")] = "a4-highgpu-8g",
+    machine: Annotated[
+        str, typer.Option("--machine", "-m", metavar="TYPE", help="Machine type.", autocompletion=choices(machines))
+    ] = "a4-highgpu-8g",
     region: Annotated[
         str | None, typer.Option("--region", metavar="REGION", help="One region. Default: all.", show_default=False)
     ] = None,
     mode: Annotated[
-        _Mode | None, typer.Option("--mode", help="One way to buy. Default: all.", show_default=False)
+        _Mode | None, typer.Option("--mode", help="One purchase option. Default: all.", show_default=False)
     ] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a terminal or a machine.")] = "text",
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
     update: Annotated[
         Path | None,
         typer.Option(
             "--update",
             metavar="FILE|DIR",
             exists=True,
-            help="Rewrite the price list from a list of SKUs that you have downloaded (Cloud Billing Catalog API, JSON).",
+            help="Rewrite the price list from downloaded SKUs (Cloud Billing Catalog API, JSON).",
             show_default=False,
         ),
     ] = None,
 ) -> int:
-    """Compare what a machine costs by region and way to buy, cheapest first, each price with its date and source.
+    """Compare a machine's prices by region and purchase option, cheapest first, with date and source.
 
-    Reads facts/data/prices.csv; `--update` rewrites it. Never reaches the network.
+    Reads facts/data/prices.csv; --update rewrites it. Uses no network.
     """
     from facts.prices import today
     from fleet.prices.report import UnknownError, known, known_json, print_known
@@ -70,6 +73,6 @@ def _update(path: Path) -> int:
     what, regions = len({row.what for row in new}), len({row.region for row in new})
     sys.stdout.write(
         f"{facts.FILE.name}: {len(new)} rows of {what} machines and items in {regions} regions, prices of {max(row.date for row in new)}; "
-        f"{len(rows) - len(new)} rows kept that the list does not tell of\n"
+        f"{len(rows) - len(new)} rows not in the download were kept\n"
     )
     return CLEAN

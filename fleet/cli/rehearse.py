@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
+from fleet.cli.completion import choices, drills
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
 from fleet.cli.options import Root, Stack
 from fleet.cli.packages import require_rehearsal_packages
@@ -26,7 +27,14 @@ def rehearse(
     stack: Stack = None,
     drill: Annotated[
         list[str] | None,
-        typer.Option("--drill", "-d", metavar="NAME", help="Play this drill. Repeatable.", show_default=False),
+        typer.Option(
+            "--drill",
+            "-d",
+            metavar="NAME",
+            help="Run this drill. Repeatable.",
+            autocompletion=choices(drills),
+            show_default=False,
+        ),
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Play only the fast drills, as CI does.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the drills and what each proves.")] = False,
@@ -68,10 +76,10 @@ def rehearse(
     require_rehearsal_packages()
     if out is not None:
         _prepare(out)
-    return _play(folder, name, drills, speed, format_, out)
+    return _run(folder, name, drills, speed, format_, out)
 
 
-def _play(
+def _run(
     root: Path,
     stack: str,
     drills: tuple[Drill, ...],

@@ -1,4 +1,4 @@
-"""`fleet render`: every manifest of a stack as files."""
+"""`fleet render`: a stack's manifests as files."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Out = Annotated[
         "-o",
         metavar="DIR",
         file_okay=False,
-        help="Folder to write to; made if it is not there.",
+        help="Output folder; created if missing.",
         show_default=False,
     ),
 ]
 
 
 def render(out: Out, stack: Stack = None, root: Root = None) -> int:
-    """Write every Kubernetes object of a stack as YAML, numbered in dependency order, and the rest as JSON.
+    """Write a stack's Kubernetes objects as YAML, numbered in dependency order, and its cloud resources as JSON.
 
-    What only the cloud can know (ids, addresses) is made up; secrets are placeholders.
+    Cloud ids, addresses and secrets are placeholders.
     """
     from fleet.cli.project import find_root, require_stack
 

@@ -1,4 +1,4 @@
-"""`fleet rollout`: an upgrade that one replica tries first, from its plan to its end."""
+"""`fleet rollout`: upgrades that run on one canary replica first."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from fleet.cli import judge
+from fleet.cli.completion import choices
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.options import Context, Kubeconfig, Root, Stack
+from fleet.cli.options import Context, Kubeconfig, Profile, Root, Stack
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Verdict
@@ -23,17 +24,18 @@ if TYPE_CHECKING:
 rollout = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Upgrade one replica first: plan it, start it, judge it, promote or abort it. Edits the stack file.",
+    help="Upgrade one replica first: plan, start, judge, then promote or abort. Edits the stack file.",
 )
-rollout.command(short_help="Measure it against an old replica: promote, reject or undecided.")(judge.judge)
+rollout.command(short_help="Compare the canary with an old replica: promote, reject or undecided.")(judge.judge)
 
+_FORMATS = ("text", "json")
 VerdictFile = Annotated[
     Path | None,
     typer.Option(
         "--verdict",
         metavar="FILE",
         dir_okay=False,
-        help="What `fleet rollout judge` wrote. Default: the newest of this stack below out/rollout.",
+        help="Output of `fleet rollout judge`. Default: this stack's newest in out/rollout.",
         show_default=False,
     ),
 ]
@@ -43,9 +45,14 @@ ClusterOf = Annotated[
         "--outputs",
         metavar="FILE",
         dir_okay=False,
-        help="What `pulumi stack output --json --show-secrets` printed: look at that cluster. Default: at none.",
+        help="Output of `pulumi stack output --json --show-secrets`; also checks the cluster.",
         show_default=False,
     ),
+]
+
+Format = Annotated[
+    Literal["text", "json"],
+    typer.Option("--format", "-f", help="Output format.", autocompletion=choices(lambda: _FORMATS)),
 ]
 
 
@@ -53,31 +60,34 @@ def _plan_or_start(
     context: typer.Context,
     stack: Stack = None,
     engine_version: Annotated[
-        str | None, typer.Option("--engine-version", metavar="X.Y.Z", help="vLLM's release.", show_default=False)
+        str | None, typer.Option("--engine-version", metavar="X.Y.Z", help="vLLM release.", show_default=False)
     ] = None,
     image_digest: Annotated[
-        str | None, typer.Option("--image-digest", metavar="sha256:...", help="Of its image.", show_default=False)
+        str | None,
+        typer.Option("--image-digest", metavar="sha256:...", help="Digest of the image.", show_default=False),
     ] = None,
     revision: Annotated[
-        str | None, typer.Option("--revision", metavar="COMMIT", help="Of the model.", show_default=False)
+        str | None, typer.Option("--revision", metavar="COMMIT", help="Model revision.", show_default=False)
     ] = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME", help="Engine flags.", show_default=False)
-    ] = None,
+    profile: Profile = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Any key of rollout.canary, e.g. engine.maxModelLen=8192; null leaves it to vLLM. Repeatable.",
+            help="Any key of rollout.canary, e.g. engine.maxModelLen=8192; null uses vLLM's default. Repeatable.",
             show_default=False,
         ),
     ] = None,
+    format_: Format = "text",
     root: Root = None,
 ) -> int:
-    """Say what a canary would change, cost and take; `start` also declares it in the stack file: vllm-fleet:rollout."""
+    """Show what a canary would change, what it costs and how long it takes.
+
+    `start` also declares it in the stack file, as vllm-fleet:rollout.
+    """
     from fleet.report.terminal import Page, stdout_paper
-    from fleet.rollout.planned import benchmark_missing, write_plan
+    from fleet.rollout.planned import benchmark_missing, plan_document, write_plan
     from settings.derived.canary import weights_ending
 
     steps, name = _open(root, stack)
@@ -85,6 +95,9 @@ def _plan_or_start(
     starts = context.info_name == "start"
     if starts:
         change.write()
+    if format_ == "json":
+        _print_json(plan_document(change.before, change.after))
+        return CLEAN
     page = Page(stdout_paper())
     if missing := benchmark_missing(change.after):
         page.prose(missing, indent=0)
@@ -92,10 +105,10 @@ def _plan_or_start(
     page.print()
     first = shlex.join(["fleet", *("start" if one == "plan" else one for one in sys.argv[1:])])
     if starts:
-        own = "its own weights first, then its pods" if weights_ending(change.after) else "its pods alone"
-        _tell(
-            f"{change.path.name} declares the canary. `pulumi up` adds it beside the servers and restarts none of them: {own}. No "
-            "request of a user reaches it. Commit the file before that: a promotion that fails is taken back to this commit."
+        created = "weights and pods" if weights_ending(change.after) else "pods"
+        _print(
+            f"{change.path.name} now declares the canary. `pulumi up` creates its {created} beside the servers and restarts no "
+            "server. User requests do not reach the canary. Commit the file first: a failed promotion is reverted to this commit."
         )
     _next(
         *(() if starts else (first,)),
@@ -108,32 +121,36 @@ def _plan_or_start(
     return CLEAN
 
 
-rollout.command("plan", short_help="Say what a canary would change, cost and take. Writes nothing.")(_plan_or_start)
-rollout.command("start", short_help="The same, and declare the canary in the stack file.")(_plan_or_start)
+rollout.command("plan", short_help="Show what a canary would change, cost and take. Writes nothing.")(_plan_or_start)
+rollout.command("start", short_help="Declare the canary in the stack file, and show its plan.")(_plan_or_start)
 
 
-@rollout.command(short_help="Give the servers what the canary runs; with --finish, take the canary away.")
+@rollout.command(short_help="Give the servers the canary's version; with --finish, remove the canary.")
 def promote(
     stack: Stack = None,
     verdict: VerdictFile = None,
     without_verdict: Annotated[
         str | None,
-        typer.Option("--without-verdict", metavar="REASON", help="Written into the stack file.", show_default=False),
+        typer.Option(
+            "--without-verdict",
+            metavar="REASON",
+            help="Promote without a verdict; the reason goes into the stack file.",
+            show_default=False,
+        ),
     ] = None,
     finish: Annotated[
         bool, typer.Option("--finish", help="After `pulumi up`: remove the canary from the stack file.")
     ] = False,
     root: Root = None,
 ) -> int:
-    """Give the servers in the stack file what the canary runs, after a verdict `promote` of exactly this canary beside exactly
-    these servers. The canary stays until --finish.
+    """Give the servers in the stack file the canary's version. The canary stays until --finish.
+
+    Needs a verdict `promote` for exactly this canary and these servers.
     """
     steps, name = _open(root, stack)
     if finish:
         steps.finish().write()
-        _tell(
-            "The stack file has no canary any more. `pulumi up` lowers the GPU quota to the servers' and ends its pods."
-        )
+        _print("The canary is removed from the stack file. `pulumi up` deletes its pods and lowers the GPU quota.")
         _next(f"pulumi up --stack {name}", f"fleet verify --stack {name}")
         return CLEAN
     from settings.derived.canary import weights_ending
@@ -144,20 +161,20 @@ def promote(
         judged = _read(file)
         if judged is None:
             raise CommandError(
-                f"there is no verdict at {_place(file, name)}: `fleet rollout judge --stack {name}` writes one, and --verdict FILE names "
-                "one that is elsewhere; --without-verdict REASON goes on without, and the reason is written into the stack file"
+                f"no verdict at {_place(file, name)}; run `fleet rollout judge --stack {name}`, pass --verdict FILE, or promote "
+                "with --without-verdict REASON"
             )
         steps.verdict(judged)
-        _tell(f"{file}: {judged.headline}")
+        _print(f"{file}: {judged.headline}")
         why = judged.headline[:500]
     change = steps.promote(why)
     change.write()
     servers = change.after.replicas
-    over = " The canary's weights go over to them without another download." if weights_ending(change.before) else ""
-    alone = " With one server, nobody is answered between its end and the next one's start." if servers == 1 else ""
-    _tell(
-        f"{change.path.name}: the servers are what the canary is. `pulumi up` replaces them one at a time, {servers} in all; the canary "
-        f"stays beside them.{over} Should a new server not become ready, the update stops there: take the stack file back to the commit "
+    over = " They reuse the canary's weights without another download." if weights_ending(change.before) else ""
+    alone = " With one server, requests fail until the new one is ready." if servers == 1 else ""
+    _print(
+        f"{change.path.name}: the servers now have the canary's version. `pulumi up` replaces {servers}, one at a time; the canary "
+        f"stays.{over} If a new server does not become ready, the update stops: revert the stack file to the commit "
         f"that declares the canary (`git checkout {change.path.name}`), and run `pulumi up` again.{alone}"
     )
     _next(
@@ -171,63 +188,100 @@ def promote(
 
 @rollout.command(short_help="Remove the canary from the stack file.")
 def abort(stack: Stack = None, verdict: VerdictFile = None, root: Root = None) -> int:
-    """Remove the canary from the stack file. The servers were never touched."""
+    """Remove the canary from the stack file. The servers are unaffected."""
     steps, name = _open(root, stack)
     change = steps.abort()
-    change.write()
     file = verdict or _newest(name)
-    if (judged := _read_if_possible(file)) is not None:
-        _tell(f"{file}: {judged.headline}")
-    _tell("`pulumi up` removes the canary's pods and its own weights, and touches no server.")
+    judged = _verdict_on(steps, file)
+    change.write()
+    if judged is not None:
+        _print(f"{file}: {judged['headline']}")
+    _print("`pulumi up` deletes the canary's pods and weights. The servers are unaffected.")
     _next(f"pulumi up --stack {name}")
     return CLEAN
 
 
-@rollout.command(short_help="Say what is declared, judged and running.")
+@rollout.command(short_help="Show the declared canary, its verdict and its pods.")
 def status(
     stack: Stack = None,
     verdict: VerdictFile = None,
     outputs: ClusterOf = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    format_: Format = "text",
     root: Root = None,
 ) -> int:
-    """Say what is declared, what the verdict is, and, with --outputs, --kubeconfig or --context, how the canary's pods are.
+    """Show the declared canary and its verdict; with --outputs, --kubeconfig or --context, also its pods.
 
-    Exits with 1 where a pod of the canary is not ready.
+    Exits with 1 if a pod of the canary is not ready.
     """
-    from fleet.rollout.planned import differences
-    from settings.problems import SettingsError
+    from fleet.rollout.planned import difference_rows
 
     steps, name = _open(root, stack)
     settings = steps.settings
-    if settings.as_canary is None:
-        _tell(f"Stack {name} has no canary.")
-        return CLEAN
-    if settings.rollout.promoted is not None:
-        _tell(f"Promoted: {settings.rollout.promoted}")
+    document: dict[str, Any] = {"stack": name, "canary": None}
+    code = CLEAN
+    if settings.as_canary is not None:
+        document |= {"canary": settings.as_canary.server.name, "replicas": settings.as_canary.replicas}
+        document |= {"differences": difference_rows(settings), "promoted": settings.rollout.promoted}
+        document["verdict"] = _verdict_on(steps, verdict or _newest(name))
+        if outputs is not None or kubeconfig is not None or context is not None:
+            document["pods"] = _pods(name, steps, outputs, kubeconfig, context)
+            ready = sum(one["ready"] for one in document["pods"])
+            code = CLEAN if ready == settings.as_canary.replicas else FINDINGS
+    if format_ == "json":
+        _print_json(document)
+    else:
+        _print_status(name, steps, document)
+    return code
+
+
+def _print_status(name: str, steps: Rollout, document: dict[str, Any]) -> None:
+    from fleet.rollout.planned import differences
+
+    if document["canary"] is None:
+        _print(f"Stack {name} has no canary.")
+        return
+    if document["promoted"] is not None:
+        _print(f"Promoted: {document['promoted']}")
         _next(f"pulumi up --stack {name}", f"fleet rollout promote --finish --stack {name}")
     else:
-        _tell(f"Declared: {'; '.join(differences(settings)) or 'nothing that differs from the servers'}")
-    file = verdict or _newest(name)
-    judged = _read_if_possible(file)
-    if judged is None:
-        if file is None or not file.exists():
-            _tell(f"No verdict at {_place(file, name)}.")
+        _print(f"Declared: {'; '.join(differences(steps.settings)) or 'no difference from the servers'}")
+    verdict = document["verdict"]
+    if verdict is None:
+        _print(f"No verdict at {_place(None, name)}.")
     else:
-        try:
-            steps.verdict(judged)
-        except SettingsError as error:
-            _tell(f"The verdict at {file} does not promote it: {error.problems[0].why}")
-        else:
-            _tell(f"{file}: {judged.headline}")
-    if outputs is None and kubeconfig is None and context is None:
-        _tell("The cluster was not looked at: pass --outputs, --kubeconfig or --context.")
-        return CLEAN
-    return _pods(name, steps, outputs, kubeconfig, context)
+        _print(f"{verdict['file']}: {verdict['headline']}")
+    if "pods" not in document:
+        _print("Pods not checked: pass --outputs, --kubeconfig or --context.")
+        return
+    for pod in document["pods"]:
+        _print(f"{pod['name']}: {'ready' if pod['ready'] else pod['whyNotReady']}")
+    _print(f"{sum(one['ready'] for one in document['pods'])} of {document['replicas']} ready.")
 
 
-def _pods(name: str, steps: Rollout, outputs: Path | None, kubeconfig: Path | None, context: str | None) -> int:
+def _verdict_on(steps: Rollout, file: Path | None) -> dict[str, Any] | None:
+    """The stored verdict, and whether it promotes the declared canary."""
+    from fleet.bench.errors import BenchmarkError
+    from settings.problems import SettingsError
+
+    try:
+        judged = _read(file)
+        if judged is None:
+            return None
+        found = {"file": str(file), "verdict": judged.verdict, "headline": judged.headline, "applies": True}
+        steps.verdict(judged)
+    except BenchmarkError as error:
+        return {"file": str(file), "verdict": None, "headline": str(error), "applies": False}
+    except SettingsError as error:
+        why = f"does not promote this canary: {error.problems[0].why}"
+        return {**found, "headline": why, "applies": False}
+    return found
+
+
+def _pods(
+    name: str, steps: Rollout, outputs: Path | None, kubeconfig: Path | None, context: str | None
+) -> list[dict[str, Any]]:
     from contextlib import ExitStack
 
     from fleet.clients import stack_outputs
@@ -241,11 +295,9 @@ def _pods(name: str, steps: Rollout, outputs: Path | None, kubeconfig: Path | No
         if outputs is not None and file is None and context is None:
             file = stack.enter_context(stack_outputs.read(name, steps.path.parent, outputs).kubeconfig_file())
         pods = read_pods(Kubectl(namespace=canary.namespace, kubeconfig=file, context=context), canary)
-    for pod in pods:
-        _tell(f"{pod.name}: {'ready' if pod.ready else pod.why_not_ready}")
-    ready = sum(pod.ready for pod in pods)
-    _tell(f"{ready} of {canary.replicas} ready.")
-    return CLEAN if ready == canary.replicas else FINDINGS
+    return [
+        {"name": one.name, "ready": one.ready, "whyNotReady": None if one.ready else one.why_not_ready} for one in pods
+    ]
 
 
 def _open(root: Path | None, stack: str | None) -> tuple[Rollout, str]:
@@ -260,7 +312,7 @@ def _open(root: Path | None, stack: str | None) -> tuple[Rollout, str]:
 def _declared(
     engine_version: str | None, image_digest: str | None, revision: str | None, profile: str | None, set_: Sequence[str]
 ) -> dict[str, Any]:
-    """`rollout.canary` as the options say it."""
+    """`rollout.canary` from the options."""
     options = {
         "profile": profile,
         "engine.version": engine_version,
@@ -283,7 +335,7 @@ def _declared(
 
 
 def _merge(into: dict[str, Any], more: dict[str, Any], path: str = "") -> None:
-    """Raises CommandError where two options say different things of one key."""
+    """Raises CommandError if two options give different values for one key."""
     for name, value in more.items():
         where = f"{path}{name}"
         if name not in into:
@@ -292,15 +344,15 @@ def _merge(into: dict[str, Any], more: dict[str, Any], path: str = "") -> None:
             _merge(into[name], value, f"{where}.")
         elif into[name] != value:
             given = " and as ".join(json.dumps(one) for one in (into[name], value))
-            raise CommandError(f"{where} is given as {given}: leave one of them out")
+            raise CommandError(f"{where} is given as {given}; omit one")
 
 
 def _value(option: str, text: str) -> Any:
     def number(digits: str) -> float:
-        """Raises CommandError for what no stack file can hold."""
+        """Raises CommandError for a number out of a stack file's range."""
         found = float(digits) if {*digits} - {*"-0123456789"} else int(digits)
         if not -(2**53) <= found <= 2**53:
-            raise CommandError(f"--set {option}: {digits} is not a number that a stack file can hold")
+            raise CommandError(f"--set {option}: {digits} is out of range for a stack file")
         return found
 
     try:
@@ -310,7 +362,7 @@ def _value(option: str, text: str) -> Any:
 
 
 def _newest(stack: str) -> Path | None:
-    """The newest verdict where `fleet rollout judge` puts them unless told otherwise."""
+    """The stack's newest verdict in `fleet rollout judge`'s default folder."""
     from fleet.cli.judge import PLACE
     from fleet.rollout.judge.verdict import VERDICT_FILE
 
@@ -333,23 +385,16 @@ def _read(file: Path | None) -> Verdict | None:
     return read(file)
 
 
-def _read_if_possible(file: Path | None) -> Verdict | None:
-    """For who is only told of it: what is wrong with it is said, and hinders nobody."""
-    from fleet.bench.errors import BenchmarkError
-
-    try:
-        return _read(file)
-    except BenchmarkError as error:
-        _tell(str(error))
-        return None
-
-
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     from fleet.report.terminal import Page, stdout_paper
 
     page = Page(stdout_paper())
     page.prose(text, indent=0)
     page.print()
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
 
 
 def _next(*commands: str) -> None:

@@ -1,4 +1,4 @@
-"""`fleet spending`: how much of a stack's limit is spent, by the sum that its guard keeps."""
+"""`fleet spending`: what the spending guard of a stack has counted."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def spending(
     context: Context = None,
     root: Root = None,
 ) -> int:
-    """Say how much of a stack's limit is spent, whether it is paused, and what to write to go on.
+    """Show how much of a stack's spending limit is used, whether it is paused, and how to resume.
 
-    Exits with 1 while it is paused, or while no guard counts. It changes nothing: the stack file is where a limit is raised.
+    Exits with 1 while the stack is paused or no guard is running. Changes nothing: raise a limit in the stack file.
     """
     from fleet.cli.project import find_root, require_stack
 
@@ -43,9 +43,9 @@ def spending(
     settings = parse(name, file.config, file.unopened)
     terms = settings.spending
     if terms is None:
-        raise CommandError(f"Pulumi.{name}.yaml has no vllm-fleet:spending; docs/spending.md says what to write")
-    told = None if kubeconfig or context else stack_outputs.read(name, folder, outputs)
-    with told.kubeconfig_file() if told else contextlib.nullcontext(kubeconfig) as config:
+        raise CommandError(f"Pulumi.{name}.yaml has no vllm-fleet:spending; see docs/spending.md")
+    found_outputs = None if kubeconfig or context else stack_outputs.read(name, folder, outputs)
+    with found_outputs.kubeconfig_file() if found_outputs else contextlib.nullcontext(kubeconfig) as config:
         kubectl = Kubectl(namespace=settings.namespace, kubeconfig=config, context=context)
         kept = (kubectl.get("configmap", STATE).get("data") or {}).get("state")
         paused = kubectl.find("resourcequota", QUOTA) is not None
@@ -58,9 +58,9 @@ def spending(
 
 def _lines(stack: str, terms: Spending, state: Manifest, *, paused: bool, counts: bool) -> Iterator[str]:
     if not counts:
-        yield f"{stack}: no guard counts now; its pod is not ready"
+        yield f"{stack}: the guard is not running; its pod is not ready"
     if not state:
-        yield f"{stack}: nothing was counted yet"
+        yield f"{stack}: nothing counted yet"
         return
     limit = "" if terms.limit is None else f" of ${terms.limit:,.2f}"
     until, rate, lower = (
@@ -71,11 +71,11 @@ def _lines(stack: str, terms: Spending, state: Manifest, *, paused: bool, counts
     spent = f"{lower}${state['usd']:,.2f}{limit} spent from {state['from']} to {until:%Y-%m-%dT%H:%M:%SZ}"
     yield f"{stack}: {spent}, now ${rate:,.2f} an hour"
     if state["unpriced"]:
-        yield f"  not in it, as no price is known: {', '.join(state['unpriced'])}"
+        yield f"  not included, price unknown: {', '.join(state['unpriced'])}"
     if state["unknown"]:
-        yield f"  not to be trusted: {state['unknown']}; another spending.since starts a new sum"
+        yield f"  unreliable: {state['unknown']}; change spending.since to start a new sum"
     if paused:
-        words = {"until": "until: a later moment", "unknown": "onUnknown: warn"}.get(state["reason"], "limit: more")
-        yield f"  paused; to go on, write vllm-fleet:spending: {{{words}}} in Pulumi.{stack}.yaml, and pulumi up --stack {stack}"
+        setting = {"until": "until: a later moment", "unknown": "onUnknown: warn"}.get(state["reason"], "limit: more")
+        yield f"  paused; to resume, write vllm-fleet:spending: {{{setting}}} in Pulumi.{stack}.yaml, then run pulumi up --stack {stack}"
     elif terms.limit is not None and rate > 0:
         yield f"  at this rate the limit is reached in {max(0.0, terms.limit - state['usd'] - state['owed']) / rate:,.1f} h"

@@ -1,4 +1,4 @@
-"""`fleet verify`: whether a live stack serves what its file declares."""
+"""`fleet verify`: checks that a live stack serves what its file declares."""
 
 from __future__ import annotations
 
@@ -27,26 +27,24 @@ def verify(
             "--endpoint",
             "-e",
             metavar="URL",
-            help="Ask this URL instead of the stack's own; alone, without the cluster.",
+            help="Check this URL instead of the stack's; the cluster is checked only with --outputs, --kubeconfig or --context.",
             show_default=False,
         ),
     ] = None,
-    canary: Annotated[
-        bool, typer.Option("--canary", help="The canary's pods, against what rollout.canary declares.")
-    ] = False,
+    canary: Annotated[bool, typer.Option("--canary", help="Check the canary's pods against rollout.canary.")] = False,
     outputs: Outputs = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a terminal or a machine.")] = "text",
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=10.0, max=600.0, help="When to stop, whatever answers.")
+        float, typer.Option("--timeout", metavar="SECONDS", min=10.0, max=600.0, help="Time limit of the whole check.")
     ] = 60.0,
     root: Root = None,
 ) -> int:
-    """Look at a live stack for a minute: does it serve what its file declares?
+    """Check that a live stack serves what its file declares. Takes up to a minute.
 
-    Exits with 1 when something differs, with the lesson that applies. Sends a few short requests to every replica. Where
-    the stack has an API key, put it into the environment variable VLLM_API_KEY.
+    Sends a few short requests to every replica. Exits with 1 if something differs, and shows the lesson that applies. If
+    the stack has an API key, set VLLM_API_KEY.
     """
     from fleet.cli.project import find_root, require_stack
 
@@ -54,7 +52,7 @@ def verify(
     name = require_stack(folder, stack)
     url = None if endpoint is None else base_url(endpoint)
     if kubeconfig is not None and not kubeconfig.is_file():
-        raise CommandError(f"--kubeconfig {kubeconfig}: there is no such file")
+        raise CommandError(f"--kubeconfig {kubeconfig}: file not found")
     require_verify_packages()
     from dataclasses import replace
 
@@ -66,7 +64,7 @@ def verify(
     settings = parse(name, file.config, file.unopened)
     if canary:
         if settings.as_canary is None:
-            raise CommandError(f"--canary: stack {name} declares none; `fleet rollout start` does")
+            raise CommandError(f"--canary: stack {name} has no canary; run `fleet rollout start --stack {name}`")
         settings = settings.as_canary
     key = api_key(settings)
     from fleet.clients import stack_outputs
@@ -74,18 +72,20 @@ def verify(
     from fleet.verify.verification import Asking
     from fleet.verify.verification import verify as look
 
-    # An endpoint, or a cluster that was named, can be looked at without asking Pulumi.
+    # A given endpoint or cluster needs no stack outputs.
     named = url is not None or kubeconfig is not None or context is not None
-    told = stack_outputs.read(name, folder, outputs) if outputs is not None or not named else None
-    if canary and told is not None:
-        # The stack's endpoint is the servers'; the canary's is a name that only pods know.
-        told = replace(
-            told, endpoint=f"http://{settings.server.name}.{settings.namespace}.svc.cluster.local:{HTTP_PORT}"
+    outputs_read = stack_outputs.read(name, folder, outputs) if outputs is not None or not named else None
+    if canary and outputs_read is not None:
+        # The stack's endpoint serves the servers; the canary's resolves only inside the cluster.
+        outputs_read = replace(
+            outputs_read, endpoint=f"http://{settings.server.name}.{settings.namespace}.svc.cluster.local:{HTTP_PORT}"
         )
-    asking = Asking(endpoint=url, outputs=told, kubeconfig=kubeconfig, context=context, api_key=key, seconds=timeout)
+    asking = Asking(
+        endpoint=url, outputs=outputs_read, kubeconfig=kubeconfig, context=context, api_key=key, seconds=timeout
+    )
     found = look(settings, file.project, asking)
     if canary:
-        # A stack that were the canary alone is nobody's bill.
+        # There is no bill for the canary alone.
         found = replace(found, checks=tuple(check for check in found.checks if check.id != "price"))
     if found.outcome == "not checked":
         why = next((check.summary for check in found.checks if check.id == "reachable"), found.verdict)
@@ -100,7 +100,7 @@ def verify(
 
 
 def base_url(given: str) -> str:
-    """The URL without a slash at its end. Raises CommandError for what is no base URL of a server."""
+    """The URL without a trailing slash. Raises CommandError for anything but a server's base URL."""
     from urllib.parse import urlsplit
 
     try:
@@ -108,27 +108,25 @@ def base_url(given: str) -> str:
         port_is_fine = parts.port is None or parts.port > 0
     except ValueError:
         parts, port_is_fine = urlsplit(""), False
-    # Not repeated where it may hold a password.
+    # It may contain a password.
     shown = "with a user name" if "@" in given else given
-    wrong = f"--endpoint {shown}: allowed is http://HOST[:PORT] or https://HOST[:PORT]"
+    wrong = f"--endpoint {shown}: must be http://HOST[:PORT] or https://HOST[:PORT]"
     if (
         parts.scheme not in ("http", "https")
         or not parts.hostname
         or not port_is_fine
         or any(c.isspace() for c in given)
     ):
-        raise CommandError(f"{wrong}; write for example http://127.0.0.1:8000")
+        raise CommandError(f"{wrong}; for example http://127.0.0.1:8000")
     if parts.username is not None or parts.password is not None:
-        raise CommandError(f"{wrong}; a key belongs into the environment variable {_KEY_VARIABLE}")
+        raise CommandError(f"{wrong}; put a key into {_KEY_VARIABLE}")
     if parts.path.rstrip("/") or parts.query or parts.fragment:
-        raise CommandError(
-            f"{wrong}, as paths such as /v1 and /metrics are added; write {parts.scheme}://{parts.netloc}"
-        )
+        raise CommandError(f"{wrong} without a path; write {parts.scheme}://{parts.netloc}")
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def api_key(settings: Settings) -> str | None:
-    """The key where the stack has one. Raises CommandError where it is not there or can be no header; never repeats it."""
+    """The API key, if the stack has one. Raises CommandError, without the key, if it is missing or not a valid header."""
     if not settings.guards_v1_only:
         return None
     key = os.environ.get(_KEY_VARIABLE, "").strip()
@@ -136,9 +134,9 @@ def api_key(settings: Settings) -> str | None:
         where = settings.api_key_secret
         secret = f"Secret Manager holds it as {where.name}" if where else "`pulumi config get apiKey` prints it"
         raise CommandError(
-            f"stack {settings.stack} asks for an API key below /v1, and {_KEY_VARIABLE} is not set; {secret}: "
+            f"stack {settings.stack} needs an API key, and {_KEY_VARIABLE} is not set; {secret}: "
             f"export {_KEY_VARIABLE}=..."
         )
     if not key.isascii() or not key.isprintable():
-        raise CommandError(f"{_KEY_VARIABLE} holds characters that no HTTP header takes; it is one line of plain ASCII")
+        raise CommandError(f"{_KEY_VARIABLE} must be one line of printable ASCII")
     return key

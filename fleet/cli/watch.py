@@ -1,4 +1,4 @@
-"""`fleet preview --watch`: a preview for each save, made by one warm process.
+"""`fleet preview --watch`: a new preview after each save, in one warm process.
 
 The process keeps the SDKs, the settings' modules and the policy pack. Each preview reads the stack files, the profiles and the
 policy configuration again, and imports infra/ and workloads/ again if one of their files has changed. Any other code or data

@@ -64,7 +64,7 @@ def _size(plan: Plan) -> Iterator[str]:
 
 def _gateway(plan: Plan) -> Iterator[str]:
     if plan.question.routing == "inference-gateway":
-        yield plan.sizing.gateway.in_words
+        yield plan.sizing.gateway.text
 
 
 def _money(plan: Plan) -> Iterator[str]:

@@ -18,7 +18,9 @@ from settings.load import check
 from settings.sections.section import key
 
 if TYPE_CHECKING:
+    from facts.time_to_serve import TimeToServe
     from fleet.report.terminal import Page
+    from settings.problems import Problem
     from settings.stack import Settings
 
 
@@ -31,9 +33,7 @@ def write_plan(page: Page, before: Settings, after: Settings) -> None:
         page.item(line)
     for line in release_changes(canary, before.serving.engine.release, canary.serving.engine.release):
         page.item(line)
-    of_servers = {one.text() for one in check(before)}
-    found = [one for one in check(after) if one.level == "finding" and one.text() not in of_servers]
-    if found:
+    if found := _new_findings(before, after):
         page.title("Deserves a look")
         for problem in found:
             page.item(f"{problem.path}: {problem.why}")
@@ -43,22 +43,49 @@ def write_plan(page: Page, before: Settings, after: Settings) -> None:
     page.item(_judgement(after))
 
 
+def _new_findings(before: Settings, after: Settings) -> list[Problem]:
+    of_servers = {one.text() for one in check(before)}
+    return [one for one in check(after) if one.level == "finding" and one.text() not in of_servers]
+
+
+def plan_document(before: Settings, after: Settings) -> dict[str, Any]:
+    """The plan as JSON values. A price that is not known is null."""
+    canary, less, more = after.as_canary, figures(before).bill.usd_per_hour, figures(after).bill.usd_per_hour
+    assert canary is not None
+    way, one = _way(after, canary), one_measurement(after)
+    return {
+        "stack": after.stack,
+        "canary": canary.server.name,
+        "replicas": canary.replicas,
+        "differences": difference_rows(after),
+        "findings": [{"path": found.path, "why": found.why} for found in _new_findings(before, after)],
+        "nodesMore": after.nodes - before.nodes,
+        "usdPerHourMore": None if less is None or more is None else more - less,
+        "readySeconds": {"likely": way.likely_seconds, "low": way.low_seconds, "high": way.high_seconds},
+        "measurements": MEASUREMENTS,
+        "measuringMinutes": MEASUREMENTS * one.minutes,
+        "benchmarkEnabled": after.benchmark.enabled,
+    }
+
+
 def differences(settings: Settings) -> Iterator[str]:
     """Each setting in which the canary differs from the servers: theirs, and its own."""
+    return (f"{one['setting']}: {_text(one['servers'])} -> {_text(one['canary'])}" for one in difference_rows(settings))
+
+
+def difference_rows(settings: Settings) -> list[dict[str, Any]]:
+    """The same as JSON values."""
     assert settings.as_canary is not None
-    old, new = release(settings), release(settings.as_canary)
-    profiles = settings.serving.profile.name, settings.as_canary.serving.profile.name
-    if profiles[0] != profiles[1]:
-        yield f"profile: {profiles[0]} -> {profiles[1]}"
-    yield from _different(old, new)
+    profiles = [{"profile": one.serving.profile.name} for one in (settings, settings.as_canary)]
+    return [*_different(*profiles), *_different(release(settings), release(settings.as_canary))]
 
 
-def _different(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[str]:
+def _different(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[dict[str, Any]]:
     for name in new:
         if isinstance(old[name], Mapping) and isinstance(new[name], Mapping) and old[name].keys() == new[name].keys():
             yield from _different(old[name], new[name], f"{path}{name}.")
         elif old[name] != new[name]:
-            yield f"{path}{name}: {_text(old[name])} -> {_text(new[name])}"
+            yield {"setting": f"{path}{name}", "servers": old[name], "canary": new[name]}
 
 
 def _text(value: Any) -> str:
@@ -75,9 +102,9 @@ def _cost(before: Settings, after: Settings) -> str:
     return f"{node}: {format_usd(more.usd_per_hour - less.usd_per_hour)} an hour on top of {less.format_hourly_total()}"
 
 
-def _time(after: Settings, canary: Settings) -> str:
+def _way(after: Settings, canary: Settings) -> TimeToServe:
     weights = canary.weights
-    way = time_to_serve(
+    return time_to_serve(
         Start(
             weights_gb=canary.serving.model.size_gb,
             volume_gib=weights.size_gib,
@@ -89,6 +116,10 @@ def _time(after: Settings, canary: Settings) -> str:
             articles_machine=canary.machine == DEFAULT_MACHINE,
         )
     )
+
+
+def _time(after: Settings, canary: Settings) -> str:
+    way = _way(after, canary)
     return (
         f"ready about {format_duration(way.likely_seconds)} after pulumi up begins ({format_duration(way.low_seconds)} to "
         f"{format_duration(way.high_seconds)})"

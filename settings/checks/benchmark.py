@@ -49,13 +49,13 @@ def _server(settings: Settings) -> Iterator[Problem]:
 def _dataset(settings: Settings) -> Iterator[Problem]:
     workload, dataset = settings.benchmark.workload, settings.benchmark.dataset
     if workload in FILE_WORKLOADS and dataset is None:
-        what = "conversations" if workload == "sharegpt" else "requests, one per line,"
+        what = "conversations" if workload == "sharegpt" else "requests"
         yield Problem(
             id="workload-without-dataset",
             path=key("benchmark.dataset"),
             value=None,
             allowed=f"url and sha256 of a file, for workload {workload}",
-            why=f"{workload} sends the {what} of a file",
+            why=f"{workload} sends {what} from a file",
             write="dataset: {url: gs://BUCKET/OBJECT, sha256: 64 hexadecimal digits}",
         )
     if dataset is None:

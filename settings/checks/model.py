@@ -120,8 +120,7 @@ def _memory(settings: Settings) -> Iterator[Problem]:
         step_width=shape.step_width // ranks,
         drafts=engine.speculative_tokens > 0,
     )
-    taken_gib = start.logits_gib + start.activations_gib + start.graphs_gib
-    if startup_concurrency(layout, max(0.0, share_gib - weights_gib - taken_gib), context) >= 1:
+    if startup_concurrency(layout, max(0.0, share_gib - weights_gib - start.total_gib), context) >= 1:
         return
     certain = startup_concurrency(layout, max(0.0, share_gib - weights_gib), context) < 1
     counts = [count for count in settings.machine.pod_gpus if count > ranks and not shape.attention_heads % count]
@@ -132,7 +131,7 @@ def _memory(settings: Settings) -> Iterator[Problem]:
         path=key("server.engine.tensorParallelSize"),
         value=ranks,
         allowed=f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights and a request of {context:,} tokens; `fleet models` lists them",
-        why=f"{ranks} {gpu.name} have {share_gib * ranks:,.0f} GiB for vLLM"
+        why=f"vLLM can use {share_gib * ranks:,.0f} GiB of {ranks} {gpu.name}"
         + ("" if certain else ", minus an estimate of the memory for startup")
         + ": vLLM exits at startup, on a node that is billed",
         write=f"tensorParallelSize: {enough}" if enough else "a larger machine, a smaller model or a lower maxModelLen",

@@ -55,7 +55,7 @@ def _bounds(settings: Settings) -> Iterator[Problem]:
             id="replicas-beside-scaling",
             path=key("server.replicas"),
             value=server.replicas,
-            allowed="left out beside server.scaling; 0 pauses",
+            allowed="left out with server.scaling; 0 pauses",
             why=f"external means managed outside this stack, but mode: {scaling.mode} adds an autoscaler, which takes precedence",
             write="remove replicas; or scaling: {mode: none}, which removes the autoscaler and keeps the servers",
             level="finding",
@@ -65,7 +65,7 @@ def _bounds(settings: Settings) -> Iterator[Problem]:
             id="replicas-beside-scaling",
             path=key("server.replicas"),
             value=server.replicas,
-            allowed="left out beside server.scaling; 0 pauses",
+            allowed="left out with server.scaling; 0 pauses",
             why="replicas must have one owner: the autoscaler and `pulumi up` would overwrite each other",
             write=f"remove replicas; scaling: {{min: {min(int(server.replicas), scaling.max)}}} sets the minimum",
         )

@@ -1,7 +1,7 @@
-"""How the benchmark's load is spread over client processes and pods, and how long it takes: arithmetic on the settings.
+"""Distribution of the benchmark's load over client processes and pods, and its duration.
 
-Connections and connections per client decide the number of clients, and constants of this file the time: nothing here is fitted to
-measurements, so that a better fit of the planner's model neither renames a Job nor changes it.
+Connections per client determine the number of clients, constants of this module the duration. Nothing depends on the planner's model, so
+that a better fit does not change or rename a Job.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 ENGINE_CONNECTIONS: Final = 250
-"""Requests in flight per engine at the article's load: 2,000 a replica of eight engines."""
+"""Requests in flight per engine at the article's load: 2,000 per replica of eight engines."""
 LOADED_REQUEST_SECONDS: Final = 24.0
-"""Mean time of one request at that load; beyond it, time grows as the load does. Source: 24,000 in flight at 1,103,941 tok/s and
-1,152 tokens a request is 25 s."""
+"""Mean time of a request at that load; it grows with higher load. Source: 24,000 in flight at 1,103,941 tok/s and 1,152 tokens per
+request is 25 s."""
 ALONE_REQUEST_SECONDS: Final = 6.0
-"""Mean time of one of the article's requests on an idle engine. Assumed: 384 tokens of output, 16 ms each; with drafts it is faster."""
+"""Mean time of one of the article's requests on an idle engine. Assumed: 384 output tokens of 16 ms; faster with drafts."""
 GATEWAY_SLOWNESS: Final = 1.6
-"""How many times as long a request takes through the gateway. Source: the article, 37 % less throughput on eight nodes, its most."""
+"""Factor of a request's time with the gateway. Source: the article's maximum, 37 % less throughput on eight nodes."""
 NO_DRAFT_SLOWNESS: Final[float] = ledger.value("phases.figures.mtp1-095.total_tokens_per_s") / ledger.value(
     "phases.figures.no-mtp-095.total_tokens_per_s"
 )
-"""How many times as long a request takes without drafts. Source: the article, phase 4."""
+"""Factor of a request's time without drafts. Source: the article, phase 4."""
 ARTICLE_REQUEST_TOKENS: Final = 1_536
-"""Longest request of the article's workload, tokens in and out."""
+"""Longest request of the article's workload in input and output tokens."""
 PREPARE_SECONDS: Final = 50.0
-"""Of each run, before its first and after its last request, its prompts not counted: clients start, warm up, meet at the barrier,
-write and upload. Measured: 7 s of CPU to import vLLM 0.18.1, a margin of 8 s. Assumed: the rest, with answers of the warm-up."""
+"""Time of each run before its first and after its last request, without prompts: start, warmup, barrier, upload. Measured: 7 s of CPU to
+import vLLM 0.18.1, with a margin of 8 s. Assumed: the rest, with warmup responses."""
 PROMPT_SECONDS: Final = 0.014
-"""For drawing one of a client's prompts. Measured: 7 ms of CPU for one of `article` with a vocabulary of 130,000, vLLM 0.18.1; twice
-that where two clients share a core."""
+"""Time to generate one prompt. Measured: 7 ms of CPU for `article` with a vocabulary of 130,000, vLLM 0.18.1; twice that if two clients
+share a core."""
 READY_MINUTES: Final = 20
-"""Least time that clients get to become ready. Assumed: a slow tokenizer takes ten times as long with 5,000 prompts."""
+"""Minimum time for clients to become ready. Assumed: a slow tokenizer takes ten times as long with 5,000 prompts."""
 SLOWNESS: Final = 4.0
-"""How many times slower than expected a run may be before it is ended. Assumed: a server at a quarter of its speed is a finding
-that should be measured; one at a tenth should stop costing money."""
+"""Factor of the expected time after which a run is aborted. Assumed: a server at a quarter of its speed should be measured, one at a tenth
+should stop costing money."""
 LEAST_RUN_MINUTES: Final = 10
-"""Time that even a run of seconds gets. Assumed: a server that compiles kernels for a new load takes minutes once."""
+"""Minimum time of a run. Assumed: a server that compiles kernels for a new load takes minutes once."""
 MACHINES: Final[Mapping[str, tuple[int, int]]] = {
     "c4-standard-16": (16, 60),
     "c4-standard-32": (32, 120),
@@ -53,14 +53,14 @@ MACHINES: Final[Mapping[str, tuple[int, int]]] = {
 }
 """vCPU and GiB of the machine types. Source: Compute Engine docs, C4 machine series, standard types."""
 MEMORY_SHARE: Final = 0.8
-"""Share of the machine's memory that the pod asks for. Source: GKE docs reserve 3 to 5 GiB at these sizes; rounded down."""
+"""Share of the machine's memory that the pod requests. Source: GKE docs: 3 to 5 GiB reserved at these sizes; rounded down."""
 CLIENT_GIB: Final = 1.0
 """Memory of a client before its first prompt. Measured: 0.95 GiB, vLLM 0.18.1 and a tokenizer with a vocabulary of 130,000."""
 PROMPT_TOKEN_BYTES: Final = 12.0
 CHUNK_BYTES: Final = 50.0
 REQUEST_BYTES: Final = 6_000.0
-"""What a client keeps of each request until the end of the run. Measured: 8.3 kB for a prompt of 768 random tokens, 32 bytes for the
-moment of a chunk; the rest is its text, a second copy while the result is made, and the request's own objects."""
+"""Memory of a client per request until the end of the run. Measured: 8.3 kB for a prompt of 768 random tokens, 32 bytes for the time of a
+chunk; the rest is text, a copy while the result is written, and objects."""
 DATASET_MINUTES: Final = 20
 """Minutes for the download of a dataset. Assumed: 10 GB at 8 MB/s."""
 
@@ -72,7 +72,7 @@ class LoadPoint:
     per_replica: int
     """Requests in flight per replica."""
     connections: int
-    """Requests in flight, all clients together."""
+    """Requests in flight of all clients."""
     clients: int
     request_seconds: float
     """Expected mean time of a request."""
@@ -143,9 +143,9 @@ def pod_memory_gib(machine_type: str) -> int:
 
 
 def most_prompts(settings: Settings) -> int:
-    """Prompts of a client at which a pod's memory is full, with as many clients as the load with most of them puts into a pod.
+    """Maximum prompts per client for a pod's memory, with the maximum number of clients per pod.
 
-    Requests of a file count as the article's, and a chunk of a stream carries the accepted drafts that the article measured.
+    Requests of a file count like the article's; a chunk has as many accepted drafts as the article measured.
     """
     load, engine = load_of(settings), settings.serving.engine
     workload = named_workload(countable_name(settings.benchmark.workload))
@@ -156,35 +156,35 @@ def most_prompts(settings: Settings) -> int:
 
 
 def longest_request_tokens(settings: Settings) -> int:
-    """Tokens in and out of the workload's longest request; what a request may have at most where a file decides."""
+    """Input plus output tokens of the workload's longest request; the context length for a file."""
     known: int | None = ledger.entry("workloads", "workloads", settings.benchmark.workload)["longest_request_tokens"]
     return known or settings.serving.engine.context_tokens
 
 
 def prepare_seconds(settings: Settings) -> float:
-    """What stands around each run: most of it is for the prompts, which every client draws anew."""
+    """Seconds around each run, mostly to generate prompts, which every client does for each run."""
     return PREPARE_SECONDS + PROMPT_SECONDS * settings.benchmark.prompts_per_client
 
 
 def ready_minutes(settings: Settings) -> int:
-    """Minutes after which clients that are not ready are given up."""
+    """Timeout of clients to become ready, in minutes."""
     return max(READY_MINUTES, ceil(SLOWNESS * prepare_seconds(settings) / 60))
 
 
 def expected_seconds(settings: Settings) -> float:
-    """How long all runs take together: rounds of requests, and what stands around each run."""
+    """Expected seconds of all runs: rounds of requests, and the time around each run."""
     return settings.benchmark.repeats * sum(
         prepare_seconds(settings) + seconds for seconds in _loaded_seconds(settings)
     )
 
 
 def run_minutes(settings: Settings) -> int:
-    """Minutes under load after which a run is given up, the longest load's: four times slower than expected."""
+    """Timeout of a run under load in minutes: four times the expected time of the longest load."""
     return max(_most_minutes(seconds) for seconds in _loaded_seconds(settings))
 
 
 def longest_minutes(settings: Settings) -> int:
-    """Minutes after which everything is given up: the dataset's download, and every run given up at the last moment."""
+    """Timeout of the whole benchmark in minutes: the dataset's download and the timeouts of all runs."""
     download = DATASET_MINUTES if settings.benchmark.dataset is not None else 0
     around = ceil(SLOWNESS * prepare_seconds(settings) / 60)
     return download + settings.benchmark.repeats * sum(around + _most_minutes(one) for one in _loaded_seconds(settings))
@@ -195,6 +195,6 @@ def _most_minutes(loaded_seconds: float) -> int:
 
 
 def _loaded_seconds(settings: Settings) -> list[float]:
-    """Seconds under load of one run of each point: as many rounds as the client with the fewest connections needs."""
+    """Seconds under load of one run of each point, by the rounds of the client with the fewest connections."""
     prompts = settings.benchmark.prompts_per_client
     return [ceil(prompts / (one.connections // one.clients)) * one.request_seconds for one in load_of(settings).points]

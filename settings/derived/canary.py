@@ -1,4 +1,4 @@
-"""What tells a canary from the servers beside it: for who names weights, or promotes."""
+"""Differences between a canary and the servers, for the names of weights and for promotion."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 ENDING_DIGITS = 7
-"""Of a revision, behind the names of the objects of its weights."""
+"""Digits of a revision in the names of its weights' objects."""
 
 
 def release(settings: Settings) -> dict[str, Any]:
-    """All that a pod of a stack's servers is made of, and a canary may have otherwise."""
+    """Everything of a server's pod that a canary can change."""
     serving = settings.serving
     return {
         "image": serving.image.reference,
@@ -24,8 +24,8 @@ def release(settings: Settings) -> dict[str, Any]:
 
 
 def weights_ending(settings: Settings) -> str | None:
-    """What ends the names of the canary's own weights: the first digits of their revision, and never what ends the servers'. None
-    where it mounts the servers' weights, or downloads its own.
+    """Suffix of the names of the canary's weights: digits of their revision, different from the servers' suffix. None if it mounts the
+    servers' weights or has no volume.
     """
     canary, own = settings.canary, settings.serving.model
     if canary is None or not settings.weights.has_volume:

@@ -1,4 +1,4 @@
-"""The key of a stack's compile caches: what a pod must have in common with the one that compiled to be given its files."""
+"""The key of a stack's compile cache. Pods with the same key share compiled files."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 FORMAT = 1
-"""Of the archive; another number for one that older programs would misread."""
+"""Version of the archive's format; increase it for an incompatible change."""
 KEY_IN_A_NAME = 12
-"""Characters of the key in an account's name: 48 bits tell the releases of one stack apart."""
+"""Characters of the key in an account's name: 48 bits are enough for the releases of one stack."""
 
 
 def cache_key(settings: Settings) -> str | None:
-    """SHA-256 over all that bears on what a server compiles: image, model, revision, where its files are, every engine setting, and
-    the GPUs. None where caches are not kept.
+    """SHA-256 of everything that can affect compilation: image, model, revision, location of the files, every engine setting, and the
+    GPUs. None if the cache is disabled.
 
-    Every setting, not a list of those that compilers read: such a list would be one more thing to keep true for each vLLM release, and
-    a change that compiles nothing new costs one cold start.
+    It includes every setting, because a list of relevant ones would have to be maintained for each vLLM release; an irrelevant change only
+    costs one cold start.
     """
     if not settings.server.compile_cache.enabled:
         return None
@@ -40,8 +40,8 @@ def cache_key(settings: Settings) -> str | None:
 
 
 def server_account(settings: Settings) -> str:
-    """The servers' Kubernetes service account. Where caches are kept, each key has its own: the right to store under a key goes
-    to the pods of that key alone, and not to those of the release before, which run on while the next one is rolled out.
+    """The servers' Kubernetes service account. With a compile cache each key has its own account, so that only pods of a release can
+    store its files, and not those of the previous release during a rollout.
     """
     key = cache_key(settings)
     return SERVER_ACCOUNT if key is None else f"{SERVER_ACCOUNT}-{key[:KEY_IN_A_NAME]}"

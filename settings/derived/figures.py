@@ -1,4 +1,4 @@
-"""What a stack costs and what was published for its shape, from its settings."""
+"""A stack's bill and its matching published figure, from its settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The numbers of one stack: its bill, and the published row that its shape may be held against."""
+    """Bill and matching figure of one stack."""
 
     bill: cost.Bill
     match: published.Match
@@ -30,31 +30,31 @@ class Figures:
 
     @property
     def proven(self) -> bool:
-        """Whether the published figure holds for this stack: measured on its shape, or an argued equivalent."""
+        """Whether the figure applies to this stack: an exact or equivalent configuration."""
         return self.match.figure is not None and self.match.kind != "unproven"
 
     @property
     def total_tokens_per_s(self) -> int | None:
-        """Published input and output tokens a second; None where none was published for this shape."""
+        """Published input and output tokens a second; None without a matching figure."""
         return self.match.figure.total_tokens_per_s if self.proven and self.match.figure else None
 
     @property
     def output_tokens_per_s(self) -> int | None:
-        """Published output tokens a second, derived from the total by the workload's share of output."""
+        """Published output tokens a second, derived from the total and the workload's share of output."""
         return self.match.figure.output_tokens_per_s if self.proven and self.match.figure else None
 
     @property
     def usd_per_million_tokens(self) -> float | None:
-        """Dollars per million tokens, input and output, at the published rate; a lower bound where prices are unknown."""
+        """Dollars per million input and output tokens at the published rate; a lower bound if prices are unknown."""
         return self.bill.usd_per_million_tokens(self.total_tokens_per_s) if self.total_tokens_per_s else None
 
     @property
     def usd_per_million_output_tokens(self) -> float | None:
-        """Dollars per million output tokens at the published rate; a lower bound where prices are unknown."""
+        """Dollars per million output tokens at the published rate; a lower bound if prices are unknown."""
         return self.bill.usd_per_million_tokens(self.output_tokens_per_s) if self.output_tokens_per_s else None
 
     def exports(self) -> dict[str, Any]:
-        """Stack outputs by name. Figures are absent where none was published for this shape."""
+        """Stack outputs by name. Figures are absent without a matching one."""
         figure = self.match.figure if self.proven else None
         outputs: dict[str, Any] = {
             "usdPerHour": _rounded(self.bill.usd_per_hour, 2),
@@ -81,7 +81,7 @@ def figures(settings: Settings) -> Figures:
 
 
 def stack_bill(settings: Settings) -> cost.Bill:
-    """The bill at full size, with how small the fleet gets where it is scaled."""
+    """The bill at full size, with the smaller sizes of an autoscaled fleet."""
     shape = fleet_shape(settings)
     bill, policy = cost.bill(shape), scaling_policy(settings)
     if policy is None or policy.paused:
@@ -92,7 +92,7 @@ def stack_bill(settings: Settings) -> cost.Bill:
 
 
 def serving_shape(settings: Settings) -> published.ServingShape:
-    """What decides the stack's throughput, in the terms figures are published in."""
+    """The stack's configuration for matching with published figures."""
     from settings.sections.engine import effective_environment, effective_flags
 
     engine = settings.serving.engine
@@ -106,14 +106,14 @@ def serving_shape(settings: Settings) -> published.ServingShape:
         flags=effective_flags(engine),
         env=effective_environment(engine),
         routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
-        # Where the benchmark runs, what it draws is what a figure would be read from; else what the profile is for.
+        # The benchmark's workload, if enabled, else the profile's.
         workload=benchmark.workload if benchmark else settings.serving.workload,
         dataset=benchmark.dataset.sha256 if benchmark and benchmark.dataset else None,
     )
 
 
 def measured_shape(settings: Settings) -> published.ServingShape:
-    """What the benchmark's figures hold for: the stack's shape with the benchmark's own workload."""
+    """The configuration of the benchmark's figures: the stack's, with the benchmark's workload."""
     dataset = settings.benchmark.dataset
     return replace(
         serving_shape(settings), workload=settings.benchmark.workload, dataset=dataset.sha256 if dataset else None
@@ -121,7 +121,7 @@ def measured_shape(settings: Settings) -> published.ServingShape:
 
 
 def fleet_shape(settings: Settings) -> cost.FleetShape:
-    """What the stack pays for, in the terms prices are kept in."""
+    """The stack's billed resources."""
     own, gateway = settings.owns_platform, settings.gateway
     benchmark = settings.benchmark if settings.benchmark.enabled else None
     weights = settings.weights
@@ -150,7 +150,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
             throughput_mibps=weights.throughput_mibps,
             copies=len(settings.zones),
             releases=len(served),
-            # An image that is there already is not this stack's to pay for, and nothing is written.
+            # An existing image is not billed to this stack, and nothing is written.
             writer_throughput_mibps=ceil(throughput_floor_mibps(weights.size_gib)) if weights.is_written else 0,
             image_gib=ceil(weights_gib) if weights.is_written else 0,
         )

@@ -1,4 +1,4 @@
-"""What a stack asks of Google Cloud, worked out once from its settings: APIs, secrets to read, a dataset to read."""
+"""APIs, permissions and access to secrets and datasets that a stack needs in Google Cloud."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ if TYPE_CHECKING:
 
 
 def required_apis(settings: Settings) -> tuple[str, ...]:
-    """Every API this stack needs and none it does not, sorted.
-
-    `serviceusage.googleapis.com` is not among them: it is what enables the others, and new projects have it.
-    """
+    """Every API that this stack needs, sorted, except `serviceusage.googleapis.com`, which enables the others and is on in new projects."""
     needed: set[str] = set()
     if settings.owns_platform:
         needed |= {
@@ -24,7 +21,7 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
             "cloudresourcemanager.googleapis.com",  # the project's number, and the node account's role on the project
             "compute.googleapis.com",  # network, NAT, disks, machines
             "container.googleapis.com",  # the cluster
-            # Autopilot streams images only with it; without it each node pulls all of vLLM's image before it starts.
+            # Image streaming needs it; without it each node pulls the whole vLLM image first.
             # Source: GKE docs, "Use Image streaming", requirements.
             "containerfilesystem.googleapis.com",
             "iam.googleapis.com",  # the node service account
@@ -37,7 +34,7 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
     if settings.server.compile_cache.enabled:
         needed.add("storage.googleapis.com")  # the bucket for compile caches
     if settings.gateway.enabled:
-        # Without it the Gateway stays at PROGRAMMED False and says nothing. Source: Inference Gateway guide v1.4.0.
+        # Without it the Gateway stays at PROGRAMMED False without a message. Source: Inference Gateway guide v1.4.0.
         needed.add("networkservices.googleapis.com")
     named = (settings.hf_token_secret, settings.api_key_secret, settings.registry)
     if any(one is not None for one in named):
@@ -53,10 +50,10 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
 
 
 def required_permissions(settings: Settings) -> dict[str, str]:
-    """Every permission on the project without which `pulumi up` of this stack fails, each with the role that has it.
+    """Every permission on the project that `pulumi up` of this stack needs, with a role that has it.
 
-    Permissions to create, and to grant; who may create may read and change in each of these roles. A budget is not among them: that
-    permission is the billing account's. Source: IAM docs, basic and predefined roles reference.
+    Permissions to create and to grant; each of these roles can also read and change. A budget needs a permission on the billing account
+    instead. Source: IAM docs, basic and predefined roles reference.
     """
     needed = {
         "serviceusage.services.enable": "roles/serviceusage.serviceUsageAdmin",
@@ -111,7 +108,7 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
     token, key = settings.hf_token_secret, settings.api_key_secret
     servers = {server_account(one) for one in (settings, settings.as_canary) if one is not None}
     if token is not None:
-        # Whoever downloads needs the token: the writer once, or each server for itself; the clients their tokenizer.
+        # For downloads: the writer, or each server, and benchmark clients for the tokenizer.
         if settings.weights.is_written:
             readers.add((WRITER_ACCOUNT, token.name))
         elif not settings.weights.has_volume:
@@ -124,6 +121,6 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
 
 
 def dataset_object(settings: Settings) -> tuple[str, str] | None:
-    """Bucket and object that the benchmark's pods read their requests from; None where they read none of Cloud Storage."""
+    """Bucket and object of the benchmark's dataset; None without a dataset in Cloud Storage."""
     dataset = settings.benchmark.dataset
     return dataset.bucket_and_object if settings.benchmark.enabled and dataset is not None else None

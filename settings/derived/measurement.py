@@ -1,4 +1,4 @@
-"""What a benchmark of a stack is asked to do: the one translation from settings, for `pulumi up` and `fleet bench run` alike."""
+"""A benchmark's definition, derived from a stack's settings for `pulumi up` and `fleet bench run`."""
 
 from __future__ import annotations
 
@@ -22,37 +22,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One benchmark of one configuration: what its pods are told, and what they need for it."""
+    """One benchmark of one configuration."""
 
     run: Mapping[str, Any]
-    """run.json without the name and the moment, which the pods add: stack, model, workload, loads, repeats, limits, shape and cost
-    as plain data. `fleet.bench.folder.Asked` reads it back."""
+    """run.json without name and time, which the pods add: stack, model, workload, loads, repeats, limits, shape and cost as plain data.
+    `fleet.bench.folder.Asked` reads it."""
     bearing: Mapping[str, Any]
-    """Whatever bears on the figures, as plain data. The Job's name is a hash of it: another value is another measurement."""
+    """Everything that affects the figures, as plain data. The Job's name has a hash of it, so a change is a new measurement."""
     model: Model
-    """The served model; its tokenizer is fetched at its revision."""
+    """The served model, whose tokenizer is downloaded at its revision."""
     dataset: Dataset | None = None
-    """The file that requests are drawn from, where the workload takes one."""
+    """The file with requests, if the workload uses one."""
     machine_type: str = "c4-standard-16"
-    """Machine of the client pods, one pod to a machine: a C4 of settings.derived.benchmark_load.MACHINES."""
+    """Machine type of the client pods, one pod per machine, from settings.derived.benchmark_load.MACHINES."""
     pods: int = 1
-    """Client pods, all at once."""
+    """Number of client pods, which run at the same time."""
     startup_minutes: int = 30
-    """Longest time from a server's start to ready, in minutes."""
+    """Timeout of a server's start in minutes."""
     ready_minutes: int = 20
-    """Minutes after which clients that are not ready are given up."""
+    """Timeout of clients to become ready in minutes."""
     run_minutes: int = 10
-    """Minutes under load after which a run is given up."""
+    """Timeout of a run under load in minutes."""
     longest_minutes: int = 60
-    """Minutes after which everything is given up, the servers' start not counted: every run at its last moment."""
+    """Timeout of the whole benchmark in minutes, without the servers' start."""
     hf_token: SecretStore | None = None
-    """Store of the Hugging Face token, where the model is gated."""
+    """Store of the Hugging Face token, for a gated model."""
 
 
 def measurement(settings: Settings) -> Measurement:
-    """The measurement of this stack. Its benchmark's settings count whether it is enabled or not; `fleet bench run` asks with a
-    changed copy of them.
-    """
+    """The measurement of this stack, whether its benchmark is enabled or not; `fleet bench run` uses a changed copy of the settings."""
     load, benchmark = load_of(settings), settings.benchmark
     workload = _workload(settings)
     return Measurement(
@@ -73,7 +71,7 @@ def measurement(settings: Settings) -> Measurement:
 def _run(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dict[str, Any]:
     benchmark, serving = settings.benchmark, settings.serving
     slo = benchmark.slo
-    # A canary's node is on nobody's measurement, and must not change the measurement of the others.
+    # A canary must not change the cost in the servers' measurement.
     bill = figures(settings.without_canary).bill
     return {
         "schema": 1,
@@ -103,9 +101,7 @@ def _run(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dict[st
 
 
 def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dict[str, Any]:
-    """What the stack asks for, never a price or a fit. A setting that is None leaves no trace: a release that adds one renames no
-    Job.
-    """
+    """Settings that affect figures, without prices or fits. Settings that are None are left out, so that a new setting renames no Job."""
     benchmark = settings.benchmark.model_dump(
         mode="json", exclude={"enabled", "run_on_update", "slo", "concurrency"}, exclude_none=True
     )

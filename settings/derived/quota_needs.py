@@ -1,4 +1,4 @@
-"""How much of each Compute Engine quota a stack needs while it is at its full size."""
+"""Compute Engine quotas that a stack needs at full size."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaNeed:
-    """What a stack takes of one quota."""
+    """A stack's use of one quota."""
 
     quota: Quota
     amount: int
     because: str
-    """The sum, for a person."""
+    """The calculation, for reports."""
 
 
 def quota_needs(settings: Settings) -> tuple[QuotaNeed, ...]:
-    """Every quota that the stack counts against, with what it takes of it; none that it takes nothing of.
+    """Every quota that the stack uses, with its amount.
 
     Machines of a reservation are not among them: they counted against the quota when they were reserved (in calendar mode against none).
     Source: AI Hypercomputer docs, consumption options; whether a shared reservation counts where it is used is unverified.
@@ -50,7 +50,7 @@ def quota_needs(settings: Settings) -> tuple[QuotaNeed, ...]:
 
 
 def machine_types(settings: Settings) -> tuple[str, ...]:
-    """Machine types that the stack's zones must offer, sorted; the writer's and the picker's as GKE is expected to choose them."""
+    """Sorted machine types that the stack's zones must offer, including those GKE is expected to choose for writer and picker."""
     return tuple(sorted({settings.machine.type, *(machine for machine, _ in (*_c4(settings), *_writer(settings)))}))
 
 
@@ -67,7 +67,7 @@ def _gpus(settings: Settings) -> Iterator[QuotaNeed]:
 
 
 def _bought(settings: Settings) -> bool:
-    """Whether the nodes count against quotas when they are made."""
+    """Whether new nodes count against quotas."""
     return isinstance(settings.capacity, OnDemand | Spot | FlexStart | Ladder)
 
 
@@ -85,7 +85,7 @@ def _cpus(settings: Settings) -> Iterator[QuotaNeed]:
         yield QuotaNeed(quota=family_cpus(family), amount=amount, because=because)
         total, parts = total + amount, [*parts, because]
     yield QuotaNeed(
-        quota=ALL_CPUS, amount=total, because=f"{' and '.join(parts)}; the nodes of Autopilot's own pods come on top"
+        quota=ALL_CPUS, amount=total, because=f"{' and '.join(parts)}, plus nodes for Autopilot's system pods"
     )
 
 

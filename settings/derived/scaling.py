@@ -1,4 +1,4 @@
-"""How the number of servers follows load and clock: one policy, which objects, bill and simulation read alike."""
+"""The autoscaling policy of a stack, used by Kubernetes objects, bill and simulation."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 GROWTH_DURING_LEAD: Final = 1.41
-"""How many times as many requests there are 20 minutes later, in 95 of 100 cases. Source: ServeGen (Apache-2.0), m-large, 14 days in
-steps of ten minutes; the 99th percentile is 1.74."""
+"""Growth of load in 20 minutes, 95th percentile. Source: ServeGen (Apache-2.0), m-large, 14 days in steps of ten minutes; the 99th
+percentile is 1.74."""
 EARLY_SECONDS: Final = 600
-"""A window opens this much before its lead. Assumed: a node may take ten minutes longer than usual to come."""
+"""A window opens by this much earlier than its lead. Assumed: a node may take ten minutes longer than usual."""
 DAY_MINUTES: Final = 24 * 60
 WEEK_MINUTES: Final = 7 * DAY_MINUTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyWindow:
-    """Hours of the week with a floor."""
+    """Weekly hours with a minimum number of servers."""
 
     days: tuple[int, ...]
-    """Days on which it begins, 0 Monday to 6 Sunday."""
+    """Days of its start, 0 Monday to 6 Sunday."""
     start_minute: int
-    """Minutes from midnight to the moment at which callers come."""
+    """Start in minutes after midnight."""
     end_minute: int
-    """Minutes from midnight to its end, 1440 at most."""
+    """End in minutes after midnight, up to 1440."""
     replicas: int
 
     def opens(self, early_minutes: int) -> tuple[tuple[int, ...], int]:
-        """Days and minute of the day at which servers are asked for: the evening before, where midnight lies between."""
+        """Days and minute of the day at which scaling starts, possibly on the previous day."""
         minute = self.start_minute - early_minutes
         return _on(self.days, minute)
 
@@ -43,50 +43,50 @@ class PolicyWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPolicy:
-    """Between which bounds the number of servers moves, by what, and how fast."""
+    """Bounds, triggers and speed of autoscaling."""
 
     mode: Literal["schedule", "load"]
     mechanism: Literal["keda", "gke"]
     paused: bool = False
-    """Whether all servers are to go, whatever load and clock say."""
+    """Whether the fleet is paused, with zero servers."""
     min: int
     max: int
     target_in_flight: int | None
-    """Requests per server, running and waiting. None: load is not asked."""
+    """Target requests per server, running and waiting. None: no scaling by load."""
     lead_seconds: int
-    """From growing load to a server that answers."""
+    """From rising load to a ready server."""
     windows: tuple[PolicyWindow, ...]
     timezone: str
     up_window_seconds: int = 30
-    """The smallest recommendation of so long counts, going up."""
+    """Scale-up stabilization window: the lowest recommendation in it applies."""
     up_percent: int = 100
     up_pods: int = 2
-    """Servers that are added in a period at most: the larger of the two."""
+    """Maximum servers added in a period: the larger of the two."""
     up_period_seconds: int = 60
     down_window_seconds: int
-    """The largest recommendation of so long counts, going down."""
+    """Scale-down stabilization window: the highest recommendation in it applies."""
     down_pods_per_period: int = 1
     down_period_seconds: int = 900
-    """A server that is taken away and asked for again costs its start and ten idle minutes of its node."""
+    """Slow, because a removed server that is needed again costs its startup and ten idle minutes of its node."""
     tolerance: float = 0.1
-    """Share of the target by which load may differ without consequence.
+    """Deviation from the target without scaling.
     Source: kube-controller-manager 1.36, --horizontal-pod-autoscaler-tolerance."""
     failures_before_fallback: int = 4
-    """Failed queries after which the number of servers is held: never lowered, and raised to `fallback_replicas` if below."""
+    """Failed queries after which the number of servers is kept, or raised to `fallback_replicas`."""
     fallback_replicas: int
 
     @property
     def early_minutes(self) -> int:
-        """Minutes before its start at which a window asks for servers."""
+        """Minutes before a window's start at which scaling starts."""
         return (self.lead_seconds + EARLY_SECONDS) // 60
 
     def floor(self, week_minute: int) -> int:
-        """Least number of servers asked for at a minute of the week, which begins on Monday at midnight."""
+        """Minimum number of servers at a minute of the week, which starts on Monday at midnight."""
         open_ = (one.replicas for one in self.windows if any(_within(week_minute, *span) for span in self._spans(one)))
         return max([self.min, *open_])
 
     def mean_floor(self) -> float:
-        """Mean of the floor over a week."""
+        """Mean minimum number of servers over a week."""
         return sum(self.floor(minute) for minute in range(WEEK_MINUTES)) / WEEK_MINUTES
 
     def _spans(self, window: PolicyWindow) -> Iterator[tuple[int, int]]:
@@ -96,7 +96,7 @@ class ScalingPolicy:
 
 
 def scaling_policy(settings: Settings) -> ScalingPolicy | None:
-    """The policy of a stack; None where a person, or somebody else's autoscaler, says how many servers there are."""
+    """The policy of a stack; None if replicas are fixed or managed externally."""
     scaling = settings.server.scaling
     if scaling.mode == "none":
         return None
@@ -119,7 +119,7 @@ def scaling_policy(settings: Settings) -> ScalingPolicy | None:
 
 
 def default_target(concurrency_per_replica: int) -> int:
-    """Requests in flight per server that leave room for what comes while the next one starts."""
+    """Default target per server, with room for the growth of load while another server starts."""
     return max(1, int(concurrency_per_replica / GROWTH_DURING_LEAD))
 
 
@@ -135,11 +135,11 @@ def _window(window: WindowSection) -> PolicyWindow:
 
 
 def _on(days: tuple[int, ...], minute: int) -> tuple[tuple[int, ...], int]:
-    """Days and minute of the day, where the minute may lie on the day before or after."""
+    """Normalize a minute before or after the day."""
     shift, minute = divmod(minute, DAY_MINUTES)
     return tuple(sorted((day + shift) % 7 for day in days)), minute
 
 
 def _within(week_minute: int, begin: int, end: int) -> bool:
-    """Whether a minute lies in a span that may begin in the week before."""
+    """Whether a minute is in a span that may start in the previous week."""
     return (week_minute - begin) % WEEK_MINUTES < end - begin

@@ -1,4 +1,4 @@
-"""The bill of a stack as its spending guard counts it: dollars an hour of each machine with GPUs, and of what is always there."""
+"""A stack's bill for its spending guard: dollars an hour for each GPU machine, and for everything that is always billed."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Dollars an hour, of items with a known price. The benchmark's machines, which run for minutes, are in none."""
+    """Dollars an hour for items with a known price, without the benchmark's machines, which run for minutes."""
 
     fixed: float
-    """What is paid at zero servers too: disks, network, cluster, and nodes that are reserved."""
+    """Billed with zero servers as well: disks, network, cluster, reserved nodes."""
     per_machine: float
-    """A machine with GPUs and what comes with it."""
+    """One GPU machine with its disks."""
     full: float | None
-    """All of it at full size: at least so much where prices are unknown, and None where that of the nodes is."""
+    """Total at full size: a lower bound if prices are unknown, None if the nodes' price is."""
     paid_anyway: bool
-    """Whether machines are paid whether they run or not, and so are in `fixed`."""
+    """Whether machines are billed even if they do not run, and are in `fixed`."""
     reserved_first: bool
-    """Whether the first machines are a reservation's: paid whether they run or not, and yet in no sum while no pod has them."""
+    """Whether the first machines are a ladder's reservation, which is billed but not counted while no pod uses it."""
     unknown: tuple[str, ...]
-    """Names of the items that no sum holds, because nobody knows their price."""
+    """Names of items with an unknown price, which are not counted."""
     unknown_ids: tuple[str, ...]
-    """The same items as `prices` names them; `nodes` has its price in `capacity`."""
+    """Their ids in `prices`; the price of `nodes` is in `capacity`."""
 
 
 def rates(settings: Settings) -> Rates:
-    """The stack's bill, by what it follows."""
+    """The stack's hourly rates."""
     from facts import cost
     from settings.derived.figures import fleet_shape
 

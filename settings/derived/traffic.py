@@ -1,4 +1,4 @@
-"""Who has to talk to whom in a namespace, as the few facts that its network policies follow from."""
+"""Required connections in a namespace, for its network policies."""
 
 from __future__ import annotations
 
@@ -14,75 +14,73 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VpcRanges:
-    """CIDR ranges of the VPC that a cluster is in. None: not known, or there is none."""
+    """CIDR ranges of the cluster's VPC. None: unknown or absent."""
 
     nodes: str | None = None
     pods: str | None = None
-    """Does not count as clients of the VPC: pods are let in by label."""
+    """Not clients of the VPC: pods are allowed by label."""
     services: str | None = None
-    """GKE gives the cluster's DNS its tenth address."""
+    """The cluster's DNS has its tenth address."""
     proxies: str | None = None
-    """The proxy-only subnet. Where it is not known, a gateway's servers must let every private range in."""
+    """The proxy-only subnet. If it is unknown, a gateway's servers must allow every private range."""
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Every range that is known."""
+        """Every known range."""
         return tuple(one for one in (self.nodes, self.pods, self.services, self.proxies) if one is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayTraffic:
-    """What the Inference Gateway in front of the servers brings along."""
+    """Connections of the Inference Gateway."""
 
     pool: str
-    """Name of the InferencePool; the endpoint picker's pods are named after it."""
+    """Name of the InferencePool, also for the endpoint picker's pods."""
     public: bool = False
     """Whether the load balancer's address is outside the VPC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryTraffic:
-    """What a canary brings along. Its connections are those of the servers without the gateway's, in policies of its own: those of the
-    others stay as they are while it comes and goes.
-    """
+    """Connections of a canary: the servers', without the gateway's, in separate policies, so that the servers' policies do not change."""
 
     server: str
-    """Value of the label `app` on its pods."""
+    """Value of the label `app` of its pods."""
     server_account: str = SERVER_ACCOUNT
     """Its service account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Connections that a namespace with one model's servers needs. Everything else stays denied.
+    """Required connections of a namespace with one model's servers; everything else is denied.
 
-    Raises ValueError for a server that is named like another workload.
+    Raises ValueError for a server with the name of another workload.
     """
 
     server: str
-    """Value of the label `app` on the servers' pods."""
+    """Value of the label `app` of the servers' pods."""
     server_account: str = SERVER_ACCOUNT
-    """The servers' service account: of their own release where they keep compile caches."""
+    """The servers' service account, one per release with a compile cache."""
     guards_v1_only: bool = False
-    """Whether the servers ask for an API key, which they do under /v1 alone: with a gateway, pods then may not reach them past it."""
+    """Whether the servers have an API key, which vLLM checks under /v1 only: with a gateway, pods may then not bypass it."""
     internal_load_balancer: bool = False
-    """Whether clients of the VPC reach the servers through a passthrough load balancer."""
+    """Whether clients in the VPC use a passthrough load balancer."""
     ranges: VpcRanges = VpcRanges()
-    """The VPC's own ranges."""
+    """The VPC's ranges."""
     gateway: GatewayTraffic | None = None
-    """The gateway in front of the servers, where there is one."""
+    """The gateway, if any."""
     weights_writer: bool = True
-    """Whether a Job of this namespace downloads the weights; else each server downloads them itself."""
+    """Whether a Job downloads the weights; otherwise each server does."""
     benchmark: bool = False
-    """Whether benchmark pods load the servers."""
+    """Whether benchmark pods send requests to the servers."""
     monitoring: bool = True
     """Whether managed Prometheus scrapes the pods."""
     compile_cache: bool = False
-    """Whether the servers keep compile caches in a bucket."""
+    """Whether the servers have a compile cache in a bucket."""
     spending: bool = False
-    """Whether a spending guard counts and stops, through the control plane."""
+    """Whether a spending guard uses the control plane."""
     canary: CanaryTraffic | None = None
-    """One or a few servers of the next release beside the others."""
+    """The canary, if any."""
 
     def __post_init__(self) -> None:
         own_server_name(self.server)
@@ -102,7 +100,7 @@ def traffic(settings: Settings) -> Traffic:
         server_account=server_account(settings),
         guards_v1_only=settings.guards_v1_only,
         internal_load_balancer=settings.server.internal_load_balancer,
-        # A guest's settings do not know the platform's ranges; its outputs do.
+        # For a stack that joins a cluster, the platform's outputs have the ranges.
         ranges=own if settings.owns_platform else VpcRanges(),
         gateway=GatewayTraffic(
             pool=gateway.pool,

@@ -1,4 +1,4 @@
-"""What a stack's signals depend on, from its settings."""
+"""The settings that a stack's alerts and dashboard depend on."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 SLACK = 1.25
-"""Times the slow case of a start. Assumed: an alert that fires in every slow start is switched off."""
+"""Factor of a slow start. Assumed: an alert that fires at every slow start would be disabled."""
 
 
 def watched(settings: Settings, figures: Figures) -> Watched:
-    """The fleet of one stack."""
+    """The monitored fleet of one stack."""
     engine, capacity = settings.serving.engine, settings.capacity
     promised = settings.monitoring.objectives
     pods_per_node = max(1, settings.machine.gpus // settings.gpus_per_replica)
@@ -56,14 +56,14 @@ def watched(settings: Settings, figures: Figures) -> Watched:
 
 
 def _autoscaler(settings: Settings) -> str | None:
-    """KEDA names the HorizontalPodAutoscaler that it makes. Source: keda v2.20.2, controllers/keda/hpa.go, getHPAName."""
+    """Name of the HorizontalPodAutoscaler. Source of KEDA's name: keda v2.20.2, controllers/keda/hpa.go, getHPAName."""
     if not settings.is_scaled:
         return None
     return f"keda-hpa-{settings.server.name}" if settings.scales_by_keda else settings.server.name
 
 
 def _start(settings: Settings) -> Start:
-    """One more replica of a fleet that is there. Without a volume it downloads the weights through the node's NAT."""
+    """Start of one more replica of a running fleet. Without a volume it downloads the weights through Cloud NAT."""
     weights = settings.weights
     return Start(
         weights_gb=settings.serving.model.size_gb,
@@ -78,5 +78,5 @@ def _start(settings: Settings) -> Start:
 
 
 def _minutes(seconds: float) -> int:
-    """With slack, in whole minutes: Cloud Monitoring takes no others."""
+    """Seconds with slack, rounded up to whole minutes, as Cloud Monitoring requires."""
     return ceil(SLACK * seconds / 60) * 60

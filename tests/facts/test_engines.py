@@ -247,7 +247,7 @@ def test_an_upgrade_tells_what_changes_for_these_options_alone() -> None:
     old, new = find("0.18.1"), find("0.33.0")
     told = "\n".join(upgrade(old, new, {"max-num-batched-tokens"}, hybrid=True, gpu=B200))
     assert "16,384" not in told
-    for words in ("prefix caching is on", "fixed: ", "driver 580", "compile caches are cold"):
+    for words in ("prefix caching is on", "fixed: ", "NVIDIA driver 580", "compile caches start empty"):
         assert words in told
     assert "prefix caching is on" not in "\n".join(upgrade(old, new, (), hybrid=False, gpu=B200))
     on_l4 = "\n".join(upgrade(old, new, (), hybrid=True, gpu=L4))
@@ -255,4 +255,4 @@ def test_an_upgrade_tells_what_changes_for_these_options_alone() -> None:
     assert "160 GiB" not in on_l4
     back = list(upgrade(new, old, (), hybrid=True, gpu=B200))
     assert any(line.startswith("no longer: ") for line in back)
-    assert any(line.startswith("new: ") for line in back)
+    assert any(line.startswith("new defect: ") for line in back)

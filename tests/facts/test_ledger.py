@@ -23,7 +23,7 @@ def test_an_unknown_file_is_refused_with_the_files_there_are() -> None:
 def test_an_unknown_section_or_entry_is_refused_with_the_ones_there_are() -> None:
     with pytest.raises(LedgerError, match=r"prices.yaml has no section 'item'; it has article, capacity.*items"):
         ledger.section("prices", "item")
-    with pytest.raises(LedgerError, match=r"prices.yaml has no entry 'on demand' under 'capacity'; it has .*spot"):
+    with pytest.raises(LedgerError, match=r"prices.yaml has no entry 'on demand' in 'capacity'; it has .*spot"):
         ledger.entry("prices", "capacity", "on demand")
 
 

@@ -124,7 +124,7 @@ def test_an_exact_measurement_stands_before_an_equivalent_published_row_which_st
     answer = match(STACK)
     figure = answer.figure
     assert figure is not None
-    assert (answer.kind, answer.reason, answer.differences) == ("exact", "exactly the shape it was measured on", ())
+    assert (answer.kind, answer.reason, answer.differences) == ("exact", "same configuration as the measured run", ())
     assert figure.id == "measured.spot"
     assert figure.label == "measured 2026-11-21, vLLM 0.18.1, certified"
     assert (figure.total_tokens_per_s, figure.output_tokens_per_s) == (1_098_765, 366_111)
@@ -143,7 +143,7 @@ def test_the_published_row_is_still_served_under_its_own_name(record: Record) ->
         figures.all_figures(),
         figures.published_nodes("cluster-ip"),
     ) == before
-    with pytest.raises(LedgerError, match=r"measured\.spot is a measurement of your own, not a published figure"):
+    with pytest.raises(LedgerError, match=r"measured\.spot is your measurement"):
         figures.published("measured.spot")
 
 
@@ -190,7 +190,7 @@ def test_a_measurement_that_needs_more_arguments_than_the_published_row_stays_be
 def test_an_equivalent_measurement_is_argued_like_a_published_one(record: Record) -> None:
     record(spot=entry({"engine_version": "0.18.0"}))
     answer = match(STACK)
-    assert (answer.kind, answer.reason) == ("equivalent", "equivalent to the measured run: 1 difference argued")
+    assert (answer.kind, answer.reason) == ("equivalent", "equivalent to the measured run: 1 difference, justified")
     assert str(answer.differences[0]) == "engine_version (0.18.0 measured, 0.18.1 here)"
     assert _total(answer) == 1_098_765
 
@@ -244,9 +244,7 @@ def test_figures_that_are_no_entries_are_refused(record: Record, text: str, kind
     record()
     (ledger.DATA_FOLDER / "measured.yaml").write_text(text)
     _forget()
-    with pytest.raises(
-        LedgerError, match=f"measured.yaml: `figures` must hold entries by id, not a {kind}; without any"
-    ):
+    with pytest.raises(LedgerError, match=f"measured.yaml: `figures` must be a mapping by id, not a {kind}"):
         match(STACK)
 
 

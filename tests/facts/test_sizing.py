@@ -109,12 +109,12 @@ def test_the_gateway_is_for_two_to_eight_nodes_and_says_what_it_costs() -> None:
     two = gateway_advice(2, 114, 0.31)
     assert two.use
     assert two.pickers == 1
-    assert "about 31 % of the throughput" in two.in_words
-    assert "31 to 37 %" in gateway_advice(8, 400).in_words
+    assert "about 31 % of the throughput" in two.text
+    assert "31 to 37 %" in gateway_advice(8, 400).text
     many = gateway_advice(9, 700)
     assert not many.use
-    assert "Do not use the gateway at this rate" in many.in_words
-    assert "700 requests a second on 9 nodes" in many.in_words
+    assert "Do not use the gateway at this rate" in many.text
+    assert "700 requests a second on 9 nodes" in many.text
 
 
 def test_the_gateway_takes_a_proxy_only_range() -> None:

@@ -46,7 +46,7 @@ def test_a_workload_of_a_file_has_no_lengths_to_count_with() -> None:
     assert workloads_with_lengths() == ("article", "vllm-1024-512", "shared-prefix-512")
     for name in ("sharegpt", "trace"):
         assert countable_name(name) == STAND_IN_WORKLOAD
-        with pytest.raises(LedgerError, match=f"'{name}' is as long as its file says.*shared-prefix-512"):
+        with pytest.raises(LedgerError, match=f"'{name}' has lengths from a file.*shared-prefix-512"):
             named_workload(name)
 
 

@@ -65,7 +65,7 @@ def test_only_the_projects_number_is_asked_for() -> None:
 
 @pytest.mark.parametrize("place", [{"project": "another-project"}, {"region": "us-central1"}])
 def test_a_cluster_of_another_place_is_refused(place: dict[str, str]) -> None:
-    with pytest.raises(pulumi.RunError, match="has to begin with gke_"):
+    with pytest.raises(pulumi.RunError, match="must start with gke_"):
         of_kubeconfig(args(Path(FILE), **place))
 
 

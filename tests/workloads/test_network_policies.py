@@ -275,9 +275,9 @@ def test_the_picker_reaches_a_control_plane_in_the_node_range_whatever_that_is()
 
 @pytest.mark.parametrize("name", ["weights-writer", "vllm-benchmark", "qwen35-pool-epp"])
 def test_a_server_is_not_named_like_a_workload_whose_way_out_it_would_get(name: str) -> None:
-    with pytest.raises(ValueError, match="a name of its own"):
+    with pytest.raises(ValueError, match="which other workloads use"):
         Traffic(server=name)
-    with pytest.raises(SettingsError, match="a name of its own"):
+    with pytest.raises(SettingsError, match="which other workloads use"):
         make_settings(server={"name": name})
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fleet.bench.measurement import Distribution, Estimate, Rates, Run, ServerMetrics, SummedRates
+from fleet.bench.measurement import Distribution, Estimate, Rates, Run, SummedRates
 from fleet.bench.report.article import Published, series_of
 from fleet.bench.report.plots_latency import QUANTITIES
-from fleet.bench.report.shown import Shown, errors_by_kind, has_steady, middles, summed_total
+from fleet.bench.report.shown import Shown, errors_by_kind, has_steady, summed_total
 from fleet.bench.report.words import interval, rate
 from fleet.plan.report.throughput import SERIES
-from fleet.report.charts import thinned
 from fleet.report.table import Cell, Column, Table, numbers, texts
 from fleet.report.words import (
     NOTHING,
@@ -21,9 +20,6 @@ from fleet.report.words import (
     format_usd,
     plural,
 )
-
-MOST_ROWS_OVER_TIME = 24
-"""Rows of a table behind a plot over time."""
 
 
 def windows(run: Run) -> Table:
@@ -239,50 +235,6 @@ def goodput(shown: Shown) -> Table:
                 Cell(format_number(one.output_tokens_per_s)),
             )
             for run, one in found
-        ),
-    )
-
-
-def over_time(run: Run) -> Table:
-    """Tokens and requests in flight by stretches of the run."""
-    line = run.timeline
-    series = [
-        thinned(list(zip(middles(line), values, strict=True)), MOST_ROWS_OVER_TIME)
-        for values in (line.total_tokens_per_s, line.output_tokens_per_s, line.in_flight)
-    ]
-    return Table(
-        id="time-table",
-        caption="Means over stretches of the run",
-        columns=numbers("around second", "total tok/s", "output tok/s", "in flight"),
-        rows=tuple(
-            (Cell(_second(at)), *(Cell(format_number(values[index][1])) for values in series))
-            for index, (at, _) in enumerate(series[0])
-        ),
-    )
-
-
-def _second(at: float) -> str:
-    return f"{round(at, 1) + 0.0:.1f}".removesuffix(".0").replace("-", "\N{MINUS SIGN}")
-
-
-def servers_over_time(server: ServerMetrics) -> Table:
-    """KV cache and queue by stretches of the run."""
-    line = server.timeline
-    series = [
-        thinned(list(zip(line.at, values, strict=True)), MOST_ROWS_OVER_TIME)
-        for values in (line.kv_mean, line.kv_max, line.running, line.waiting)
-    ]
-    return Table(
-        id="cache-table",
-        caption="KV cache and queue, means over stretches of the run",
-        columns=numbers("around second", "KV cache, mean", "KV cache, fullest", "running", "waiting"),
-        rows=tuple(
-            (
-                Cell(_second(at)),
-                *(Cell(format_percent(values[index][1], 0)) for values in series[:2]),
-                *(Cell(format_number(values[index][1])) for values in series[2:]),
-            )
-            for index, (at, _) in enumerate(series[0])
         ),
     )
 

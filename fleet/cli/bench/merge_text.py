@@ -1,10 +1,10 @@
-"""A judged measurement for a terminal: rates, latencies, clients, cost, checks."""
+"""A judged measurement for a terminal: rates, latencies, servers, cost, checks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from fleet.report.terminal import Page, Paper, Part
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 _LOADS = (
     ("in flight", ">9"), ("total tok/s", ">18"), ("output tok/s", ">17"), ("TTFT p50", ">10"), ("TPOT p50", ">10"), ("USD/M", ">9"),
 )  # fmt: skip
-_CLIENTS = (
-    ("client", "<7"), ("in flight", ">10"), ("done", ">8"), ("failed", ">8"), ("output", ">9"), ("chunks", ">9"), ("TTFT p50", ">10"),
-    ("CPU", ">6"), ("lag p99", ">9"),
-)  # fmt: skip
-_CLIENTS_SHOWN = 8
-"""Most clients with a line each."""
 _CHANGES_SHOWN = 4
 """Most regressed quantities in the first lines."""
 _COMPARED_WORST_FIRST = ("regressed", "improved", "same within noise")
@@ -55,7 +49,6 @@ def print_judged(paper: Paper, judged: Judged, *, written: Path) -> None:
         _latencies(page, point)
     _failures(page, measurement.runs)
     _goodput(page, measurement.runs)
-    _clients(page, _shown_run(measurement), of=len(measurement.runs))
     _servers(page, _shown_run(measurement))
     _cost(page, measurement)
     _compared(page, judged)
@@ -217,52 +210,8 @@ def _goodput(page: Page, runs: Sequence[Run]) -> None:
 
 
 def _shown_run(measurement: Measurement) -> Run:
-    """The run whose clients are shown: the fastest."""
+    """The run whose servers are shown: the fastest."""
     return max(measurement.runs, key=lambda run: run.looked_at.total_tokens_per_s)
-
-
-def _clients(page: Page, run: Run, *, of: int) -> None:
-    clients = run.clients
-    page.title(
-        f"Clients of {run.title}{f', the fastest of {of} runs' if of > 1 else ''}",
-        "output tok/s, chunks/s over each client's time",
-    )
-    if len(clients) > _CLIENTS_SHOWN:
-        _folded_clients(page, run)
-        return
-    rows = [
-        (f"{one.client}", f"{one.connections:,}", f"{one.completed:,}", f"{one.failed:,}", f"{one.output_tokens_per_s:,.0f}",
-         f"{one.chunks_per_s:,.0f}", _ms(one.ttft_p50_ms), _known(one.cpu_share_mean, ".0%"), _known(one.loop_lag_p99_ms, ".1f"))
-        for one in clients
-    ]  # fmt: skip
-    witnessed = any(client.cpu_share_mean is not None for client in clients)
-    page.table(_CLIENTS if witnessed else _CLIENTS[:-2], rows)
-
-
-def _known(value: float | None, form: str) -> str:
-    return "?" if value is None else f"{value:{form}}"
-
-
-def _folded_clients(page: Page, run: Run) -> None:
-    clients = run.clients
-    page.line((f"  {f'{len(clients)} clients':<20}{'least':>10} client{'median':>12}{'most':>12} client", "dim"))
-    rows: list[tuple[str, list[tuple[float, int]], str]] = [
-        ("output tok/s", [(one.output_tokens_per_s, one.client) for one in clients], ",.0f"),
-        ("chunks/s", [(one.chunks_per_s, one.client) for one in clients], ",.0f"),
-        ("TTFT p50, ms", [(one.ttft_p50_ms, one.client) for one in clients], ",.1f"),
-        ("failed", [(float(one.failed), one.client) for one in clients], ",.0f"),
-        ("CPU of a core", [(one.cpu_share_mean, one.client) for one in clients if one.cpu_share_mean is not None], ".0%"),
-        ("loop lag p99, ms", [(one.loop_lag_p99_ms, one.client) for one in clients if one.loop_lag_p99_ms is not None], ",.1f"),
-    ]  # fmt: skip
-    for name, found, form in rows:
-        if not found:
-            continue
-        (least, first), (most, last) = min(found), max(found)
-        middle = median(value for value, _ in found)
-        at_least, at_most = (str(first), str(last)) if most > least else ("-", "-")
-        page.line(f"  {name:<20}{least:>10{form}} {at_least:<6}{middle:>12{form}}{most:>12{form}} {at_most}")
-    if all(one.cpu_share_mean is None for one in clients):
-        page.prose("No witness files: CPU and event-loop lag are unknown.", style="yellow")
 
 
 def _servers(page: Page, run: Run) -> None:

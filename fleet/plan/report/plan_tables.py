@@ -226,7 +226,7 @@ def _sizes(plan: Plan) -> Iterator[tuple[str, str, str]]:
     if ranges.proxy_only_prefix is not None:
         yield "Proxy-only range", f"/{ranges.proxy_only_prefix}", "for the gateway's load balancer"
     yield "NAT ports of a VM", f"{found.nat_ports_per_vm:,}", "the weights are downloaded once, over few connections"
-    yield "Endpoint pickers at work", f"{found.gateway.pickers:,}", found.gateway.in_words
+    yield "Endpoint pickers at work", f"{found.gateway.pickers:,}", found.gateway.text
     clients = (
         f"{plural(found.benchmark_connections, 'connection')}: half a core and a thousand connections each at most"
     )

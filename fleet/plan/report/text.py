@@ -266,7 +266,7 @@ def _around(page: Page, plan: Plan) -> None:
         f"{plural(sizing.benchmark_clients, 'client')} with {sizing.benchmark_connections:,} connections on "
         f"{plural(sizing.benchmark_nodes, sizing.benchmark_machine)}",
     )
-    _line(page, "gateway", sizing.gateway.in_words)
+    _line(page, "gateway", sizing.gateway.text)
 
 
 def _start(page: Page, plan: Plan) -> None:

@@ -78,10 +78,8 @@ def test_what_is_not_certified_says_why(tmp_path: Path, capsys: pytest.CaptureFi
     assert merge(folder) == 1
     text = capsys.readouterr().out
     assert text.startswith("Not certified: ")
-    for words in ("[client-cpu]", "found: ", "allowed: ", "10 clients", "requests failed", "connection: "):
+    for words in ("[client-cpu]", "found: ", "allowed: ", "requests failed", "connection: "):
         assert words in text, words
-    folded = next(line for line in text.splitlines() if line.startswith("  CPU of a core"))
-    assert folded.split()[-2:] == ["100%", "2"]
     lines = printed(Judged.model_validate_json((folder / "merged.json").read_bytes()), 80)
     assert max(len(line) for line in lines) <= 80
 

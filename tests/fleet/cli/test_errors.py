@@ -97,7 +97,7 @@ def test_every_refusal_is_told_at_once(tmp_path: Path) -> None:
     assert "vllm-fleet:sever" in message
     assert "write:   vllm-fleet:server" in message
     assert "vllm-fleet:monitoring.intervalSeconds" in message
-    assert re.search(r"\b2 settings\b", message)
+    assert re.search(r"\b2 invalid settings\b", message)
 
 
 WRONG = (

@@ -39,8 +39,8 @@ def objects(state: dict[str, Any] | None, *, paused: bool, ready: int) -> dict[s
         ({**STATE, "reason": "limit"}, True, 1, 1, "{limit: more}"),
         ({**STATE, "reason": "until"}, True, 1, 1, "until"),
         ({**STATE, "unpriced": ["A4 node"]}, False, 1, 0, "A4 node"),
-        (STATE, False, 0, 1, "no guard"),
-        (None, False, 1, 1, "nothing was counted"),
+        (STATE, False, 0, 1, "not running"),
+        (None, False, 1, 1, "nothing counted"),
     ],
 )
 def test_it_says_what_is_spent_and_what_to_write(

@@ -9,6 +9,10 @@ import sys
 
 import pytest
 
+from facts.models import CATALOGUE
+from fleet.cli import completion
+from fleet.rehearse.drills.catalogue import DRILLS
+from settings.profiles import NAMES
 from tests.fleet.cli.command import ROOT, fleet
 
 _REPORT = """
@@ -54,7 +58,15 @@ def test_no_command_is_told_in_half_a_sentence() -> None:
     assert "..." not in fleet("--help").stdout.partition("Commands:")[2]
 
 
-@pytest.mark.parametrize(("words", "word"), [("fleet pre", "1"), ("fleet preview --stack s", "3")])
+@pytest.mark.parametrize(
+    ("words", "word"),
+    [
+        ("fleet pre", "1"),
+        ("fleet preview --stack s", "3"),
+        ("fleet rehearse --drill a", "3"),
+        ("fleet plan --profile s", "3"),
+    ],
+)
 def test_completion_loads_typer_and_what_it_converts_options_with(words: str, word: str) -> None:
     assert loaded_by(_FLEET_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=word) == ["pydantic", "typer"]
 
@@ -69,6 +81,16 @@ def test_completion_knows_commands_stacks_and_choices() -> None:
     assert complete("fleet preview --stack s") == ["smoke", "spot"]
     assert complete("fleet preview --format ") == ["text", "markdown", "json", "html"]
     assert complete("fleet preview --stack dev --stack s") == ["smoke", "spot"]
+    assert complete("fleet rollout plan --profile serve-c") == ["serve-chat", "serve-code"]
+    assert complete("fleet plan --model Qwen/Qwen3.5-4") == ["Qwen/Qwen3.5-4B"]
+    assert complete("fleet plan --machine a4-high") == ["a4-highgpu-8g"]
+    assert complete("fleet rehearse --drill bring") == ["bring-up"]
+
+
+def test_completion_knows_the_names_that_the_modules_have() -> None:
+    assert completion.models() == list(CATALOGUE)
+    assert tuple(completion.profiles()) == NAMES
+    assert set(completion.drills()) == {drill.name for drill in DRILLS}
 
 
 def test_options_are_checked() -> None:

@@ -137,17 +137,14 @@ def test_ctrl_c_ends_it_as_clean(watch: Watch) -> None:
 
 
 def test_what_is_read_is_watched_and_nothing_else(tmp_path: Path) -> None:
-    for name in (
-        "Pulumi.dev.yaml",
-        "infra/a.py",
-        "infra/.a.py.swp",
-        "infra/a.py~",
-        "infra/__pycache__/a.pyc",
-        "out/b.yaml",
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    watched = ("Pulumi.dev.yaml", "infra/network.py")
+    for name in (*watched, "Pulumi.dev.yaml~", ".Pulumi.dev.yaml.swp", "README.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert _state(tmp_path).keys() == {"Pulumi.dev.yaml", "infra/a.py"}
+    for folder in ("infra/__pycache__", "docs"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "network.py").touch()
+    assert _state(tmp_path).keys() == set(watched)
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ def test_lengths_and_a_profile_chosen_for_the_person_are_said() -> None:
 def test_the_gateway_is_advised_against_where_nobody_tried_it() -> None:
     found = answer(users=40_000, gateway=True)
     assert not found.sizing.gateway.use
-    assert found.sizing.gateway.in_words in found.remarks
+    assert found.sizing.gateway.text in found.remarks
 
 
 # Impossible goals -----------------------------------------------------------------------------------------------------

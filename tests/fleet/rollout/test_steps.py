@@ -283,3 +283,15 @@ def test_a_rollout_changes_nothing_of_the_servers_but_the_servers(root: Path) ->
 
 def _parts(resources: dict[str, RecordedResource]) -> set[str]:
     return {one.name for one in resources.values() if "workloads:Weights" in one.urn}
+
+
+def test_plan_and_status_are_documents_too(root: Path) -> None:
+    option = ("--stack", "dev", "--root", str(root), "--format", "json")
+    before = json.loads(fleet("rollout", "status", *option).stdout)
+    assert before == {"stack": "dev", "canary": None}
+    plan = json.loads(fleet("rollout", "start", *option, "--set", "engine.seed=1").stdout)
+    status = json.loads(fleet("rollout", "status", *option).stdout)
+    assert plan["canary"] == status["canary"]
+    assert plan["differences"] == status["differences"]
+    assert {"setting": "engine.seed", "servers": None, "canary": 1} in plan["differences"]
+    assert status["verdict"] is None

@@ -231,7 +231,7 @@ def test_a_stated_price_fills_the_bill() -> None:
     prices = {"hyperdisk-ml-capacity": 0.1}
     (item,) = [one for one in figures(make_settings(prices=prices)).bill.items if one.id == "hyperdisk-ml-capacity"]
     assert item.unit_price_usd == 0.1
-    assert item.note == "price stated in the stack file"
+    assert item.note == "price from the stack file"
     unknown = {one.name for one in figures(make_settings()).bill.items if one.usd_per_hour is None}
     assert item.name in unknown
     assert item.name not in figures(make_settings(prices=prices)).bill.unknown

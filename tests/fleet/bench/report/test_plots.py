@@ -10,7 +10,6 @@ from fleet.bench.report.plots_balance import clients, engines
 from fleet.bench.report.plots_latency import MOST_POINTS, cumulative, distributions
 from fleet.bench.report.plots_time import MOST_RUNS, cache_and_queue, in_flight, power, runs, runs_drawn, throughput
 from fleet.bench.report.shown import shown
-from fleet.bench.report.tables import over_time
 from fleet.report.charts import Plot
 from tests.fleet.bench.measurements import (
     FLAGS,
@@ -293,7 +292,6 @@ def test_the_mean_of_a_second_is_drawn_in_its_middle() -> None:
     assert in_flight(run).panels[0].lines[0].points == ((0.5, 8.0), (1.5, 9.0), (2.5, 9.0))
     small = runs(shown(a_measurement(an_asked(repeats=2), collected=False)))
     assert {panel.lines[0].points[0][0] for panel in small.panels} == {0.5}
-    assert [cells[0].text for cells in over_time(run).rows] == ["0.5", "1.5", "2.5"]
 
 
 def test_small_plots_say_that_their_axis_is_of_seconds() -> None:

@@ -71,7 +71,7 @@ def test_every_number_of_the_plan_is_on_the_page(plan: object) -> None:
         answer.basis,
         answer.published.reason,
         answer.spares_why,
-        answer.sizing.gateway.in_words,
+        answer.sizing.gateway.text,
         f"{answer.sizing.volume_gib:,} GiB",
         f"{answer.sizing.volume_mibps:,} MiB/s",
         f"/{answer.sizing.ranges.pods_prefix}",
