@@ -58,7 +58,7 @@ render: setup ## Every manifest of a stack as files (STACK=spot OUT=out/spot)
 doctor: setup ## What this machine lacks for preview and for pulumi up
 	@$(BIN)/fleet doctor
 
-rehearse: setup-rehearsal ## A stack on a control plane of its own, with its bad days (STACK=spot SPEED=60 DRILLS="--drill drain"); minutes to build, once
+rehearse: setup-rehearsal ## A stack on a local control plane, with failure drills (STACK=spot SPEED=60 DRILLS="--drill drain"); minutes to build, once
 	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS) --speed $(SPEED) --out out/rehearsal/$(STACK)
 
 test: setup-test ## The fast suite

@@ -156,7 +156,7 @@ def test_what_autopilot_changes_of_the_charts_picker_is_known(ruled: ClusterApi,
         if manifest["kind"] in PLURALS
         for one in tried(ruled, {**manifest, "metadata": {**manifest["metadata"], "namespace": NAMESPACE}})
     ]
-    filled_in = "Autopilot fills in what is not asked for, 0.5 vCPU, 2 GiB of memory and 1 GiB of ephemeral-storage"
+    filled_in = "Autopilot sets missing requests to 0.5 vCPU, 2 GiB of memory and 1 GiB of ephemeral-storage"
     assert sorted(found) == [
         ("Deployment", "autopilot-pod-defaults", "Autopilot sets seccompProfile RuntimeDefault: epp"),
         ("Deployment", "autopilot-resources", f"{filled_in}: epp ephemeral-storage"),

@@ -42,5 +42,5 @@ def test_a_late_window_fails_the_schedule_and_nulls_that_count_as_zero_the_outag
     stage = BreakableStage(open_stack(ROOT, "prod"), around)
     with stage, stage.broken(broken):
         stage.bring_up()
-        assert failure(played(stage, "schedule"), "when callers come").startswith("-")
+        assert failure(played(stage, "schedule"), "when the window begins").startswith("-")
         assert "the fallback" in played(stage, "metrics-outage").gave_up

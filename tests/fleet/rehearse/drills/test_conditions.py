@@ -1,4 +1,4 @@
-"""Which stacks a drill has no meaning for, and why, in words."""
+"""Conditions under which drills do not apply to a stack."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_a_privileged_container_is_refused_as_autopilot_does_and_the_drill_says_
     refused = failure(result, "pulumi up")
     assert refused.startswith("Deployment vllm-dev/qwen35-server: ")
     assert "privileged" in refused
-    assert failure(result, "every server") == "0 new"
+    assert failure(result, "every replica") == "0 new"
     (finding,) = stage.last_report.findings
     assert "securityContext.privileged" in finding.fix
 
@@ -144,7 +144,7 @@ def test_a_budget_of_two_fails_the_drain(stage: BreakableStage) -> None:
         stage.up()
         result = played(stage, "drain")
     assert failure(result, "disruption budget") == "disruptionsAllowed was 2"
-    assert failure(result, "second drain")
+    assert failure(result, "second eviction")
     assert f"0 of {SERVERS}" in failure(result, "never more")
 
 
@@ -166,7 +166,7 @@ def test_a_quota_that_stays_behind_the_replicas_fails_the_stock_out(stage: Break
 
     with stage.broken(changed("ResourceQuota", pinned)):
         result = played(stage, "stock-out")
-    assert "a pending server" in result.gave_up
+    assert "a pending replica" in result.gave_up
 
 
 def test_a_surge_pays_for_a_machine_too_many_and_a_long_grace_on_spot_is_warned_of(stage: BreakableStage) -> None:
@@ -188,8 +188,8 @@ def test_a_second_stack_with_the_first_ones_names_fails_two_stacks(
     own = stage.another
     monkeypatch.setattr(stage, "another", lambda sections: own({**sections, **shared}))
     result = played(stage, "two-stacks")
-    assert failure(result, "asks for no name").endswith("/clusters/vllm-inference-cluster-dev")
-    assert "/subject/ns/vllm-dev/sa/vllm-server" in failure(result, "holds no grant")
+    assert failure(result, "uses no name").endswith("/clusters/vllm-inference-cluster-dev")
+    assert "/subject/ns/vllm-dev/sa/vllm-server" in failure(result, "shares no grant")
     assert len(failures(result)) == 2
 
 
@@ -199,8 +199,8 @@ def test_servers_that_outlive_the_stack_fail_destroy(running: BreakableStage) ->
     # How long the drill waits for machines that never go; nobody uses this stage afterwards.
     running.timings = replace(running.timings, scale_down_seconds=60.0)
     result = played(running, "destroy")
-    assert failure(result, "server is left")
-    assert "every GPU machine to go" in result.gave_up
+    assert failure(result, "replica remains")
+    assert "every GPU node to go" in result.gave_up
 
 
 def test_weights_mounted_to_write_by_one_machine_never_come_up_and_each_drill_says_so(
@@ -266,7 +266,7 @@ def test_caches_that_nobody_stores_are_seen(around: Surroundings, monkeypatch: p
 
     monkeypatch.setattr(runner, "Stage", Broken)
     (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["compile-caches"]))
-    assert "no caches" in failure(result, "the first server compiles and stores")
+    assert "no caches" in failure(result, "the first replica compiles and stores")
 
 
 def test_rules_that_wait_for_no_pod_never_come_up_on_a_new_cluster(
@@ -312,7 +312,7 @@ def test_three_gpus_are_refused_as_autopilot_does(sharing: BreakableStage) -> No
     sharing.restore()
     with sharing.broken(changed("Deployment", three)):
         result = played(sharing, "rolling-update")
-    assert "3 GPUs of nvidia-l4 are refused: a pod may ask for 1, 2, 4, 8" in failure(result, "pulumi up")
+    assert "3 GPUs of nvidia-l4 are not allowed: a pod may request 1, 2, 4, 8" in failure(result, "pulumi up")
 
 
 def test_without_the_number_of_gpus_each_server_gets_a_machine_of_its_own_and_bring_up_says_so(
@@ -328,8 +328,8 @@ def test_without_the_number_of_gpus_each_server_gets_a_machine_of_its_own_and_br
         sharing.up()
         sharing.until_ready(2)
         result = played(sharing, "bring-up")
-    assert failure(result, "2 servers on 1 machine").startswith("2 servers, 2 machines")
-    assert failure(result, "the type that the stack names, g2-standard-24") == "g2-standard-12"
+    assert failure(result, "2 replicas on 1 node").startswith("2 replicas, 2 nodes")
+    assert failure(result, "machine type, g2-standard-24") == "g2-standard-12"
 
 
 def test_a_kind_that_comes_late_costs_a_second_pulumi_up_and_no_download(around: Surroundings) -> None:

@@ -165,7 +165,7 @@ def test_a_thirteenth_without_stock_waits_and_says_why(scene: Scene) -> None:
     scene.until_ready(2)
     (waiting,) = [pod for pod in scene.pods() if not pod["spec"].get("nodeName")]
     assert (
-        "no more a4-highgpu-8g as Spot"
+        "no Spot capacity for a4-highgpu-8g"
         in scene.until(lambda: scene.provisioner.why_pending(waiting), "a reason").message
     )
     events = scene.api.list_all(EVENT, scene.space, field_selector="reason=FailedScaleUp")
