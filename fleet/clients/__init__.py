@@ -1,6 +1,6 @@
-"""A running stack as a laptop reaches it: its outputs, its cluster through kubectl, its bucket, its metrics."""
+"""Access to a running stack from a laptop: outputs, cluster through kubectl, bucket, metrics."""
 
 import warnings
 
-# Each command would say on stderr when Google's packages will stop supporting this Python.
+# Google's packages print on stderr when they will stop supporting this Python.
 warnings.filterwarnings("ignore", category=FutureWarning, module=r"google\.")

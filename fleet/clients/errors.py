@@ -1,4 +1,4 @@
-"""What keeps a command from a running stack."""
+"""Errors of access to a running stack."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Reason = Literal[
     "timeout",
     "refused",
 ]
-"""What callers tell apart. `missing program`: a program of this machine or of the pod; `unreachable`: no network, or a server that
-has trouble of its own: asking later helps; `refused`: the request itself was wrong, or words that are not known; empty: nothing
-that a caller could do something about."""
+"""Reasons that callers distinguish. `missing program`: on this machine or in the pod; `unreachable`: no network, or a server
+error that may pass; `refused`: the request itself was wrong, or the error is unknown; empty: nothing
+that a caller can handle."""
 
 
 class LiveError(Exception):
-    """One message for a person: what was tried on the running stack, what came back, and what to do."""
+    """One message: what was tried on the running stack, the response, and what to do."""
 
     def __init__(self, message: str, *, reason: Reason = "") -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Google's APIs with the login of the user: the token, how long to try again, and errors that say what to do."""
+"""Google APIs with the user's login: token, retries, and errors with a fix."""
 
 from __future__ import annotations
 
@@ -33,57 +33,57 @@ from fleet.clients.errors import LiveError
 from fleet.clients.kubectl_errors import GCLOUD, OFFLINE
 
 VARIABLE: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"
-"""Source: Terraform's and Pulumi's Google providers read an access token from it."""
+"""Environment variable with an access token. Source: Terraform's and Pulumi's Google providers."""
 RETRY: Final = DEFAULT_RETRY.with_timeout(20.0)
-"""Google's own list of what is worth repeating; for 20 s instead of 120. Assumed: a longer wait is shown with its reason, see
+"""Google's list of retryable errors, for 20 s instead of 120. Assumed: longer waits are shown with their reason, see
 fleet/bench/run/watching.py."""
 ANSWER_SECONDS: Final = 60.0
 GCLOUD_SECONDS: Final = 60.0
-"""Assumed: gcloud answers in a second or two; asking for a token may need a request of its own."""
+"""Timeout. Assumed: gcloud answers in a second or two, plus a request for a token."""
 LOGIN: Final = "gcloud auth login --update-adc"
-"""Renews gcloud's own login and the application default credentials."""
+"""Renews gcloud's login and the application default credentials."""
 _SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 _GCLOUD: Final = ("gcloud", "config", "config-helper", "--format=json", "--min-expiry=5m")
-"""What gke-gcloud-auth-plugin asks, too: unlike `gcloud auth print-access-token` it says when the token ends. google-auth renews
+"""Also used by gke-gcloud-auth-plugin: unlike `gcloud auth print-access-token`, it returns the token's expiry. google-auth renews
 a token 3:45 min before its end."""
 _METHOD_AND_URL: Final = re.compile(r"^[A-Z]+ \S+: ")
-"""How google-api-core begins what an API said."""
+"""google-api-core's prefix of an API's message."""
 
 
 class UserCredentials(Credentials):
-    """The user's login, read again for every token: a login in another terminal is used without a restart."""
+    """The user's login, read for every token: a login in another terminal is picked up."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._login: Credentials | None = None
 
     def refresh(self, request: Any) -> None:
-        """Get a token. Raises LiveError or GoogleAuthError: nobody is logged in, or there is no network."""
+        """Get a token. Raises LiveError or GoogleAuthError without a login or network."""
         login = _login()
         if not login.valid:
             login.refresh(request)
         self._login, self.token, self.expiry = login, login.token, login.expiry
 
     def apply(self, headers: Any, token: str | None = None) -> None:
-        """Put the token, and the quota project if the login names one, into a request's headers."""
+        """Add the token, and the login's quota project if any, to a request's headers."""
         if self._login is not None:
             self._login.apply(headers, token)
 
 
 def _login() -> Credentials:
-    """The token of the environment, else the application default credentials, else gcloud's own login."""
+    """The token from the environment, else application default credentials, else gcloud's login."""
     if given := os.environ.get(VARIABLE, "").strip():
         return oauth2.Credentials(given)
-    # Looking for a machine of Google's takes 12 s on one that is not. On one that is, gcloud knows its account.
+    # Detecting a Google machine takes 12 s elsewhere. On a Google machine, gcloud knows its account.
     os.environ.setdefault(environment_vars.NO_GCE_CHECK, "true")
-    # Its remarks on projects and quotas are no news either.
+    # Suppress its warnings about projects and quotas.
     logging.getLogger("google.auth").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             found, _ = google.auth.default(scopes=_SCOPES)
         except DefaultCredentialsError:
-            # A file that was named and is of no use: somebody else's rights would surprise.
+            # A named but unusable file is an error: falling back to other credentials would surprise.
             if os.environ.get(environment_vars.CREDENTIALS):
                 raise
             return _gcloud_login()
@@ -102,7 +102,7 @@ def _gcloud_login() -> Credentials:
             reason="missing program",
         ) from None
     except subprocess.TimeoutExpired:
-        raise LiveError(f"gcloud gave no access token within {GCLOUD_SECONDS:.0f} s", reason="timeout") from None
+        raise LiveError(f"gcloud returned no access token within {GCLOUD_SECONDS:.0f} s", reason="timeout") from None
     if done.returncode != 0:
         own = GCLOUD.search(done.stderr)
         said = (own[1] if own else " ".join(done.stderr.split())[:300]).strip().rstrip(".")
@@ -111,24 +111,22 @@ def _gcloud_login() -> Credentials:
                 f"gcloud could not reach Google to renew the access token: {said[:300]}. Check the network",
                 reason="unreachable",
             )
-        raise LiveError(f"gcloud gives no access token: {said}. Run `{LOGIN}`", reason="credentials")
+        raise LiveError(f"gcloud returned no access token: {said}. Run `{LOGIN}`", reason="credentials")
     try:
         credential = json.loads(done.stdout)["credential"]
-        expiry = datetime.strptime(
-            credential["token_expiry"], "%Y-%m-%dT%H:%M:%SZ"
-        )  # google-auth wants UTC without saying so
+        expiry = datetime.strptime(credential["token_expiry"], "%Y-%m-%dT%H:%M:%SZ")  # google-auth expects naive UTC
         return oauth2.Credentials(str(credential["access_token"]), expiry=expiry)
     except (ValueError, KeyError, TypeError):
-        # Not what it printed: there may be a token in it.
+        # Do not show the output: it may contain a token.
         raise LiveError(
-            f"`{' '.join(_GCLOUD)}` printed no access token with its end; run `{LOGIN}`, or set {VARIABLE}",
+            f"`{' '.join(_GCLOUD)}` printed no access token with expiry; run `{LOGIN}`, or set {VARIABLE}",
             reason="credentials",
         ) from None
 
 
 @contextlib.contextmanager
 def as_live_errors(what: str, may: str) -> Iterator[None]:
-    """Raises LiveError for what goes wrong inside. `what` was tried, `may` is the role that allows it.
+    """Turns errors inside into LiveError. `what`: the attempt; `may`: the role that allows it.
 
     The reasons: forbidden, credentials, not found, unreachable, refused.
     """
@@ -140,7 +138,7 @@ def as_live_errors(what: str, may: str) -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What was wrong the last time that it was tried, or while a token was asked for."""
+    """The last error of the retries or the token request."""
     if isinstance(error, RetryError) and error.cause is not None:
         return _cause(error.cause)
     if isinstance(error, TransportError) and error.args and isinstance(error.args[0], Exception):
@@ -148,7 +146,7 @@ def _cause(error: BaseException) -> BaseException:
     if isinstance(error, InvalidResponse):
         error = from_http_status(error.response.status_code, error.response.reason)
     elif isinstance(error, GoogleAPICallError) and error.response is not None:
-        # That of a download has the whole document in its message.
+        # A download's error has the whole document in its message.
         error = from_http_response(error.response)
     return error
 
@@ -160,8 +158,8 @@ def _live_error(what: str, may: str, error: BaseException) -> LiveError:
         return _refusal(what, may, int(error.code or 0), _METHOD_AND_URL.sub("", error.message))
     if isinstance(error, requests.exceptions.SSLError) and "CERTIFICATE_VERIFY_FAILED" in said:
         return LiveError(
-            f"{what}: the certificate is not trusted: {said[-200:]}. Set REQUESTS_CA_BUNDLE to a file with the authorities to trust, "
-            "your proxy's among them",
+            f"{what}: the certificate is not trusted: {said[-200:]}. Set REQUESTS_CA_BUNDLE to a file with trusted CAs, "
+            "including your proxy's",
             reason="refused",
         )
     if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError) and not error.retryable:
@@ -175,13 +173,13 @@ def _refusal(what: str, may: str, status: int, said: str) -> LiveError:
     said = " ".join(said.split())[:300]
     if status == 401:
         return LiveError(
-            f"{what}: Google does not accept the access token: {said}. Run `{LOGIN}`, or set {VARIABLE} anew",
+            f"{what}: Google rejected the access token: {said}. Run `{LOGIN}`, or update {VARIABLE}",
             reason="credentials",
         )
     if status == 403:
-        return LiveError(f"{what}: permission denied: {said}. {may} allows it", reason="forbidden")
+        return LiveError(f"{what}: permission denied: {said}. Required: {may}", reason="forbidden")
     if status == 404:
-        return LiveError(f"{what}: not there: {said}", reason="not found")
+        return LiveError(f"{what}: not found: {said}", reason="not found")
     if status in (408, 429) or status >= 500:
         return LiveError(f"{what}: HTTP {status}: {said}", reason="unreachable")
     return LiveError(f"{what}: HTTP {status}: {said}", reason="refused")

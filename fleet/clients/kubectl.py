@@ -1,4 +1,4 @@
-"""A cluster through the kubectl program: what a user has, with their own authentication, and would debug with."""
+"""A cluster through the user's kubectl and its authentication."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from settings import strict_json
 
 Manifest = dict[str, Any]
 ANSWER_SECONDS: Final = 30.0
-"""For one request. Assumed: an API server that needs longer is as good as gone."""
+"""Timeout of one request. Assumed: a slower API server counts as unreachable."""
 START_SECONDS: Final = 20.0
-"""Until a port forward says its port. Assumed, credentials of the exec plugin included."""
+"""Timeout for a port forward to report its port. Assumed, including the exec plugin's credentials."""
 SPARE_SECONDS: Final = 15.0
-"""Beyond a request's own timeout: for credentials and name resolution, which have none. Assumed."""
+"""Extra time for credentials and name resolution, which have no timeout. Assumed."""
 STOP_SECONDS: Final = 5.0
-"""Between asking a process to end and ending it."""
+"""Seconds between SIGTERM and SIGKILL."""
 _FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
 
 
 class Kubectl:
-    """One namespace of one cluster. All methods raise LiveError, whose `reason` tells the causes apart."""
+    """One namespace of one cluster. All methods raise LiveError with a `reason`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Kubectl:
         context: str | None = None,
         program: str = "kubectl",
     ) -> None:
-        """Without `kubeconfig` the user's own (KUBECONFIG or ~/.kube/config), without `context` its current one."""
+        """Defaults: the user's kubeconfig (KUBECONFIG or ~/.kube/config) and its current context."""
         self.namespace = namespace
         self._base = [program]
         if kubeconfig is not None:
@@ -55,11 +55,11 @@ class Kubectl:
     # Objects
 
     def get(self, kind: str, name: str, *, seconds: float = ANSWER_SECONDS) -> Manifest:
-        """One object. `kind` as kubectl takes it, e.g. `job` or `gateways.gateway.networking.k8s.io`."""
+        """One object. `kind` as for kubectl, e.g. `job` or `gateways.gateway.networking.k8s.io`."""
         return self._json("get", kind, name, what=f"reading {kind} {name}", seconds=seconds)
 
     def find(self, kind: str, name: str) -> Manifest | None:
-        """One object, or None where there is none."""
+        """One object, or None if it does not exist."""
         try:
             return self.get(kind, name)
         except LiveError as error:
@@ -70,7 +70,7 @@ class Kubectl:
     def list_all(
         self, kind: str, *, selector: str = "", fields: str = "", seconds: float = ANSWER_SECONDS
     ) -> list[Manifest]:
-        """Every object of the namespace with these labels and fields, both as kubectl takes them (`app=server`)."""
+        """All objects of the namespace with these labels and fields, as for kubectl (`app=server`)."""
         arguments = ["get", kind]
         arguments += [f"--selector={selector}"] if selector else []
         arguments += [f"--field-selector={fields}"] if fields else []
@@ -78,30 +78,30 @@ class Kubectl:
         return items
 
     def create(self, manifest: Mapping[str, Any]) -> Manifest:
-        """Make an object; it comes back as the server keeps it, with its uid."""
+        """Create an object; returns it as stored, with its uid."""
         what = f"creating {manifest['kind']} {manifest['metadata'].get('name', '')}".rstrip()
         return self._json("create", "--filename=-", what=what, stdin=json.dumps(manifest))
 
     def delete(self, kind: str, name: str) -> None:
-        """Remove an object, without waiting until it is gone; one that is not there is no error."""
+        """Delete an object without waiting; a missing object is not an error."""
         self.run("delete", kind, name, "--ignore-not-found", "--wait=false", what=f"deleting {kind} {name}")
 
     def delete_all(self, kind: str, *, selector: str) -> None:
-        """Remove every object with these labels, without waiting until they are gone; none is no error."""
+        """Delete all objects with these labels without waiting; none is not an error."""
         arguments = ("delete", kind, f"--selector={selector}", "--ignore-not-found", "--wait=false")
         self.run(*arguments, what=f"deleting {kind} with {selector}")
 
     def logs(self, pod: str, container: str, *, lines: int = 20) -> str:
-        """The last lines that a container wrote."""
+        """The last lines of a container's log."""
         return self.run("logs", pod, f"--container={container}", f"--tail={lines}", what=f"reading the log of {pod}")
 
     # Processes and ports
 
     @contextlib.contextmanager
     def exec_streaming(self, pod: str, container: str, command: Sequence[str], to: IO[bytes]) -> Iterator[Streaming]:
-        """A command that runs in a container while the block does, its output going to a file.
+        """Runs a command in a container during the block, with its output in a file.
 
-        The command's stdin is open as long as the block lasts: a command that must end with it watches for its end.
+        The command's stdin stays open during the block; a command that must end with it waits for EOF.
         """
         base = [*self._base, "exec", "--stdin", pod, f"--container={container}", "--", *command]
         process = self._start(base, stdin=subprocess.PIPE, stdout=to, what=f"running {command[0]} in {pod}")
@@ -113,9 +113,9 @@ class Kubectl:
 
     @contextlib.contextmanager
     def port_forward(self, target: str, port: int) -> Iterator[int]:
-        """A port of this machine's loopback that leads to `port` of a pod or `service/NAME`, while the block lasts.
+        """Forwards a local port to `port` of a pod or `service/NAME` during the block.
 
-        The tunnel belongs to one pod; when that pod goes, connections fail and a new tunnel is needed.
+        The tunnel is bound to one pod; when that pod ends, connections fail and a new tunnel is needed.
         """
         what = f"forwarding a port to {target}"
         arguments = [*self._base, "port-forward", "--address=127.0.0.1", target, f":{port}"]
@@ -129,20 +129,20 @@ class Kubectl:
     # The program
 
     def run(self, *arguments: str, what: str, stdin: str | None = None, seconds: float = ANSWER_SECONDS) -> str:
-        """What kubectl printed. `what` is what this is, in words, for the error."""
+        """Run kubectl and return its output. `what`: description for the error."""
         done = self._call(arguments, stdin, seconds, what)
         if done.returncode != 0:
             raise kubectl_errors.live_error(what, done.stderr)
         return done.stdout
 
     def _json(self, *arguments: str, what: str, stdin: str | None = None, seconds: float = ANSWER_SECONDS) -> Manifest:
-        """The object that kubectl printed."""
+        """Run kubectl and parse its output as JSON."""
         text = self.run(*arguments, "--output=json", what=what, stdin=stdin, seconds=seconds)
         with contextlib.suppress(ValueError):
             found = strict_json.loads(text)
             if isinstance(found, dict):
                 return found
-        raise LiveError(f"{what}: kubectl printed something that is not a JSON object; is it kubectl? `which kubectl`")
+        raise LiveError(f"{what}: kubectl did not print a JSON object; check `which kubectl`")
 
     def _call(
         self, arguments: Sequence[str], stdin: str | None, seconds: float, what: str
@@ -156,7 +156,7 @@ class Kubectl:
                 )
             except subprocess.TimeoutExpired:
                 raise LiveError(
-                    f"{what}: kubectl had no answer after {seconds + SPARE_SECONDS:.0f} s", reason="timeout"
+                    f"{what}: no response from kubectl after {seconds + SPARE_SECONDS:.0f} s", reason="timeout"
                 ) from None
             finally:
                 _end(process)
@@ -173,7 +173,7 @@ class Kubectl:
                 stdin=stdin,
                 stdout=stdout,
                 stderr=subprocess.PIPE,
-                # Not in the terminal's foreground group: Ctrl-C is for us to answer, and we end what we started.
+                # Outside the terminal's foreground group: this process handles Ctrl-C and ends its children.
                 process_group=0,
             )
         except FileNotFoundError:
@@ -188,7 +188,7 @@ class Kubectl:
 
 
 class Streaming:
-    """A kubectl that runs beside us."""
+    """A kubectl process in the background."""
 
     def __init__(self, process: subprocess.Popen[bytes], what: str) -> None:
         self._process, self._what = process, what
@@ -198,24 +198,24 @@ class Streaming:
 
     @property
     def running(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is still running."""
         return self._process.poll() is None
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended by itself within this time."""
+        """Whether it ended by itself within this time."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return not self.running
 
     def problem(self) -> LiveError | None:
-        """Why it ended, if it ended badly."""
+        """Its error, if it failed."""
         if self._process.poll() in (None, 0):
             return None
         self._drain.join(STOP_SECONDS)
         return kubectl_errors.live_error(self._what, b"".join(self._said).decode(errors="replace"))
 
     def close(self) -> None:
-        """End it: its stdin first, then the process, with force where it does not go."""
+        """End it: close stdin, then terminate, then kill."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
@@ -238,7 +238,7 @@ def _announced_port(process: subprocess.Popen[bytes], streaming: Streaming, what
     lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
     def read(pipe: IO[bytes]) -> None:
-        # To its end: kubectl writes a line for every connection, and would stop at a full pipe.
+        # Read to the end: kubectl writes a line per connection, and a full pipe would block it.
         with contextlib.suppress(ValueError, OSError):
             for line in pipe:
                 lines.put(line)
@@ -250,20 +250,20 @@ def _announced_port(process: subprocess.Popen[bytes], streaming: Streaming, what
         try:
             line = lines.get(timeout=max(0.0, end - time.monotonic()))
         except queue.Empty:
-            raise LiveError(f"{what}: no port after {START_SECONDS:.0f} s", reason="timeout") from None
+            raise LiveError(f"{what}: no local port after {START_SECONDS:.0f} s", reason="timeout") from None
         if line is None:
             streaming.wait(STOP_SECONDS)
-            raise streaming.problem() or LiveError(f"{what}: kubectl ended before it named its port")
+            raise streaming.problem() or LiveError(f"{what}: kubectl ended before it reported its port")
         if match := _FORWARDING.search(line.decode(errors="replace")):
             return int(match[1])
 
 
 _running: Final[set[subprocess.Popen[bytes]]] = set()
-"""What was started and not ended yet."""
+"""Running child processes."""
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and whatever it started: kubectl may be a script, and its authentication plugin is a child."""
+    """End a process and its children: kubectl may be a script, and its authentication plugin is a child."""
     if process.poll() is None:
         for number in (signal.SIGTERM, signal.SIGKILL):
             _send(process, number)
@@ -274,7 +274,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end_all() -> None:
-    """At the program's end: whatever an impatient user's second Ctrl-C kept from being ended in peace."""
+    """Ends remaining children at exit, after a second Ctrl-C."""
     for process in list(_running):
         if process.poll() is None:
             _send(process, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""kubectl's last words as an error that says what to do.
+"""Turns kubectl's error output into an error with a fix.
 
-Source of the words: kubectl 1.32, staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go, apimachinery's status reasons, client-go's
+Source of the messages: kubectl 1.32, staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go, apimachinery's status reasons, client-go's
 exec plugin (plugin/pkg/client/auth/exec) and tools/clientcmd.
 """
 
@@ -12,7 +12,7 @@ from typing import Final
 from fleet.clients.errors import LiveError, Reason
 
 _LOG_LINE: Final = re.compile(r"[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ ")
-"""klog's own lines: the same trouble again, once for every attempt."""
+"""klog lines, which repeat the error for every attempt."""
 _BEGINNINGS: Final = ("error:", "Error from server", "Unable to connect to the server", "The connection to the server")
 """Source: kubectl's pkg/cmd/util, CheckErr and its standard messages."""
 _FORBIDDEN: Final = re.compile(
@@ -20,16 +20,16 @@ _FORBIDDEN: Final = re.compile(
     r'(?: in the namespace "(?P<namespace>[^"]*)")?'
 )
 GCLOUD: Final = re.compile(r"ERROR: \([\w.-]+\) ([^\n]+)")
-"""gcloud's own reason, which its plugin passes on among its log lines."""
+"""gcloud's reason, in its plugin's log lines."""
 OFFLINE: Final = re.compile(
     r"Max retries exceeded|TransportError|Unable to find the server|Network is unreachable|Connection aborted|timed out"
 )
-"""In gcloud's words, where it renews a token and no network is there: a new login would not help. Source: google.auth.exceptions,
-urllib3.exceptions, which it prints."""
+"""gcloud's messages for a token renewal without network, when a new login would not help. Source: google.auth.exceptions,
+urllib3.exceptions."""
 _PLUGIN: Final = re.compile(r"exec: (?:executable )?\"?(?P<plugin>[^\s\":]+)\"?(?:: executable file)? not found")
 _NO_CLUSTER: Final = "connection to the server localhost:8080 was refused"
-"""Source: client-go, tools/clientcmd: its address of last resort. Seen with kubectl 1.32: a kubeconfig that is empty, that has
-clusters and no current context, and one whose context names a cluster that is not there."""
+"""client-go's default address (tools/clientcmd). Seen with kubectl 1.32: an empty kubeconfig, one with
+clusters but no current context, and one whose context names a missing cluster."""
 _UNREACHABLE: Final = (
     "unable to connect to the server",
     "was refused - did you specify",
@@ -64,12 +64,12 @@ _TROUBLED: Final = (
     "error reading from error stream",
     "lost connection to pod",
 )
-"""What a control plane says while it is upgraded or overloaded, and a stream that broke off. Source: apimachinery's api/errors, etcd's
+"""Messages of a control plane during an upgrade or overload, and of an aborted stream. Source: apimachinery's api/errors, etcd's
 rpctypes, client-go's remotecommand."""
 
 
 def live_error(what: str, said: str) -> LiveError:
-    """`what` is what was tried, `said` what kubectl wrote on stderr."""
+    """`what`: the attempt; `said`: kubectl's stderr."""
     words = last_words(said)
     low = words.lower()
     plugin = _PLUGIN.search(words)
@@ -85,18 +85,18 @@ def live_error(what: str, said: str) -> LiveError:
         return _error(
             what,
             words,
-            f"`kubectl config get-contexts` names the contexts there are; {match[1]!r} is not one",
+            f"context {match[1]!r} does not exist; `kubectl config get-contexts` lists the contexts",
             "refused",
         )
     if "(forbidden)" in low or "is forbidden:" in low:
         return _forbidden(what, words)
     if "executable file not found" in low or "exit code 127" in low:
-        return LiveError(f"{what}: the container has no such program: {words}", reason="missing program")
+        return LiveError(f"{what}: program not found in the container: {words}", reason="missing program")
     if any(sign in low for sign in _TROUBLED):
         return _error(
             what,
             words,
-            "the cluster's control plane has trouble of its own, which passes: again in a minute",
+            "the cluster's control plane has a temporary problem; try again in a minute",
             "unreachable",
         )
     if "(notfound)" in low or re.search(r"\bnot found\b", low):
@@ -107,30 +107,30 @@ def live_error(what: str, said: str) -> LiveError:
         return _error(
             what,
             words,
-            "kubectl asks localhost:8080 where its kubeconfig names no cluster: the kubeconfig has none, or no current context. "
-            "`kubectl config get-contexts` shows what it has; name another with --kubeconfig, or one of its contexts with --context",
+            "the kubeconfig has no cluster or no current context, so kubectl tried localhost:8080. "
+            "`kubectl config get-contexts` lists its contexts; pass --kubeconfig or --context",
             "refused",
         )
     if any(sign in low for sign in _UNREACHABLE):
         return _error(
             what,
             words,
-            "the cluster's control plane does not answer this machine: check the network and the VPN, whether the stack still "
-            "is up, and that the kubeconfig is its own: `kubectl version`",
+            "the cluster's control plane does not respond to this machine: check the network and VPN, that the stack still "
+            "exists, and that the kubeconfig is the stack's: `kubectl version`",
             "unreachable",
         )
     return LiveError(f"{what}: {words}", reason="refused")
 
 
 def last_words(said: str) -> str:
-    """What kubectl wrote, without its log lines, on one line."""
+    """Output of kubectl without log lines, on one line."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     plain = [line for line in lines if not _LOG_LINE.match(line)] or lines[-1:]
-    # Before kubectl's own words may stand what a plugin had to say, on as many lines as it liked.
+    # A plugin's output may precede kubectl's message.
     begin = next((number for number, line in enumerate(plain) if line.startswith(_BEGINNINGS)), 0)
     kept = " ".join(dict.fromkeys(plain[begin:]))
     kept = re.sub(r"^(?:error: )?(?:Error from server )?", "", kept)
-    return kept[:600].rstrip(" .?") or "kubectl failed and said nothing"
+    return kept[:600].rstrip(" .?") or "kubectl failed without a message"
 
 
 def _forbidden(what: str, words: str) -> LiveError:
@@ -140,8 +140,8 @@ def _forbidden(what: str, words: str) -> LiveError:
     resource = found["resource"] + (f".{found['group']}" if found["group"] else "")
     place = f" in namespace {found['namespace']}" if found["namespace"] else ""
     return LiveError(
-        f"{what}: user {found['user']} may not {found['verb']} {resource}{place}. roles/container.developer on the project "
-        "allows it, or a Role of the cluster with that verb and resource",
+        f"{what}: permission denied: user {found['user']} cannot {found['verb']} {resource}{place}. "
+        "roles/container.developer on the project allows it, or a Role in the cluster with that verb and resource",
         reason="forbidden",
     )
 
@@ -153,7 +153,7 @@ def _plugin_missing(what: str, plugin: str) -> LiveError:
         else f"put {plugin} on the PATH"
     )
     return LiveError(
-        f"{what}: the kubeconfig asks {plugin} for the user's credentials, and it is not on the PATH: {mend}",
+        f"{what}: the kubeconfig needs {plugin}, which is not on the PATH: {mend}",
         reason="missing program",
     )
 

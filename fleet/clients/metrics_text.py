@@ -1,8 +1,8 @@
-"""The Prometheus text format, version 0.0.4, read into plain series. Standard library only.
+"""Parser for the Prometheus text format, version 0.0.4. Standard library only.
 
 Source: Prometheus docs, "Exposition formats", text-based format: `name{label="value",...} value [milliseconds]`, label values
 with the escapes backslash-backslash, backslash-quote and backslash-n, values as Go's ParseFloat takes them, `# TYPE` and
-`# HELP` comments. A histogram stays what it is in the text: one series a bucket, and `_sum` and `_count`.
+`# HELP` comments. A histogram is one series per bucket, plus `_sum` and `_count`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final
 
 
 class MetricsTextError(ValueError):
-    """The text is not in the format; the message names the line."""
+    """Invalid format; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line: a metric with its labels, and its value now."""
+    """One line: a metric with labels and value."""
 
     name: str
     labels: Mapping[str, str]
@@ -36,7 +36,7 @@ class MetricsText:
     """`counter`, `gauge`, `histogram`, `summary` or `untyped`, by the name in the `# TYPE` line."""
 
     def of(self, name: str, **labels: str) -> tuple[Series, ...]:
-        """Every series of this name that has these labels, whatever others it has."""
+        """All series of this name with at least these labels."""
         return tuple(
             one
             for one in self.series
@@ -44,12 +44,12 @@ class MetricsText:
         )
 
     def total(self, name: str, **labels: str) -> float | None:
-        """Sum of these series' values; None where there is none."""
+        """Sum of these series' values; None without series."""
         found = self.of(name, **labels)
         return sum(one.value for one in found) if found else None
 
     def by(self, label: str, name: str, **labels: str) -> dict[str, float]:
-        """These series added up for each value of one label. A series without it counts under the empty text."""
+        """Sums of these series by the value of one label; empty text for a series without it."""
         sums: dict[str, float] = {}
         for one in self.of(name, **labels):
             key = one.labels.get(label, "")
@@ -66,7 +66,7 @@ _TIMESTAMP: Final = re.compile(r"[+-]?\d+")
 
 
 def parse(text: str) -> MetricsText:
-    """Every series of a scrape. Raises MetricsTextError, which names the first line that is not in the format."""
+    """All series of a scrape. Raises MetricsTextError for the first invalid line."""
     series: list[Series] = []
     types: dict[str, str] = {}
     for number, line in enumerate(text.split("\n"), start=1):
@@ -85,7 +85,7 @@ def parse(text: str) -> MetricsText:
 def _series(line: str, number: int) -> Series:
     name = _NAME.match(line)
     if name is None:
-        raise _wrong(number, line, "it does not begin with a metric's name")
+        raise _wrong(number, line, "it does not start with a metric name")
     at = name.end()
     labels: dict[str, str] = {}
     while at < len(line) and line[at] in " \t":
@@ -94,7 +94,7 @@ def _series(line: str, number: int) -> Series:
         at, labels = _read_labels(line, at + 1, number)
     words = line[at:].split()
     if not words or len(words) > 2:
-        raise _wrong(number, line, "behind name and labels belong a value and at most a timestamp")
+        raise _wrong(number, line, "expected a value and an optional timestamp after name and labels")
     if not _NUMBER.fullmatch(words[0]):
         raise _wrong(number, line, f"{words[0][:40]!r} is not a number")
     if len(words) == 2 and not _TIMESTAMP.fullmatch(words[1]):
@@ -103,7 +103,7 @@ def _series(line: str, number: int) -> Series:
 
 
 def _read_labels(line: str, at: int, number: int) -> tuple[int, dict[str, str]]:
-    """Where the text goes on behind the closing brace, and the labels in front of it."""
+    """Position after the closing brace, and the labels."""
     labels: dict[str, str] = {}
     while True:
         while at < len(line) and line[at] in " \t":
@@ -112,15 +112,15 @@ def _read_labels(line: str, at: int, number: int) -> tuple[int, dict[str, str]]:
             return at + 1, labels
         found = _LABEL.match(line, at)
         if found is None:
-            raise _wrong(number, line, 'labels are written as name="value", separated by commas, and end with }')
+            raise _wrong(number, line, 'expected labels as name="value", separated by commas, ending with }')
         if found[1] in labels:
-            raise _wrong(number, line, f"label {found[1]} is there twice")
+            raise _wrong(number, line, f"duplicate label {found[1]}")
         labels[found[1]] = _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[0]), found[2])
         at = found.end()
         if at < len(line) and line[at] == ",":
             at += 1
         elif at >= len(line) or line[at] != "}":
-            raise _wrong(number, line, "a comma or } is missing behind a label")
+            raise _wrong(number, line, "missing comma or } after a label")
 
 
 def _wrong(number: int, line: str, why: str) -> MetricsTextError:

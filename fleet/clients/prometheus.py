@@ -1,7 +1,7 @@
-"""What managed Prometheus has of the servers' GPUs: DCGM's series over the time of a measurement.
+"""DCGM series of the servers' GPUs from managed Prometheus, for the time of a measurement.
 
-GKE's DCGM package samples every GPU node and stores in Cloud Monitoring, which answers PromQL. Which pod a GPU belonged to
-is a label whose name depends on who collects (`pod`, `exported_pod`), so series are taken by their labels' values.
+GKE's DCGM package samples every GPU node into Cloud Monitoring, which supports PromQL. The label of a GPU's pod
+depends on the collector (`pod`, `exported_pod`), so series are matched by label values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fleet.clients.google_api import ANSWER_SECONDS, RETRY, as_live_errors
 
 MONITORING_URL: Final = "https://monitoring.googleapis.com"
 ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING"
-"""gcloud's own variable for another endpoint. Source: gcloud docs, api_endpoint_overrides."""
+"""gcloud's variable for an alternative endpoint. Source: gcloud docs, api_endpoint_overrides."""
 GAUGES: Final = (
     "DCGM_FI_DEV_POWER_USAGE",
     "DCGM_FI_DEV_GPU_UTIL",
@@ -37,16 +37,16 @@ GAUGES: Final = (
 """Watts, percent, and shares of 1; NVLink in bytes a second, which dcgm-exporter gives as a gauge under a counter's name.
 Source: GKE docs, "Collect and view DCGM metrics"; dcgm-exporter, etc/dcp-metrics-included.csv; DCGM field identifiers."""
 STEP_SECONDS: Final = 15
-"""Source: GKE's managed DCGM package samples every 15 s or slower; a finer step would only repeat."""
+"""Query step in seconds. Source: GKE's managed DCGM package samples every 15 s or slower."""
 MOST_STEPS: Final = 10_000
-"""In one answer. Source: Prometheus refuses more than 11,000 points a series (web/api/v1); that is 45 hours at 15 s."""
+"""Maximum points per series. Source: Prometheus' limit of 11,000 (web/api/v1), 45 hours at 15 s."""
 LAG_SECONDS: Final = 120.0
-"""How long to wait for the last samples. Source: GKE docs give one to three minutes from sample to query. Assumed: two are worth it."""
+"""How long to wait for the last samples. Source: GKE docs, one to three minutes from sample to query. Assumed: two."""
 SWITCH_ON: Final = (
     "gcloud container clusters update {cluster} --location {region} --project {project} "
     "--monitoring=SYSTEM,API_SERVER,SCHEDULER,CONTROLLER_MANAGER,STORAGE,POD,DEPLOYMENT,STATEFULSET,DAEMONSET,HPA,CADVISOR,KUBELET,DCGM"
 )
-"""Source: GKE docs, same page. The list is the whole truth: naming DCGM alone would switch every other package off."""
+"""Source: GKE docs, same page. The list is exhaustive: naming DCGM alone would disable every other package."""
 _POLL_SECONDS: Final = 15.0
 _MAY: Final = "roles/monitoring.viewer on the project"
 _LABEL_VALUE: Final = re.compile(r'["\\\n]')
@@ -64,21 +64,21 @@ class GpuSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Servers:
-    """Whose GPUs are wanted: the pods of one Deployment, those that are gone by now included, and the nodes of those known."""
+    """Selects GPUs: the pods of one Deployment, including deleted ones, and the nodes of known pods."""
 
     namespace: str
     deployment: str
     pods: frozenset[str] = frozenset()
-    """Names of pods that are known to be theirs."""
+    """Known pod names."""
     nodes: frozenset[str] = frozenset()
-    """Names of the nodes that these ran on."""
+    """Names of their nodes."""
 
     def own(self, labels: Mapping[str, str]) -> bool:
-        """Whether a series is of one of them: by a pod's name, else, where no pod is named, by a node's."""
+        """Whether a series belongs to one of them: by pod name, else by node name."""
         values = set(labels.values())
         if values & self.pods:
             return True
-        # Source: Kubernetes, a Deployment's pods are NAME-HASH-FIVE, with letters and digits of its own.
+        # Source: Kubernetes names a Deployment's pods NAME-HASH-FIVE, from a fixed alphabet.
         pattern = re.compile(rf"{re.escape(self.deployment)}-[a-z0-9]{{1,10}}-[a-z0-9]{{5}}")
         if self.namespace in values and any(pattern.fullmatch(value) for value in values):
             return True
@@ -87,28 +87,28 @@ class Servers:
 
 
 class ManagedPrometheus:
-    """Managed Prometheus of one project, asked with the user's login."""
+    """Managed Prometheus of one project, with the user's login."""
 
     def __init__(self, project: str, credentials: Credentials, *, url: str | None = None, retry: Retry = RETRY) -> None:
-        """`url`: where Cloud Monitoring is; default: what gcloud's endpoint override says, else Google's own."""
+        """`url`: Cloud Monitoring's address; default: gcloud's endpoint override, else Google's."""
         base = (url or os.environ.get(ENDPOINT_VARIABLE) or MONITORING_URL).rstrip("/")
         self._url = f"{base}/v1/projects/{project}/location/global/prometheus/api/v1"
         self._project, self._session, self._retry = project, AuthorizedSession(credentials), retry
 
     def range(self, query: str, began: float, ended: float, step_seconds: int = STEP_SECONDS) -> tuple[GpuSeries, ...]:
-        """A query over a time. Raises LiveError."""
+        """A range query. Raises LiveError."""
         step = max(step_seconds, ceil((ended - began) / MOST_STEPS))
         form = {"query": query, "start": f"{began:.0f}", "end": f"{ended:.0f}", "step": f"{step}s"}
-        what = f"asking managed Prometheus of {self._project} for {query.partition('{')[0]}"
+        what = f"querying managed Prometheus of {self._project} for {query.partition('{')[0]}"
         with as_live_errors(what, _MAY):
             answer = self._retry(self._ask)("query_range", form)
         if not isinstance(answer, dict) or answer.get("status") != "success":
             said = answer.get("error") if isinstance(answer, dict) else None
-            raise LiveError(f"{what}: {said or 'it answered without a status'}", reason="refused")
+            raise LiveError(f"{what}: {said or 'response without a status'}", reason="refused")
         try:
             return tuple(_series(one) for one in answer["data"]["result"])
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise LiveError(f"{what}: it answered with something that is no matrix", reason="refused") from None
+            raise LiveError(f"{what}: the response is not a matrix", reason="refused") from None
 
     def _ask(self, call: str, form: Mapping[str, str]) -> Any:
         response = self._session.post(f"{self._url}/{call}", data=form, timeout=ANSWER_SECONDS)
@@ -127,9 +127,9 @@ class ManagedPrometheus:
         lag_seconds: float = LAG_SECONDS,
         metrics: Sequence[str] = GAUGES,
     ) -> tuple[tuple[GpuSeries, ...], str | None]:
-        """The servers' series from `began` to `ended`, and why there is none or not all. Never raises LiveError.
+        """The servers' series from `began` to `ended`, with a reason if some are missing. Never raises LiveError.
 
-        Waits up to `lag_seconds` after `ended` for the last samples, if there are samples at all.
+        Waits up to `lag_seconds` after `ended` for the last samples, if there are any.
         """
         kept: list[GpuSeries] = []
         problems: list[str] = []
@@ -151,24 +151,24 @@ class ManagedPrometheus:
         if not kept:
             return (), self._why_none(cluster, region, seen)
         if problems:
-            return tuple(kept), f"no samples of {', '.join(problems)}: GKE's package or this GPU does not give them"
+            return tuple(kept), f"no samples of {', '.join(problems)}: not provided by GKE's package or this GPU"
         return tuple(kept), None
 
     def _of_cluster(self, metric: str, cluster: str, region: str, began: float, ended: float) -> tuple[GpuSeries, ...]:
-        # The name goes on: it is not in every answer, e.g. not in those of other servers of this API.
+        # Keep the name: not every server of this API returns it.
         found = self.range(f'{metric}{{cluster="{_quoted(cluster)}",location="{_quoted(region)}"}}', began, ended)
         return tuple(GpuSeries(one.metric or metric, one.labels, one.samples) for one in found)
 
     def _why_none(self, cluster: str, region: str, seen: int) -> str:
         if seen:
             return (
-                f"managed Prometheus has {seen} DCGM series of cluster {cluster}, and none names this stack's server pods or "
-                "their nodes: other GPUs of the cluster"
+                f"managed Prometheus has {seen} DCGM series of cluster {cluster}, but none for this stack's server pods or "
+                "their nodes"
             )
         command = SWITCH_ON.format(cluster=cluster, region=region, project=self._project)
         return (
-            f"managed Prometheus has no DCGM series of cluster {cluster} in that time. This program's own clusters collect them "
-            f"(infra/cluster.py); to switch it on elsewhere: {command}"
+            f"managed Prometheus has no DCGM series of cluster {cluster} for that time. Clusters of this program collect them "
+            f"(infra/cluster.py); to enable it elsewhere: {command}"
         )
 
 
@@ -177,7 +177,7 @@ def _series(one: Mapping[str, Any]) -> GpuSeries:
     return GpuSeries(
         metric=str(one["metric"].get("__name__", "")),
         labels={key: str(value) for key, value in one["metric"].items() if key != "__name__"},
-        # A GPU that gives no value at a moment may be stored as NaN: no sample.
+        # A missing value may be stored as NaN.
         samples=tuple((at, value) for at, value in samples if isfinite(value)),
     )
 

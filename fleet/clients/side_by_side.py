@@ -1,4 +1,4 @@
-"""The same work on many things at once, which a Ctrl-C leaves at once."""
+"""Parallel work that Ctrl-C interrupts immediately."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Result = TypeVar("Result")
 
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], at_once: int) -> list[Result]:
-    """What `work` gave for each item, in their order. Raises what any of them raised, without waiting for the others.
+    """Results of `work` for each item, in order. Raises the first error without waiting for the others.
 
-    Not a ThreadPoolExecutor: that one waits for its threads when it is left and once more when the program ends, and a connection
-    whose network has gone answers after minutes. These threads are daemons.
+    Not a ThreadPoolExecutor, which waits for its threads on exit and at the program's end, while a connection
+    without network may hang for minutes. These threads are daemons.
     """
     todo: queue.SimpleQueue[tuple[int, Item]] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[int, list[Result], BaseException | None]] = queue.SimpleQueue()

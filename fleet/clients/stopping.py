@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP as exceptions, so that whatever has to be ended or removed is."""
+"""SIGTERM and SIGHUP as exceptions, so that cleanup runs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import NoReturn
 
 
 class Stopped(SystemExit):
-    """A signal asked this process to end; no program that runs in it asked for it."""
+    """A signal asked this process to end."""
 
 
 @contextlib.contextmanager
 def stopped_by_exception() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise `Stopped` while the block lasts. Main thread only; a handler of somebody's own stays."""
+    """SIGTERM and SIGHUP raise `Stopped` during the block. Main thread only; existing handlers stay."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""The results bucket from a laptop: list, read, and mirror a folder, checked byte for byte, resumed where it broke off."""
+"""Access to the results bucket: list, read, and mirror a folder with checksums and resume."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fleet.clients.google_api import ANSWER_SECONDS, RETRY, as_live_errors
 from fleet.clients.side_by_side import side_by_side
 
 ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"
-"""gcloud's own variable for another endpoint, e.g. one of Private Service Connect. Source: gcloud docs, api_endpoint_overrides."""
+"""gcloud's variable for an alternative endpoint, e.g. Private Service Connect. Source: gcloud docs, api_endpoint_overrides."""
 PARALLEL: Final = 8
-"""Downloads at once. Assumed: results are tens of megabytes each, and a laptop's line is full with a few."""
+"""Parallel downloads. Assumed: results are tens of megabytes each, and a few saturate a laptop's connection."""
 _MAY: Final = "roles/storage.objectViewer on the bucket"
 
 
@@ -30,24 +30,24 @@ class Bucket:
     """One bucket, read with the user's login. All methods raise LiveError. Safe to use from many threads."""
 
     def __init__(self, name: str, credentials: Credentials, *, url: str | None = None, retry: Retry = RETRY) -> None:
-        """`url`: where Cloud Storage is; default: what gcloud's endpoint override says, else Google's own."""
+        """`url`: Cloud Storage's address; default: gcloud's endpoint override, else Google's."""
         self.name = name
         given = url or os.environ.get(ENDPOINT_VARIABLE)
-        # gcloud's override carries the API's path, the client's does not.
+        # gcloud's override includes the API's path; the client's does not.
         endpoint = {"api_endpoint": given.rstrip("/").removesuffix("/storage/v1")} if given else None
-        # Its traces would ask for the bucket itself, beside the first request, which takes another role.
+        # Its tracing would read the bucket's metadata, which needs another role.
         os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
         self._bucket = Client(project=None, credentials=credentials, client_options=endpoint).bucket(name)
         self._how: dict[str, Any] = {"retry": retry, "timeout": ANSWER_SECONDS}
 
     def list_all(self, prefix: str) -> tuple[Blob, ...]:
-        """Every object below a prefix, by name: with size, MD5, generation and the moment of its last change."""
+        """All objects below a prefix, by name, with size, MD5, generation and time of the last change."""
         fields = "items(name,size,md5Hash,generation,updated),nextPageToken"
         with as_live_errors(f"listing gs://{self.name}/{prefix}", _MAY):
             return tuple(self._bucket.list_blobs(prefix=prefix, fields=fields, **self._how))
 
     def folders(self, prefix: str) -> tuple[str, ...]:
-        """Names of the folders right below a prefix that ends with a slash."""
+        """Names of the folders directly below a prefix that ends with a slash."""
         with as_live_errors(f"listing gs://{self.name}/{prefix}", _MAY):
             listing = self._bucket.list_blobs(
                 prefix=prefix, delimiter="/", fields="prefixes,nextPageToken", **self._how
@@ -57,7 +57,7 @@ class Bucket:
             return tuple(sorted(name[len(prefix) :].rstrip("/") for name in listing.prefixes))
 
     def read(self, name: str) -> bytes | None:
-        """A small object's content; None where there is none of that name."""
+        """A small object's content; None if it does not exist."""
         with as_live_errors(f"reading gs://{self.name}/{name}", _MAY):
             try:
                 return bytes(self._bucket.blob(name).download_as_bytes(**self._how))
@@ -72,10 +72,10 @@ class Bucket:
         progress: Callable[[int, int], None] = lambda _done, _all: None,
         parallel: int = PARALLEL,
     ) -> tuple[Path, ...]:
-        """Every object below `prefix` (which ends with a slash) as a file below `folder`; folders that begin with a dot are left out.
+        """Mirrors all objects below `prefix` (which ends with a slash) to `folder`, except folders that start with a dot.
 
-        Each file appears when it is whole and right. One that is already there with the right content is not fetched again;
-        what a download that was stopped left behind is continued. `progress` is told bytes done and bytes in all.
+        Each file appears when it is complete and verified. An existing file with the right content is not fetched again;
+        interrupted downloads are resumed. `progress` receives bytes done and total.
         """
         wanted = [
             (blob, _place(prefix, blob.name, folder)) for blob in self.list_all(prefix) if _belongs(prefix, blob.name)
@@ -101,16 +101,18 @@ class Bucket:
             if not _is_right(part, blob):
                 counted.add(-part.stat().st_size)
                 part.unlink()
-                raise LiveError(f"{what}: size or MD5 differs from what is stored; fetch again", reason="unreachable")
-            # Under its name only now: a reader never sees half a file.
+                raise LiveError(
+                    f"{what}: size or MD5 differs from the stored object; fetch again", reason="unreachable"
+                )
+            # Renamed only now: readers never see a partial file.
             part.replace(place)
 
     def _complete(self, what: str, blob: Blob, part: Path, counted: _Counted) -> None:
-        """Append what is missing, for as long as something arrives."""
+        """Append the missing bytes, as long as data arrives."""
         while (have := part.stat().st_size) < blob.size:
             try:
                 with as_live_errors(what, _MAY), part.open("ab") as file:
-                    # As stored: unasked, Cloud Storage unpacks objects with Content-Encoding gzip, and their size differs then.
+                    # As stored: by default Cloud Storage decompresses gzip-encoded objects, which changes their size.
                     blob.download_to_file(
                         _Counting(file, counted), start=have or None, raw_download=True, checksum=None, **self._how
                     )
@@ -118,12 +120,12 @@ class Bucket:
             except LiveError as error:
                 if error.reason != "unreachable" or part.stat().st_size == have:
                     raise LiveError(
-                        f"{error}. What is here is kept; fetch again to continue", reason=error.reason
+                        f"{error}. Downloaded data is kept; fetch again to continue", reason=error.reason
                     ) from None
 
 
 class _Counted:
-    """Bytes done, told on from many threads until they are stopped."""
+    """Progress in bytes, from many threads."""
 
     def __init__(self, total: int, progress: Callable[[int, int], None]) -> None:
         self.stop = threading.Event()
@@ -138,7 +140,7 @@ class _Counted:
 
 
 class _Counting:
-    """A file that a download is written to."""
+    """Target file of a download."""
 
     def __init__(self, file: IO[bytes], counted: _Counted) -> None:
         self._file, self._counted = file, counted
@@ -151,8 +153,8 @@ class _Counting:
 
 
 def _belongs(prefix: str, name: str) -> bool:
-    """Whether an object is part of a measurement: barrier markers and progress, in folders that begin with a dot, are not."""
-    # A name that ends with a slash is a folder's placeholder, as the console makes them.
+    """Whether an object is part of a measurement: barrier markers and progress, in folders that start with a dot, are not."""
+    # A name that ends with a slash is a folder placeholder created by the console.
     folders = name[len(prefix) :].split("/")[:-1]
     return not name.endswith("/") and not any(one.startswith(".") and one not in (".", "..") for one in folders)
 
@@ -160,12 +162,12 @@ def _belongs(prefix: str, name: str) -> bool:
 def _place(prefix: str, name: str, folder: Path) -> Path:
     parts: Sequence[str] = name[len(prefix) :].split("/")
     if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
-        raise LiveError(f"object {name!r} has a name that is no path below a folder; nothing was fetched")
+        raise LiveError(f"object {name!r} is not a valid relative path; nothing was fetched")
     return folder.joinpath(*parts)
 
 
 def _is_right(path: Path, blob: Blob) -> bool:
-    """Whether a file has the object's size and MD5, as far as Cloud Storage knows one."""
+    """Whether a file has the object's size and, if known, MD5."""
     if path.stat().st_size != blob.size:
         return False
     with path.open("rb") as file:

@@ -1,1 +1,1 @@
-"""An upgrade that one replica tries first: planned, started, judged, promoted or taken back."""
+"""Canary rollouts: plan, start, judge, promote, abort."""

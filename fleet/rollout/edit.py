@@ -1,7 +1,7 @@
-"""Changes single keys of a stack file and leaves every other byte of it as it is: comments, order, quotes, blank lines.
+"""Edits single keys of a stack file and preserves every other byte: comments, order, quotes, blank lines.
 
-Not ruamel.yaml, which writes the whole file anew in a form of its own. The parser's marks say where a value stands; what comes out is
-read again and held against what was meant, so that a form that is not understood here is refused and never misread.
+ruamel.yaml would reformat the whole file. The parser's marks locate a value; the result is
+parsed again and compared with the intended value, so that an unsupported form is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from settings.problems import Problem, SettingsError
 from settings.strict_yaml import load
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
-"""Texts that mean themselves without quotes, but for the words below."""
+"""Texts that need no quotes, except for the words below."""
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 Path = Sequence[str]
@@ -38,18 +38,18 @@ class StackText:
 
     @property
     def text(self) -> str:
-        """The file, with the line ends that it had, and without a last one where it had none."""
+        """The file with its original line endings, including a missing last one."""
         return (self._lf if self._ends else self._lf.removesuffix("\n")).replace("\n", self._line_ends)
 
     def get(self, path: Path) -> Any:
-        """The value there, None where there is none."""
+        """The value, or None."""
         found: Any = self._data()
         for key in path:
             found = found.get(key) if isinstance(found, Mapping) else None
         return found
 
     def set(self, path: Path, value: Any) -> None:
-        """Write the value there, and the sections on the way that are missing. Raises SettingsError."""
+        """Write the value, and missing parent sections. Raises SettingsError."""
         wanted = self._data()
         inner: dict[str, Any] = wanted
         for key in path[:-1]:
@@ -78,7 +78,7 @@ class StackText:
         self._hold(wanted)
 
     def remove(self, path: Path) -> None:
-        """Take the key out, where it is, and the sections that would be empty without it. Raises SettingsError."""
+        """Remove the key, if present, and sections that become empty. Raises SettingsError."""
         if path[-1] not in (self.get(path[:-1]) or ()):
             return
         while len(path) > 2 and list(self.get(path[:-1])) == [path[-1]]:
@@ -102,7 +102,7 @@ class StackText:
         self._hold(wanted)
 
     def add_section(self, key: str, value: Mapping[str, Any], *, comment: str, after: str) -> None:
-        """A section of its own lines under `config`, with a comment above it, behind the section `after`. Raises SettingsError."""
+        """Add a section under `config` with a comment above it, after the section `after`. Raises SettingsError."""
         wanted = self._data()
         wanted["config"][key] = dict(value)
         parent, _ = self._deepest(("config",))
@@ -115,7 +115,7 @@ class StackText:
         self._hold(wanted)
 
     def remove_section(self, key: str, *, comment: str) -> None:
-        """The opposite: with it goes its comment, and the blank line before that."""
+        """Remove the section with its comment and the blank line before."""
         self.remove(("config", key))
         self._lf = re.sub(rf"\n[ ]*\n[ ]*# {re.escape(comment)}\n", "\n", self._lf, count=1)
 
@@ -124,7 +124,7 @@ class StackText:
         return found
 
     def _deepest(self, path: Path) -> tuple[Any, int]:
-        """The node of as much of the path as there is, and how much that is."""
+        """The deepest existing node of the path, and its depth."""
         node: Any = yaml.compose(self._lf, Loader=yaml.SafeLoader)
         for depth, name in enumerate(path):
             entries = node.value if isinstance(node, yaml.MappingNode) else []
@@ -135,11 +135,11 @@ class StackText:
         return node, len(path)
 
     def _line_end(self, at: int) -> int:
-        """Where the line of this place ends, its comment included."""
+        """End of the line, including its comment."""
         return self._lf.index("\n", at)
 
     def _section_end(self, at: int, column: int) -> int:
-        """Where the section of `column` ends that has its last value here: behind its comments, before those of what follows."""
+        """End of the section at `column` whose last value is here: after its comments, before the next section's."""
         end = self._line_end(at)
         behind: list[str] = []
         for line in self._lf[end + 1 :].splitlines(keepends=True):
@@ -170,9 +170,9 @@ class StackText:
             id="stack-file-not-edited",
             path=self._name,
             value=None,
-            allowed="sections and keys in the form that the other stack files have",
-            why="it is written in a form that this command does not edit safely; nothing was changed",
-            write="the change by hand, with `fleet config check` after it",
+            allowed="sections and keys formatted as in the other stack files",
+            why="this command cannot edit its format safely; nothing was changed",
+            write="the change manually, then run `fleet config check`",
         )
         return SettingsError(self._stack, [problem])
 
@@ -193,7 +193,7 @@ def _scalar(value: Any) -> str:
 
 
 def _lines(key: str, value: Any) -> list[str]:
-    """A section as lines: one for each key of the two upper levels, and what lies below on the key's line."""
+    """A section as lines: one per key of the two upper levels, deeper values inline."""
     if not isinstance(value, Mapping) or not value:
         return [f"{_scalar(key)}: {flow(value)}"]
     lines = [f"{_scalar(key)}:"]
@@ -212,7 +212,7 @@ def _has_entries(node: Any) -> bool:
 
 
 def _end(node: Any) -> int:
-    """Where a value ends: the parser puts the end of a block behind the comments that follow it."""
+    """End of a value: the parser places a block's end after the comments that follow it."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)

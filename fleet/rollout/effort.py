@@ -1,10 +1,10 @@
-"""How often `fleet rollout judge` measures: for the plan that says so first, without what a measurement needs."""
+"""Number of measurements of `fleet rollout judge`, for the plan, without heavy imports."""
 
 from typing import Final
 
 PASSES: Final = 2
-"""Times that both are measured, in turn. Assumed: the least that shows a drift."""
+"""Passes, each measuring both in turn. Assumed: the minimum that shows a drift."""
 REPEATS: Final = 2
-"""Runs of each load in a pass, unless told otherwise."""
+"""Default runs of each load per pass."""
 MEASUREMENTS: Final = 2 * PASSES
-"""Of the old replica and of the canary."""
+"""Measurements of the old replica and of the canary."""

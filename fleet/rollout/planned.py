@@ -1,4 +1,4 @@
-"""What a canary is, costs and takes, in words: for a person who decides whether to start it."""
+"""The plan of a canary: differences, price and duration, before it is started."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def write_plan(page: Page, before: Settings, after: Settings) -> None:
-    """What differs, what that brings, what is found, what it costs, and how long it takes."""
+    """Print differences, effects, findings, price and duration."""
     canary = after.as_canary
     assert canary is not None
     page.heading(f"Canary {canary.server.name}: {plural(canary.replicas, 'replica')} beside {after.replicas}")
@@ -49,7 +49,7 @@ def _new_findings(before: Settings, after: Settings) -> list[Problem]:
 
 
 def plan_document(before: Settings, after: Settings) -> dict[str, Any]:
-    """The plan as JSON values. A price that is not known is null."""
+    """The plan as JSON values. An unknown price is null."""
     canary, less, more = after.as_canary, figures(before).bill.usd_per_hour, figures(after).bill.usd_per_hour
     assert canary is not None
     way, one = _way(after, canary), one_measurement(after)
@@ -69,7 +69,7 @@ def plan_document(before: Settings, after: Settings) -> dict[str, Any]:
 
 
 def differences(settings: Settings) -> Iterator[str]:
-    """Each setting in which the canary differs from the servers: theirs, and its own."""
+    """Each setting in which the canary differs from the servers."""
     return (f"{one['setting']}: {_text(one['servers'])} -> {_text(one['canary'])}" for one in difference_rows(settings))
 
 
@@ -95,11 +95,11 @@ def _text(value: Any) -> str:
 
 def _cost(before: Settings, after: Settings) -> str:
     less, more = figures(before).bill, figures(after).bill
-    own = ", and a volume of its own for its weights" if weights_ending(after) else ""
+    own = ", and a separate weights volume" if weights_ending(after) else ""
     node = f"{plural(after.nodes - before.nodes, 'node')} more{own}"
     if less.usd_per_hour is None or more.usd_per_hour is None:
-        return f"{node}: at a price that is not known; {less.format_hourly_total()} without it"
-    return f"{node}: {format_usd(more.usd_per_hour - less.usd_per_hour)} an hour on top of {less.format_hourly_total()}"
+        return f"{node}: unknown price; {less.format_hourly_total()} without it"
+    return f"{node}: {format_usd(more.usd_per_hour - less.usd_per_hour)} an hour in addition to {less.format_hourly_total()}"
 
 
 def _way(after: Settings, canary: Settings) -> TimeToServe:
@@ -127,7 +127,7 @@ def _time(after: Settings, canary: Settings) -> str:
 
 
 def one_measurement(settings: Settings) -> Price:
-    """One of those that `fleet rollout judge` makes: the stack's benchmark, as if there were one replica."""
+    """One measurement of `fleet rollout judge`: the stack's benchmark for one replica."""
     fields = {name: getattr(settings, name) for name in settings.model_fields_set - {"gateway", "rollout"}}
     server = settings.server.model_copy(update={"replicas": 1})
     benchmark = settings.benchmark.model_copy(update={"repeats": REPEATS})
@@ -147,10 +147,10 @@ def _judgement(settings: Settings) -> str:
 
 
 def benchmark_missing(settings: Settings) -> str:
-    """What to write before the canary is brought up, so that it can be judged; empty where nothing is missing."""
+    """Setting that is required to judge the canary; empty if present."""
     if settings.benchmark.enabled:
         return ""
     return (
-        f"`fleet rollout judge` measures with the stack's benchmark, which is off. First write into Pulumi.{settings.stack}.yaml: "
-        f"{key('benchmark')}: {{enabled: true, runOnUpdate: false}}. The `pulumi up` that brings the canary then prepares it, too."
+        f"`fleet rollout judge` uses the stack's benchmark, which is off. First write to Pulumi.{settings.stack}.yaml: "
+        f"{key('benchmark')}: {{enabled: true, runOnUpdate: false}}. The `pulumi up` of the canary then prepares it too."
     )

@@ -1,4 +1,4 @@
-"""The steps of a rollout as changes of the stack file, each worked out and checked before anything is written."""
+"""Steps of a rollout as edits of the stack file, each checked before it is written."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Verdict
     from settings.stack import Settings
 
-COMMENT: Final = (
-    "An upgrade that one replica tries first: docs/rollout.md. `fleet rollout` writes and removes this section."
-)
+COMMENT: Final = "A canary: docs/rollout.md. `fleet rollout` writes and removes this section."
 _ROLLOUT, _SERVER, _MODEL, _WEIGHTS = map(key, ("rollout", "server", "model", "weights"))
 
 
@@ -34,7 +32,7 @@ class Change:
     after: Settings
 
     def write(self) -> None:
-        """Put it in its place, whole or not at all. Raises OSError."""
+        """Write the file atomically. Raises OSError."""
         from settings.files import write_whole
 
         if not self.path.stat().st_mode & stat.S_IWUSR:
@@ -43,7 +41,7 @@ class Change:
 
 
 class Rollout:
-    """One stack's rollout. Raises SettingsError with everything that speaks against a step."""
+    """One stack's rollout. Raises SettingsError with all problems of a step."""
 
     def __init__(self, root: Path, stack: str) -> None:
         self._root, self._stack = root, stack
@@ -51,7 +49,7 @@ class Rollout:
         self.settings = self._settings()
 
     def start(self, declared: Mapping[str, Any]) -> Change:
-        """The canary that differs so is declared."""
+        """Declare a canary with these differences."""
         if self.settings.rollout.canary is not None:
             raise self._wrong("rollout-goes-on", None, "no canary yet", "one is declared", "fleet rollout abort")
         edited = self._text()
@@ -63,17 +61,17 @@ class Rollout:
             raise self._wrong(
                 "canary-without-difference",
                 None,
-                "something that differs from the servers",
-                "a canary that is like them costs a node and tells nothing",
+                "at least one difference from the servers",
+                "an identical canary costs a node and shows nothing",
                 "--engine-version, --revision, --profile or --set engine.NAME=VALUE",
             )
         return change
 
     def promote(self, why: str) -> Change:
-        """The servers get what the canary runs; the canary stays until `finish`.
+        """Apply the canary's settings to the servers; the canary stays until `finish`.
 
-        In two steps: the quota is the servers' and the canary's, so that a canary which is gone from the stack file but not yet from
-        the cluster would hold the room of the server that is just being replaced, and the rolling update would wait for it for ever.
+        Two steps are needed: the quota covers servers and canary. A canary removed from the stack file but not yet from
+        the cluster would occupy the quota of the server being replaced, and the rolling update would never finish.
         """
         canary, was = self._canary(), self.settings.as_canary
         assert was is not None
@@ -81,9 +79,9 @@ class Rollout:
             raise self._wrong(
                 "promoted-already",
                 self.settings.rollout.promoted,
-                "a canary that is not promoted yet",
-                "the servers in the stack file are what it is",
-                "fleet rollout promote --finish, when pulumi up is through",
+                "a canary that is not yet promoted",
+                "the servers already have its settings",
+                "fleet rollout promote --finish, after pulumi up",
             )
         edited = self._text()
         given = edited.get(("config", _ROLLOUT, "canary"))
@@ -117,35 +115,35 @@ class Rollout:
             raise self._wrong(
                 "promotion-by-hand",
                 None,
-                "settings of the canary that can be laid over the servers'",
-                "the servers would not be what the canary is",
-                "the canary's settings into server and model by hand, and remove the canary",
+                "canary settings that can be applied to the servers",
+                "the servers would differ from the canary",
+                "the canary's settings to server and model manually, then remove the canary",
             )
         return change
 
     def finish(self) -> Change:
-        """The promoted canary goes."""
+        """Remove the promoted canary."""
         self._canary()
         if self.settings.rollout.promoted is None:
             raise self._wrong(
                 "not-promoted",
                 None,
                 "a canary that was promoted",
-                "the servers do not run what it runs: they would stay as they are",
+                "the servers do not have its settings yet",
                 "fleet rollout promote, or fleet rollout abort",
             )
         return self._without()
 
     def abort(self) -> Change:
-        """The canary goes, and the servers stay as they are."""
+        """Remove the canary; the servers stay unchanged."""
         self._canary()
         if self.settings.rollout.promoted is not None:
             raise self._wrong(
                 "promoted-already",
                 self.settings.rollout.promoted,
-                "a canary that is not promoted yet",
-                "the servers have been given what it runs, and removing it would not take that back",
-                "the stack file as `start` left it, from version control; or promote --finish, then a canary of what ran before",
+                "a canary that is not yet promoted",
+                "the servers already have its settings, which removing it would not revert",
+                "the stack file from version control, as `start` left it; or promote --finish, then a canary of the former release",
             )
         return self._without()
 
@@ -169,7 +167,7 @@ class Rollout:
                     "verdict-of-another",
                     side,
                     allowed,
-                    f"the {side} in the stack file are not what was measured",
+                    f"the {side} in the stack file differ from the measured ones",
                     write,
                 )
 
@@ -184,7 +182,7 @@ class Rollout:
                 "no-canary",
                 None,
                 "a stack with a canary",
-                "nothing is declared in the stack file",
+                "the stack file declares none",
                 "fleet rollout start",
             )
         return self.settings.rollout.canary
@@ -201,7 +199,7 @@ class Rollout:
                             path=name,
                             value=None,
                             allowed="a section of keys and values",
-                            why="it is JSON in a text, and `fleet rollout` changes single keys of the stack file",
+                            why="it is a JSON string, and `fleet rollout` edits single keys of the stack file",
                             write=f"{name}: and its keys below, indented",
                         )
                     ],

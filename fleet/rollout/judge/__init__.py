@@ -1,1 +1,1 @@
-"""Whether a canary may replace the servers: measured against one of them, judged, and written down for `fleet rollout promote`."""
+"""Compares a canary with one of the servers and writes a verdict for `fleet rollout promote`."""

@@ -1,7 +1,7 @@
-"""What a replica answers to fixed prompts at temperature 0: the prompts, the asking, and the file that keeps the answers.
+"""A replica's answers to fixed prompts at temperature 0: prompts, requests, and the file of answers.
 
-Asked twice, in batches of other sizes and in another order: a server is not batch invariant, so that its own two answers differ
-on some prompts, and as much is nobody's fault.
+Each prompt is sent twice, in different batch sizes and orders: a server is not batch invariant, so its own two answers differ
+on some prompts. The same difference is allowed for the canary.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROUNDS: Final = 2
 AT_ONCE: Final = (4, 64)
 """Requests in flight, by round."""
 YARDSTICK: Final = 0.9
-"""Share of the prompts that the old replica must answer, soundly and as it did before, to judge another by. Assumed."""
+"""Share of prompts that the old replica must answer soundly and consistently to serve as the reference. Assumed."""
 SECONDS: Final = 120.0
 """For one answer, and for the round. Assumed: 48 tokens take four seconds at full load."""
 _PROMPTS: Final = Path(__file__).with_name("prompts.yaml")
@@ -40,9 +40,9 @@ class Answer(Part):
 
     text: str = ""
     tokens: tuple[int, ...] = ()
-    """Token numbers; empty where the server does not tell them."""
+    """Token ids; empty if the server does not return them."""
     error: str = ""
-    """Why there is none."""
+    """The error, if there is no answer."""
 
 
 class Answers(Part):
@@ -62,12 +62,12 @@ class Prompt:
     id: str
     text: str
     result: int | None = None
-    """Of a sum; None: the prompt is none."""
+    """Expected result of a sum; None for other prompts."""
 
 
 @cache
 def prompts() -> Mapping[str, Prompt]:
-    """All of prompts.yaml, by id."""
+    """All prompts of prompts.yaml, by id."""
     import yaml
 
     found = yaml.safe_load(_PROMPTS.read_text(encoding="utf-8"))
@@ -82,12 +82,12 @@ def prompts() -> Mapping[str, Prompt]:
 
 
 def digest() -> str:
-    """Of the prompts: answers to others are not compared."""
+    """Digest of the prompts: answers to other prompts are not compared."""
     return hashlib.sha256(_PROMPTS.read_bytes()).hexdigest()
 
 
 def ask_both(old: tuple[str, str], canary: tuple[str, str], api_key: str | None) -> dict[str, Answers]:
-    """Answers of both, round by round in turn. Each is a URL without a path, and the served model's name."""
+    """Answers of both, alternating by round. Each is a URL without a path, and the served model's name."""
     asked = {"old": old, "canary": canary}
     rounds: dict[str, list[dict[str, Answer]]] = {side: [] for side in asked}
     for number in range(ROUNDS):
@@ -97,18 +97,18 @@ def ask_both(old: tuple[str, str], canary: tuple[str, str], api_key: str | None)
 
 
 def unanswered(given: Answers) -> dict[str, str]:
-    """Prompts without an answer in some round, and why."""
+    """Prompts without an answer in some round, with the reason."""
     rounds = [{id_: one.get(id_) or Answer(error="not asked") for id_ in prompts()} for one in given.rounds]
     return {id_: answer.error for one in rounds for id_, answer in one.items() if answer.error}
 
 
 def require_answers(old: Answers) -> None:
-    """Raises BenchmarkError where the old replica is no yardstick, before anything that costs."""
+    """Raises BenchmarkError if the old replica cannot serve as the reference, before any measurement."""
     missing = unanswered(old)
     if len(missing) > (1 - YARDSTICK) * len(prompts()):
         raise BenchmarkError(
-            f"the old replica left {len(missing)} of {len(prompts())} prompts without an answer ({next(iter(missing.values()))}): nothing "
-            "was measured. Look at its API key, its served model's name and its log, then judge again"
+            f"the old replica did not answer {len(missing)} of {len(prompts())} prompts ({next(iter(missing.values()))}): nothing "
+            "was measured. Check its API key, served model name and log, then judge again"
         )
 
 
@@ -135,4 +135,4 @@ def _answer(body: Any) -> Answer:
         choice = body["choices"][0]
         return Answer(text=choice["text"], tokens=tuple(choice.get("token_ids") or ()))
     except (KeyError, IndexError, TypeError, ValueError):
-        return Answer(error="the answer is no completion")
+        return Answer(error="the response is not a completion")

@@ -6,7 +6,7 @@ from math import exp, lgamma
 
 
 def more_by_chance(first: int, of_first: int, second: int, of_second: int) -> float:
-    """One-sided: how likely two equal sides split their sum so that the second has at least as many."""
+    """One-sided p-value: probability that the second of two equal sides has at least as many."""
     together = first + second
     whole = _ways(of_first + of_second, together)
     most = min(of_second, together)
@@ -18,5 +18,5 @@ def more_by_chance(first: int, of_first: int, second: int, of_second: int) -> fl
 
 
 def _ways(of: int, chosen: int) -> float:
-    """Logarithm of the number of ways to choose so many."""
+    """Logarithm of the binomial coefficient."""
     return lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)

@@ -1,8 +1,8 @@
-"""What the benchmark says: rates and latencies with their intervals, failures, speculation, cache, restarts, drift.
+"""Verdict lines from the benchmark: rates and latencies with intervals, failures, speculation, cache, restarts, drift.
 
-The interval of a difference is the certificate's (fleet/bench/certificate/baseline.py). A canary passes where even the worse end of
-the interval keeps the limit, and fails where even the better end does not. Every figure must pass for a promotion, so that each is held at
-its own level (an intersection-union test); one alone rejects, so that for rejection all share the chance of error.
+The interval of a difference is the certificate's (fleet/bench/certificate/baseline.py). A canary passes if even the worse end of
+the interval is within the limit, and fails if even the better end is not. Every figure must pass for a promotion, so each is tested at
+its own level (an intersection-union test). One figure is enough to reject, so for rejection all share the chance of error.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _FIGURES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Quantity of a comparison -> a reason's id, and its limit. E2E follows from these."""
 _CHANGED: Final = frozenset({"model", "engine_version", "flag", "env"})
-"""What a canary is there to change."""
+"""Settings that a canary may change."""
 MOST_RUNS: Final = PASSES * MOST_REPEATS
 """Of a side, that `fleet rollout judge` makes."""
 PROMOTING: Final = 1 - 2 * (1 - CONFIDENCE)
-"""Confidence of an interval whose worse end alone is looked at: a loss of exactly the limit passes once in twenty times."""
+"""Confidence of a one-sided interval: a loss of exactly the limit passes once in twenty times."""
 
 
 def reasons(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
-    """Every line that comes from measurements."""
+    """All lines from measurements."""
     for side in (old, canary):
         yield _restarts(side)
         if side.problems:
             told = "; ".join(side.problems)
             dead = side is canary and NO_SUCCESS in told
-            found = "no request of a client succeeded" if dead else "damaged or not whole"
+            found = "no request of a client succeeded" if dead else "damaged or incomplete"
             yield reason(f"results-{side.name}", "reject" if dead else "undecided", found, "whole results", told)
     if old.measurements and canary.measurements:
         yield _certificates(old, canary)
@@ -57,14 +57,14 @@ def reasons(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
 
 
 def decided(loss: float, noises: tuple[float, float], limit: float) -> Decision:
-    """By the worse end of the first interval, for promotion, and the better end of the second, for rejection."""
+    """Verdict from the worse end of the first interval (promotion) and the better end of the second (rejection)."""
     if loss + noises[0] <= limit:
         return "promote"
     return "reject" if loss - noises[1] > limit else "undecided"
 
 
 def runs_to_decide(before: Estimate, after: Estimate, gap: float, confidence: float) -> int | None:
-    """Runs of each side after which an interval is narrower than the gap to the limit, if they spread as these; None: too many."""
+    """Runs per side for an interval narrower than the gap to the limit, at this spread; None if too many."""
     first, second = (((one.variation or 0.0) * one.mean / before.mean) ** 2 for one in (before, after))
     # Welch and Satterthwaite: twice the degrees of freedom of one side where both spread alike.
     sides = (first + second) ** 2 / (first**2 + second**2) if first + second else 2.0
@@ -111,17 +111,17 @@ def _figure(
 
 def _advice(runs: int | None, name: str, worst: float) -> str:
     if runs is not None:
-        return f"--repeats {ceil(runs / PASSES)} would decide, if runs spread as these"
+        return f"--repeats {ceil(runs / PASSES)} would decide, at this spread"
     wider = (
-        f"--limit {name}={ceil(1000 * worst) / 10:g} would promote" if worst <= 1 else "look for what disturbs the runs"
+        f"--limit {name}={ceil(1000 * worst) / 10:g} would promote" if worst <= 1 else "find out what disturbs the runs"
     )
-    return f"--repeats {MOST_REPEATS}, the most, would not decide if runs spread as these; {wider}"
+    return f"--repeats {MOST_REPEATS}, the most, would not decide at this spread; {wider}"
 
 
 def _restarts(side: Side) -> Reason:
     id_, pod, limit = f"restarts-{side.name}", side.pod, "none while it is measured"
     if pod is None:
-        return reason(id_, "note", "not looked at", limit, "no pod.json: only `fleet rollout judge` asks the cluster")
+        return reason(id_, "note", "not checked", limit, "no pod.json: only `fleet rollout judge` queries the cluster")
     wrong = ["the pod is gone"] if pod.restarts is None else [f"{pod.restarts} restarts"] if pod.restarts else []
     verdict: Decision = (
         "reject" if wrong and side.name == "canary" else "undecided" if wrong or pod.failed else "promote"
@@ -131,7 +131,7 @@ def _restarts(side: Side) -> Reason:
 
 
 def _certificates(old: Side, canary: Side) -> Reason:
-    """A fault of the canary's server that the old one does not have is the canary's; any other leaves nothing to compare."""
+    """A failed check of the canary's server alone rejects; any other failed check makes the comparison invalid."""
     theirs, faults = old.faults, canary.faults
     own = [one for one in faults.values() if (one.verdict, one.blames) == ("failed", "server") and one.id not in theirs]
     others = [("old", one) for one in theirs.values()] + [("canary", one) for one in faults.values()]
@@ -139,7 +139,7 @@ def _certificates(old: Side, canary: Side) -> Reason:
     verdict: Decision = "reject" if own else "undecided" if others else "promote"
     found = "; ".join(f"{name}: {one.id}: {one.found.partition('; ')[0]}" for name, one in told[:2]) or "both certified"
     limit = told[0][1].allowed if told else "certified, but for the spread of repeats"
-    evidence = f"checks that failed or lack: old {', '.join(theirs) or 'none'}; canary {', '.join(faults) or 'none'}"
+    evidence = f"failed or missing checks: old {', '.join(theirs) or 'none'}; canary {', '.join(faults) or 'none'}"
     return reason("certificate", verdict, found, limit, evidence)
 
 
@@ -154,19 +154,19 @@ def _errors(old: Side, canary: Side, limits: Limits) -> Reason:
         verdict = "promote"
     limit = f"at most {format_percent(limits.errors, 2)} more than the old replica's {format_percent(before, 2)}"
     evidence = (
-        f"{failed[1]:,} of {every[1]:,} requests ({kinds}); so many by chance: {chance:.2g} (Fisher's exact test)"
+        f"{failed[1]:,} of {every[1]:,} requests ({kinds}); probability by chance: {chance:.2g} (Fisher's exact test)"
     )
     return reason("errors", verdict, f"{format_percent(after, 2)} failed", limit, evidence)
 
 
 def _engine(old: Side, canary: Side, limits: Limits) -> Iterator[Reason]:
-    """What engines tell of themselves, as means of all runs. The cache's size is exact: an engine sets it once, when it starts."""
+    """Engine metrics as means of all runs. The cache size is exact: an engine sets it at start."""
     loads = len({run.point for run in (*old.runs, *canary.runs)})
     rejecting = shared_confidence(len(_FIGURES) * loads)
     quantities = (
         ("acceptance", "accepted draft tokens, % of all", limits.acceptance, _acceptance),
         ("kv-cache", "tokens in an engine's KV cache", limits.kv_cache, _kv_tokens),
-        ("preemptions", "preemptions a run (the certificate has their limit)", None, _preemptions),
+        ("preemptions", "preemptions per run (the certificate has the limit)", None, _preemptions),
     )
     for id_, what, limit, of in quantities:
         olds, news = ([value for run in side.runs if (value := of(run)) is not None] for side in (old, canary))
@@ -216,7 +216,7 @@ def _kv_tokens(run: Run) -> float | None:
 
 
 def _drift(old: Side, limits: Limits) -> Iterator[Reason]:
-    """The old replica before and after the canary: what changed there is neither's doing."""
+    """Drift of the old replica between first and last measurement."""
     rates = [[run.steady.total_tokens_per_s for run in one.runs if run.steady] for one in old.measurements]
     means = [_mean(one) for one in rates if one]
     if len(means) > 1:

@@ -1,4 +1,4 @@
-"""From two folders to a verdict, and the verdict as text."""
+"""Computes a verdict from two folders and formats it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fleet.rollout.judge.verdict import Limits, Verdict, decide, declaration_of
 
 _MARKS: Final = {"reject": "✗ ", "undecided": "? ", "promote": "✓ ", "note": "· "}
 _ONE_POD: Final = (
-    "One pod of each was measured: a difference between their two nodes counts as the release's. The chance of error is that of runs on "
-    "these two nodes alone. Where nodes are known to differ, allow for it: --limit throughput=5."
+    "One pod of each was measured, so a difference between their nodes counts as the release's. The chance of error applies to runs on "
+    "these two nodes only. If your nodes differ, allow for it: --limit throughput=5."
 )
 _STYLES: Final = {"reject": "bold red", "undecided": "yellow", "promote": "green", "note": "dim"}
 
 
 def judge(old: Side, canary: Side, limits: Limits) -> Verdict:
-    """Everything that both sides say."""
+    """All lines of the verdict."""
     other = old.asked[0].shape.model != canary.asked[0].shape.model
     reasons = (
         *figures.reasons(old, canary, limits),
@@ -39,14 +39,14 @@ def judge(old: Side, canary: Side, limits: Limits) -> Verdict:
 
 
 def judge_folders(old: Path, canary: Path, limits: Limits) -> Verdict:
-    """The same of two folders of results. Raises BenchmarkError, also where they are of two workloads."""
+    """The same from two result folders. Raises BenchmarkError, also for different workloads."""
     sides = read_side("old", old), read_side("canary", canary)
     require_one_load("the two sides hold measurements", sides[0].asked[0], sides[1].asked[0])
     return judge(*sides, limits)
 
 
 def print_text(paper: Paper, verdict: Verdict) -> None:
-    """The verdict, then a line for each reason: what decided first."""
+    """The verdict, then one line per reason, decisive ones first."""
     page = Page(paper)
     style = _STYLES[verdict.verdict]
     page.prose(verdict.headline, indent=0, mark=_MARKS[verdict.verdict], style=style, mark_style=style)

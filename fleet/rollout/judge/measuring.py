@@ -1,4 +1,4 @@
-"""Measures one old replica and the canary in turn, with one replica's load each, straight at their pods."""
+"""Measures one old replica and the canary in turn, with one replica's load, directly at their pods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Name = Literal["old", "canary"]
 SIDES: Final[tuple[Name, Name]] = ("old", "canary")
 _OF_THE_LOAD: Final = ("workload", "points", "repeats", "prompts_per_client", "pods", "slo")
-"""Keys of run.json that are the same for both."""
+"""Keys of run.json that must be equal for both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Target:
 
 
 def sides_of(settings: Settings) -> dict[Name, Settings]:
-    """The stack as its servers' and as its canary's. Raises BenchmarkError without a canary."""
+    """The stack's settings for its servers and for its canary. Raises BenchmarkError without a canary."""
     if settings.as_canary is None:
         raise BenchmarkError(
             f"stack {settings.stack} has no canary: `fleet rollout start --stack {settings.stack}` declares one"
@@ -55,7 +55,7 @@ def sides_of(settings: Settings) -> dict[Name, Settings]:
 
 
 def asked_of(settings: Settings) -> dict[Name, Measurement]:
-    """What each is asked: the stack's benchmark for one replica. Clients and tokenizer are the servers' for both."""
+    """The measurement of each: the stack's benchmark for one replica, with the servers' clients and tokenizer."""
     from settings.derived.measurement import measurement
 
     found: dict[Name, Measurement] = {}
@@ -63,14 +63,14 @@ def asked_of(settings: Settings) -> dict[Name, Measurement]:
         fields = {key: getattr(one, key) for key in one.model_fields_set - {"gateway", "rollout"}}
         server = one.server.model_copy(update={"replicas": 1})
         fields |= {"namespace": one.namespace, "server": server, "benchmark": settings.benchmark}
-        # Not model_copy, which takes along what was worked out for all replicas.
+        # Not model_copy, which keeps cached values for all replicas.
         found[name] = measurement(type(settings).model_construct(**fields))
     same = {key: found["old"].run[key] for key in _OF_THE_LOAD}
     return {"old": found["old"], "canary": replace(found["old"], run={**found["canary"].run, **same})}
 
 
 def targets(kubectl: Kubectl, settings: Settings) -> dict[Name, Target]:
-    """The first ready pod of each. Raises BenchmarkError where one has none."""
+    """The first ready pod of each. Raises BenchmarkError without one."""
     found: dict[Name, Target] = {}
     asked = asked_of(settings)
     for name, one in sides_of(settings).items():
@@ -85,8 +85,8 @@ def targets(kubectl: Kubectl, settings: Settings) -> dict[Name, Target]:
 
 
 def ask(kubectl: Kubectl, found: Mapping[Name, Target], folder: Path, api_key: str | None) -> None:
-    """The output check's answers of both, into their folders. Raises LiveError, and BenchmarkError where the old one hardly
-    answers: nothing is measured then.
+    """Write the output check's answers of both to their folders. Raises LiveError, and BenchmarkError if the old one hardly
+    answers; then nothing is measured.
     """
     old, canary = (found[name] for name in SIDES)
     with (
@@ -110,15 +110,15 @@ def measure(
     folder: Path,
     display: Display,
 ) -> None:
-    """Old, canary, old, canary: so that what changes meanwhile shows. Ends with the first Job that fails. Raises LiveError, and
-    BenchmarkError where a replica has other requests.
+    """Measure old, canary, old, canary, to detect drift. Ends at the first failed Job. Raises LiveError, and
+    BenchmarkError if a replica has other requests.
     """
     failed: dict[Name, str] = {}
     for number, name in product(range(1, PASSES + 1), SIDES):
         one = found[name]
         require_no_other(kubectl, settings)
         if trouble := require_idle(kubectl, [one.pod], HTTP_PORT):
-            display.note(f"whether {one.pod.name} is idle could not be looked at: {trouble}")
+            display.note(f"could not check whether {one.pod.name} is idle: {trouble}")
         launched = launch(kubectl, settings, outputs, asked=one.asked, pod=one.address)
         display.note(f"pass {number} of {PASSES}, {name}: {launched.measurement}; to end it: {launched.how_to_stop()}")
         over = watch(kubectl, bucket, launched, display.state)

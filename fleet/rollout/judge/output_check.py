@@ -1,8 +1,8 @@
-"""The output check: does the canary say what an old replica says, as far as that replica agrees with itself?
+"""The output check: compares the canary's answers with an old replica's, relative to that replica's own consistency.
 
-It finds broken weights and kernels, and a prefix cache that damages what it returns. It asks /v1/completions: chat templates and parsers
-(tools, reasoning) are not seen, nor contexts longer than its 2,000 tokens. It is no evaluation: two sound releases differ on near ties,
-and a model that has become a little worse may pass.
+It finds broken weights and kernels, and a prefix cache that corrupts answers. It uses /v1/completions: chat templates and parsers
+(tools, reasoning) are not covered, nor contexts longer than 2,000 tokens. It is not an evaluation: two sound releases differ on near ties,
+and a slightly worse model may pass.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from fleet.rollout.judge.chance import more_by_chance
 from fleet.rollout.judge.verdict import Decision, Limits, Reason, reason
 
 FIRST_TOKENS: Final = 16
-"""Of an answer are compared. Assumed: after a near tie everything differs, and a longer answer has more of them."""
+"""First tokens compared. Assumed: after a near tie everything differs, and longer answers have more of them."""
 _NAMED: Final = 4
 _LOOP: Final = 4
-"""Tokens that follow each other again and again to the end of an answer, at least `_LOOPS` times: it repeats itself."""
+"""Longest repeated sequence of tokens; an answer that ends with at least `_LOOPS` repeats is a loop."""
 _LOOPS: Final = 6
 _UNREADABLE: Final = 0.1
-"""Share of characters that nobody can read. Assumed."""
-_MISSING: Final = "not asked: `fleet rollout judge` asks both replicas and keeps answers.json"
+"""Allowed share of unreadable characters. Assumed."""
+_MISSING: Final = "missing: `fleet rollout judge` queries both replicas and writes answers.json"
 
 
 def reasons(
     old: Answers | None, canary: Answers | None, limits: Limits, *, other_model: bool = False
 ) -> Iterator[Reason]:
-    """Three lines: first tokens, sums, sound answers. Undecided where a side was not asked, or the old one is no yardstick.
-    `other_model`: the canary's, whose words are its own, so that their agreement is a note.
+    """Three lines: first tokens, sums, sound answers. Undecided if a side has no answers or the old one is not a valid reference.
+    `other_model`: the canary has a different model, so agreement is only a note.
     """
     missing = [name for name, one in (("old replica", old), ("canary", canary)) if one is None or len(one.rounds) < 2]
     if old is None or canary is None or missing:
         yield reason("answers", "undecided", _MISSING, "both asked", ", ".join(missing))
         return
     if {old.prompts, canary.prompts} != {digest()}:
-        yield reason("answers", "undecided", "other prompts than this release's", "the same prompts", "ask both again")
+        yield reason("answers", "undecided", "prompts of another release", "the same prompts", "query both again")
         return
     every = list(prompts().values())
     enough = YARDSTICK * len(every)
@@ -55,7 +55,7 @@ def reasons(
         return [each.id for each in asked if all(holds(_of(side, n, each), each) for n in range(len(side.rounds)))]
 
     same_first = f"with the old replica's first {FIRST_TOKENS} tokens"
-    # At temperature 0 the next asking brings the same: only what was not answered may come right.
+    # At temperature 0 answers repeat: only missing answers may change.
     missing = list(unanswered(canary))
     kinds = (
         ("agreement", same_first, every, same(old, old), same(old, canary), limits.agreement),
@@ -66,10 +66,10 @@ def reasons(
         line = _shares(id_, what, asked, before, after, limit, missing)
         poor = id_ != "arithmetic" and len(before) < YARDSTICK * len(asked)
         if poor or (id_ == "arithmetic" and len(every) - len(silent) < enough):
-            yardstick = f"the old replica is no yardstick: {len(before)} of {len(asked)} {what}"
+            yardstick = f"the old replica is not a valid reference: {len(before)} of {len(asked)} {what}"
             line = reason(id_, "undecided", yardstick, f"at least {format_percent(YARDSTICK, 0)}", line.evidence)
         if id_ == "agreement" and other_model:
-            line = reason(id_, "note", line.found, "none: another model has words of its own", line.evidence)
+            line = reason(id_, "note", line.found, "none: a different model answers differently", line.evidence)
         yield line
 
 
@@ -82,8 +82,8 @@ def _shares(
     fewer: float,
     missing: Sequence[str],
 ) -> Reason:
-    """Where fewer than allowed hold: sums and soundness reject, but for what was not answered; agreement where chance alone would hardly
-    make it so few, for near ties are nobody's fault.
+    """Verdict if fewer than allowed hold: sums and soundness reject, except for missing answers; agreement rejects only if chance is
+    unlikely, because of near ties.
     """
     lost = [one for one in old if one not in canary]
     silent = [one for one in lost if one in missing]
@@ -94,12 +94,12 @@ def _shares(
         verdict = "promote"
     named = f": {', '.join(lost[:_NAMED])}{', ...' if len(lost) > _NAMED else ''}" if lost else ""
     limit = f"at most {format_percent(fewer, 0)} fewer than the old replica's {len(old)}"
-    evidence = f"{len(lost)} lost{named}; so few by chance: {chance:.2g} (Fisher's exact test)"
+    evidence = f"{len(lost)} lost{named}; probability by chance: {chance:.2g} (Fisher's exact test)"
     if verdict == "undecided":
         advice = (
             "requests failed: judge again"
             if silent
-            else "asking again brings the same at temperature 0: read them in answers.json, evaluate with your own tasks, then "
+            else "answers repeat at temperature 0: read answers.json, evaluate with your own tasks, then "
             f"--limit {id_}=N"
         )
         evidence += f"; {advice}"
@@ -111,12 +111,12 @@ def _of(side: Answers, number: int, prompt: Prompt) -> Answer:
 
 
 def _items(answer: Answer) -> Sequence[int | str]:
-    """Token numbers, or words where the server tells none."""
+    """Token ids, or words if the server returns none."""
     return answer.tokens or answer.text.split()
 
 
 def _agree(prompt: Prompt, one: Answer, other: Answer) -> bool:
-    """The first tokens, of a sum its line alone: what follows is invented, of many near ties."""
+    """The first tokens; for a sum only its line, because the rest is arbitrary."""
     if prompt.result is not None:
         first, second = (answer.text.lstrip().partition("\n")[0].split() for answer in (one, other))
         return not (one.error or other.error) and first[:FIRST_TOKENS] == second[:FIRST_TOKENS]
@@ -131,8 +131,8 @@ def _right(answer: Answer, prompt: Prompt) -> bool:
 
 
 def _sound(answer: Answer, _: Prompt) -> bool:
-    """Neither an error, nor empty, nor unreadable, nor the same few tokens without end."""
-    text = answer.text.rstrip("\N{REPLACEMENT CHARACTER}")  # half a character, where the answer was cut
+    """Not an error, empty, unreadable, or a loop."""
+    text = answer.text.rstrip("\N{REPLACEMENT CHARACTER}")  # a partial character at the cut
     unreadable = sum(one == "\N{REPLACEMENT CHARACTER}" or not (one.isprintable() or one.isspace()) for one in text)
     if answer.error or not text.strip() or unreadable > _UNREADABLE * len(text):
         return False

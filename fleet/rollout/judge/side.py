@@ -1,7 +1,7 @@
-"""One side of a judgement: an old replica or the canary, from the folders of its measurements.
+"""One side of a verdict, the old replica or the canary, from its measurement folders.
 
-A side's folder is that of one measurement (run.json in it) or holds several, measured one after another. Beside them lie
-answers.json (answers.py) and pod.json (`Pod`), where the replica was asked and the cluster looked at.
+A side's folder is one measurement (with run.json) or contains several in sequence, plus
+answers.json (answers.py) and pod.json (`Pod`) if written by `fleet rollout judge`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fleet.rollout.judge.verdict import File, Part, declaration_of, parsed
 
 POD_FILE: Final = "pod.json"
 NOISE: Final = "repeats"
-"""The check that repeats agree: here the interval of the difference carries their spread."""
+"""The check that repeats agree, which the interval of the difference replaces here."""
 
 
 NO_SUCCESS: Final = "no-success"
-"""Word of a merge for a client of whose requests not one was answered."""
+"""A merge's message for a client without any answered request."""
 
 
 class Pod(Part):
@@ -36,39 +36,39 @@ class Pod(Part):
     name: str
     node: str
     restarts: int | None
-    """Of its containers, while it was measured. None: it was gone at the end."""
+    """Container restarts during the measurement. None: the pod was gone at the end."""
     failed: str = ""
-    """Why its benchmark Job failed; empty where it did not."""
+    """Why its benchmark Job failed, or empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """What is known of a replica."""
+    """Data of a replica."""
 
     name: str
     asked: tuple[Asked, ...]
-    """run.json of each measurement, also of one that cannot be read otherwise."""
+    """run.json of each measurement, including damaged ones."""
     measurements: tuple[Measurement, ...]
     certificates: tuple[Certificate, ...]
     answers: Answers | None = None
     pod: Pod | None = None
     problems: tuple[str, ...] = ()
-    """Of folders that are damaged or not whole."""
+    """Errors of damaged or incomplete folders."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """All of them, in their order."""
+        """All measurements, in order."""
         return tuple(run for one in self.measurements for run in one.runs)
 
     @property
     def faults(self) -> dict[str, Check]:
-        """Checks that failed, or that a certificate lacks, by id."""
+        """Failed or missing checks, by id."""
         checks = [check for one in self.certificates for check in one.checks if check.id != NOISE]
         gaps = [one for one in checks if one.verdict == "not measured" and one.required]
         return {one.id: one for one in (*gaps, *(one for one in checks if one.verdict == "failed"))}
 
     def baseline(self) -> Baseline:
-        """All measurements as one, every run a repeat."""
+        """All measurements combined, every run a repeat."""
         single = [of(*pair) for pair in zip(self.measurements, self.certificates, strict=True)]
         points = [point for one in single for point in one.points]
         loads = sorted({point.connections for point in points})
@@ -91,18 +91,20 @@ def _pooled(points: Sequence[BaselinePoint]) -> BaselinePoint:
 
 
 def read_side(name: str, folder: Path) -> Side:
-    """The side in a folder. Raises BenchmarkError where it holds no measurement, or those of several replicas."""
+    """Reads a side from a folder. Raises BenchmarkError without measurements, or with those of several replicas."""
     folders = (
         [folder] if (folder / RUN_FILE).is_file() else sorted(path.parent for path in folder.glob(f"*/{RUN_FILE}"))
     )
     if not folders:
         raise BenchmarkError(
-            f"{folder} holds no measurement: give one's folder (with run.json), or one with several such folders"
+            f"{folder} contains no measurement; give a measurement folder (with run.json), or a folder of several"
         )
     asked = tuple(one for each in folders if (one := _file(each / RUN_FILE, Asked)) is not None)
     declared = {declaration_of(one.model_dump()) for one in asked}
     if len(declared) != 1:
-        raise BenchmarkError(f"{folder} holds measurements of {len(declared)} configurations; a side is one replica's")
+        raise BenchmarkError(
+            f"{folder} contains measurements of {len(declared)} configurations; expected one replica's"
+        )
     for one in asked:
         require_one_load(f"{folder} holds measurements", asked[0], one)
     found = [_measurement(one) for one in folders]
@@ -119,7 +121,7 @@ def read_side(name: str, folder: Path) -> Side:
 
 
 def require_one_load(which: str, one: Asked, other: Asked) -> None:
-    """Raises BenchmarkError unless both were asked the same: figures of two workloads are no repeats of each other."""
+    """Raises BenchmarkError unless both have the same workload and load."""
     first, second = (
         {
             "workload": each.workload,
@@ -132,12 +134,12 @@ def require_one_load(which: str, one: Asked, other: Asked) -> None:
     )
     if unlike := [key for key, value in first.items() if value != second[key]]:
         raise BenchmarkError(
-            f"{which} that differ in {', '.join(unlike)} ({one.name} and {other.name}): give those of one workload and load"
+            f"{which} that differ in {', '.join(unlike)} ({one.name} and {other.name}); expected one workload and load"
         )
 
 
 def _measurement(folder: Path) -> tuple[Measurement | None, str]:
-    """A measurement that broke off is read as far as it came, without the runs in which nothing succeeded."""
+    """An aborted measurement, without runs in which nothing succeeded."""
     try:
         return merge_folder(folder), ""
     except BenchmarkError as error:

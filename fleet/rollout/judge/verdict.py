@@ -1,4 +1,4 @@
-"""The verdict: its reasons, what they come to, and the file that `fleet rollout promote` asks for."""
+"""The verdict: reasons, decision, and the file that `fleet rollout promote` requires."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from settings import strict_json
 File = TypeVar("File", bound=BaseModel)
 VERDICT_FILE: Final = "rollout-verdict.json"
 MOST_REPEATS: Final = 20
-"""Of `--repeats`: runs of each load in a pass that anybody would pay for. Assumed."""
+"""Maximum of `--repeats`: runs of each load per pass. Assumed."""
 NEEDED: Final = ("certificate", "errors", "throughput", "agreement", "arithmetic", "soundness")
-"""Reasons without which nothing is promoted."""
+"""Reasons required for a promotion."""
 Decision = Literal["promote", "reject", "undecided"]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Part(BaseModel):
-    """A part of a file that a judgement writes."""
+    """Part of a verdict file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 class Limits(Part):
-    """What a canary may lose against an old replica; shares, 0.02 is 2 %."""
+    """Allowed losses of a canary against an old replica, as shares: 0.02 is 2 %."""
 
     throughput: Share = 0.02
-    """Of total and of output tok/s. Assumed: below what two equal fleets of the article differ by (3.4 %)."""
+    """Total and output tok/s. Assumed: below the difference of two equal fleets in the article (3.4 %)."""
     ttft: Share = 0.1
-    """Longer to the first token, median and p99. Assumed: a p99 varies by a few per cent from run to run."""
+    """Time to first token, median and p99. Assumed: a p99 varies by a few percent between runs."""
     tpot: Share = 0.05
-    """Longer between tokens, median and p99. Assumed."""
+    """Time per output token, median and p99. Assumed."""
     acceptance: Share = 0.05
-    """Of the share of draft tokens that are accepted. Assumed."""
+    """Share of accepted draft tokens. Assumed."""
     kv_cache: Share = 0.1
-    """Of the tokens that the KV cache holds. Assumed."""
+    """Tokens in the KV cache. Assumed."""
     errors: Share = 0.001
-    """More requests that fail, as a share of all. Assumed: one of a thousand."""
+    """Additional failed requests, as a share of all. Assumed: one of a thousand."""
     agreement: Share = 0.1
-    """Fewer prompts that agree with the old replica than it agrees with itself on. Assumed: other kernels, other near ties."""
+    """Fewer agreeing prompts than the old replica has with itself. Assumed: different kernels have different near ties."""
     answers: Share = 0.05
-    """Fewer prompts with a right sum, or with a sound answer. Assumed: one of twenty."""
+    """Fewer prompts with a correct sum or a sound answer. Assumed: one of twenty."""
 
 
 class Reason(Part):
@@ -56,7 +56,7 @@ class Reason(Part):
 
     id: str
     verdict: Decision | Literal["note"]
-    """What this alone would decide. A note decides nothing."""
+    """Decision of this line alone. A note decides nothing."""
     found: str
     limit: str
     evidence: str
@@ -74,21 +74,21 @@ class Verdict(Part):
     verdict: Decision
     headline: str
     declaration: str
-    """`declaration_of` the canary: one that was changed since needs another verdict."""
+    """`declaration_of` the canary; a canary changed since needs a new verdict."""
     limits: Limits
     reasons: tuple[Reason, ...]
     certificates: dict[str, tuple[str, ...]]
     """Headline of each measurement, by side."""
     old: Annotated[tuple[Asked, ...], Field(min_length=1)]
-    """run.json of each measurement: who was measured, when, with what."""
+    """run.json of each measurement."""
     canary: Annotated[tuple[Asked, ...], Field(min_length=1)]
 
 
 def declaration_of(run: Mapping[str, Any]) -> str:
-    """SHA-256 of what a run.json declares to be served: model, image, engine, resources and machine, and nothing of how it was
-    measured.
+    """SHA-256 of the served configuration in a run.json: model, image, engine, resources and machine, without the
+    measurement.
 
-    The `run` of settings.derived.measurement.measurement(...) has the same as the measurement's own run.json.
+    The `run` of settings.derived.measurement.measurement(...) gives the same value.
     """
     asked = Asked.model_validate(run).model_dump(mode="json")
     declared = {key: asked[key] for key in ("stack", "profile", "served_model", "model_revision", "image", "release")}
@@ -97,8 +97,8 @@ def declaration_of(run: Mapping[str, Any]) -> str:
 
 
 def decide(reasons: Sequence[Reason], limits: Limits) -> tuple[Decision, str]:
-    """Reject for any reason to, else undecided for any gap, else promote; with one sentence, which names the limits that are not the
-    defaults: `promote` writes it into the stack file.
+    """Reject if any reason does, else undecided if any is, else promote; with one sentence that lists non-default limits,
+    which `promote` writes to the stack file.
     """
     given = [f"{key.replace('_', '-')}={100 * value:g}" for key, value in limits if value != getattr(Limits(), key)]
     under = f", with {', '.join(given)}" if given else ""
@@ -118,24 +118,24 @@ def as_text(verdict: Verdict) -> str:
 
 
 def read(path: Path) -> Verdict:
-    """A stored verdict. Raises BenchmarkError for a file that is none, or whose word is not what its reasons come to."""
+    """Reads a stored verdict. Raises BenchmarkError for an invalid file, or if the decision does not follow from its reasons."""
     try:
         found = parsed(path, Verdict)
     except OSError as error:
         raise BenchmarkError(f"{path}: the verdict cannot be read: {error.strerror or error}") from error
     except ValueError as error:
-        raise BenchmarkError(f"{path} is no verdict: {error}; `fleet rollout judge` writes one") from None
+        raise BenchmarkError(f"{path} is not a verdict: {error}; `fleet rollout judge` writes one") from None
     decision, headline = decide(found.reasons, found.limits)
     if (found.verdict, found.headline) != (decision, headline):
         raise BenchmarkError(
-            f"{path} was changed: it says {found.verdict}, its reasons and limits come to {decision}; judge the results again with "
+            f"{path} was edited: it says {found.verdict}, but its reasons and limits give {decision}; judge the results again with "
             "`fleet rollout judge --results OLD_DIR CANARY_DIR`"
         )
     return found
 
 
 def parsed(path: Path, kind: type[File]) -> File:
-    """A JSON file as such an object. Raises OSError, and ValueError with its first fault."""
+    """Parses a JSON file. Raises OSError, and ValueError for the first error."""
     value = strict_json.read(path)
     try:
         return kind.model_validate_json(json.dumps(value))

@@ -50,7 +50,7 @@ def test_results_are_judged_offline_and_the_verdict_is_kept(tmp_path: Path) -> N
     assert kept.declaration == declaration_of(json.loads((canary / "1-made" / "run.json").read_text()))
     slower = judge_folders(old, side(tmp_path / "slower", 30, chunk_seconds=0.034), kept.limits)
     assert (slower.verdict, decided_by(slower, "reject") >= {"tpot-p50", "tpot-p99"}) == ("reject", True)
-    with pytest.raises(BenchmarkError, match="holds no measurement"):
+    with pytest.raises(BenchmarkError, match="contains no measurement"):
         judge_folders(old, tmp_path / "nowhere", kept.limits)
 
 

@@ -113,7 +113,7 @@ def test_a_call_that_hangs_is_ended_with_its_children(
     kubectl: Kubectl, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SPARE_SECONDS", 0.5)
-    with pytest.raises(LiveError, match="no answer") as caught:
+    with pytest.raises(LiveError, match="no response") as caught:
         kubectl.run("hang", what="trying", seconds=0.3)
     assert caught.value.reason == "timeout"
     assert outlived(folder) == []
@@ -145,7 +145,7 @@ def test_a_tunnel_that_does_not_come_up_is_told(
         pass
     assert caught.value.reason == "not found"
     monkeypatch.setattr(module, "START_SECONDS", 0.3)
-    with pytest.raises(LiveError, match="no port after"), kubectl.port_forward("pod/silent", 8000):
+    with pytest.raises(LiveError, match="no local port after"), kubectl.port_forward("pod/silent", 8000):
         pass
     assert outlived(folder) == []
 
@@ -188,13 +188,13 @@ def test_no_kubectl_at_all(tmp_path: Path) -> None:
             'Error from server (Forbidden): jobs.batch is forbidden: User "me@x.org" cannot create resource "jobs" in API group '
             '"batch" in the namespace "vllm": requires one of ["container.jobs.create"] permission(s).',
             "forbidden",
-            "user me@x.org may not create jobs.batch in namespace vllm",
+            "user me@x.org cannot create jobs.batch in namespace vllm",
         ),
         (
             'Error from server (Forbidden): pods "a" is forbidden: User "me" cannot create resource "pods/exec" in API group "" in '
             'the namespace "vllm"',
             "forbidden",
-            "user me may not create pods/exec in namespace vllm",
+            "user me cannot create pods/exec in namespace vllm",
         ),
         (
             "Unable to connect to the server: getting credentials: exec: executable gke-gcloud-auth-plugin not found\n\nIt looks "
@@ -251,22 +251,22 @@ def test_no_kubectl_at_all(tmp_path: Path) -> None:
             'E1121 16:50:31.714976    5984 memcache.go:265] "Unhandled Error" err="dial tcp"\n'
             "The connection to the server 192.0.2.1:6443 was refused - did you specify the right host or port?",
             "unreachable",
-            "does not answer this machine",
+            "does not respond to this machine",
         ),
         (
             "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
             "refused",
-            "its kubeconfig names no cluster",
+            "no cluster or no current context",
         ),
         ("Unable to connect to the server: dial tcp: lookup gke-1.gke.goog: no such host", "unreachable", "VPN"),
         (
             "error: Internal error occurred: OCI runtime exec failed: exec failed: unable to start container process: exec: "
             '"nvidia-smi": executable file not found in $PATH: unknown',
             "missing program",
-            "no such program",
+            "program not found",
         ),
         ("error: something new", "refused", "something new"),
-        ("", "refused", "said nothing"),
+        ("", "refused", "without a message"),
     ],
 )
 def test_kubectls_words_are_told_with_what_to_do(said: str, reason: str, words: str) -> None:

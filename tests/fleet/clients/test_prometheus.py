@@ -77,7 +77,7 @@ def test_other_gpus_of_the_cluster_are_not_ours(google: FakeGoogle, login: UserC
     series, problem = ask(google, login, now)
     assert series == []
     assert problem is not None
-    assert "none names this stack's server pods" in problem
+    assert "but none for this stack's server pods" in problem
 
 
 def test_samples_that_are_late_are_waited_for(
@@ -113,7 +113,7 @@ def test_an_answer_that_is_no_matrix_is_a_problem(google: FakeGoogle, login: Use
     series, problem = ask(google, login, time.time())
     assert series == []
     assert problem is not None
-    assert "no matrix" in problem
+    assert "not a matrix" in problem
 
 
 def test_what_is_no_prometheus_is_refused(google: FakeGoogle, login: UserCredentials) -> None:

@@ -108,8 +108,8 @@ def test_the_kubeconfig_is_removed_when_the_program_is_stopped(tmp_path: Path, n
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "has no outputs: it has not been brought up"),
-        ([], "holds no outputs"),
+        ({}, "has no outputs: it is not up"),
+        ([], "contains no outputs"),
         (outputs(endpoint=None), "no output `endpoint`"),
         (outputs(platform=None), "no output `platform`"),
         (outputs(platform={"project": "p"}), "no output `platform.region`"),
@@ -125,7 +125,7 @@ def test_what_is_missing_is_named_with_what_makes_it(given: object, words: str) 
 
 
 def test_a_file_that_is_not_there_or_not_json_is_told_without_its_content(tmp_path: Path) -> None:
-    with pytest.raises(LiveError, match="no such file"):
+    with pytest.raises(LiveError, match="file not found"):
         stack_outputs.read("spot", tmp_path, tmp_path / "no.json")
     file = tmp_path / "bad.json"
     file.write_text(SECRET)
@@ -166,7 +166,7 @@ def test_pulumi_is_asked_in_the_projects_folder(tmp_path: Path, monkeypatch: pyt
         ("error: no stack named 'spot' found\n", "pulumi stack ls"),
         (
             "error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE\n",
-            "locked with it",
+            "decrypts the stack",
         ),
         ("error: [404] Not found: Stack 'me/vllm-fleet/spot' not found\n", "pulumi stack ls"),
         ("error: [401] Unauthorized: No credentials provided or are invalid.\n", "pulumi login"),

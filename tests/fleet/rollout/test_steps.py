@@ -183,7 +183,7 @@ def test_a_damaged_verdict_hinders_nobody(root: Path, command: str) -> None:
     damaged = root / "verdict.json"
     damaged.write_text("{")
     done = fleet("rollout", command, "--stack", "dev", "--root", str(root), "--verdict", str(damaged))
-    assert (done.returncode, "is no verdict" in " ".join(done.stdout.split())) == (0, True)
+    assert (done.returncode, "is not a verdict" in " ".join(done.stdout.split())) == (0, True)
 
 
 def test_the_newest_verdict_of_this_stack_is_found(root: Path) -> None:

@@ -676,7 +676,7 @@ def test_an_object_that_is_not_there_is_a_finding_and_one_that_may_not_be_read_i
 
 def test_what_kubectl_prints_beside_json_is_told(gateway: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Kubectl, "run", lambda *_, **__: "Unable to find a match")
-    with pytest.raises(LiveError, match=r"listing pods: .* not a JSON object"):
+    with pytest.raises(LiveError, match=r"listing pods: .* did not print a JSON object"):
         cluster.read_pods(Kubectl(namespace="vllm"), gateway)
 
 

@@ -107,7 +107,7 @@ def test_a_network_that_is_away_for_minutes_is_waited_for_and_leaves_no_cut_row(
         "#Date       Time        gpu    pwr\n#Date       Time        gpu    pwr\nUTC 0\n"
     )
     (problem,) = samples.problems
-    assert "does not answer" in problem
+    assert "does not respond" in problem
 
 
 def test_a_network_that_stays_away_is_given_up(
@@ -118,7 +118,7 @@ def test_a_network_that_stays_away_is_given_up(
     monkeypatch.setattr(gpu_samples, "_LOOK_SECONDS", 0.01)
     with GpuSamples(kubectl, ["server-a"], "vllm", tmp_path) as samples:
         until(lambda: not samples._threads[0].is_alive())
-    assert "does not answer" in samples.problems[0]
+    assert "does not respond" in samples.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_network_that_stays_away_is_given_up(
             '"" in the namespace "vllm"',
             "create pods/exec in namespace vllm",
         ),
-        ("", "no such program"),
+        ("", "program not found"),
     ],
 )
 def test_where_there_can_be_none_it_goes_on_and_says_so_once(

@@ -95,7 +95,7 @@ def test_a_launch_leaves_job_and_config_map(cluster: Cluster) -> None:
 
 def test_a_job_whose_answer_was_lost_is_removed(cluster: Cluster) -> None:
     cluster.trouble("after", GONE)
-    with pytest.raises(LiveError, match="does not answer"):
+    with pytest.raises(LiveError, match="does not respond"):
         cluster.launch()
     assert cluster.jobs == []
 

@@ -230,7 +230,7 @@ def test_a_verdict_is_held_against_its_own_reasons(tmp_path: Path) -> None:
     ]
     for one in changed:
         file.write_text(as_text(one))
-        with pytest.raises(BenchmarkError, match="was changed"):
+        with pytest.raises(BenchmarkError, match="was edited"):
             read(file)
     file.write_text(as_text(found.model_copy(update={"old": ()})))
     with pytest.raises(BenchmarkError, match="is no verdict: old"):
