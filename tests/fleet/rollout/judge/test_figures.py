@@ -233,7 +233,7 @@ def test_a_verdict_is_held_against_its_own_reasons(tmp_path: Path) -> None:
         with pytest.raises(BenchmarkError, match="was edited"):
             read(file)
     file.write_text(as_text(found.model_copy(update={"old": ()})))
-    with pytest.raises(BenchmarkError, match="is no verdict: old"):
+    with pytest.raises(BenchmarkError, match="is not a verdict: old"):
         read(file)
     file.write_text("{")
     with pytest.raises(BenchmarkError, match="is no verdict") as refused:
