@@ -45,7 +45,7 @@ def test_the_guide_names_no_option_that_does_not_exist() -> None:
 
 def test_the_keys_of_the_document_are_those_described() -> None:
     document = json.loads(fleet("preview", "--stack", "dev", "--no-policy", "--format", "json").stdout)
-    rows = PREVIEW[PREVIEW.index("| key | holds |") :].partition("\n\n")[0].splitlines()[2:]
+    rows = PREVIEW[PREVIEW.index("| key | contents |") :].partition("\n\n")[0].splitlines()[2:]
     described = {key for row in rows for key in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert described == set(document)
     plan = next(row for row in rows if row.startswith("| `plan`"))
