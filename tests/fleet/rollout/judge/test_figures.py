@@ -236,7 +236,7 @@ def test_a_verdict_is_held_against_its_own_reasons(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match="is not a verdict: old"):
         read(file)
     file.write_text("{")
-    with pytest.raises(BenchmarkError, match="is no verdict") as refused:
+    with pytest.raises(BenchmarkError, match="is not a verdict") as refused:
         read(file)
     assert "pydantic" not in str(refused.value)
 
