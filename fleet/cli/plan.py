@@ -42,7 +42,7 @@ def plan(
         typer.Option(
             "--users",
             metavar="N",
-            help="Goal: users who each wait for their answer.",
+            help="Goal: closed-loop users, one request each.",
             callback=finite,
             show_default=False,
         ),
@@ -52,7 +52,7 @@ def plan(
         typer.Option(
             "--requests-per-second",
             metavar="N",
-            help="Goal: requests that come, whatever happens.",
+            help="Goal: open-loop arrival rate.",
             callback=finite,
             show_default=False,
         ),
@@ -62,7 +62,7 @@ def plan(
         typer.Option(
             "--usd-per-hour",
             metavar="N",
-            help="Goal: as much as this budget pays for.",
+            help="Goal: the most within this hourly budget.",
             callback=finite,
             show_default=False,
         ),
@@ -70,19 +70,23 @@ def plan(
     documents: Annotated[
         int | None,
         typer.Option(
-            "--documents", metavar="N", min=1, help="Goal: a batch of documents, then nothing.", show_default=False
+            "--documents", metavar="N", min=1, help="Goal: process this many documents once.", show_default=False
         ),
     ] = None,
     tokens_per_document: Annotated[
         int | None,
         typer.Option(
-            "--tokens-per-document", metavar="N", min=1, help="Mean length with its instruction.", show_default=False
+            "--tokens-per-document",
+            metavar="N",
+            min=1,
+            help="Mean length of a document with its instruction.",
+            show_default=False,
         ),
     ] = None,
     longest_document: Annotated[
         int | None,
         typer.Option(
-            "--longest-document", metavar="N", min=1, help="Longest of them. Default: the mean.", show_default=False
+            "--longest-document", metavar="N", min=1, help="Longest document. Default: the mean.", show_default=False
         ),
     ] = None,
     output_tokens: Annotated[
@@ -94,7 +98,7 @@ def plan(
     deadline: Annotated[
         str | None,
         typer.Option(
-            "--deadline", metavar="8h", help="When the batch is to be done, start included.", show_default=False
+            "--deadline", metavar="8h", help="Time limit of the batch, start-up included.", show_default=False
         ),
     ] = None,
     isl: Annotated[
@@ -112,7 +116,7 @@ def plan(
         typer.Option(
             "--ttft-p99-ms",
             metavar="MS",
-            help="Limit of the time to the first token, p99.",
+            help="Limit on the p99 time to first token.",
             callback=finite,
             show_default=False,
         ),
@@ -120,7 +124,11 @@ def plan(
     tpot_ms: Annotated[
         float | None,
         typer.Option(
-            "--tpot-ms", metavar="MS", help="Limit of the time per output token.", callback=finite, show_default=False
+            "--tpot-ms",
+            metavar="MS",
+            help="Limit on the mean time per output token.",
+            callback=finite,
+            show_default=False,
         ),
     ] = None,
     profile: Annotated[
@@ -128,7 +136,7 @@ def plan(
         typer.Option(
             "--profile",
             metavar="NAME",
-            help="Engine flags. Default: record, or what the lengths need.",
+            help="Engine flags. Default: record, or one that fits the lengths.",
             show_default=False,
         ),
     ] = None,
@@ -137,7 +145,7 @@ def plan(
         typer.Option(
             "--machine",
             metavar="TYPE|any",
-            help="Machine type; any compares them by price. Default: a4-highgpu-8g.",
+            help="Machine type, or any to compare prices. Default: a4-highgpu-8g.",
             show_default=False,
         ),
     ] = None,
@@ -146,26 +154,24 @@ def plan(
         typer.Option(
             "--model",
             metavar="ID",
-            help="Model of the catalogue, or your own model's config.json. Default: the profile's.",
+            help="Catalogue model or path to a config.json. Default: the profile's.",
             show_default=False,
         ),
     ] = None,
     capacity: Annotated[
         _Capacity | None,
-        typer.Option(
-            "--capacity", help="How nodes are bought. Default: spot; all with --machine any.", show_default=False
-        ),
+        typer.Option("--capacity", help="Capacity type. Default: spot; all with --machine any.", show_default=False),
     ] = None,
     gateway: Annotated[
-        bool, typer.Option("--gateway/--no-gateway", help="Put the Inference Gateway in front.")
+        bool, typer.Option("--gateway/--no-gateway", help="Route through the Inference Gateway.")
     ] = False,
     headroom: Annotated[
         float,
-        typer.Option("--headroom", min=0.0, max=0.95, help="Share of the model's maximum to leave free."),
+        typer.Option("--headroom", min=0.0, max=0.95, help="Share of full load to leave free."),
     ] = 0.15,
     spares: Annotated[
         int | None,
-        typer.Option("--spares", metavar="N", min=0, help="Machines beyond the needed ones.", show_default=False),
+        typer.Option("--spares", metavar="N", min=0, help="Extra nodes beyond the required ones.", show_default=False),
     ] = None,
     loss_per_node_day: Annotated[
         float | None,
@@ -173,18 +179,18 @@ def plan(
             "--loss-per-node-day",
             metavar="N",
             min=0.0,
-            help="Spot notices a node and day: sizes the spares.",
+            help="Spot losses per node and day; sizes the spares.",
             callback=finite,
             show_default=False,
         ),
     ] = None,
     confidence: Annotated[
         float,
-        typer.Option("--confidence", min=0.5, max=0.9999, help="Share of time in which all needed nodes are there."),
+        typer.Option("--confidence", min=0.5, max=0.9999, help="Share of time in which all required nodes are up."),
     ] = 0.95,
-    starts_from: Annotated[_Start, typer.Option("--starts-from", help="What is there already.")] = "nothing",
+    starts_from: Annotated[_Start, typer.Option("--starts-from", help="What exists already.")] = "nothing",
     compile_cache: Annotated[
-        bool, typer.Option("--compile-cache", help="Keep compiled kernels: later nodes start warm.")
+        bool, typer.Option("--compile-cache", help="Keep compiled kernels, so later nodes start faster.")
     ] = False,
     hours_per_week: Annotated[
         float | None,
@@ -197,7 +203,7 @@ def plan(
         typer.Option(
             "--region",
             metavar="REGION",
-            help="Whose list prices count. Default: that of --zone, else europe-west4.",
+            help="Region of the list prices. Default: that of --zone, else europe-west4.",
             show_default=False,
         ),
     ] = None,
@@ -207,17 +213,17 @@ def plan(
             "--usd-per-node-hour",
             metavar="N",
             min=0.01,
-            help="Your own price of a node-hour.",
+            help="Your price of a node-hour.",
             callback=finite,
             show_default=False,
         ),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Every way to buy nodes, with and without the gateway.")
+        bool, typer.Option("--compare", help="Every capacity type, with and without the gateway.")
     ] = False,
     day: Annotated[
         bool,
-        typer.Option("--day", help="Simulate a week of load: static, by schedule, by load. The goal is the peak."),
+        typer.Option("--day", help="Simulate a week of scaling; the goal is the peak load."),
     ] = False,
     # Not the shared option, which also reads PULUMI_STACK: that would change what a goal means.
     stack: Annotated[
@@ -227,13 +233,13 @@ def plan(
     format_: Annotated[list[str] | None, format_option("text", "json", "html")] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Where to write it.", show_default=False),
+        typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="File to write.", show_default=False),
     ] = None,
     write: Annotated[
         str | None,
-        typer.Option("--write", metavar="STACK", help="Make Pulumi.STACK.yaml of the plan.", show_default=False),
+        typer.Option("--write", metavar="STACK", help="Write the plan to Pulumi.STACK.yaml.", show_default=False),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Let --write replace a stack file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing stack file.")] = False,
     reservation: Annotated[
         str | None,
         typer.Option("--reservation", metavar="NAME", help="With --write: the reservation's name.", show_default=False),
@@ -247,7 +253,7 @@ def plan(
         typer.Option(
             "--zone",
             metavar="ZONE",
-            help="With --write: a zone that has the machine. Default: europe-west4-b, or one where it is priced.",
+            help="With --write: zone of the nodes. Default: europe-west4-b, or one where the machine is priced.",
             show_default=False,
         ),
     ] = None,
@@ -259,9 +265,9 @@ def plan(
     ] = None,
     root: Root = None,
 ) -> int:
-    """Work out the fleet for a goal: nodes, price, latency, start-up, and how sure that is.
+    """Plan a fleet for a goal: nodes, price, latency, start-up time and confidence.
 
-    Needs no cloud, no credentials and no stack. Exits with 1 when no fleet reaches the goal, and says what is nearest.
+    Needs no cloud, credentials or stack. Exits with 1 if no fleet reaches the goal, and prints the nearest one.
     """
     from fleet.plan.question.asking import Asked, AskingError, question_of
 
@@ -354,18 +360,16 @@ def plan(
 
 
 def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | None) -> int:
-    """A simulated week of what a stack file describes."""
+    """Simulate a week of a stack's fleet."""
     from dataclasses import replace
 
     from fleet.plan.question.asking import Asked as Options
 
     if replace(asked, requests_per_second=None) != Options() or "html" in formats:
-        raise CommandError(
-            "--stack names the fleet: beside it there are --requests-per-second, the peak, and --format json"
-        )
+        raise CommandError("--stack can be combined only with --requests-per-second (the peak) and --format json")
     peak = asked.requests_per_second
     if peak is not None and peak <= 0:
-        raise CommandError(f"--requests-per-second {peak:g}: a peak is above 0")
+        raise CommandError(f"--requests-per-second {peak:g}: must be above 0")
     from fleet.cli.project import find_root, require_stack
     from fleet.plan.day.comparison import comparisons, subject_of_stack
     from fleet.plan.report.day import day_document, print_day
@@ -403,32 +407,30 @@ def _check_options(
     formats: Documents,
     of_write: Mapping[str, object],
 ) -> None:
-    """Refuses options that would do nothing."""
+    """Refuse options that would be ignored."""
     if day and (compare or write is not None or documents):
-        raise CommandError("--day shows one fleet over a week: --compare, --write and --documents do not go with it")
+        raise CommandError("--day cannot be combined with --compare, --write or --documents")
     if stack and not day:
-        raise CommandError("--stack belongs to --day: a plan without it is for a goal")
+        raise CommandError("--stack requires --day")
     if anywhere:
         given = {"--write": write is not None, "--compare": compare, "--format html": "html" in formats, "--day": day}
         for option, there in given.items():
             if there:
-                raise CommandError(
-                    f"{option} is for one machine, and --machine any compares them: name one of its machines"
-                )
+                raise CommandError(f"{option} cannot be combined with --machine any; pass one machine type")
     if write is not None and compare:
-        raise CommandError("--write makes one plan a stack file, --compare shows several: give one of the two")
+        raise CommandError("--write and --compare cannot be combined")
     for option, value in of_write.items():
         if value and write is None:
-            raise CommandError(f"{option} belongs to --write")
+            raise CommandError(f"{option} requires --write")
 
 
 def _anywhere(asked: Asked, capacity: _Capacity | None, region: str | None, formats: Documents) -> int:
-    """Every machine's answer to one question."""
+    """Compare machines for one goal."""
     from fleet.plan.anywhere import market
 
     _region(region, None, write=False)
     if asked.usd_per_node_hour is not None:
-        raise CommandError("--usd-per-node-hour is the price of one machine: name it with --machine")
+        raise CommandError("--usd-per-node-hour cannot be combined with --machine any; pass one machine type")
     found = market(asked, capacity=capacity, region=region)
     for format_, file in formats.items():
         from fleet.plan.report.market import market_json, print_market
@@ -438,7 +440,7 @@ def _anywhere(asked: Asked, capacity: _Capacity | None, region: str | None, form
 
 
 def _region(region: str | None, zone: str | None, *, write: bool) -> str:
-    """The region whose prices count. What is written is priced where it will be."""
+    """Region of the list prices: with --write, that of the stack file's zone."""
     from fleet.plan.question.goals import DEFAULT_REGION
 
     of_zone = (zone.rpartition("-")[0] if zone else region or DEFAULT_REGION) if write else None
@@ -460,9 +462,7 @@ def _zone(answer: Plan) -> str:
         one for one in prices.published(question.machine.type) if one.region == question.region and one.zones
     ]
     if not with_machine:
-        raise CommandError(
-            f"no zone of {question.region} is known to have {question.machine.type}: name one with --zone"
-        )
+        raise CommandError(f"no zone of {question.region} is known to have {question.machine.type}; pass --zone")
     return f"{question.region}-{with_machine[0].zones[0]}"
 
 
@@ -525,7 +525,7 @@ def _print_text(
 
 
 def _deliver(document: str | Callable[[Paper], None], file: Path | None, formats: Documents) -> None:
-    """Write it, and name the file where nothing else goes to stdout."""
+    """Write a document, and print its path if stdout is otherwise unused."""
     deliver(document, file)
     if file is not None and None not in formats.values():
         sys.stdout.write(f"{file}\n")

@@ -1,4 +1,4 @@
-"""The picture of one GPU's memory, part by part, to scale."""
+"""Chart of one GPU's memory by part, to scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet.report.rows import Bar, Row, Rows
 
 _HEIGHT_PX = 58.0
 _PALE = ("free", "outside")
-"""Parts that nothing holds: words on them are as dark as on paper."""
+"""Unused parts: pale, so their labels are dark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Part:
     """One part of a GPU's memory."""
 
     id: str
-    """Also the class of its colour."""
+    """Also the CSS class that colors it."""
     name: str
     short_name: str
     gib: float
@@ -28,7 +28,7 @@ class Part:
 
 
 def parts(budget: MemoryBudget, *, used_percent: float, workload: Workload) -> tuple[Part, ...]:
-    """The parts in the order of the bar; together the whole GPU. `used_percent` is the share of the cache in use at its peak."""
+    """The parts in the order of the bar; they sum to the whole GPU. `used_percent`: peak share of the cache in use."""
     return tuple(part for part in _parts(budget, used_percent / 100, workload) if part.gib > 0)
 
 
@@ -55,21 +55,21 @@ def _parts(budget: MemoryBudget, used: float, workload: Workload) -> Iterator[Pa
         name="Activation peak",
         short_name="activations",
         gib=budget.activations_gib,
-        note="one full step; what driver and allocator keep",
+        note="one full step, driver and allocator included",
     )
     yield Part(
         id="sampler",
         name="Logits of the start-up step",
         short_name="logits",
         gib=budget.sampler_gib,
-        note="held for --max-num-seqs sequences",
+        note="reserved for --max-num-seqs sequences",
     )
     yield Part(
         id="graphs",
         name="CUDA graphs",
         short_name="graphs",
         gib=budget.cuda_graphs_gib,
-        note="out of vLLM's budget" if budget.graphs_in_budget else "on top of vLLM's budget",
+        note="within vLLM's budget" if budget.graphs_in_budget else "on top of vLLM's budget",
     )
     yield Part(
         id="keys", name="KV cache in use", short_name="KV cache", gib=in_use * keys, note="keys and values, at the peak"
@@ -83,22 +83,22 @@ def _parts(budget: MemoryBudget, used: float, workload: Workload) -> Iterator[Pa
     )
     yield Part(
         id="free",
-        name="Cache still free",
+        name="Free cache",
         short_name="free cache",
         gib=budget.cache_gib * (1 - used),
-        note="of the same blocks, for more or longer requests",
+        note="for more or longer requests",
     )
     yield Part(
         id="outside",
         name="Outside vLLM's budget",
         short_name="outside",
         gib=budget.outside_gib,
-        note="for peaks the start-up step did not show",
+        note="margin for peaks that the start-up step missed",
     )
 
 
 def chart(found: tuple[Part, ...], budget: MemoryBudget, gpu: str) -> Rows:
-    """The parts side by side, as long as the GPU's memory, and vLLM's share of it below."""
+    """One bar with every part, one with vLLM's budget."""
     bars, begins = [], 0.0
     for part in found:
         bars.append(
@@ -118,7 +118,7 @@ def chart(found: tuple[Part, ...], budget: MemoryBudget, gpu: str) -> Rows:
         id="memory",
         title=f"Memory of one {gpu}",
         description="; ".join(f"{part.name} {part.gib:.1f} GiB" for part in found)
-        + f"; {budget.gpu_gib:g} GiB in all.",
+        + f"; {budget.gpu_gib:g} GiB in total.",
         axis=Axis(low=0, high=budget.gpu_gib, title="GiB of one GPU"),
         rows=(
             Row(label=f"Memory of one {gpu}", words=f"{budget.gpu_gib:.0f} GiB", bars=tuple(bars), height=_HEIGHT_PX),
