@@ -41,6 +41,13 @@ def html_text(
 ) -> str:
     """Render the page. `alternatives`: the same goal with other capacity and routing (`planning.compare`)."""
     parts = drawn.memory(plan)
+    days: tuple[tuple[Markup, Table], ...] = ()
+    day_remarks: tuple[str, ...] = ()
+    if week is not None:
+        from fleet.plan.report import day
+
+        days = tuple((picture(partial(drawing, day.chart(one))), day.table(one)) for one in week[1])
+        day_remarks = tuple(day.remarks(week[0]))
     pictures = {
         "throughput": picture(partial(drawing, throughput.plot(drawn.throughput(plan)))),
         "prices": picture(partial(rows_drawing, prices.chart(drawn.prices(plan, alternatives)))),
@@ -69,26 +76,12 @@ def html_text(
         numbers=tuple(_numbers(plan)),
         parts=parts,
         alternatives=alternatives,
-        week=() if week is None else tuple(_week(week[1])),
-        week_remarks=() if week is None else _remarks(week[0]),
+        week=days,
+        week_remarks=day_remarks,
         errors=errors(),
         basis=_BASIS[plan.basis],
         other_requests=plan.question.workload.name != "article",
     )
-
-
-def _week(comparisons: Sequence[Comparison]) -> Iterator[tuple[Markup, Table]]:
-    """A chart and a table per load shape."""
-    from fleet.plan.report.day import chart, table
-
-    for one in comparisons:
-        yield picture(partial(drawing, chart(one))), table(one)
-
-
-def _remarks(subject: Subject) -> tuple[str, ...]:
-    from fleet.plan.report.day import remarks
-
-    return tuple(remarks(subject))
 
 
 def _answer(plan: Plan) -> str:

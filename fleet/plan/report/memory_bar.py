@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from facts.workloads import Workload
@@ -29,71 +28,49 @@ class Part:
 
 def parts(budget: MemoryBudget, *, used_percent: float, workload: Workload) -> tuple[Part, ...]:
     """The parts in the order of the bar; they sum to the whole GPU. `used_percent`: peak share of the cache in use."""
-    return tuple(part for part in _parts(budget, used_percent / 100, workload) if part.gib > 0)
-
-
-def _parts(budget: MemoryBudget, used: float, workload: Workload) -> Iterator[Part]:
-    keys = budget.attention_share(workload)
+    keys, used = budget.attention_share(workload), used_percent / 100
     in_use = budget.cache_gib * used
-    yield Part(id="weights", name="Weights", short_name="weights", gib=budget.weights_gib, note="the model's text part")
-    yield Part(
-        id="draft",
-        name="Draft model",
-        short_name="draft",
-        gib=budget.draft_gib,
-        note="the layer that proposes tokens (MTP)",
+    graphs = "within vLLM's budget" if budget.graphs_in_budget else "on top of vLLM's budget"
+    found = (
+        ("weights", "Weights", "weights", budget.weights_gib, "the model's text part"),
+        ("draft", "Draft model", "draft", budget.draft_gib, "the layer that proposes tokens (MTP)"),
+        ("vision", "Vision tower", "vision", budget.vision_gib, "left out by --language-model-only"),
+        (
+            "activations",
+            "Activation peak",
+            "activations",
+            budget.activations_gib,
+            "one full step, driver and allocator included",
+        ),
+        (
+            "sampler",
+            "Logits of the start-up step",
+            "logits",
+            budget.sampler_gib,
+            "reserved for --max-num-seqs sequences",
+        ),
+        ("graphs", "CUDA graphs", "graphs", budget.cuda_graphs_gib, graphs),
+        ("keys", "KV cache in use", "KV cache", in_use * keys, "keys and values, at the peak"),
+        (
+            "state",
+            "Recurrent state in use",
+            "recurrent state",
+            in_use * (1 - keys),
+            "state of the linear-attention layers, at the peak",
+        ),
+        ("free", "Free cache", "free cache", budget.cache_gib * (1 - used), "for more or longer requests"),
+        (
+            "outside",
+            "Outside vLLM's budget",
+            "outside",
+            budget.outside_gib,
+            "margin for peaks that the start-up step missed",
+        ),
     )
-    yield Part(
-        id="vision",
-        name="Vision tower",
-        short_name="vision",
-        gib=budget.vision_gib,
-        note="left out by --language-model-only",
-    )
-    yield Part(
-        id="activations",
-        name="Activation peak",
-        short_name="activations",
-        gib=budget.activations_gib,
-        note="one full step, driver and allocator included",
-    )
-    yield Part(
-        id="sampler",
-        name="Logits of the start-up step",
-        short_name="logits",
-        gib=budget.sampler_gib,
-        note="reserved for --max-num-seqs sequences",
-    )
-    yield Part(
-        id="graphs",
-        name="CUDA graphs",
-        short_name="graphs",
-        gib=budget.cuda_graphs_gib,
-        note="within vLLM's budget" if budget.graphs_in_budget else "on top of vLLM's budget",
-    )
-    yield Part(
-        id="keys", name="KV cache in use", short_name="KV cache", gib=in_use * keys, note="keys and values, at the peak"
-    )
-    yield Part(
-        id="state",
-        name="Recurrent state in use",
-        short_name="recurrent state",
-        gib=in_use * (1 - keys),
-        note="state of the linear-attention layers, at the peak",
-    )
-    yield Part(
-        id="free",
-        name="Free cache",
-        short_name="free cache",
-        gib=budget.cache_gib * (1 - used),
-        note="for more or longer requests",
-    )
-    yield Part(
-        id="outside",
-        name="Outside vLLM's budget",
-        short_name="outside",
-        gib=budget.outside_gib,
-        note="margin for peaks that the start-up step missed",
+    return tuple(
+        Part(id=id_, name=name, short_name=short_name, gib=gib, note=note)
+        for id_, name, short_name, gib, note in found
+        if gib > 0
     )
 
 

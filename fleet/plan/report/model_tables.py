@@ -15,7 +15,7 @@ from fleet.plan.words import format_span
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_change, format_duration, format_number, format_percent
 
-_METRICS: dict[Metric, str] = {
+METRICS: dict[Metric, str] = {
     "total_tokens_per_s": "total tok/s",
     "requests_per_s": "requests/s",
     "tpot_ms": "TPOT, ms",
@@ -41,12 +41,12 @@ def accuracy(found: Sequence[Error]) -> Table:
         columns=(*texts("row", "role"), *numbers("published", "model", "error", "straight line")),
         rows=tuple(
             (
-                Cell(error.row.id.partition(":")[0], _METRICS[error.row.metric]),
+                Cell(error.row.id.partition(":")[0], METRICS[error.row.metric]),
                 Cell(_ROLES[error.row.role]),
                 Cell(format_number(error.row.published)),
                 Cell(format_number(error.predicted.value), format_span(error.predicted)),
-                Cell(_percent(error.percent)),
-                Cell("–" if error.line_percent is None else _percent(error.line_percent)),
+                Cell(format_change(error.percent / 100)),
+                Cell("–" if error.line_percent is None else format_change(error.line_percent / 100)),
             )
             for error in found
         ),
@@ -73,10 +73,6 @@ def _mean(found: list[Error]) -> str:
 
 def _worst(found: list[Error]) -> str:
     return f"{max(abs(error.percent) for error in found):.1f} %"
-
-
-def _percent(percent: float) -> str:
-    return format_change(percent / 100)
 
 
 def assumptions(plan: Plan) -> Table:
