@@ -378,11 +378,11 @@ def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | Non
 
     folder = find_root(root)
     name = require_stack(folder, stack)
-    file = read(folder, name)
+    content = read(folder, name)
     from fleet.plan.question.goals import PlanImpossibleError
 
     try:
-        subject = subject_of_stack(parse(name, file.config, file.unopened), peak)
+        subject = subject_of_stack(parse(name, content.config, content.unopened), peak)
         found = comparisons(subject)
     except (PlanImpossibleError, LookupError, ValueError) as error:
         raise CommandError(f"Pulumi.{name}.yaml: {error}") from None
