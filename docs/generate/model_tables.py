@@ -19,18 +19,7 @@ from fleet.plan.model.public_rows import PublicError, groups, is_dense, spread
 from fleet.plan.model.public_rows import errors as public_errors
 from fleet.plan.model.roofline import peak_flop_per_s
 from fleet.plan.model.rows import PHASES, Role, Row
-
-_METRICS = {
-    "total_tokens_per_s": "total tok/s",
-    "requests_per_s": "requests/s",
-    "tpot_ms": "TPOT, ms",
-    "ttft_ms": "TTFT, ms",
-    "itl_ms": "ITL mean, ms",
-    "itl_median_ms": "ITL median, ms",
-    "itl_p99_ms": "ITL p99, ms",
-    "running_peak_per_engine": "running, peak",
-    "kv_cache_peak_percent": "KV cache, peak %",
-}
+from fleet.plan.report.model_tables import METRICS
 
 
 def parameters_table() -> list[str]:
@@ -182,7 +171,7 @@ def checks_table() -> list[str]:
     ]
     rows += [
         (
-            f"`{_figure(error.row)}`: {_METRICS[error.row.metric]}",
+            f"`{_figure(error.row)}`: {METRICS[error.row.metric]}",
             _number(error.row.published),
             _number(error.predicted.value),
             error.percent,
@@ -294,7 +283,7 @@ def _ratio(value: float) -> str:
 def _cells(error: Error) -> tuple[str, ...]:
     return (
         f"`{_figure(error.row)}`",
-        _METRICS[error.row.metric],
+        METRICS[error.row.metric],
         _number(error.row.published),
         _number(error.predicted.value),
         f"{error.percent:+.1f} %",

@@ -109,7 +109,7 @@ def plan(
         typer.Option(
             "--ttft-p99-ms",
             metavar="MS",
-            help="Limit of the time to the first token, p99.",
+            help="Limit on the p99 time to first token.",
             callback=finite,
             show_default=False,
         ),
@@ -117,7 +117,11 @@ def plan(
     tpot_ms: Annotated[
         float | None,
         typer.Option(
-            "--tpot-ms", metavar="MS", help="Limit of the time per output token.", callback=finite, show_default=False
+            "--tpot-ms",
+            metavar="MS",
+            help="Limit on the mean time per output token.",
+            callback=finite,
+            show_default=False,
         ),
     ] = None,
     profile: Annotated[
@@ -155,7 +159,7 @@ def plan(
         typer.Option("--capacity", help="Purchase option. Default: spot; all with --machine any.", show_default=False),
     ] = None,
     gateway: Annotated[
-        bool, typer.Option("--gateway/--no-gateway", help="Put the Inference Gateway in front.")
+        bool, typer.Option("--gateway/--no-gateway", help="Route through the Inference Gateway.")
     ] = False,
     headroom: Annotated[
         float,
@@ -182,7 +186,7 @@ def plan(
     ] = 0.95,
     starts_from: Annotated[_Start, typer.Option("--starts-from", help="What exists already.")] = "nothing",
     compile_cache: Annotated[
-        bool, typer.Option("--compile-cache", help="Keep compiled kernels: later nodes start warm.")
+        bool, typer.Option("--compile-cache", help="Keep compiled kernels, so later nodes start faster.")
     ] = False,
     hours_per_week: Annotated[
         float | None,
@@ -359,7 +363,7 @@ def plan(
 
 
 def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | None) -> int:
-    """A simulated week of what a stack file describes."""
+    """Simulate a week of a stack's fleet."""
     from dataclasses import replace
 
     from fleet.plan.question.asking import Asked as Options
@@ -379,11 +383,11 @@ def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | Non
 
     folder = find_root(root)
     name = require_stack(folder, stack)
-    file = read(folder, name)
+    content = read(folder, name)
     from fleet.plan.question.goals import PlanImpossibleError
 
     try:
-        subject = subject_of_stack(parse(name, file.config, file.unopened), peak)
+        subject = subject_of_stack(parse(name, content.config, content.unopened), peak)
         found = comparisons(subject)
     except (PlanImpossibleError, LookupError, ValueError) as error:
         raise CommandError(f"Pulumi.{name}.yaml: {error}") from None
@@ -412,7 +416,7 @@ def _check_options(
     if day and (compare or write is not None or documents):
         raise CommandError("--day cannot be combined with --compare, --write or --documents")
     if stack and not day:
-        raise CommandError("--stack needs --day")
+        raise CommandError("--stack requires --day")
     if anywhere:
         given = {"--write": write is not None, "--compare": compare, "--format html": "html" in formats, "--day": day}
         for option, there in given.items():
@@ -422,11 +426,11 @@ def _check_options(
         raise CommandError("--write and --compare cannot be combined")
     for option, value in of_write.items():
         if value and write is None:
-            raise CommandError(f"{option} needs --write")
+            raise CommandError(f"{option} requires --write")
 
 
 def _anywhere(asked: Asked, capacity: _Capacity | None, region: str | None, formats: Documents) -> int:
-    """Every machine's answer to one question."""
+    """Compare machines for one goal."""
     from fleet.plan.anywhere import market
 
     _region(region, None, write=False)
@@ -526,7 +530,7 @@ def _print_text(
 
 
 def _deliver(document: str | Callable[[Paper], None], file: Path | None, formats: Documents) -> None:
-    """Write it, and name the file where nothing else goes to stdout."""
+    """Write a document, and print its path if stdout is otherwise unused."""
     deliver(document, file)
     if file is not None and None not in formats.values():
         sys.stdout.write(f"{file}\n")

@@ -1,1 +1,1 @@
-"""From a goal to a fleet: the fitted model, the question, the plan and its reports."""
+"""The planner: performance model, question, plan and reports."""

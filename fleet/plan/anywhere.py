@@ -1,4 +1,4 @@
-"""One goal on every machine: how many nodes each takes, and what they cost in every region and way that has a price; cheapest first."""
+"""Compare one goal across machines, capacities and regions by price."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from fleet.plan.question.asking import Asked, NoFitError, question_of
 from fleet.plan.question.goals import CAPACITIES, Budget, Capacity, PlanImpossibleError, way_of
 
 _LEAST_VCPU_PER_GPU: Final = 6
-"""Measured on an H200: an engine keeps 1.1 to 1.3 cores busy, its API server up to one more. Assumed: the rest is GKE's and margin. Of
-machines with the same GPUs the smallest with as many is compared."""
+"""Measured on an H200: an engine uses 1.1 to 1.3 cores, its API server up to one more. Assumed: the rest is for GKE and margin. Among
+machines with the same GPUs, the smallest with this many is compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The goal on one machine, bought one way where that is cheapest."""
+    """The goal on one machine with one capacity, in its cheapest region."""
 
     machine: Machine
     capacity: Capacity
     price: Price
-    """Of a node-hour, with its region and zones."""
+    """Price of a node-hour, with region and zones."""
     dearer: tuple[Price, ...]
-    """The same in other regions, cheapest first."""
+    """Prices in other regions, cheapest first."""
     plan: Plan
 
     @property
     def usd_per_hour(self) -> float:
-        """Nodes and all around them, known prices only."""
+        """Nodes and infrastructure, known prices only."""
         return self.plan.money.usd_per_hour
 
     @property
     def is_bound(self) -> bool:
-        """Whether the machine's GPU was never measured, so that it takes at least so many nodes."""
+        """Whether the GPU was never measured, so that the node count is a lower bound."""
         return self.plan.basis == "upper bound"
 
 
@@ -52,16 +52,16 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Market:
-    """Every machine's answer."""
+    """Offers and refusals over all machines."""
 
     offers: tuple[Offer, ...]
-    """Cheapest first, or most tokens first for a budget; those that are bounds after the others."""
+    """Cheapest first, or most tokens first for a budget; upper bounds last."""
     refused: tuple[Refused, ...]
 
 
 def market(asked: Asked, *, capacity: Capacity | None = None, region: str | None = None) -> Market:
-    """The goal on every machine. `capacity` and `region` leave only those. Raises AskingError for options that make no question."""
-    question_of(replace(asked, machine=None, model=None, capacity="spot"))  # refuses what no machine changes
+    """Plan the goal on every machine, filtered by `capacity` and `region`. Raises AskingError for invalid options."""
+    question_of(replace(asked, machine=None, model=None, capacity="spot"))  # refuse what is invalid on every machine
     offers: list[Offer] = []
     refused: dict[str, list[str]] = {}
     for machine in _machines():
@@ -78,7 +78,7 @@ def market(asked: Asked, *, capacity: Capacity | None = None, region: str | None
 
 
 def _machines() -> Iterator[Machine]:
-    """Of machines with the same GPUs the smallest that feeds them."""
+    """The smallest machine with enough vCPUs per GPU, for each GPU type and count."""
     seen = set()
     for machine in sorted(MACHINES.values(), key=lambda one: one.vcpu):
         kind = machine.gpu.name, machine.gpus
@@ -88,7 +88,7 @@ def _machines() -> Iterator[Machine]:
 
 
 def _offers(asked: Asked, machine: Machine, capacity: Capacity | None, region: str | None) -> Iterator[Offer]:
-    """One offer for each way that has a price. Raises PlanImpossibleError where none has."""
+    """One offer per capacity with a price. Raises PlanImpossibleError if none has one."""
     first: Plan | None = None
     found = False
     for way in CAPACITIES if capacity is None else (capacity,):
@@ -105,9 +105,7 @@ def _offers(asked: Asked, machine: Machine, capacity: Capacity | None, region: s
         yield Offer(machine=machine, capacity=way, price=best, dearer=tuple(dearer), plan=answer)
     if not found:
         where = "anywhere" if region is None else f"in {region}"
-        raise PlanImpossibleError(
-            f"no price is published {where} as {capacity or 'any way that Google sells it'}", "another region"
-        )
+        raise PlanImpossibleError(f"no price is published {where} for {capacity or 'any capacity'}", "another region")
 
 
 def _listed(machine: Machine, capacity: Capacity, region: str | None) -> Sequence[Price]:

@@ -1,4 +1,4 @@
-"""A batch of documents: how many nodes have it done in time, what that costs, and what is left to pay afterwards."""
+"""Size and price a batch of documents: nodes for its deadline, cost, and what is billed afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fleet.plan.plan import BatchRun, PerMillion
 from fleet.plan.question.goals import Batch, PlanImpossibleError, PlanQuestion
 from fleet.report.words import format_duration, plural
 
-# A deadline that is missed: nodes are named up to where more of them save less than this share of the time.
+# For a missed deadline, suggest the fewest nodes within this factor of the shortest time.
 _WORTH_A_NODE = 1.1
 
 
@@ -29,9 +29,9 @@ def batch_nodes(
     in_flight_per_node: float,
     start_seconds: Callable[[int], float],
 ) -> int:
-    """The fewest nodes that have the batch done by its deadline, the start included; the fewest there are without one.
+    """The fewest nodes that finish the batch by its deadline, start-up included; the smallest fleet without a deadline.
 
-    Raises PlanImpossibleError where no number has.
+    Raises PlanImpossibleError if no number of nodes does.
     """
     if batch.deadline_hours is None:
         return one.nodes
@@ -44,7 +44,7 @@ def batch_nodes(
         work = batch.documents / (load.requests_per_s * question.load_share)
         return (start_seconds(nodes) + work) / SECONDS_PER_HOUR
 
-    # More nodes than engines have documents would idle.
+    # Engines without a document would idle.
     most = min(MOST_NODES, max(one.nodes, ceil(batch.documents / one.engine.data_parallel)))
     tried = [one.nodes]
     while hours(tried[-1]) > deadline and tried[-1] < most:
@@ -69,12 +69,12 @@ def _too_late(
     start = start_seconds(nodes) / SECONDS_PER_HOUR
     count = plural(nodes, "node")
     why = (
-        f"{batch.documents:,} documents in {_format_hours(batch.deadline_hours or 0)}: bringing {count} up takes {_format_hours(start)} "
-        f"and working {_format_hours(hours(nodes) - start)}, and more nodes save little"
+        f"{batch.documents:,} documents in {_format_hours(batch.deadline_hours or 0)}: with {count}, start-up takes {_format_hours(start)} "
+        f"and processing {_format_hours(hours(nodes) - start)}; more nodes save little"
     )
     return PlanImpossibleError(
         why,
-        f"{_format_hours(hours(nodes))} with {count}; the start is shorter where cluster and weights are there "
+        f"{_format_hours(hours(nodes))} with {count}; with cluster and weights in place start-up is shorter "
         "(--starts-from weights)",
     )
 
@@ -82,10 +82,9 @@ def _too_late(
 def batch_run(
     question: PlanQuestion, batch: Batch, performance: Performance, bill: Bill, way: TimeToServe, restart: TimeToServe
 ) -> BatchRun:
-    """Hours and dollars of a batch on a fleet that works at its maximum.
+    """Duration and cost of a batch at full load, planned at `load_share` of it as the deadline's margin.
 
-    The time planned for is that of `load_share` of the maximum: a batch needs no headroom, its deadline does. `way` is the
-    start, `restart` its part in which nodes are paid for.
+    `way` is the start-up, `restart` the part of it in which nodes are billed.
     """
     workload, rate = question.workload, performance.requests_per_s
     work = _hours(batch, rate.value * question.load_share)

@@ -1,4 +1,4 @@
-"""What a measurement takes, in minutes and dollars, told before it starts."""
+"""Expected duration and cost of a benchmark, shown before it starts."""
 
 from __future__ import annotations
 
@@ -11,73 +11,73 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 _BENCHMARK_ITEM: Final = "benchmark"
-"""Id of the benchmark machine's line. Source: facts/cost.py."""
+"""Id of the benchmark machine's item in the bill (facts/cost.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Expected, not promised."""
+    """Expected duration and cost."""
 
     runs: int
     """Points times repeats."""
     minutes: float
-    """From the first client's start to the last one's end."""
+    """From the first client's start to the last client's end."""
     machine_minutes: float
-    """Until the benchmark's machines are there, at worst."""
+    """Longest wait for the benchmark's machines."""
     usd_per_hour: float | None
-    """Of the whole stack, benchmark machines included; None where its nodes have no price."""
+    """The whole stack, benchmark machines included; None if its nodes have no price."""
     at_least: bool
-    """Whether prices are missing from it."""
+    """Whether some prices are unknown."""
     machines: int
     machine_type: str
     machines_usd_per_hour: float | None
-    """Of all benchmark machines; None where no dated price is known."""
+    """All benchmark machines; None if no dated price is known."""
 
     @property
     def usd(self) -> float | None:
-        """Dollars of the stack over the measurement."""
+        """Cost of the stack over the benchmark."""
         return None if self.usd_per_hour is None else self.usd_per_hour * self.minutes / 60
 
     def short(self) -> str:
-        """The same in one phrase."""
+        """One-phrase summary."""
         own = self.machines_usd_per_hour
         spent = "an unknown part" if own is None else format_usd(own * self.minutes / 60)
         least = "at least " if self.at_least else ""
-        whole = "at an unknown price" if self.usd is None else f"in which the stack costs {least}{format_usd(self.usd)}"
+        whole = "at unknown cost" if self.usd is None else f"at {least}{format_usd(self.usd)} for the stack"
         return (
-            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes {whole}, {spent} of it for machines of its own "
+            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes {whole}, {spent} of it for benchmark machines "
             f"({self.machines} x {self.machine_type})"
         )
 
     def format(self) -> str:
-        """Some sentences for somebody who decides whether to go on."""
+        """A paragraph for the confirmation prompt."""
         least = "at least " if self.at_least else ""
         machines = f"{self.machines} x {self.machine_type}"
         extra = (
-            f" What {machines} cost on top of what runs anyway is not known and not in it"
+            f" The additional cost of {machines} is unknown and not included"
             if self.machines_usd_per_hour is None
-            else f" {format_usd(self.machines_usd_per_hour * self.minutes / 60)} of it is for {machines}, on top of what runs anyway"
+            else f" {format_usd(self.machines_usd_per_hour * self.minutes / 60)} of it is the additional cost of {machines}"
         )
         stack = (
-            "What the stack costs is not known: its nodes have no price."
+            "The cost of the stack is unknown: its nodes have no price."
             if self.usd_per_hour is None or self.usd is None
             else f"The stack costs {least}{format_usd(self.usd_per_hour)} an hour, {least}{format_usd(self.usd)} over the runs."
         )
         return (
-            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes once the benchmark's machines are there, "
-            f"which takes up to {self.machine_minutes:.0f} minutes. {stack}{extra}. Nobody else should use the servers meanwhile."
+            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes once the benchmark's machines are ready, "
+            f"which takes up to {self.machine_minutes:.0f} minutes. {stack}{extra}. Keep other traffic off the servers meanwhile."
         )
 
 
 def price_of(settings: Settings) -> Price:
-    """The price of one measurement with these settings."""
+    """Price a benchmark with these settings."""
     from settings.derived.benchmark_load import expected_seconds, load_of
     from settings.derived.figures import figures
     from workloads.server.pod import PROVISIONING_MINUTES
 
     load = load_of(settings)
     bill = figures(settings).bill
-    # The bill counts a machine for each pod.
+    # The bill counts one machine per pod.
     machines = next((item.usd_per_hour for item in bill.items if item.id == _BENCHMARK_ITEM), None)
     return Price(
         runs=len(load.points) * settings.benchmark.repeats,

@@ -1,8 +1,4 @@
-"""Money over time: hours that are worked, Spot machines that go, spares, and when a fleet is cheaper than an API.
-
-Everything here is arithmetic over a bill (facts/cost.py) and a rate; no price is made up. Source of API prices:
-facts/data/economics.yaml.
-"""
+"""Operating hours, Spot losses, spares, API prices and break-even load. API prices: facts/data/economics.yaml."""
 
 from __future__ import annotations
 
@@ -16,12 +12,12 @@ from facts.ledger import Source
 HOURS_PER_WEEK = 168
 SECONDS_PER_DAY = 86_400
 MOST_SPARES = 100
-"""Beyond it the loss rate, not the number of spares, is the problem."""
+"""Limit on spares; beyond it the loss rate is the problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duty:
-    """When the fleet runs. Outside these hours replicas are 0 and only what stays is paid."""
+    """Operating hours. Outside them replicas are 0 and only the remaining resources are billed."""
 
     hours_per_week: float = HOURS_PER_WEEK
     """Above 0, at most 168."""
@@ -32,16 +28,16 @@ class Duty:
 
     @property
     def share(self) -> float:
-        """Share of all hours."""
+        """Share of the week."""
         return self.hours_per_week / HOURS_PER_WEEK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotLoss:
-    """How often Google takes a machine back, and how long its server is then missing."""
+    """How often Google reclaims a machine, and how long its replacement takes."""
 
     notices_per_node_day: float
-    """Mean number of Spot notices per node and day. Nobody publishes one: it is the user's own figure."""
+    """Mean Spot notices per node and day. No rate is published; the user supplies it."""
     restore_seconds: float
     """From the notice until a replacement serves."""
 
@@ -52,16 +48,15 @@ class SpotLoss:
 
     @property
     def availability(self) -> float:
-        """Share of time that a wanted server is there, 0 to 1: up-time over up-time plus time to restore."""
+        """Availability of one server, 0 to 1: uptime over uptime plus time to restore."""
         down = self.notices_per_node_day * self.restore_seconds / SECONDS_PER_DAY
         return 1 / (1 + down)
 
 
 def spares_for(nodes: int, loss: SpotLoss, confidence: float) -> int:
-    """Smallest k such that of `nodes` + k machines at least `nodes` serve with that probability (0 to 1).
+    """Smallest k such that of `nodes` + k machines at least `nodes` serve with probability `confidence`.
 
-    Machines are taken as lost independently of each other, which a stock-out breaks: it takes several at once. Raises
-    ValueError when a hundred spares are not enough.
+    Treats losses as independent; a stock-out breaks that assumption. Raises ValueError above 100 spares.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
@@ -69,7 +64,7 @@ def spares_for(nodes: int, loss: SpotLoss, confidence: float) -> int:
         if _at_least(nodes, nodes + spares, loss.availability) >= confidence:
             return spares
     raise ValueError(
-        f"{MOST_SPARES} spares are not enough for {nodes} nodes at {loss.notices_per_node_day} notices a node and day"
+        f"{MOST_SPARES} spares are not enough for {nodes} nodes at {loss.notices_per_node_day} notices per node and day"
     )
 
 
@@ -80,7 +75,7 @@ def _at_least(wanted: int, machines: int, availability: float) -> float:
         return 1.0
 
     def exactly(lost: int) -> float:
-        # By logarithms: the binomial's factors leave the range of a float from some thousand machines on.
+        # In logarithms: the binomial factors overflow a float above some thousand machines.
         ways = lgamma(machines + 1) - lgamma(lost + 1) - lgamma(machines - lost + 1)
         return exp(ways + lost * log(missing) + (machines - lost) * log(availability))
 
@@ -89,22 +84,22 @@ def _at_least(wanted: int, machines: int, availability: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiPrice:
-    """What an API asks for a million tokens, list price."""
+    """List price of an API per million tokens."""
 
     id: str
     name: str
     provider: str
     usd_per_million_blended: float
-    """For `input_per_output` input tokens to one output token."""
+    """At `input_per_output` input tokens per output token."""
     input_per_output: float
     usd_per_million_input: float | None = None
     usd_per_million_output: float | None = None
-    """Both None where no dated source has them apart."""
+    """Both None if no dated source lists them separately."""
     source: Source | None = None
-    """Of the two prices apart; the blended one is the article's."""
+    """Source of the separate prices; the blended price is the article's."""
 
     def usd_per_million(self, input_tokens: float, output_tokens: float) -> float:
-        """Dollars for a million tokens of that mix; the blended price where input and output are not known apart."""
+        """Price per million tokens of that mix; the blended price if separate prices are unknown."""
         if self.usd_per_million_input is None or self.usd_per_million_output is None:
             return self.usd_per_million_blended
         paid = input_tokens * self.usd_per_million_input + output_tokens * self.usd_per_million_output
@@ -112,7 +107,7 @@ class ApiPrice:
 
 
 def api_prices() -> tuple[ApiPrice, ...]:
-    """The APIs that the article compares itself with, cheapest first."""
+    """The APIs in the article's comparison, cheapest first."""
     content = ledger.load("economics")
     apart = content["apis_usd_per_million_tokens"]
     found = [
@@ -132,16 +127,16 @@ def api_prices() -> tuple[ApiPrice, ...]:
 
 
 def break_even_utilisation(usd_per_hour: float, tokens_per_s: float, usd_per_million: float) -> float:
-    """Share of its rate at which a fleet's million tokens cost what the API's do. Above 1 the fleet is never cheaper.
+    """Share of full load at which the fleet's price per token equals the API's; above 1 the fleet is never cheaper.
 
-    `tokens_per_s` is the fleet's total rate. Raises ValueError unless rate and price are above zero.
+    `tokens_per_s` is the total rate at full load. Raises ValueError unless rate and price are above zero.
     """
     if tokens_per_s <= 0 or usd_per_million <= 0:
-        raise ValueError("a break-even needs a rate and a price above zero")
+        raise ValueError("tokens_per_s and usd_per_million must be above 0")
     return usd_per_hour / (tokens_per_s * SECONDS_PER_HOUR / 1e6 * usd_per_million)
 
 
 def usd_per_month(bill: Bill, duty: Duty) -> float:
-    """Dollars a month of 730 hours: the whole bill while it runs, what stays otherwise. Known prices only."""
+    """Cost of a 730-hour month: the whole bill while running, the residual otherwise. Known prices only."""
     running = bill.usd_per_hour_known * duty.share + bill.residual_usd_per_hour * (1 - duty.share)
     return running * HOURS_PER_MONTH

@@ -1,4 +1,4 @@
-"""A stack's settings as the planner sees them."""
+"""Convert a stack's settings to the planner's types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def facts_of_stack(settings: Settings) -> ProfileFacts:
-    """What a stack serves, as plain data: its profile, overrides and own model."""
+    """A stack's profile with its overrides and own model."""
     serving = settings.serving
     return ProfileFacts(
         engine_version=serving.engine.version,
@@ -28,13 +28,13 @@ def facts_of_stack(settings: Settings) -> ProfileFacts:
         context_tokens=serving.context_tokens,
         own_shape=settings.model.config if settings.model else None,
         gpu=settings.machine.gpu,
-        # What is laid over a profile is no longer what the row was measured with.
+        # A profile with overrides no longer matches the published row.
         reproduces=None if serving.overrides else serving.profile.reproduces,
     )
 
 
 def deployment_of(settings: Settings) -> Deployment:
-    """A stack as the model knows fleets. Raises LookupError where the model's architecture is not known."""
+    """A stack as a deployment. Raises LookupError if the model's architecture is unknown."""
     facts, api_servers = facts_of_stack(settings), settings.serving.engine.api_servers
     ranks = facts.shape.data_parallel
     return Deployment(

@@ -1,4 +1,4 @@
-"""What the planner's model says of a stack for which nothing was published: an estimate with its interval, never a figure."""
+"""Estimate a stack's throughput with the planner's model where no figure was published."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modelled:
-    """The model's answer for one stack at the concurrency that it declares."""
+    """Estimate for one stack at its declared concurrency."""
 
     performance: Performance
     workload: str
-    """Name of the workload in facts/data/workloads.yaml that was counted with."""
+    """Workload in facts/data/workloads.yaml that the estimate assumes."""
     in_flight: int
-    """Requests in flight, all replicas together."""
+    """Requests in flight across all replicas."""
 
     @property
     def total_tokens_per_s(self) -> Estimate:
-        """Input and output tokens a second."""
+        """Input and output tokens/s."""
         return self.performance.total_tokens_per_s
 
     @property
     def output_tokens_per_s(self) -> Estimate:
-        """Output tokens a second."""
+        """Output tokens/s."""
         return self.performance.output_tokens_per_s
 
     def short(self) -> str:
-        """Total and output with their intervals, called an estimate."""
+        """Total and output throughput in one phrase."""
         total, output = self.total_tokens_per_s, self.output_tokens_per_s
         return (
             f"{total.value:,.0f} tok/s total ({total.low:,.0f} to {total.high:,.0f}), {output.value:,.0f} output by the "
@@ -40,7 +40,7 @@ class Modelled:
         )
 
     def format(self) -> str:
-        """One sentence for a report, with interval, basis and load."""
+        """One sentence with interval, basis and load."""
         total, output = self.total_tokens_per_s, self.output_tokens_per_s
         tpot = self.performance.tpot_ms
         return (
@@ -51,9 +51,7 @@ class Modelled:
 
 
 def modelled(settings: Settings) -> Modelled | None:
-    """The model's answer, or None where it has none: a paused stack, a model whose architecture it does not know, an engine
-    that does not fit its GPU or takes no request of that length.
-    """
+    """Estimate a stack. None if it is paused, its architecture unknown, or model or requests do not fit."""
     from facts.workloads import countable_name, named_workload
     from fleet.plan.from_settings import deployment_of
     from fleet.plan.model.deployment import OfferedLoad

@@ -1,4 +1,4 @@
-"""What a plan costs: the bill that its stack file would have, dollars for a million tokens, and the APIs beside it."""
+"""Cost of a plan: bill, price per million tokens, API comparison."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fleet.plan.model.performance import Performance
 from fleet.plan.plan import ApiComparison, Money, PerMillion
 from fleet.plan.question.goals import PlanQuestion
 
-# The endpoint picker of a written stack. Source: the article settled on 10 vCPU.
+# Of the endpoint picker in a written stack. Source: the article settled on 10 vCPU.
 EPP_VCPUS = 10
 
 
 def bill_of(question: PlanQuestion, sizing: Sizing, machines: int) -> Bill:
-    """An hour of that many machines and of all around them, as a stack of its own with the benchmark off."""
+    """Hourly bill of a stack with that many machines and the benchmark off."""
     weights_gb = question.profile.weights_gb
     assert weights_gb is not None
     gateway = question.routing == "inference-gateway"
@@ -46,7 +46,7 @@ def bill_of(question: PlanQuestion, sizing: Sizing, machines: int) -> Bill:
 
 
 def node_hour_usd(question: PlanQuestion) -> float | None:
-    """Price of a node-hour: as stated, else the list price; None where no dated one is known."""
+    """Price of a node-hour: stated, else list price; None if no dated price is known."""
     if question.usd_per_node_hour is not None:
         return question.usd_per_node_hour
     price = cost.node_price(question.capacity, question.region, question.machine)
@@ -54,7 +54,7 @@ def node_hour_usd(question: PlanQuestion) -> float | None:
 
 
 def money(question: PlanQuestion, bill: Bill, at_load: Performance, at_full_load: Performance) -> Money:
-    """Dollars by the hour, the month and the million tokens."""
+    """Cost an hour, a month and per million tokens."""
     node_hour = node_hour_usd(question)
     month = usd_per_month(bill, question.duty)
     worked_hours = HOURS_PER_MONTH * question.duty.share
@@ -84,7 +84,7 @@ def money(question: PlanQuestion, bill: Bill, at_load: Performance, at_full_load
 
 
 def per_million(usd: float, performance: Performance, hours: float) -> PerMillion:
-    """Dollars for a million tokens, where so many hours at that rate cost so much."""
+    """Price per million tokens, given the cost of some hours at that throughput."""
     millions = hours * SECONDS_PER_HOUR / 1e6
     return PerMillion(
         total_usd=usd / (performance.total_tokens_per_s.value * millions),

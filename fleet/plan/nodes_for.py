@@ -1,4 +1,4 @@
-"""The other way round: from a goal to the fewest nodes that reach it."""
+"""Invert the model: the fewest nodes that reach a goal."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from fleet.plan.model.performance import Performance, check_context, estimate
 from fleet.plan.model.roofline import known
 from fleet.plan.model.step_time import step_costs
 
-# Assumed: load to plan for, as a share of what the fleet can do: room for a node that goes and for hours that differ.
+# Assumed: planned load as a share of full load; the rest covers a lost node and uneven hours.
 DEFAULT_LOAD_SHARE = 0.85
-# No fleet here is asked for more; a search has to end.
+# Bounds the search.
 MOST_NODES = 4_096
 _HALVINGS = 11
 
 
 class ImpossibleGoalError(ValueError):
-    """A goal that no number of nodes reaches. The message says why and what is nearest."""
+    """No number of nodes reaches the goal. The message gives the reason and the nearest possible goal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What a fleet should do. Exactly one of the three amounts. Raises ValueError."""
+    """Load and latency to reach. Exactly one of the three amounts; else ValueError."""
 
     total_tokens_per_s: float | None = None
     """Input and output tokens."""
     requests_per_s: float | None = None
     in_flight: float | None = None
-    """Users who each wait for an answer before they ask again."""
+    """Closed-loop users: each waits for a response before the next request."""
     ttft_p99_ms: float | None = None
-    """Time to the first token at most, by the high end of the estimate."""
+    """Limit on the high end of the estimate."""
     tpot_ms: float | None = None
-    """Time per output token at most, likewise."""
+    """Limit on the high end of the estimate."""
     load_share: float = DEFAULT_LOAD_SHARE
-    """Share of the fleet's ability that the goal may take."""
+    """Share of full load that the goal may use."""
 
     def __post_init__(self) -> None:
         amounts = (self.total_tokens_per_s, self.requests_per_s, self.in_flight)
@@ -52,7 +52,7 @@ class Goal:
             raise ValueError(f"load_share must be above 0 and at most 1, got {self.load_share}")
 
     def rate(self, workload: Workload) -> float | None:
-        """The goal in requests a second; None where it is users."""
+        """The goal in requests/s; None for users."""
         if self.total_tokens_per_s is not None:
             return self.total_tokens_per_s / workload.tokens_per_request
         return self.requests_per_s
@@ -64,10 +64,10 @@ class Sizing:
 
     deployment: Deployment
     in_flight_per_node: float
-    """Requests in flight with which a node gives most: full load."""
+    """Requests in flight per node at full load, the highest throughput."""
     most_in_flight_per_node: float
-    """Users that a node may have: what memory, the measurements and the limits allow. More than full load where a step has more
-    tokens than captured CUDA graphs reach, or the API servers are full before."""
+    """Most users per node within memory, the measured range and the limits. Above full load where throughput peaks earlier:
+    steps exceed captured CUDA graphs, or API servers saturate."""
 
     @property
     def nodes(self) -> int:
@@ -76,10 +76,7 @@ class Sizing:
 
 
 def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
-    """The fleet like `deployment`, whatever its number of nodes, that reaches the goal with the fewest.
-
-    Raises ImpossibleGoalError, and what `estimate` raises.
-    """
+    """Resize `deployment` to the fewest nodes that reach the goal. Raises ImpossibleGoalError, and what `estimate` raises."""
     check_context(deployment, workload)
     most = _most_in_flight_per_node(deployment, workload, goal)
     room = budget(deployment, workload)
@@ -99,14 +96,14 @@ def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
 
 
 def _fewest(wanted: float, ability: Callable[[int], float], deployment: Deployment, what: str) -> int:
-    """The fewest nodes with that ability, which grows with their number."""
+    """The fewest nodes whose capacity reaches `wanted`, by bisection."""
     fewest = 2 if deployment.routing == "inference-gateway" else 1
     most = fewest
     while ability(most) < wanted:
         if most >= MOST_NODES:
             raise ImpossibleGoalError(
-                f"{wanted:,.0f} ({what}, headroom included) needs more than {MOST_NODES:,} nodes of one fleet, which reach "
-                f"{ability(MOST_NODES):,.0f}: contention grows with the load; plan several fleets"
+                f"{wanted:,.0f} ({what}, headroom included) needs more than {MOST_NODES:,} nodes in one fleet, which reach "
+                f"{ability(MOST_NODES):,.0f} because contention grows with load; plan several fleets"
             )
         most = min(MOST_NODES, most * 2)
     low = max(fewest, most // 2)
@@ -127,7 +124,7 @@ def _rate(deployment: Deployment, workload: Workload, per_node: float) -> float:
 
 
 def _most_in_flight_per_node(deployment: Deployment, workload: Workload, goal: Goal) -> float:
-    """What a node may be offered: no more than was measured, than runs without a queue, than the limits allow."""
+    """Most requests in flight per node: within the measured range, without a queue, within the limits."""
     costs = step_costs(deployment, workload, known(deployment).parameters, budget(deployment, workload))
     most = min(deployment.most_in_flight_per_node, costs.running_limit * deployment.engine.data_parallel)
     for name, limit, of in (
@@ -147,7 +144,7 @@ def _within(
     limit_ms: float,
     of: Callable[[Performance], Estimate],
 ) -> float:
-    """The most requests in flight on a node with that latency within the limit."""
+    """Most requests in flight per node with that latency within the limit."""
     one = deployment.with_nodes(2 if deployment.routing == "inference-gateway" else 1)
 
     def high_ms(per_node: float) -> float:
@@ -158,7 +155,7 @@ def _within(
     least = float(deployment.engine.data_parallel)
     if high_ms(least) > limit_ms:
         raise ImpossibleGoalError(
-            f"{name} of {limit_ms:,.0f} ms: even with one request on each engine it may take {high_ms(least):,.0f} ms"
+            f"{name} of {limit_ms:,.0f} ms: even one request per engine may take {high_ms(least):,.0f} ms"
         )
     low, high = least, most
     for _ in range(_HALVINGS):

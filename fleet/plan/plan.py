@@ -1,4 +1,4 @@
-"""A plan: the answer to a question of fleet/plan/question/goals.py, with every number accounted for. fleet/plan/planning.py makes it."""
+"""Types of a plan, which fleet/plan/planning.py makes from a question."""
 
 from __future__ import annotations
 
@@ -20,100 +20,99 @@ SECONDS_PER_HOUR = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerMillion:
-    """Dollars for a million tokens. Two readings of one sum, not two parts of it."""
+    """Price per million tokens: one cost divided two ways, not two parts."""
 
     total_usd: float
-    """For a million input and output tokens."""
+    """Cost per million input and output tokens."""
     output_usd: float
-    """The whole sum over the output tokens alone."""
+    """The same cost per million output tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiComparison:
-    """The fleet against one API."""
+    """Comparison of the fleet with one API."""
 
     price: ApiPrice
     usd_per_million: float
-    """What the API asks for a million tokens of this plan's mix of input and output."""
+    """The API's price per million tokens in this plan's mix."""
     exact_mix: bool
-    """Whether that is this plan's own mix; otherwise the article's two input tokens to one output token."""
+    """Whether the price is for this plan's mix; else for the article's, two input tokens per output token."""
     break_even_utilisation: float | None
-    """Share of the fleet's maximum from which it is cheaper. Above 1: never. None where the nodes' price is unknown."""
+    """Share of full load from which the fleet is cheaper. Above 1: never. None if the node price is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """What the fleet costs. Every amount is a lower bound where `bill.unknown` names items."""
+    """Cost of the fleet. Every amount is a lower bound if `bill.unknown` is not empty."""
 
     bill: Bill
-    """An hour in which every machine runs."""
+    """One hour with every machine running."""
     usd_per_node_hour: float | None
-    """None where no dated price is known and the question states none: there is no price of a million tokens then."""
+    """None if no dated price is known and none was stated; then there is no price per million tokens."""
     usd_per_month: float
-    """730 hours, of which the share of `duty` is worked; the rest costs what stays."""
+    """730 hours: running for the share in `duty`, at 0 replicas otherwise."""
     at_load: PerMillion | None
-    """At the plan's load, over a month with its duty cycle."""
+    """At the planned load, over a month with its operating hours."""
     at_full_load: PerMillion | None
-    """The same with every machine at the model's maximum in the hours that are worked."""
+    """The same with every machine at full load while running."""
     apis: tuple[ApiComparison, ...]
     """Cheapest first."""
 
     @property
     def usd_per_hour(self) -> float:
-        """Dollars an hour of the items with a known price."""
+        """Hourly cost of the items with a known price."""
         return self.bill.usd_per_hour_known
 
     @property
     def at_least(self) -> bool:
-        """Whether items without a dated price make every amount a lower bound."""
+        """Whether amounts are lower bounds because prices are unknown."""
         return bool(self.bill.unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One limit of the question, and what the plan does about it."""
+    """One latency limit and the planned latency."""
 
     name: Literal["TTFT p99", "TPOT"]
     limit_ms: float
     expected_ms: float
     high_ms: float
-    """The end of the interval that counts."""
+    """High end of the interval, which is compared with the limit."""
 
     @property
     def holds(self) -> bool:
-        """Whether even the high end is within the limit."""
+        """Whether the high end is within the limit."""
         return self.high_ms <= self.limit_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRun:
-    """A batch from the first API call to nothing."""
+    """Duration and cost of a batch, from the first API call."""
 
     documents: int
     input_tokens: float
     output_tokens: float
-    """Of all documents together."""
+    """Sum over all documents."""
     in_flight: float
-    """Documents that are worked on at once."""
+    """Documents in parallel."""
     start_hours: float
-    """Until the fleet answers, likely."""
+    """Likely time to first response."""
     work_hours: float
-    """At the question's share of the model's maximum: the margin that the deadline has."""
+    """Processing at the planned share of full load; the rest is the deadline's margin."""
     work_low_hours: float
-    """At the high end of the maximum."""
+    """At the high end of full load."""
     work_high_hours: float
-    """At its low end, where that is slower than planned for."""
+    """At the low end of full load, if slower than planned."""
     deadline_hours: float | None
     usd: float | None
-    """Nodes from when they are asked for until the last answer, everything else from the beginning; None where the nodes'
-    price is unknown."""
+    """Nodes from their request to the last response, everything else from the beginning; None if the node price is unknown."""
     usd_per_million: PerMillion | None
     usd_per_hour_after: float
-    """What goes on costing at 0 replicas, known prices only; nothing of it after a destroy but what is kept."""
+    """Cost at 0 replicas, known prices only."""
 
     @property
     def total_hours(self) -> float:
-        """From nothing to the last answer."""
+        """Start-up and processing."""
         return self.start_hours + self.work_hours
 
 
@@ -123,48 +122,48 @@ class Plan:
 
     question: PlanQuestion
     nodes: int
-    """Nodes that the goal needs."""
+    """Nodes required for the goal, without spares."""
     spares: int
-    """Machines beyond them, for those that go."""
+    """Extra machines to cover losses."""
     spares_why: str
     deployment: Deployment
-    """The needed nodes; the spares are not in it."""
+    """The required nodes, without spares."""
     in_flight_per_node: float
-    """Requests in flight with which a node gives most: full load."""
+    """Requests in flight per node at full load, the highest throughput."""
     performance: Performance
-    """At the goal's load, on the needed nodes alone; for a batch at their maximum."""
+    """At the planned load on the required nodes; for a batch at full load."""
     maximum: Performance
-    """The most that those nodes give by the model, with as many requests in flight as that takes."""
+    """The same nodes at full load."""
     money: Money
     sizing: Sizing
-    """For nodes and spares."""
+    """Infrastructure for nodes and spares."""
     time_to_serve: TimeToServe
-    """From what the question starts from to the first answer."""
+    """From the question's starting point to the first response."""
     restart: TimeToServe
-    """One machine anew, cluster and weights being there: after a loss, or from 0 replicas."""
+    """Restart of one machine, cluster and weights in place: after a loss, or from 0 replicas."""
     published: Match
-    """The published row nearest to the stack as it would be written."""
+    """Published row nearest to the planned stack."""
     verdicts: tuple[Verdict, ...]
     batch: BatchRun | None
     remarks: tuple[str, ...]
-    """What a reader should know before he trusts or buys it, the gravest first."""
+    """Notes, most serious first."""
 
     @property
     def machines(self) -> int:
-        """Nodes that are paid for: needed and spare."""
+        """Billed nodes: required and spare."""
         return self.nodes + self.spares
 
     @property
     def gpus(self) -> int:
-        """GPUs that are paid for."""
+        """Billed GPUs."""
         return self.machines * self.deployment.gpus_per_node
 
     @property
     def utilisation(self) -> float:
-        """The plan's load as a share of the full load of its needed nodes: users of users, else requests of requests. Above 1 where
-        users are more than a node gives most with.
+        """Planned load as a share of full load on the required nodes: by users for users and batches, else by requests/s.
 
-        Not requests where users are given: in large fleets contention takes as many as the last users bring.
+        Above 1 if there are more users than give the highest throughput. For users requests/s would hide that: contention
+        cancels what the last users add.
         """
         now, full = self.performance, self.maximum
         if isinstance(self.question.goal, Users | Batch):
@@ -173,37 +172,37 @@ class Plan:
 
     @property
     def kilowatts(self) -> float | None:
-        """GPUs of the needed nodes at the plan's load, nothing else of the machines; None where nobody measured their power."""
+        """Power of the required nodes' GPUs alone at the planned load; None if it was never measured."""
         watts = self.performance.watts_per_gpu
         return None if watts is None else watts.value * self.nodes * self.deployment.gpus_per_node / 1000
 
     @property
     def label(self) -> str:
-        """How sure its throughput is, as every report says it: "estimated x/÷ 2"."""
+        """Confidence in the throughput, as reports show it: "estimated x/÷ 2"."""
         return self.maximum.total_tokens_per_s.label if self.deployment_is_estimated else self.basis
 
     @property
     def deployment_is_estimated(self) -> bool:
-        """Whether it is not the article's model on the article's GPU."""
+        """Whether model or GPU differ from the article's."""
         return self.basis in ("calibrated", "estimated", "upper bound")
 
     @property
     def basis(self) -> Basis:
-        """How sure: fitted, predicted or extrapolated."""
+        """Basis of the estimate."""
         return self.performance.tpot_ms.basis
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """In what the plan leaves what was measured."""
+        """Differences from the measured range."""
         return self.performance.tpot_ms.reasons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """The same question with another way to buy nodes or to reach them."""
+    """The same question with another capacity or routing."""
 
     capacity: Capacity
     routing: Routing
     plan: Plan | None
     why_not: str | None
-    """Why there is no plan; None where there is one."""
+    """Why there is no plan; None if there is one."""

@@ -1,14 +1,11 @@
-"""From a question to a plan: how many nodes, at what price, with what latency, and how sure.
-
-The nodes come from the model (fleet/plan/nodes_for.py, fleet/plan/batch.py, fleet/plan/within_budget.py), everything around them from
-documented limits. What a plan rests on and what it leaves open stands in its remarks.
-"""
+"""Turn a question into a plan. Nodes: nodes_for.py, batch.py, within_budget.py. Infrastructure: documented limits. Caveats: remarks.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Literal
 
 from facts import figures
 from facts.machines import DEFAULT_MACHINE
@@ -42,14 +39,14 @@ from fleet.plan.question.profiles import profiles_for
 from fleet.plan.remarks import remarks
 from fleet.plan.within_budget import machines_within, size_of_machines
 
-# A budget's nodes are asked for less than this share of what they could do only if no limit can be kept on them.
+# Lowest share of full load tried on a budget's nodes before the latency limits count as unreachable.
 _LEAST_SHARE = 0.01
 _HALVINGS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fleet:
-    """Nodes, what they are offered, and how many more are kept."""
+    """Nodes, their load, and spares."""
 
     deployment: Deployment
     offered: OfferedLoad
@@ -63,7 +60,7 @@ class _Fleet:
 
 
 def plan(question: PlanQuestion) -> Plan:
-    """The answer. Raises PlanImpossibleError with the reason and what is nearest."""
+    """Plan a fleet. Raises PlanImpossibleError with the reason and the nearest possible goal."""
     try:
         _check(question)
         fleet = _fleet(question)
@@ -77,9 +74,9 @@ def plan(question: PlanQuestion) -> Plan:
 
 
 def compare(question: PlanQuestion) -> tuple[Alternative, ...]:
-    """The same question for every way to buy nodes, with and without the gateway; the question's own way first.
+    """Plan the question with every capacity, with and without the gateway; its own capacity and routing first.
 
-    A price that the question states is that of its own way to buy; the others have their list price or none.
+    A stated price applies to the question's own capacity only; the others use list prices.
     """
     sold = [capacity for capacity in CAPACITIES if way_of(capacity) in question.machine.ways]
     capacities = sorted(sold, key=lambda capacity: capacity != question.capacity)
@@ -101,14 +98,14 @@ def _check(question: PlanQuestion) -> None:
     profile = question.profile
     if profile.weights_gb is None:
         raise PlanImpossibleError(
-            f"profile {profile.name}: no revision of {profile.model} is published, so the size of its volume is unknown",
+            f"profile {profile.name}: no published revision of {profile.model}, so its volume size is unknown",
             "another profile",
         )
     check_context(_one(question), question.workload)
 
 
 def _one(question: PlanQuestion) -> Deployment:
-    """The smallest fleet of that kind: an endpoint picker needs two nodes to pick from."""
+    """The smallest fleet: one node, or two behind an endpoint picker."""
     profile = question.profile
     fewest = 2 if question.routing == "inference-gateway" else 1
     return Deployment(
@@ -124,11 +121,11 @@ def _one(question: PlanQuestion) -> Deployment:
 def _longer_context(question: PlanQuestion) -> str:
     longest = question.workload.longest_request_tokens
     fitting = profiles_for(longest)
-    split = "documents split into parts that fit" if isinstance(question.goal, Batch) else "shorter requests"
+    split = "smaller documents" if isinstance(question.goal, Batch) else "shorter requests"
     if not fitting:
-        return f"{split}: no profile has a context of {longest:,} tokens"
+        return f"{split} (no profile has a context of {longest:,} tokens)"
     best = fitting[0]
-    return f"--profile {best.name}, whose context is {best.shape.max_model_len_tokens:,} tokens, or {split}"
+    return f"--profile {best.name} ({best.shape.max_model_len_tokens:,} tokens of context), or {split}"
 
 
 def _goal(question: PlanQuestion, **amount: float) -> Goal:
@@ -169,7 +166,7 @@ def _fleet(question: PlanQuestion) -> _Fleet:
 
 
 def _within_limits(question: PlanQuestion, deployment: Deployment, offered: OfferedLoad) -> Deployment:
-    """More nodes where a lighter load than was measured widens the interval, until its high end is within the limits."""
+    """Add nodes until the interval's high end is within the limits: loads below the measured one widen it."""
 
     def missed(nodes: int) -> list[Verdict]:
         performance = estimate(deployment.with_nodes(nodes), question.workload, offered)
@@ -209,7 +206,7 @@ def _within_budget(question: PlanQuestion, budget: Budget) -> _Fleet:
 
 
 def _most_within_limits(question: PlanQuestion, deployment: Deployment, per_node: float) -> OfferedLoad:
-    """The question's share of full load, or as much of it as keeps the limits on that many nodes."""
+    """The planned share of full load, or the most within the latency limits on that many nodes."""
     full = OfferedLoad(in_flight=per_node * deployment.nodes)
     most = estimate(deployment, question.workload, full).requests_per_s.value * question.load_share
 
@@ -230,7 +227,7 @@ def _most_within_limits(question: PlanQuestion, deployment: Deployment, per_node
 
 def _misses(question: PlanQuestion, miss: Verdict, nodes: int) -> PlanImpossibleError:
     return PlanImpossibleError(
-        f"{miss.name} of {miss.limit_ms:,.0f} ms: on {nodes:,} nodes it may still take {miss.high_ms:,.0f} ms",
+        f"{miss.name} of {miss.limit_ms:,.0f} ms: {nodes:,} nodes may still take {miss.high_ms:,.0f} ms",
         _nearest(question, _one(question)),
     )
 
@@ -263,14 +260,14 @@ def _in_flight_per_node(question: PlanQuestion, one: Deployment) -> float:
 
 
 def _nearest(question: PlanQuestion, one: Deployment) -> str:
-    """What the least load and the most nodes give: the ends of what can be asked for."""
-    # On the most nodes: beyond what was measured the interval is wider, and so is what can be promised.
+    """The nearest possible goal: lowest latency, or most load on the largest stack."""
+    # On the most nodes: the interval is wider outside the measured range.
     engines = MOST_MACHINES * one.engine.data_parallel
     least = estimate(one.with_nodes(MOST_MACHINES), question.workload, OfferedLoad(in_flight=float(engines)))
     missed = [verdict for verdict in _verdicts(question, least) if not verdict.holds]
     if missed:
         limits = " and ".join(f"{verdict.name} of {ceil(verdict.high_ms):,} ms" for verdict in missed)
-        return f"{limits}, with one request on each engine; no number of nodes gives less"
+        return f"{limits}, with one request per engine; more nodes do not reduce it"
     sizing = nodes_for(one, question.workload, _goal(question, in_flight=1.0))
     most = OfferedLoad(in_flight=sizing.in_flight_per_node * MOST_MACHINES)
     able = estimate(one.with_nodes(MOST_MACHINES), question.workload, most)
@@ -282,27 +279,27 @@ def _nearest(question: PlanQuestion, one: Deployment) -> str:
             amount = f"{share * able.requests_per_s.value:,.0f} requests/s"
         case _:
             amount = f"{share * able.total_tokens_per_s.value:,.0f} total tok/s"
-    return f"{amount} on {MOST_MACHINES:,} nodes, the most that one stack may have"
+    return f"{amount} on {MOST_MACHINES:,} nodes, the limit of one stack"
 
 
 def _spares(question: PlanQuestion, nodes: int) -> tuple[int, str]:
     if question.spares is not None:
-        return question.spares, "as asked"
+        return question.spares, "as requested"
     if question.capacity not in INTERRUPTIBLE:
-        return 0, f"none: nodes bought as {question.capacity} are not taken back"
+        return 0, f"none: {question.capacity} nodes are not reclaimed"
     loss = _loss(question)
     if loss is None:
         family = question.machine.family.upper()
-        return 0, f"none: no loss rate of {family} Spot nodes is published; state one (--loss-per-node-day)"
+        return 0, f"none: no loss rate of {family} Spot nodes is published; pass yours with --loss-per-node-day"
     try:
         spares = spares_for(nodes, loss, question.confidence)
     except ValueError as error:
         raise PlanImpossibleError(
-            str(error), "capacity that is not taken back: a reservation, or flex-start for days"
+            str(error), "capacity that is not reclaimed: a reservation, or flex-start for up to seven days"
         ) from None
     rate = f"{loss.notices_per_node_day:g} {'loss' if loss.notices_per_node_day == 1 else 'losses'}"
     return spares, (
-        f"{rate} a node and day, {loss.restore_seconds / 60:.0f} min each: all {nodes} needed nodes are there "
+        f"{rate} per node and day, {loss.restore_seconds / 60:.0f} min each: all {nodes} required nodes are up "
         f"{100 * question.confidence:g} % of the time"
     )
 
@@ -316,14 +313,14 @@ def _loss(question: PlanQuestion) -> SpotLoss | None:
 
 
 def _way_from(question: PlanQuestion, machines: int) -> Start:
-    """The start of that many machines, from what the question starts from."""
+    """Start-up of that many machines from the question's starting point."""
     return _start(
         question, machines, cluster=question.starts_from != "nothing", weights=question.starts_from == "weights"
     )
 
 
 def _restart(question: PlanQuestion, machines: int) -> TimeToServe:
-    """Machines anew, cluster and weights being there, and compile caches where they are kept."""
+    """Restart of machines: cluster and weights in place, caches warm if the plan keeps them."""
     start = _start(question, machines, cluster=True, weights=True)
     return time_to_serve(replace(start, warm_caches=question.compile_cache))
 
@@ -376,7 +373,7 @@ def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
 
 
 def _full_load(fleet: _Fleet, workload: Workload, maximum: Performance) -> Performance:
-    """Every machine that is paid for, spares included, at the most."""
+    """All machines at full load, spares included."""
     if not fleet.spares:
         return maximum
     most = OfferedLoad(in_flight=fleet.in_flight_per_node * fleet.machines)
@@ -410,14 +407,13 @@ def _sizing(question: PlanQuestion, fleet: _Fleet, maximum: Performance) -> Sizi
 def _verdicts(question: PlanQuestion, performance: Performance) -> Iterator[Verdict]:
     limits = question.limits
     if limits.ttft_p99_ms is not None:
-        yield _verdict_ttft(limits.ttft_p99_ms, performance.ttft_p99_ms)
+        yield _verdict("TTFT p99", limits.ttft_p99_ms, performance.ttft_p99_ms)
     if limits.tpot_ms is not None:
-        said = performance.tpot_ms
-        yield Verdict(name="TPOT", limit_ms=limits.tpot_ms, expected_ms=said.value, high_ms=said.high)
+        yield _verdict("TPOT", limits.tpot_ms, performance.tpot_ms)
 
 
-def _verdict_ttft(limit_ms: float, said: Estimate) -> Verdict:
-    return Verdict(name="TTFT p99", limit_ms=limit_ms, expected_ms=said.value, high_ms=said.high)
+def _verdict(name: Literal["TTFT p99", "TPOT"], limit_ms: float, estimated: Estimate) -> Verdict:
+    return Verdict(name=name, limit_ms=limit_ms, expected_ms=estimated.value, high_ms=estimated.high)
 
 
 def _published(question: PlanQuestion, machines: int) -> figures.Match:
@@ -436,6 +432,6 @@ def _published(question: PlanQuestion, machines: int) -> figures.Match:
     nearest = figures.match(shape)
     if profile.reproduces is None or nearest.kind != "unproven" or machines > 1 or question.routing != "cluster-ip":
         return nearest
-    # The row that the profile repeats is nearer than one that only states more of its options.
+    # Prefer the row that the profile reproduces over one that only shares more options.
     repeated = figures.compare(shape, figures.published(profile.reproduces))
     return nearest if repeated.figure is None or repeated.figure.total_tokens_per_s is None else repeated

@@ -1,4 +1,4 @@
-"""A plan as a stack file: every value with a comment that says where it comes from, written whole or not at all."""
+"""Write a plan as a stack file with commented values, atomically."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from fleet.plan.plan import Plan
 
 POLICY_CONFIG_FOLDER = "policy/config"
-"""Of the project: each stack's limits, as Pulumi and the offline preview read them."""
+"""Folder of each stack's policy limits, read by Pulumi and the offline preview."""
 DEFAULT_ZONE = f"{DEFAULT_REGION}-b"
-"""A zone of the article's region; which zones have A4 is the reader's to find out."""
+"""A zone of the article's region; check that it has A4."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _RESERVATION = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _NAMED = frozenset({"cud-1y", "cud-3y", "reservation", "calendar"})
-"""Capacity that a reservation's name belongs to."""
-# Assumed: what a bill may rise above the plan's before somebody should look: a node of many, a dearer month of Spot.
+"""Capacities that require a reservation's name."""
+# Assumed: tolerated rise of the bill above the plan, such as one more node or a dearer month of Spot.
 _CEILING_MARGIN = 1.05
 _CEILING_STEP_USD = 5
-# Assumed: what a batch may run longer than planned before flex-start ends its nodes.
+# Assumed: how much longer than planned a batch may run before flex-start ends its nodes.
 _BATCH_MARGIN = 1.5
 
 
@@ -52,10 +52,10 @@ def write_stack(
     zone: str = DEFAULT_ZONE,
     replace: bool = False,
 ) -> Path:
-    """Write Pulumi.<stack>.yaml, and the stack's spending ceiling for the policies; the path of the stack file.
+    """Write Pulumi.<stack>.yaml and its spending ceiling for the policies; return the stack file's path.
 
-    The file is checked as `fleet config check` does before it appears. Raises SettingsError where a name is wrong or missing,
-    where the file is there and `replace` is not set, or where something is refused.
+    The text is checked like `fleet config check` first. Raises SettingsError for an invalid or missing name, an existing
+    file without `replace`, or a refused setting.
     """
     path, limits = root / f"Pulumi.{stack}.yaml", root / POLICY_CONFIG_FOLDER / f"{stack}.json"
     in_the_way = [problem for one in (path, limits) for problem in _in_the_way(one, replace)]
@@ -75,20 +75,20 @@ def write_stack(
             limits.parent.mkdir(parents=True, exist_ok=True)
             write_whole(limits, policy_limits(plan).encode())
         except OSError:
-            # A stack without its ceiling is not what was asked for.
+            # Do not leave a stack without its ceiling.
             path.unlink(missing_ok=True)
             raise
     return path
 
 
 def policy_limits(plan: Plan) -> str:
-    """The stack's policy config file: a ceiling a little above the plan's bill, so that a slip in its replicas is refused."""
+    """The stack's policy config: a ceiling slightly above the plan's bill, so that a typo in replicas is refused."""
     ceiling: dict[str, float] = {
         "maxUsdPerHour": ceil(_CEILING_MARGIN * plan.money.usd_per_hour / _CEILING_STEP_USD) * _CEILING_STEP_USD
     }
     usd = plan.money.usd_per_node_hour
     if usd is not None and (plan.question.usd_per_node_hour is not None or plan.question.capacity in _NAMED):
-        # Pods show that a reservation is theirs, and not what was agreed for it.
+        # Pods show their reservation but not its negotiated price.
         ceiling["usdPerNodeHour"] = usd
     return json.dumps({"hourly-cost-above-ceiling": ceiling}, indent=2) + "\n"
 
@@ -114,29 +114,29 @@ def _heading(plan: Plan) -> Iterator[str]:
     yield "#"
     yield f"# Written by `fleet plan` for {_goal(plan)}."
     yield (
-        f"# Requests of {format_mean_lengths(question.workload)} on average; {plan.label}, see docs/planner-model.md."
+        f"# Mean request: {format_mean_lengths(question.workload)}. Confidence: {plan.label}, see docs/planner-model.md."
     )
     total, output = plan.performance.total_tokens_per_s, plan.performance.output_tokens_per_s
     nodes = plural(plan.nodes, "node")
     yield f"# {total.value:,.0f} tok/s total, {output.value:,.0f} output on {nodes}."
     if money.usd_per_node_hour is not None:
         least = "At least " if money.at_least else ""
-        yield f"# {least}{format_usd(money.usd_per_hour)} an hour while it runs."
+        yield f"# {least}{format_usd(money.usd_per_hour)} an hour while running."
     if plan.batch is not None:
-        yield f"# Done after about {plan.batch.total_hours:.1f} hours; then set replicas to 0, or destroy."
+        yield f"# Finishes after about {plan.batch.total_hours:.1f} hours; then set replicas to 0, or destroy the stack."
 
 
 def _goal(plan: Plan) -> str:
     question = plan.question
     if isinstance(question.goal, Budget | Batch):
         return format_goal(question)
-    return f"{format_goal(question)}, at {100 * question.load_share:.0f} % of what the model says the nodes do"
+    return f"{format_goal(question)}, at up to {100 * question.load_share:.0f} % of modeled full load"
 
 
 def _place(plan: Plan, project: str | None, zone: str) -> Iterator[str]:
     yield "config:"
     if project is None:
-        yield f"  gcp:project: {PLACEHOLDER_PROJECT} # placeholder: fine for a preview, refused by everything else"
+        yield f"  gcp:project: {PLACEHOLDER_PROJECT} # placeholder: works for previews only"
     else:
         yield f"  gcp:project: {project}"
     yield f"  gcp:region: {zone.rpartition('-')[0]}"
@@ -158,9 +158,9 @@ def _capacity(plan: Plan, reservation: str | None) -> Iterator[str]:
     elif capacity == "on-demand":
         yield f"  # Needs {question.machine.gpu.name} quota for {gpus:,} GPUs."
     elif capacity == "calendar":
-        yield f"  # A reservation of {machines:,} {question.machine.type}, requested beforehand; docs/google-cloud.md."
+        yield f"  # A reservation of {machines:,} {question.machine.type}, requested beforehand: docs/google-cloud.md."
     else:
-        yield f"  # A reservation is capacity, a commitment is a price. This one has to hold {machines:,} {question.machine.type}."
+        yield f"  # A commitment is only a price. The reservation must hold {machines:,} {question.machine.type}."
     yield "  vllm-fleet:capacity:"
     match capacity:
         case "on-demand" | "spot":
@@ -173,34 +173,34 @@ def _capacity(plan: Plan, reservation: str | None) -> Iterator[str]:
             yield "    mode: ladder"
             if reservation is not None:
                 yield f"    reservation: {{name: {reservation}}}"
-            yield f"    flexStartSeconds: {FLEX_START_MAX_SECONDS} # the longest there is: seven days"
+            yield f"    flexStartSeconds: {FLEX_START_MAX_SECONDS} # the maximum, seven days"
         case "calendar":
             yield "    mode: calendar"
             yield f"    reservation: {reservation}"
         case "reservation" | "cud-1y" | "cud-3y":
             yield "    mode: reservation"
             yield f"    name: {reservation}"
-            yield f"    nodes: {machines} # paid for, used or not"
+            yield f"    nodes: {machines} # billed whether used or not"
             if capacity != "reservation":
                 yield f"    commitment: {capacity}"
     if question.usd_per_node_hour is not None:
-        yield f"    usdPerNodeHour: {question.usd_per_node_hour:g} # as stated to fleet plan"
+        yield f"    usdPerNodeHour: {question.usd_per_node_hour:g} # passed to fleet plan"
     yield ""
 
 
 def _run_seconds(plan: Plan) -> tuple[int, str]:
     if plan.batch is None:
-        return FLEX_START_MAX_SECONDS, "the longest there is: seven days, then the nodes end"
+        return FLEX_START_MAX_SECONDS, "the maximum, seven days; then the nodes end"
     wanted = ceil((plan.batch.total_hours + plan.batch.work_high_hours) * _BATCH_MARGIN) * 3600
     seconds = min(FLEX_START_MAX_SECONDS, max(FLEX_START_MIN_SECONDS, wanted))
-    return seconds, "the batch takes less; what is done earlier is given back earlier"
+    return seconds, "longer than the batch; nodes that finish are released"
 
 
 def _cluster(plan: Plan) -> Iterator[str]:
     throw_away = plan.batch is not None or plan.question.capacity in INTERRUPTIBLE
     yield "  vllm-fleet:cluster:"
     if throw_away:
-        yield "    deletionProtection: false # true where others depend on the cluster"
+        yield "    deletionProtection: false # true if others depend on the cluster"
     else:
         yield "    deletionProtection: true # `pulumi destroy` refuses until this is false"
     yield ""
@@ -209,13 +209,13 @@ def _cluster(plan: Plan) -> Iterator[str]:
 def _gateway(plan: Plan) -> Iterator[str]:
     advice = plan.sizing.gateway
     if not advice.use:
-        yield "  # The planner advises against it: docs/plan.md."
+        yield "  # Not recommended for this plan: docs/plan.md."
     yield "  vllm-fleet:gateway:"
     yield "    enabled: true"
     yield "    epp:"
     yield "      cpu: 10 # the default crashed at 8,000 connections"
     yield "      memoryGib: 16"
-    yield "      replicas: 1 # more are standby, not scale"
+    yield "      replicas: 1 # more replicas are standby and add no throughput"
     yield ""
 
 
@@ -223,7 +223,7 @@ def _server(plan: Plan, revision: str | None) -> Iterator[str]:
     profile, spares = plan.question.profile, plan.spares
     machine = plan.question.machine
     one = f"one {machine.family.upper()} node ({machine.gpus}x {machine.gpu.name}) each"
-    of = f"{plan.nodes:,} for the goal and {spares:,} spare" if spares else one
+    of = f"{plan.nodes:,} required, {spares:,} spare" if spares else one
     named = profile_facts(profile.name)
     if profile.model != named.model:
         yield from _model(profile, revision)
@@ -231,19 +231,19 @@ def _server(plan: Plan, revision: str | None) -> Iterator[str]:
     yield f"    profile: {profile.name} # {profile.title}"
     yield f"    replicas: {plan.machines} # {of}; 0 pauses the fleet"
     if changes := engine_changes(named, profile):
-        yield "    engine: # what differs from the profile on this machine, for this model"
+        yield "    engine: # differences from the profile"
         for name, value in changes.items():
             yield f"      {_key(name)}: {json.dumps(value)}"
     if plan.question.compile_cache:
-        yield "    compileCache: {enabled: true} # later replicas start with what the first one compiled"
+        yield "    compileCache: {enabled: true} # later replicas reuse compiled kernels"
     yield "    needs:"
     in_flight = max(1, ceil(plan.in_flight_per_node))
-    yield f"      concurrencyPerReplica: {in_flight} # requests in flight that a node is planned for at most"
+    yield f"      concurrencyPerReplica: {in_flight} # planned maximum of requests in flight"
     yield ""
 
 
 def _model(profile: ProfileFacts, revision: str | None) -> Iterator[str]:
-    """The model, pinned to the commit that was stated or that the catalogue knows."""
+    """The model, pinned to the stated commit or the catalogue's."""
     yield "  vllm-fleet:model:"
     yield f"    id: {profile.model}"
     yield f"    revision: {revision or CATALOGUE[profile.model].revision}"
@@ -252,7 +252,7 @@ def _model(profile: ProfileFacts, revision: str | None) -> Iterator[str]:
 
 
 def _key(long_name: str) -> str:
-    """An engine option as a stack file spells it: `tensor-parallel-size` is `tensorParallelSize`."""
+    """An engine option in a stack file: `tensor-parallel-size` becomes `tensorParallelSize`."""
     first, *rest = long_name.split("-")
     return first + "".join(part.capitalize() for part in rest)
 
@@ -262,7 +262,7 @@ def _weights(plan: Plan) -> Iterator[str]:
     assert weights_gb is not None
     read = next((step for step in plan.time_to_serve.steps if step.id == "weights-read"), None)
     seconds = f" in about {read.likely_seconds:.0f} s" if read is not None else ""
-    readers = "one reader" if plan.machines == 1 else f"{plan.machines:,} readers at once"
+    readers = "one reader" if plan.machines == 1 else f"{plan.machines:,} readers in parallel"
     yield f"  # {weights_gb:g} GB for {readers}{seconds}."
     yield "  vllm-fleet:weights:"
     yield f"    sizeGib: {sizing.volume_gib}"
@@ -273,15 +273,15 @@ def _weights(plan: Plan) -> Iterator[str]:
 def _benchmark(plan: Plan) -> Iterator[str]:
     sizing = plan.sizing
     yield (
-        f"  # To prove it: {sizing.benchmark_clients:,} or more clients on {sizing.benchmark_nodes:,} x "
-        f"{sizing.benchmark_machine}. It takes capacity from users."
+        f"  # To verify the plan: {sizing.benchmark_clients:,} or more clients on {sizing.benchmark_nodes:,} x "
+        f"{sizing.benchmark_machine}. The benchmark takes capacity from users."
     )
     yield "  vllm-fleet:benchmark:"
     yield "    enabled: false"
-    # Fewer than the article's thousand where answers come so fast that a client's core would be the limit.
+    # Fewer than the article's 1,000 if responses come fast enough to saturate a client's core.
     each = min(CONNECTIONS_PER_CLIENT, max(1, sizing.benchmark_connections // sizing.benchmark_clients))
     if sizing.benchmark_connections <= CONNECTIONS_PER_CLIENT * (sizing.benchmark_clients - 1):
-        yield f"    connectionsPerClient: {each} # more would keep a client's core above a half"
+        yield f"    connectionsPerClient: {each} # more would load a client's core above 50 %"
     else:
         yield f"    connectionsPerClient: {CONNECTIONS_PER_CLIENT} # one client process saturates one core"
 
@@ -291,14 +291,14 @@ def _budget(plan: Plan) -> Iterator[str]:
         return
     usd = plan.batch.usd if plan.batch is not None and plan.batch.usd is not None else plan.money.usd_per_month
     yield ""
-    yield "  # A budget warns, it never stops spending. Fill in and uncomment."
+    yield "  # A budget only alerts; it does not stop spending. Fill in and uncomment."
     yield "  # vllm-fleet:budget:"
     yield "  #   billingAccount: 01ABCD-234567-89EFAB"
     yield f"  #   usdPerMonth: {ceil(usd)}"
 
 
 def _check(root: Path, stack: str, text: str) -> None:
-    """Everything that `fleet config check` would refuse, before the file appears."""
+    """Refuse what `fleet config check` would refuse, before writing the file."""
     from settings.load import check, parse
     from settings.stack_file import read
 
@@ -314,7 +314,7 @@ def _wrong_names(stack: str, plan: Plan, reservation: str | None, zone: str) -> 
             path="--write",
             value=stack,
             allowed="a letter, then letters, digits, hyphens and underscores",
-            why="the stack file is called Pulumi.STACK.yaml",
+            why="the stack file is named Pulumi.STACK.yaml",
             write="--write production",
         )
     if plan.machines > MOST_MACHINES:
@@ -323,8 +323,8 @@ def _wrong_names(stack: str, plan: Plan, reservation: str | None, zone: str) -> 
             path="--write",
             value=plan.machines,
             allowed=f"up to {MOST_MACHINES:,} machines",
-            why="one stack has no more replicas",
-            write="several plans, each for its share of the load",
+            why="this is the limit of replicas per stack",
+            write="several plans, each with a share of the load",
         )
     capacity = plan.question.capacity
     if capacity in _NAMED and reservation is None:
@@ -333,7 +333,7 @@ def _wrong_names(stack: str, plan: Plan, reservation: str | None, zone: str) -> 
             path="--reservation",
             value=None,
             allowed="the name of a reservation",
-            why=f"nodes bought as {capacity} are those of a named reservation",
+            why=f"{capacity} nodes come from a named reservation",
             write="--reservation b200-production",
         )
     if reservation is not None and (capacity not in {*_NAMED, "ladder"} or not _RESERVATION.fullmatch(reservation)):
@@ -351,7 +351,7 @@ def _wrong_names(stack: str, plan: Plan, reservation: str | None, zone: str) -> 
             path="--zone",
             value=zone,
             allowed="a zone such as europe-west4-b",
-            why="its region is where network, cluster and registry are made",
+            why="its region holds network, cluster and registry",
             write="--zone europe-west4-b",
         )
 
@@ -365,9 +365,9 @@ def _wrong_model(plan: Plan, revision: str | None) -> Iterator[Problem]:
             id="model-not-in-catalogue",
             path="--model",
             value=model,
-            allowed="a model of the catalogue, where a stack file is written",
-            why="the repository of a config.json is not known",
-            write="the stack file for a model of the catalogue, then vllm-fleet:model with yours",
+            allowed="with --write: a model of the catalogue",
+            why="the repository of a config.json is unknown",
+            write="a catalogue model, then replace vllm-fleet:model in the file with yours",
         )
     elif not re.fullmatch(r"[0-9a-f]{40}", revision or CATALOGUE[model].revision or ""):
         yield Problem(
@@ -375,8 +375,8 @@ def _wrong_model(plan: Plan, revision: str | None) -> Iterator[Problem]:
             path="--revision",
             value=revision,
             allowed=f"a commit of {model}: 40 digits and letters a to f",
-            why="an unpinned model can change under a fleet, and the catalogue has no revision of it",
-            write="--revision with the newest commit that the repository's history shows",
+            why="an unpinned model can change between restarts, and the catalogue has no revision of it",
+            write="--revision with the newest commit of the repository",
         )
 
 
@@ -388,7 +388,7 @@ def _wrong_project(project: str | None) -> Iterator[Problem]:
             value=project,
             allowed="the id of a Google Cloud project: 6 to 30 lower-case letters, digits and hyphens",
             why="it becomes gcp:project",
-            write="--project my-project, or leave it out and set it later",
+            write="--project my-project, or omit it and set it later",
         )
 
 
@@ -398,7 +398,7 @@ def _in_the_way(path: Path, replace: bool) -> Iterator[Problem]:
             id="stack-file-exists",
             path="--write",
             value=path.name,
-            allowed="a stack that has no file yet, or --force",
-            why="the file is there, and what was changed in it by hand would be lost",
+            allowed="a stack without a file, or --force",
+            why="the file exists, and manual changes in it would be lost",
             write="another name, or --force",
         )

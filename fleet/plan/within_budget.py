@@ -1,4 +1,4 @@
-"""As many nodes as so many dollars an hour pay for, spares and everything around them included."""
+"""The most nodes within an hourly budget, spares and infrastructure included."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from fleet.report.words import format_usd, plural
 def machines_within(
     question: PlanQuestion, usd_per_hour: float, *, fewest: int, machines_for: Callable[[int], int]
 ) -> int:
-    """The most needed nodes whose bill, with `machines_for` so many nodes, is within the budget.
+    """The most nodes whose bill is within the budget; `machines_for` adds spares.
 
-    Raises PlanImpossibleError where not even `fewest` are, or where nodes have no known price.
+    Raises PlanImpossibleError if even `fewest` cost more, or the nodes have no known price.
     """
     if node_hour_usd(question) is None:
         raise PlanImpossibleError(
-            f"no dated price of a node-hour is known for {question.machine.type} as {question.capacity} in {question.region}, so a "
-            "budget gives no number of nodes",
-            "state your price (--usd-per-node-hour), or plan for what `fleet prices` shows",
+            f"no dated price of a node-hour is known for {question.machine.type} as {question.capacity} in {question.region}, so "
+            "a budget cannot be turned into nodes",
+            "pass your price with --usd-per-node-hour, or choose one that `fleet prices` shows",
         )
 
     def cost(nodes: int) -> float:
         machines = machines_for(nodes)
-        # As every report shows it, in whole cents: the amount that a plan names buys that plan.
+        # Rounded to cents as in reports, so that the amount a plan shows buys that plan.
         return round(bill_of(question, size_of_machines(question, machines), machines).usd_per_hour_known, 2)
 
     if cost(fewest) > usd_per_hour:
         count = plural(machines_for(fewest), "node")
         raise PlanImpossibleError(
-            f"{format_usd(usd_per_hour)} an hour do not pay for the smallest fleet, {count} and what stands around",
+            f"{format_usd(usd_per_hour)} an hour is less than the smallest fleet costs ({count} and infrastructure)",
             f"{format_usd(cost(fewest))} an hour",
         )
     low, high = fewest, MOST_MACHINES
@@ -46,7 +46,7 @@ def machines_within(
 
 
 def size_of_machines(question: PlanQuestion, machines: int) -> Sizing:
-    """What so many machines need around them, whatever their load."""
+    """Infrastructure for that many machines, regardless of load."""
     weights_gb = question.profile.weights_gb
     assert weights_gb is not None
     return size(

@@ -1,4 +1,4 @@
-"""Goals, ways to buy machines, routings and limits of a plan, as every report calls them."""
+"""Labels of goals, capacities, routings and limits, shared by every report."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ _QUOTAS: Final[Mapping[str, str]] = {
     "cud-1y": "{gpus}, held by the reservation",
     "cud-3y": "{gpus}, held by the reservation",
     "flex-start": "{gpus}, preemptible",
-    "calendar": "none: a calendar reservation of {gpus} uses no quota",
+    "calendar": "none: a calendar reservation ({gpus}) uses no quota",
     "reservation": "{gpus}, held by the reservation",
-    "ladder": "{gpus}, preemptible, for all that the reservation does not hold",
+    "ladder": "{gpus}, preemptible, for nodes beyond the reservation",
 }
 
 
 def format_quota(capacity: str, gpus: int, machine: Machine) -> str:
-    """The quota to request for so many GPUs of that machine, bought that way."""
+    """The GPU quota to request."""
     return _QUOTAS[capacity].format(gpus=plural(gpus, f"{machine.gpu.name} GPU"))
 
 
 def format_nodes(count: int, machine: Machine, gpus: int, more: str = "") -> str:
-    """`10 A4 nodes (80 B200)`; the machine type where it is another one than the article's."""
+    """`10 A4 nodes (80 B200)`; other machines by their type."""
     name = f"{machine.family.upper()} node" if machine == DEFAULT_MACHINE else f"{machine.type} node"
     return f"{plural(count, name)}{more} ({gpus:,} {machine.gpu.name})"
 
 
 def format_goal(question: PlanQuestion) -> str:
-    """What the plan is for: `16,000 users`."""
+    """The goal: `16,000 users`."""
     match question.goal:
         case TokensPerSecond(total_tokens_per_s=amount):
             return f"{amount:,.0f} tok/s in total"
@@ -73,7 +73,7 @@ def format_mean_lengths(workload: Workload) -> str:
 
 
 def format_lengths(workload: Workload) -> str:
-    """Lengths of its requests, shortest to longest."""
+    """Request lengths, shortest to longest."""
     return f"{_range(workload.input_tokens)} tokens in, {_range(workload.output_tokens)} out"
 
 
@@ -91,13 +91,13 @@ def format_limits(question: PlanQuestion) -> Iterator[str]:
 
 
 def format_span(estimate: Estimate, words: Callable[[float], str] = format_number) -> str:
-    """From the low to the high end; the value alone where they read the same."""
+    """`low to high`, or the value alone where both format alike."""
     low, high = words(estimate.low), words(estimate.high)
     return low if low == high else f"{low} to {high}"
 
 
 def format_figure(figure: Figure) -> str:
-    """Total and output tokens a second, and the latencies that were published with them."""
+    """Published throughput, total and output, and the latencies published with it."""
     if figure.total_tokens_per_s is None:
         return figure.outcome or "no rate published"
     parts = [f"{figure.total_tokens_per_s:,} tok/s total"]
@@ -111,5 +111,5 @@ def format_figure(figure: Figure) -> str:
 
 
 def format_price_origin(item: LineItem) -> str:
-    """Where the unit price of a line is from: `europe-west4, 2026-07-03`."""
+    """Region and date of a unit price: `europe-west4, 2026-07-03`."""
     return f"{item.price.region}, {item.price.date}" if item.price is not None else item.note or "unknown"

@@ -1,1 +1,1 @@
-"""A simulated week: load over time, a policy of scaling, and what it costs and misses."""
+"""Simulate a week of autoscaling: load, scaling policy, cost and missed requests."""

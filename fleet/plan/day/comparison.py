@@ -1,7 +1,4 @@
-"""Ways to scale one fleet, each simulated over the same week: static, by schedule, by load, by both, and two mistakes.
-
-Windows are drawn from the week before the one that judges them.
-"""
+"""Compare scaling policies for one fleet over a simulated week. Windows are derived from the week before."""
 
 from __future__ import annotations
 
@@ -37,14 +34,14 @@ if TYPE_CHECKING:
 
 MOST_WINDOWS: Final = 4
 RARE_GROWTH: Final = 1.74
-"""How many times as many requests there are 20 minutes later, in 99 of 100 cases. Source: as GROWTH_DURING_LEAD."""
+"""99th percentile of the load's growth factor over 20 minutes. Source: as GROWTH_DURING_LEAD."""
 STOCK_OUT_SECONDS: Final = 7_200
 BLIND_SECONDS: Final = 3_600
-"""Assumed, both: what a bad day has, from an hour before its peak."""
+"""Assumed, both: failures injected from an hour before the peak of the busiest day."""
 WAITING_TARGET: Final = 5
 """Source: Google's best practices for inference autoscaling: begin with a queue of 3 to 5."""
 MOST_OF_A_STACK: Final = 1_000
-"""Source: server.scaling.max and server.replicas take no more."""
+"""Source: limit of server.scaling.max and server.replicas."""
 _HOURS: Final = 24
 _MINUTES: Final = 60
 _WEEK: Final = 7
@@ -53,61 +50,61 @@ _EVERY_DAY: Final = tuple(range(_WEEK))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The fleet that is to be scaled."""
+    """The fleet to scale."""
 
     fleet: Fleet
     most: int
-    """Servers at full size, for the peak with its headroom and spares."""
+    """Most servers: the peak with headroom and spares."""
     fewest: int
     peak_requests_per_s: float
     load_share: float
     interruptible: bool
     at_least: bool
-    """Whether prices without a date make every amount a lower bound."""
+    """Whether amounts are lower bounds because prices are unknown."""
     label: str
-    """How sure the planner's model is of such a fleet."""
+    """Confidence in the planner's model for this fleet."""
     policy: ScalingPolicy | None = None
-    """The stack's own."""
+    """The stack's own policy."""
     bounded_by: str | None = None
-    """The setting of the stack that says how many servers there are at most."""
+    """The stack's setting that limits the number of servers."""
     reservation_first: bool = False
-    """Whether a reservation is drained before nodes are bought by the hour. How many it holds, no setting says."""
+    """Whether nodes come from a reservation of unknown size first."""
 
     @property
     def needed(self) -> int:
-        """Servers that the peak takes with the headroom, however many there are."""
+        """Servers required for the peak with headroom, without a limit."""
         return ceil(self.peak_requests_per_s / (self.fleet.serving.full_requests_per_s * self.load_share))
 
     @property
     def is_short(self) -> bool:
-        """Whether the peak is more than all servers answer at full load."""
+        """Whether the peak exceeds all servers at full load."""
         return self.peak_requests_per_s > self.most * self.fleet.serving.full_requests_per_s
 
     def need(self, requests_per_s: float) -> int:
-        """Servers that answer so many a second with the headroom."""
+        """Servers required for that rate with headroom, within the limits."""
         needed = ceil(requests_per_s / (self.fleet.serving.full_requests_per_s * self.load_share))
         return min(self.most, max(self.fewest, needed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """One way, and what it came to."""
+    """One policy and its simulated outcome."""
 
     name: str
     policy: ScalingPolicy | int
     week: DayResult
     bad_day: DayResult | None = None
-    """The day of the largest load with a stock-out, an hour without metrics and, where nodes are taken back, a loss."""
+    """The busiest day with a stock-out, an hour without metrics and, on interruptible capacity, a lost node."""
 
     @property
     def usd_per_day(self) -> float | None:
-        """Of the week."""
+        """Mean daily cost over the week."""
         return None if self.week.usd is None else self.week.usd / self.week.hours * _HOURS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One shape of load."""
+    """All policies under one load shape."""
 
     shape: Shape
     ways: tuple[Judged, ...]
@@ -115,7 +112,7 @@ class Comparison:
 
 
 def subject_of_plan(plan: Plan) -> Subject:
-    """The plan's fleet. Its goal is the peak; of users or dollars, who say nothing of a rate, what the headroom leaves."""
+    """The plan's fleet. The peak is its goal, or full load less headroom for goals in users or dollars."""
     question, money, full = plan.question, plan.money, plan.maximum.requests_per_s.value
     asked = isinstance(question.goal, RequestsPerSecond | TokensPerSecond)
     committed = question.capacity in (*COMMITMENTS, "reservation", "calendar")
@@ -138,9 +135,9 @@ def subject_of_plan(plan: Plan) -> Subject:
 
 
 def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = None) -> Subject:
-    """A stack's fleet at its most. Its peak: what is asked for, or all that the usual headroom leaves.
+    """A stack's fleet at its largest. The peak is `peak_requests_per_s`, or full load less the default headroom.
 
-    Raises PlanImpossibleError, and LookupError where the model's architecture is not known.
+    Raises PlanImpossibleError, and LookupError if the model's architecture is unknown.
     """
     from facts.workloads import countable_name, named_workload
     from fleet.plan.from_settings import deployment_of, facts_of_stack
@@ -166,7 +163,7 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
     )
     offered = OfferedLoad(in_flight=one.in_flight_per_node * count)
     price = bill.nodes.unit_price_usd
-    # Servers that share a node pay their part of it.
+    # Servers that share a node pay their share.
     share = settings.gpus_per_replica / settings.machine.gpus
     money = replace(one.money, bill=bill, usd_per_node_hour=price and price * share)
     maximum = estimate(deployment, one.question.workload, offered)
@@ -182,27 +179,27 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
 
 
 def comparisons(subject: Subject) -> tuple[Comparison, ...]:
-    """Every shape of load. Raises ValueError where there are no servers to add or remove."""
+    """Simulate every load shape. Raises ValueError if there is nothing to scale."""
     if subject.most <= subject.fewest:
-        raise ValueError(f"{plural(subject.most, 'server')} at most: nothing to scale; {_more_servers(subject)}")
+        raise ValueError(f"{plural(subject.most, 'server')} at most, nothing to scale; {_more_servers(subject)}")
     return tuple(_comparison(subject, shape) for shape in SHAPES)
 
 
 def _more_servers(subject: Subject) -> str:
     if subject.bounded_by is None:
-        return "state a higher peak"
+        return "pass a higher peak"
     most = max(subject.fewest + 1, subject.needed)
     if most > MOST_OF_A_STACK:
-        return f"and the peak takes {most:,} servers, where a stack has {MOST_OF_A_STACK:,} at most"
+        return f"the peak needs {most:,} servers, above the limit of {MOST_OF_A_STACK:,} per stack"
     if subject.bounded_by == "server.scaling.max":
         return f"write server.scaling.max: {most}"
     return f"write server.scaling: {{mode: load, min: {subject.fewest}, max: {most}}} in place of server.replicas"
 
 
 def recommended(subject: Subject, compared: Sequence[Comparison]) -> Scaling | None:
-    """The section for the row `load`, without windows, which follow the clock of one's own callers.
+    """`server.scaling` for the row `load`, without windows: those depend on the user's traffic.
 
-    None where it saves nothing, where the fleet is too small for the peak, and where a stack file has no room for it.
+    None if it saves nothing, the fleet is too small for the peak, or the section is invalid.
     """
     policy = next(way.policy for way in compared[0].ways if way.name == "load")
     assert isinstance(policy, ScalingPolicy)
@@ -260,7 +257,7 @@ def _ways(subject: Subject, before: Load, by_load: ScalingPolicy) -> Iterator[tu
 
 
 def scaled_by_load(subject: Subject, before: Load) -> ScalingPolicy:
-    """What load alone is given: the target that leaves room for growth during a start, the quietest hour as its minimum."""
+    """The load policy: its target leaves room for growth during a start, its minimum covers the quietest hour."""
     lead = int(subject.fleet.start_seconds + METRIC_LAG_SECONDS)
     least = subject.need(min(before.requests_per_s))
     return ScalingPolicy(
@@ -280,9 +277,9 @@ def scaled_by_load(subject: Subject, before: Load) -> ScalingPolicy:
 def proposed_windows(
     before: Load, need: Callable[[float], int], of_days: Callable[[list[int]], int]
 ) -> tuple[int, tuple[PolicyWindow, ...]]:
-    """The least that any hour needs, and windows for what is above it: the same every day, as the trace names no weekdays.
+    """The minimum of any hour, and daily windows above it; the trace has no weekdays.
 
-    Neighbouring hours are joined where that costs fewest node-hours, until there are few enough windows.
+    Merges adjacent hours at the lowest cost in node-hours until at most MOST_WINDOWS remain.
     """
     hour = 3600 // before.step_seconds
     rates = before.requests_per_s

@@ -1,7 +1,7 @@
-"""The arithmetic of a HorizontalPodAutoscaler with external metrics (target AverageValue) and behaviours, and nothing else of it.
+"""HorizontalPodAutoscaler arithmetic for external metrics (target AverageValue) and behaviors.
 
 Source: kubernetes v1.36.3, pkg/controller/podautoscaler: horizontal.go (H) and replica_calculator.go (R); each rule names its function.
-Defaults of behaviours: pkg/apis/autoscaling/v2/defaults.go. Not here: metrics of other types, and HPAScaleToZero, off in 1.36.
+Defaults of behaviors: pkg/apis/autoscaling/v2/defaults.go. Not modeled: other metric types, and HPAScaleToZero, off in 1.36.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from math import ceil
 from typing import Final, Literal
 
 SYNC_SECONDS: Final = 15
-"""How often the controller looks. Source: kube-controller-manager, --horizontal-pod-autoscaler-sync-period."""
+"""Interval of the control loop. Source: kube-controller-manager, --horizontal-pod-autoscaler-sync-period."""
 _MILLI: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One external metric as the API answers."""
+    """One external metric as the API returns it."""
 
     value: float | None
-    """Sum over all its series; None where the API answers with an error."""
+    """Sum over all series; None if the API returns an error."""
     target: float
-    """Average value for each replica."""
+    """Target average per replica."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """One policy of a behaviour."""
+    """One policy of a behavior."""
 
     type: Literal["Pods", "Percent"]
     value: int
@@ -54,10 +54,9 @@ SCALE_DOWN: Final = Behavior(window_seconds=300, rates=(_DOUBLE,))
 def desired_replicas(
     metrics: Sequence[Metric], current: int, up_tolerance: float = 0.1, down_tolerance: float = 0.1
 ) -> int | None:
-    """What the metrics ask for, before windows and rates; None where the controller would change nothing.
+    """Replicas that the metrics propose, before windows and rates; None for no change.
 
-    H computeReplicasForMetrics: the largest proposal; no change where every metric fails, or one fails and the others would remove
-    replicas.
+    H computeReplicasForMetrics: the largest proposal; no change if every metric fails, or one fails and the rest would scale down.
     """
     proposals = [
         proposal(one, current, up_tolerance, down_tolerance) if one.value is not None else None for one in metrics
@@ -69,9 +68,9 @@ def desired_replicas(
 
 
 def proposal(metric: Metric, current: int, up_tolerance: float, down_tolerance: float) -> int:
-    """R GetExternalPerPodMetricReplicas: ceil(sum / target), or what there is where the ratio is within the tolerance.
+    """R GetExternalPerPodMetricReplicas: ceil(sum / target), or the current number within the tolerance.
 
-    Readiness is not asked: pods that still start count as if they served. Quantities are whole thousandths, as KEDA sends them.
+    Starting pods count as ready. Quantities are whole thousandths, as KEDA sends them.
     """
     assert metric.value is not None
     usage, target = int(metric.value * _MILLI), int(metric.target * _MILLI)
@@ -81,22 +80,22 @@ def proposal(metric: Metric, current: int, up_tolerance: float, down_tolerance: 
 
 
 class Hpa:
-    """One autoscaler with what it remembers: recommendations within its windows, and its changes within their periods."""
+    """One autoscaler with its history of recommendations and scale events."""
 
     def __init__(self, *, least: int, most: int, up: Behavior = SCALE_UP, down: Behavior = SCALE_DOWN) -> None:
         self._least, self._most, self._up, self._down = least, most, up, down
         self._recommended: list[tuple[int, float]] = []
-        """Recommendations with when each was last made: a window asks only whether one is younger than it."""
+        """Recommendations with the time each was last made."""
         self._added: list[tuple[int, float]] = []
         self._removed: list[tuple[int, float]] = []
         self._memory_seconds = max(up.window_seconds, down.window_seconds)
 
     def replicas(self, now: float, current: int, metrics: Sequence[Metric]) -> int:
-        """The number that it writes at `now`, in seconds of any clock. H reconcileAutoscaler."""
+        """The replica count set at `now` (seconds). H reconcileAutoscaler."""
         if not self._recommended:
             self._remember(current, now)  # H recordInitialRecommendation
         if current == 0:
-            return 0  # "ScalingDisabled": somebody else has to write the first replica
+            return 0  # "ScalingDisabled": the HPA never scales up from 0
         if current > self._most:
             wanted = self._most
         elif current < self._least:
@@ -111,7 +110,7 @@ class Hpa:
         return wanted
 
     def _stabilized(self, asked: int, current: int, now: float) -> int:
-        """H stabilizeRecommendationWithBehaviors: no higher than the least of one window, no lower than the most of the other."""
+        """H stabilizeRecommendationWithBehaviors: at most the lowest of the up window, at least the highest of the down window."""
         lowest = min([asked, *_younger(self._recommended, now - self._up.window_seconds)])
         highest = max([asked, *_younger(self._recommended, now - self._down.window_seconds)])
         self._remember(asked, now)
@@ -135,9 +134,9 @@ class Hpa:
         return wanted
 
     def _reach(self, behavior: Behavior, current: int, now: float, *, adds: bool) -> int:
-        """H calculateScaleUpLimitWithScalingRules and calculateScaleDownLimitWithBehaviors: how far one step may go.
+        """H calculateScaleUpLimitWithScalingRules and calculateScaleDownLimitWithBehaviors: limit of one step.
 
-        A policy counts from the replicas at the beginning of its period. Percentages round up going up, and towards zero going down.
+        A policy counts from the replicas at the start of its period. Percentages round up when scaling up, down when scaling down.
         """
         if behavior.select == "Disabled":
             return current

@@ -1,8 +1,8 @@
-"""One policy under one load, in steps of a minute: requests, queue, signal, autoscaler, nodes. Deterministic; nothing is drawn at random.
+"""Simulate one policy under one load in one-minute steps: requests, queue, metric, autoscaler, nodes. Deterministic.
 
-The autoscaler is KEDA's: its metrics go through the HPA (fleet/plan/day/hpa.py). Source: keda v2.20.2, pkg/fallback/fallback.go (a query
-that failed more often than the threshold answers with replicas times target), pkg/scalers/cron_scaler.go (a window asks for its replicas at
-target 1), pkg/scaling/executor/scale_scaledobjects.go (with minReplicaCount 0, inactive for the cool-down: 0 at once, past the HPA).
+The autoscaler is KEDA's: its metrics go through the HPA (fleet/plan/day/hpa.py). Source: keda v2.20.2, pkg/fallback/fallback.go (above the
+failure threshold the query returns replicas times target), pkg/scalers/cron_scaler.go (a window requests its replicas at
+target 1), pkg/scaling/executor/scale_scaledobjects.go (minReplicaCount 0 and inactive for the cool-down: 0 in one step, bypassing the HPA).
 """
 
 from __future__ import annotations
@@ -20,56 +20,56 @@ from settings.derived.scaling import WEEK_MINUTES, ScalingPolicy
 COOLDOWN_SECONDS: Final = 300
 """Source: KEDA's cooldownPeriod."""
 NO_WAIT_SECONDS: Final = 1.0
-"""Assumed: a request that waits no longer than this beyond full load is on time."""
+"""Assumed: longest wait beyond full load that still counts as on time."""
 WASTED_SECONDS: Final = 3600
-"""Assumed: a server that serves for less was not worth its start."""
+"""Assumed: a start is wasted if the server serves for less than this."""
 _POINT_SECONDS: Final = 600
 _HOUR: Final = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """The fleet at one moment."""
+    """State of the fleet at one moment."""
 
     second: int
     requests_per_s: float
     ready: int
     asked: int
-    """Servers that are wanted: ready, starting or waiting for a node."""
+    """Desired servers: ready, starting or pending."""
     capacity_requests_per_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayResult:
-    """What a policy made of a load."""
+    """Outcome of one policy under one load."""
 
     requests: float
     requests_late: float
-    """Answered, but after a wait beyond full load."""
+    """Answered after a wait beyond full load."""
     requests_lost: float
-    """Given up, or come while no server was ready."""
+    """Abandoned by the client, or arrived while no server was ready."""
     node_hours: float
-    """Paid for: from the node to its removal, idle minutes included."""
+    """Billed node-hours, idle minutes before removal included."""
     hours: float
     usd: float | None
-    """None where no price of a node-hour is known."""
+    """None if the price of a node-hour is unknown."""
     worst_hour: int
-    """Hour of the load with the smallest share on time."""
+    """Hour with the smallest share on time."""
     worst_hour_attainment: float
     starts: int
     wasted_starts: int
-    """Servers removed within an hour of their first answer, or before it."""
+    """Servers removed before or within an hour of their first response."""
     most_nodes: int
     timeline: tuple[Point, ...]
 
     @property
     def slo_attainment(self) -> float:
-        """Share of requests that found a server below full load."""
+        """Share of requests on time: they found a server below full load."""
         return max(0.0, 1 - (self.requests_late + self.requests_lost) / self.requests)
 
 
 class _Servers:
-    """Servers by age: when each answers, and from when its node is paid for."""
+    """Servers, oldest first: when each is ready, and when billing of its node starts."""
 
     def __init__(self, fleet: Fleet, count: int, step_seconds: int) -> None:
         self._fleet, self._step = fleet, step_seconds
@@ -81,17 +81,17 @@ class _Servers:
         return len(self._ready_at)
 
     def ready(self, now: float) -> int:
-        """How many answer."""
+        """Number of ready servers."""
         return bisect_right(self._ready_at, now)
 
     def pay(self, now: float) -> None:
-        """One step of all nodes that there are."""
+        """Bill one step of all nodes."""
         nodes = bisect_right(self._paid_from, now)
         self.node_seconds += nodes * self._step
         self.most = max(self.most, nodes)
 
     def change(self, wanted: int, now: float) -> None:
-        """Asks for servers, or removes the youngest: a ReplicaSet takes those that do not answer yet first."""
+        """Add servers, or remove the youngest: a ReplicaSet removes unready pods first."""
         while len(self) < wanted:
             comes = max([now, *(span.end for span in self._fleet.stock_outs if now in span)])
             self._paid_from.append(comes)
@@ -103,14 +103,14 @@ class _Servers:
             self.node_seconds += IDLE_SECONDS if paid <= now else 0
 
     def lose(self, now: float) -> None:
-        """One node goes, and its server is asked for again."""
+        """Lose one node and request its server again."""
         if self.ready(now):
             del self._ready_at[0], self._paid_from[0]
             self.change(len(self) + 1, now)
 
 
 class _Scaler:
-    """KEDA and the HPA that it made, for one policy."""
+    """KEDA and its HPA, for one policy."""
 
     def __init__(self, policy: ScalingPolicy, load: Load, *, nulls_are_zero: bool) -> None:
         self._policy, self._nulls_are_zero = policy, nulls_are_zero
@@ -138,12 +138,12 @@ class _Scaler:
         self._failures, self._active_at = 0, 0.0
 
     def window(self, now: float) -> int:
-        """What the cron windows ask for; 0 outside them."""
+        """Replicas requested by the cron windows; 0 outside them."""
         floor = self._floor(self._first_minute + int(now // 60))
         return floor if floor > self._policy.min else 0
 
     def wanted(self, now: float, current: int, signal: float | None) -> int:
-        """Servers after this step."""
+        """Desired servers after this step."""
         policy, window, by_load = self._policy, self.window(now), self._policy.target_in_flight is not None
         if signal is None and self._nulls_are_zero:
             signal = 0.0
@@ -163,7 +163,7 @@ class _Scaler:
 
 
 def floors(policy: ScalingPolicy) -> Callable[[int], int]:
-    """`policy.floor` of any minute, worked out once for each stretch between two moments at which a window opens or closes."""
+    """Return a fast `policy.floor`, precomputed between the moments at which windows open and close."""
     moments = [edge for one in policy.windows for edge in (one.opens(policy.early_minutes), one.closes())]
     minutes = sorted({0, *(day * 24 * 60 + minute for days, minute in moments for day in days)})
     found = [policy.floor(minute) for minute in minutes]
@@ -178,9 +178,9 @@ def simulate(
     signal: Literal["in-flight", "waiting"] = "in-flight",
     nulls_are_zero: bool = False,
 ) -> DayResult:
-    """The load under the policy; a number is so many servers, always.
+    """Simulate the load under a policy, or under a fixed number of servers.
 
-    `signal` and `nulls_are_zero` (KEDA's ignoreNullValues) are there to show what a wrong choice does.
+    `signal` and `nulls_are_zero` (KEDA's ignoreNullValues) reproduce common mistakes.
     """
     step, serving = load.step_seconds, fleet.serving
     lag = METRIC_LAG_SECONDS // step
@@ -216,7 +216,7 @@ def simulate(
         if scaler is None:
             continue
         running = ready * serving.in_flight(answered / step / ready) if ready else 0.0
-        # Without a server that answers there is no series: the query's result is empty.
+        # Without a ready server there is no series, and the query returns nothing.
         seen.append(None if not ready else queue + (running if signal == "in-flight" else 0.0))
         blind = any(now in span for span in fleet.blind)
         servers.change(scaler.wanted(now, len(servers), None if blind else seen[max(0, at - lag)]), now)
@@ -242,12 +242,12 @@ def simulate(
 
 
 def _first(policy: ScalingPolicy | int, scaler: _Scaler | None, load: Load, fleet: Fleet) -> int:
-    """Servers at the beginning: what the policy would have come to under the first load."""
+    """Initial servers: the policy's steady state under the first load."""
     if isinstance(policy, int) or scaler is None:
         return int(policy)  # type: ignore[arg-type]
     needed = 0
     if policy.target_in_flight is not None:
-        # As many as have no more than the target each: in flight grows faster than the rate.
+        # Requests in flight grow faster than the rate, so search for the count instead of dividing.
         rate, serving = load.requests_per_s[0], fleet.serving
         needed = next(
             (n for n in range(1, policy.max) if serving.in_flight(rate / n) <= policy.target_in_flight), policy.max

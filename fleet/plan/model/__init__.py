@@ -1,1 +1,1 @@
-"""The performance model fitted to the published rows, with its error on each."""
+"""The performance model: fit, estimates and errors."""

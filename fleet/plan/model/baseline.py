@@ -1,4 +1,4 @@
-"""The straight line the model has to beat: every further node adds what the second one added."""
+"""Linear baseline to compare the model with: each further node adds what the second one added."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from fleet.plan.model.deployment import Deployment, OfferedLoad
 
 
 def total_tokens_per_s(deployment: Deployment) -> float:
-    """Input and output tokens a second by a line through the fitted rows of one and two nodes.
-
-    Behind the gateway there is one fitted row, so the line goes through it and through nothing at no nodes.
-    """
+    """Total tokens/s by a line through the fitted rows of one and two nodes; behind the gateway, through the one row and 0."""
     if deployment.routing == "inference-gateway":
         return _published("gateway.nodes-2") / 2 * deployment.nodes
     one, two = _published("cluster_ip.nodes-1"), _published("cluster_ip.nodes-2")
@@ -19,18 +16,18 @@ def total_tokens_per_s(deployment: Deployment) -> float:
 
 
 def requests_per_s(deployment: Deployment, workload: Workload) -> float:
-    """Requests a second by the same line."""
+    """Requests/s by the same line."""
     return total_tokens_per_s(deployment) / workload.tokens_per_request
 
 
 def tpot_ms() -> float:
-    """The mean of the fitted rows, whatever the number of nodes."""
+    """Mean of the fitted rows at any node count."""
     rows = ("cluster_ip.nodes-1", "cluster_ip.nodes-2")
     return sum(figures.published(row).tpot_median_ms or 0.0 for row in rows) / len(rows)
 
 
 def ttft_ms() -> float:
-    """The mean of the fitted rows, whatever the number of nodes."""
+    """Mean of the fitted rows at any node count."""
     rows = ("cluster_ip.nodes-1", "cluster_ip.nodes-2")
     return sum(figures.published(row).ttft_median_ms or 0.0 for row in rows) / len(rows)
 

@@ -1,10 +1,9 @@
 """Fit the planner's parameters to the article's rows and compare them with fleet/plan/model/calibration.yaml.
 
-`python -m fleet.plan.model.calibrate` prints the fit and every row with its error; `--write` puts the fit into the file.
-Only numbers are written: what each means, which rows pin it, and everything not fitted is edited by hand.
+`python -m fleet.plan.model.calibrate` prints the fit and the error of every row; `--write` updates the fitted numbers in the file.
 
-How: least squares on the logarithms of rates and of time per token, by Levenberg and Marquardt, in plain Python. What two
-nodes add to one, and what the gateway takes from two, come from ratios within one table: the day cancels out.
+Method: Levenberg-Marquardt least squares on the logarithms of throughput and time per token. The gain of a second node and the
+cost of the gateway are ratios within one table, so that variation between days cancels out.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from fleet.plan.model.latency import per_token_s
 from fleet.plan.model.performance import estimate
 from fleet.plan.model.rows import PHASES, Row, of_role, rows
 
-# One per cent off counts as one.
+# An error of 1 % counts as a residual of 1.
 SIGMA = 0.01
-# Rows that fix scaling; their ratios are solved, not fitted.
+# Rows that determine scaling; solved by their ratios, not fitted.
 _RATIO_ROWS = ("cluster_ip.nodes-2", "gateway.nodes-2")
 # Source: facts/data/cluster_ip.yaml: the only rounded row, to thousands.
 _ROUNDED_ROW, _ROUNDED_BY = "cluster_ip.nodes-2", 500
 _SOLVED = ("contention_per_node", "gateway_share")
 _LEAST_SQUARES = tuple(name for name in FITTED if name not in _SOLVED)
-# A variant holds host time at another value and fits what a token costs to the record's own rows, without phases 1 to 3.
+# A variant fixes host time at another value and fits the cost of a token to the record's rows, without phases 1 to 3.
 _VARIANT_FREE = ("gpu_share", "traffic_over_arithmetic")
 _VARIANT_ROWS = ("phases.mtp1-092", "phases.mtp2-095", "phases.no-mtp-095", "cluster_ip.nodes-1")
 
@@ -43,42 +42,42 @@ CONFIGURATIONS = (
     ("phases.mtp2-095",),
     ("phases.mtp1-092", "cluster_ip.nodes-1"),
 )
-"""Figures of each configuration that can be left out of the fit."""
+"""Figures of each configuration for leave-one-out validation."""
 
 Residuals = Callable[[Parameters], Sequence[float]]
 
 
 def fit_memory() -> MemoryParameters:
-    """Activations and CUDA graphs from the two cache sizes the article names; two equations, two unknowns."""
+    """Solve activations and CUDA graphs from the article's two cache sizes."""
     sizes = ledger.section("memory", "values")
     nothing = MemoryParameters(activations_gib=0.0, cuda_graphs_gib=0.0)
 
     def left_gib(deployment: Deployment, tokens: int) -> float:
         layout = deployment.layout
-        # Printed in thousands: the multiple of a block that begins with those digits.
+        # The size is printed in thousands: take the block multiple with those leading digits.
         groups = 1 + memory.linear_groups(layout)
         blocks = -(-tokens // memory.attention_block_tokens(layout)) * groups
-        # vLLM rounds down twice; the middle of what prints the same.
+        # vLLM rounds down twice: take the middle of the range that prints the same.
         cache_gib = (blocks + groups / 2) * memory.pool_block_bytes(layout) / memory.GIB
         return budget(deployment, taken=nothing).cache_gib - cache_gib
 
-    # Before phase 4 the graphs came on top of the budget.
+    # Before phase 4, graphs were outside the budget.
     activations_gib = left_gib(PHASES["phases.dp8-4096"], sizes["kv-tokens-before"]["value"])
     with_graphs_gib = left_gib(record_fleet(1), sizes["kv-tokens-fp8"]["value"])
     return MemoryParameters(activations_gib=activations_gib, cuda_graphs_gib=with_graphs_gib - activations_gib)
 
 
 def fit(start: Parameters, memory_parameters: MemoryParameters) -> Parameters:
-    """The parameters that explain the fitted rows best."""
+    """Fit the parameters to the fitted rows."""
     best = _least_squares(start, _LEAST_SQUARES, _residuals(_kept(), memory_parameters))
     one, two, gateway = (_published(name) for name in ("cluster_ip.nodes-1", *_RATIO_ROWS))
     return replace(best, contention_per_node=2 * one / two - 1, gateway_share=two / gateway - 1)
 
 
 def left_out() -> Mapping[str, float]:
-    """Errors in per cent of configurations that the fit did not see, by figure: each is left out, the rest fitted again.
+    """Leave-one-out errors in percent, by figure.
 
-    Phases 1 and 2 cannot be left out: each fixes a number of its own. The record's TPOT stays, which fixes the wait.
+    Phases 1 and 2 cannot be left out: each alone determines one parameter. The record's TPOT stays: it determines the wait.
     """
     taken, memory_parameters = calibration(), fit_memory()
     found = {}
@@ -93,7 +92,7 @@ def left_out() -> Mapping[str, float]:
 
 
 def fit_variant(best: Parameters, memory_parameters: MemoryParameters, host_ms_per_step: float) -> Parameters:
-    """Parameters with that host time which explain the record's rows as well as may be."""
+    """Fit the record's rows with host time held at that value."""
     fitted = of_role("fitted")
     kept = [row for row in fitted if row.id in _VARIANT_ROWS]
     start = replace(best, host_ms_per_step=host_ms_per_step)
@@ -101,9 +100,9 @@ def fit_variant(best: Parameters, memory_parameters: MemoryParameters, host_ms_p
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the fit; write it with --write."""
+    """Print the fit, or write it with --write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="put the fit into fleet/plan/model/calibration.yaml")
+    parser.add_argument("--write", action="store_true", help="update fleet/plan/model/calibration.yaml")
     options = parser.parse_args(arguments)
     taken = calibration()
     memory_parameters = fit_memory()
@@ -141,7 +140,7 @@ def _numbers(
 
 
 def _kept() -> list[Row]:
-    """The rows of the least squares: throughput of one node, and time per token."""
+    """Rows of the least-squares fit: throughput of one node, and time per token."""
     return [row for row in of_role("fitted") if row.metric != "ttft_ms" and row.id not in _RATIO_ROWS]
 
 
@@ -172,7 +171,7 @@ def _published(figure: str) -> float:
 
 
 def _least_squares(start: Parameters, names: Sequence[str], residuals: Residuals) -> Parameters:
-    """Levenberg and Marquardt over the logarithms of the named parameters, which keeps them above 0."""
+    """Levenberg-Marquardt over the logarithms of the named parameters, which keeps them positive."""
     best, damping = start, 1e-3
     cost = _cost(residuals(best))
     for _ in range(200):
@@ -205,7 +204,7 @@ def _cost(residuals: Sequence[float]) -> float:
 
 
 def _solve(slopes: Sequence[Sequence[float]], residuals: Sequence[float], damping: float) -> list[float]:
-    """The step of a damped normal equation, by Gauss with pivots."""
+    """Solve the damped normal equations by Gaussian elimination with pivoting."""
     count = len(slopes)
     rows_ = [
         [_dot(slopes[i], slopes[j]) * (1 + damping if i == j else 1) for j in range(count)]
@@ -233,7 +232,7 @@ def _rounded(value: float) -> float:
 
 
 def _with_numbers(text: str, found: Mapping[tuple[str, str], float]) -> str:
-    """The file with new numbers and everything else as it was."""
+    """Replace the fitted numbers in the file's text, keeping everything else."""
     path: list[str] = []
     lines = []
     for line in text.splitlines():

@@ -1,7 +1,4 @@
-"""What the model takes from measurements, read from calibration.yaml beside this file.
-
-`python -m fleet.plan.model.calibrate --write` fits it anew to the article's rows; a test fits it again and compares.
-"""
+"""The model's calibration, read from calibration.yaml. Refit: `python -m fleet.plan.model.calibrate --write`."""
 
 from __future__ import annotations
 
@@ -16,26 +13,26 @@ from facts import ledger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """What was fitted, and what was taken from elsewhere because the article's rows cannot tell it."""
+    """Fitted parameters, and those from other sources."""
 
     host_ms_per_step: float
-    """Time of every step that neither tokens, sequences nor reading the weights explain."""
+    """Time of every step beyond tokens, sequences and reading weights."""
     gpu_share: float
-    """Share of the GPU's peak, of arithmetic for tokens and of bandwidth for the state of sequences."""
+    """Share of the GPU's peak: arithmetic for tokens, bandwidth for sequence state."""
     context_ms_per_1000_tokens: float
-    """Added to every step for each 1,000 tokens of `--max-model-len`."""
+    """Added to every step per 1,000 tokens of `--max-model-len`."""
     tensor_parallel_ms_per_step: float
-    """Added to every step of an engine that is split over GPUs."""
+    """Added to every step under tensor parallelism."""
     wait_s: float
-    """Time before a request reaches the engine, at the load the article measured at."""
+    """Time before a request reaches the engine, at the article's load."""
     contention_per_node: float
-    """Share of throughput lost for each 2,000 requests in flight beyond the first."""
+    """Share of throughput lost per 2,000 requests in flight beyond the first 2,000."""
     gateway_share: float
-    """Time the Inference Gateway adds to a request on two nodes, as a share of the time it takes without."""
+    """Time that the Inference Gateway adds to a request on two nodes, as a share of the time without it."""
     uncaptured_ms_per_step: float
-    """Added to a step with more tokens than captured CUDA graphs reach. Not fitted."""
+    """Added to a step with more tokens than the captured CUDA graphs. Not fitted."""
     traffic_over_arithmetic: float = 1.0
-    """The share of bandwidth over the share of arithmetic. Assumed: one roofline for both; the variants leave it free."""
+    """Bandwidth share over arithmetic share. Assumed 1; free in the variants."""
 
 
 FITTED = (
@@ -47,31 +44,31 @@ FITTED = (
     "contention_per_node",
     "gateway_share",
 )
-"""The free parameters, in the order of the file."""
+"""Fitted parameters, in file order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryParameters:
-    """What the article's two cache sizes leave open of a GPU's memory."""
+    """Memory parameters calibrated on the article's two cache sizes."""
 
     activations_gib: float
-    """What stays of a full step beside the logits, with what the allocator and the driver keep."""
+    """Activations of a full step without logits, allocator and driver included."""
     cuda_graphs_gib: float
     """51 captured sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """How far the model was off on rows it was not fitted to, in per cent: half the width of an interval."""
+    """Errors on rows outside the fit, in percent: half the width of an interval."""
 
     throughput_percent: float
     configuration_percent: float
-    """Throughput of engine options that no row of the fit has: the largest error with one configuration left out."""
+    """Throughput with engine options outside the fit: the largest leave-one-out error."""
     tpot_percent: float
     ttft_percent: float
     itl_percent: float
     per_departure_percent: float
-    """Added for each way in which a question leaves what was measured. Assumed."""
+    """Added per difference from the measured range. Assumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +84,13 @@ class Power:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """All of it."""
+    """The whole calibration."""
 
     parameters: Parameters
     variants: Mapping[str, Parameters]
-    """Other values that explain the record's rows almost as well: what cannot be told apart from the article alone."""
+    """Other values that explain the record's rows almost as well."""
     rounding: tuple[Parameters, ...]
-    """The fit at both ends of what the article's one rounded row may have been."""
+    """The fit at both ends of the article's rounded row."""
     memory: MemoryParameters
     accuracy: Accuracy
     power: Power
@@ -104,13 +101,13 @@ FILE = Path(__file__).with_name("calibration.yaml")
 
 @cache
 def contents() -> Mapping[str, Any]:
-    """The file as it stands, with units, meanings and sources."""
+    """The file's contents, with units, meanings and sources."""
     return ledger.read(FILE)
 
 
 @cache
 def calibration() -> Calibration:
-    """The calibration in the repository. Raises LedgerError where the file is not of this form."""
+    """Load the calibration. Raises LedgerError if the file is malformed."""
     content = contents()
     try:
         taken = {**_values(content["fixed"]), **_values(content["fitted"])}
@@ -125,7 +122,7 @@ def calibration() -> Calibration:
             power=Power(**{**power["watts_per_gpu"], "peak_watts": tuple(power["watts_per_gpu"]["peak_watts"])}),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ledger.LedgerError(f"calibration.yaml: {error!r} is missing or of the wrong form") from error
+        raise ledger.LedgerError(f"calibration.yaml: {error!r} is missing or malformed") from error
 
 
 def _values(section: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""Readings the model was neither fitted to nor meant for: how far it carries beyond the article's tables.
-
-Each is a question with an answer from elsewhere: the article's asides, and one engine on an H200 without a front end.
-"""
+"""Check the model against readings outside the article's tables: its asides, and runs on H200."""
 
 from __future__ import annotations
 
@@ -20,15 +17,15 @@ from fleet.plan.model.latency import per_token_s
 from fleet.plan.model.roofline import known
 from fleet.plan.model.rows import PHASES, TP8_IN_FLIGHT
 
-# The trial did not record its --max-num-seqs. The rendered pod of the record with 512 was left the same 95.08 GiB (facts/data/h200.yaml).
+# The trial did not record its --max-num-seqs. The record's rendered pod with 512 had the same 95.08 GiB left (facts/data/h200.yaml).
 _TRIAL_SEQUENCES = 512
 _LAYERS = 64
-"""Of the whole model."""
+"""Layers of the whole model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One reading and the model's answer."""
+    """One reading and the model's prediction."""
 
     id: str
     title: str
@@ -38,12 +35,12 @@ class Check:
 
     @property
     def error_percent(self) -> float:
-        """How far the answer is above the reading."""
+        """Relative error of the prediction."""
         return 100 * (self.predicted / self.published - 1)
 
 
 def checks() -> tuple[Check, ...]:
-    """All of them."""
+    """All checks."""
     return (*_article(), *_trial(), *_front_end(), *_rendered(), *starts())
 
 
@@ -120,7 +117,7 @@ def _trial() -> Iterator[Check]:
 
 
 def _front_end() -> Iterator[Check]:
-    """Four engines over HTTP, with an API server each and with one for all."""
+    """Four engines over HTTP, with one API server each and with a shared one."""
     for name, run in ledger.section("front_end", "servers").items():
         if run["layers"] != _LAYERS:
             continue
@@ -137,7 +134,7 @@ def _front_end() -> Iterator[Check]:
 
 
 def _rendered() -> Iterator[Check]:
-    """Rendered pods on an H200: the roofline, which was not fitted to them."""
+    """Rendered pods on H200, compared with the roofline, which was not fitted to them."""
     record = EngineShape(
         data_parallel=1, max_num_batched_tokens=16_384, max_num_seqs=_TRIAL_SEQUENCES, language_model_only=True
     )
@@ -173,7 +170,7 @@ def _rendered() -> Iterator[Check]:
 
 
 def starts() -> Iterator[Check]:
-    """What logged starts left for the cache, by the sum of an engine's start."""
+    """Cache memory left by logged engine starts."""
     for name, run in ledger.section("memory", "starts").items():
         shape = CATALOGUE[run["model"]].shape
         start = memory.startup(

@@ -1,17 +1,17 @@
-"""In what a question leaves the runs that the article measured. Each way is one reason to trust the answer less."""
+"""How a question differs from the article's measured runs. Each difference lowers confidence in the answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
 
-from facts.workloads import Workload, named_workload
+from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
 from fleet.plan.model.rows import MEASURED_ENGINES
 
 # Source: the article's tables: node counts of each routing.
 MEASURED_NODES = {"cluster-ip": (1, 12), "inference-gateway": (2, 8)}
-# Loads this near to the measured one count as it.
+# A load within this share of the measured one counts as measured.
 _SAME_LOAD = 0.02
 
 _OPTIONS = {
@@ -33,27 +33,27 @@ _OPTIONS = {
 
 
 def departures(deployment: Deployment, workload: Workload, in_flight_per_node: float) -> tuple[str, ...]:
-    """The ways, in words, from the nearest configuration that was measured; empty for one of those at its load."""
+    """Differences from the nearest measured configuration, one phrase each; empty for that configuration at its load."""
     return tuple(_departures(deployment, workload, in_flight_per_node))
 
 
 def _departures(deployment: Deployment, workload: Workload, in_flight_per_node: float) -> Iterator[str]:
     record = record_fleet(deployment.nodes, routing=deployment.routing)
     if deployment.model != record.model:
-        yield f"model: {record.model.name} was measured, not {deployment.model.name}"
+        yield f"model: {deployment.model.name}; measured: {record.model.name}"
     if (deployment.gpu, deployment.gpus_per_node) != (record.gpu, record.gpus_per_node):
-        yield f"GPU: eight {record.gpu.name} a node were measured, not {deployment.gpus_per_node} {deployment.gpu.name}"
+        yield f"GPU: {deployment.gpus_per_node} {deployment.gpu.name} per node; measured: 8 {record.gpu.name}"
     engines = MEASURED_ENGINES if deployment.routing == "cluster-ip" else [record.engine]
     nearest = min(engines, key=lambda engine: len(_changed(engine, deployment.engine)))
     yield from _engine(nearest, deployment.engine)
     fewest, most = MEASURED_NODES[deployment.routing] if nearest == record.engine else (1, 1)
     if not fewest <= deployment.nodes <= most:
-        counts = f"{fewest} to {most} were" if fewest < most else f"{fewest} was"
-        yield f"nodes: {counts} measured with {deployment.routing} routing, not {deployment.nodes}"
+        counts = f"{fewest} to {most}" if fewest < most else f"{fewest}"
+        yield f"nodes: {deployment.nodes} with {deployment.routing} routing; measured: {counts}"
     yield from _requests(workload)
     if abs(in_flight_per_node / MEASURED_ENGINES[nearest] - 1) > _SAME_LOAD:
         yield (
-            f"load: {MEASURED_ENGINES[nearest]:,.0f} requests in flight a node were measured, not {in_flight_per_node:,.0f}"
+            f"load: {in_flight_per_node:,.0f} requests in flight per node; measured: {MEASURED_ENGINES[nearest]:,.0f}"
         )
 
 
@@ -61,9 +61,9 @@ def _engine(measured: EngineShape, ours: EngineShape) -> Iterator[str]:
     for name in _changed(measured, ours):
         published, here = getattr(measured, name), getattr(ours, name)
         if any(getattr(engine, name) == here for engine in MEASURED_ENGINES):
-            yield f"{_OPTIONS[name]}: {_format(here)} was measured with other options only, {_format(published)} with these"
+            yield f"{_OPTIONS[name]}: {_format(here)}, measured only with other options; measured with these: {_format(published)}"
         else:
-            yield f"{_OPTIONS[name]}: {_format(published)} was measured, not {_format(here)}"
+            yield f"{_OPTIONS[name]}: {_format(here)}; measured: {_format(published)}"
 
 
 def _changed(measured: EngineShape, ours: EngineShape) -> list[str]:
@@ -77,12 +77,15 @@ def _requests(workload: Workload) -> Iterator[str]:
         ("answers", measured.output_tokens, workload.output_tokens),
     ):
         if published != here:
-            yield (
-                f"{name}: {published.min} to {published.max} tokens were measured, mean {published.mean:g}, "
-                f"not {here.min:,} to {here.max:,}, mean {here.mean:,g}"
-            )
+            yield f"{name}: {_range(here)} tokens; measured: {_range(published)}"
     if workload.shared_prefix_tokens:
-        yield "prompts: nothing shared was measured, and no cache hit"
+        yield "prompts: shared prefix and cache hits; measured: neither"
+
+
+def _range(lengths: Lengths) -> str:
+    if lengths.min == lengths.max:
+        return f"{lengths.mean:,g}"
+    return f"{lengths.min:,} to {lengths.max:,} (mean {lengths.mean:,g})"
 
 
 def _format(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What the planner is asked about: a fleet, and how many requests come to it."""
+"""Inputs of the model: a fleet and its load."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEASURED_IN_FLIGHT_PER_GPU = MEASURED_IN_FLIGHT_PER_NODE // 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineShape:
-    """The vLLM options that decide memory and speed, spelled out: no value here is left to vLLM. Raises ValueError."""
+    """The vLLM options that decide memory and speed, all explicit. Raises ValueError."""
 
     data_parallel: int = 8
     tensor_parallel: int = 1
@@ -33,16 +33,16 @@ class EngineShape:
     prefix_caching: bool = True
     speculative_tokens: int = 1
     captured_tokens: int = find(DEFAULT).captured_tokens(DEFAULT_MACHINE.gpu)
-    """Largest step, in tokens, that runs as a captured CUDA graph."""
+    """Largest step in tokens with a captured CUDA graph."""
     estimate_cudagraphs: bool = True
-    """`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`: graphs come out of the memory budget instead of on top of it."""
+    """`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`: graphs count within the memory budget, not on top of it."""
     language_model_only: bool = False
     api_servers: int | None = None
-    """HTTP processes of one pod. None: one for each data-parallel rank, as `vllm serve` starts them."""
+    """HTTP processes per pod. None: one per data-parallel rank, the default of `vllm serve`."""
 
     @property
     def http_processes(self) -> int:
-        """HTTP processes of one pod."""
+        """HTTP processes per pod."""
         return self.api_servers or self.data_parallel
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class EngineShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """A fleet of equal nodes. Raises ValueError."""
+    """A fleet of identical nodes. Raises ValueError."""
 
     nodes: int
     engine: EngineShape = field(default_factory=EngineShape)
@@ -82,7 +82,7 @@ class Deployment:
 
     @property
     def layout(self) -> CacheLayout:
-        """The cache of one GPU: tensor parallelism splits heads, and repeats a KV head where there are too few."""
+        """Cache layout of one GPU: tensor parallelism splits heads, and repeats KV heads if there are too few."""
         engine = self.engine
         return CacheLayout(
             architecture=self.model.architecture.on_one_of(engine.tensor_parallel),
@@ -95,38 +95,38 @@ class Deployment:
 
     @property
     def most_in_flight_per_node(self) -> int:
-        """Requests in flight that a node is planned for at most: as many for each GPU as the article's node had."""
+        """Most requests in flight planned per node: the article's number per GPU."""
         return MEASURED_IN_FLIGHT_PER_GPU * self.gpus_per_node
 
     def with_nodes(self, nodes: int) -> Deployment:
-        """The same fleet with another number of nodes."""
+        """Return the same fleet with that many nodes."""
         return replace(self, nodes=nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedLoad:
-    """What the fleet is offered: so many requests in flight at once, or so many a second. Exactly one of them."""
+    """Offered load: exactly one of requests in flight or requests/s."""
 
     in_flight: float | None = None
-    """Users who each send their next request when they have the last answer: the article's closed loop."""
+    """Closed-loop users, as in the article: each sends its next request after the last response."""
     requests_per_s: float | None = None
-    """Requests that come whatever the fleet does."""
+    """Open-loop arrival rate."""
 
     def __post_init__(self) -> None:
         given = [value for value in (self.in_flight, self.requests_per_s) if value is not None]
         if len(given) != 1:
-            raise ValueError("give in_flight or requests_per_s, and not both")
+            raise ValueError("exactly one of in_flight and requests_per_s is required")
         if not 0 < given[0] < inf:
             raise ValueError(f"in_flight and requests_per_s must be above 0 and finite, got {given[0]}")
 
 
 def record_fleet(nodes: int, *, routing: Routing = "cluster-ip") -> Deployment:
-    """The fleet of the article's tables: its final list of options on so many nodes."""
+    """The fleet of the article's tables, with its final options."""
     return Deployment(nodes=nodes, routing=routing, engine=EngineShape(max_num_batched_tokens=16_384))
 
 
 def measured_load(nodes: int) -> OfferedLoad:
-    """What the article offered so many nodes."""
+    """The article's load for that many nodes."""
     return OfferedLoad(in_flight=MEASURED_IN_FLIGHT_PER_NODE * nodes)
 
 

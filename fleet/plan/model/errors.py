@@ -1,4 +1,4 @@
-"""How far the model, and the straight line beside it, are off on every row."""
+"""Errors of the model and of the linear baseline on every row."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fleet.plan.model.rows import Role, Row, rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error:
-    """One row with both answers."""
+    """One row with both predictions."""
 
     row: Row
     predicted: Estimate
     line: float | None
-    """The straight line's answer; None where a line through node counts says nothing."""
+    """The baseline's prediction; None where it does not apply."""
 
     @property
     def percent(self) -> float:
@@ -31,12 +31,12 @@ class Error:
 
 
 def errors(role: Role | None = None) -> tuple[Error, ...]:
-    """Every row of that role, or of all."""
+    """Errors on the rows of that role, or on all."""
     return tuple(_error(row) for row in rows() if role in (None, row.role))
 
 
 def mean_percent(values: list[float]) -> float:
-    """Mean size of errors, whichever way they go."""
+    """Mean absolute error."""
     return sum(abs(value) for value in values) / len(values)
 
 

@@ -1,4 +1,4 @@
-"""A number that was worked out, with how far it may be off and why."""
+"""An estimated value with its interval and basis."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ Basis = Literal["fitted", "predicted", "extrapolated", "calibrated", "estimated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A value between `low` and `high`. Raises ValueError where they are out of order."""
+    """A value between `low` and `high`. Raises ValueError if they are out of order."""
 
     value: float
     low: float
     high: float
     basis: Basis
-    """`fitted`: the model was fitted to this very reading. `predicted`: not fitted to it, but within what was measured.
-    `extrapolated`: beyond what anyone measured, in the ways `reasons` names. These three are of the article's model on its GPU.
-    `calibrated`: fitted to another measured GPU. `estimated`: a roofline of models like it, off by `factor` either way.
-    `upper bound`: a GPU that nobody measured, its arithmetic and bandwidth in full; more cannot be.
+    """`fitted`: the model was fitted to this reading. `predicted`: not fitted to it, but within the measured range.
+    `extrapolated`: outside it, for `reasons`. These three are for the article's model on its GPU.
+    `calibrated`: fitted to another measured GPU. `estimated`: a roofline for the model's class, within `factor`.
+    `upper bound`: full arithmetic and bandwidth of a GPU that was never measured.
     """
     reasons: tuple[str, ...] = ()
-    """In what the question leaves what was measured; empty where it does not."""
+    """Differences from the measured range."""
     factor: float | None = None
-    """What `low` and `high` are away from the value, where one factor says it."""
+    """Ratio of `high` to value and of value to `low`, if the interval is symmetric."""
 
     def __post_init__(self) -> None:
         if not self.low <= self.value <= self.high:
@@ -36,7 +36,7 @@ class Estimate:
 
     @property
     def label(self) -> str:
-        """The basis as a report shows it beside a figure: "estimated x/÷ 2". The first three are of the calibrated model."""
+        """The basis as reports show it: "estimated x/÷ 2"."""
         return f"{self.basis} x/÷ {self.factor:g}" if self.factor is not None else self.basis
 
     def holds(self, value: float) -> bool:
@@ -44,7 +44,7 @@ class Estimate:
         return self.low <= value <= self.high
 
     def map(self, function: Callable[[float], float]) -> Estimate:
-        """The estimate of a monotonic function of this value."""
+        """Apply a monotonic function to value and interval."""
         ends = sorted((function(self.low), function(self.value), function(self.high)))
         return replace(self, low=ends[0], value=function(self.value), high=ends[2])
 

@@ -1,4 +1,4 @@
-"""From one engine to a fleet: engines on a node, nodes behind a Service, and the Inference Gateway in between."""
+"""Fleet throughput from one engine's: engines per node, contention between nodes, gateway, API servers."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment,
 from fleet.plan.model.gpu_memory import MemoryBudget
 from fleet.plan.model.step_time import EngineLoad, StepCosts, closed_loop, open_loop, step_costs, wait_s
 
-# Measured: vLLM 0.20.2, four H200, 2026-11-22, the article's mix of two input tokens to one output token: one API server process used a
-# whole core at 109,706 total tok/s, with 195 of 1,600 requests in the engines and 8 s to the first token. Four went to 142,068 and 0.2 s.
+# Measured: vLLM 0.20.2, four H200, 2026-11-22, the article's mix of two input tokens to one output token: one API server process saturated
+# a core at 109,706 total tok/s, with 195 of 1,600 requests in the engines and 8 s to first token. Four reached 142,068 and 0.2 s.
 API_SERVER_TOKENS_PER_S = 110_000
 _EXPERT_ROUNDS = 8
 _SAME_RATE = 1e-9
-# Nodes that the gateway's share was fitted at.
+# Node count of the gateway's fit.
 _GATEWAY_FITTED_NODES = 2
 
 
 class OverloadedError(ValueError):
-    """More requests a second than the fleet can answer. The message says how many it can."""
+    """The offered rate exceeds the fleet's capacity, which the message gives."""
 
     def __init__(self, requests_per_s: float, capacity_per_s: float, nodes: int) -> None:
         self.capacity_per_s = capacity_per_s
-        where = "1 node answers" if nodes == 1 else f"{nodes} nodes answer"
-        super().__init__(f"{where} at most {capacity_per_s:,.1f} of these requests a second, got {requests_per_s:,.1f}")
+        where = "1 node handles" if nodes == 1 else f"{nodes} nodes handle"
+        super().__init__(f"{where} at most {capacity_per_s:,.1f} of these requests/s, got {requests_per_s:,.1f}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +38,10 @@ class FleetLoad:
     engine: EngineLoad
     """One of its engines."""
     gateway_s: float
-    """Time the gateway adds to a request; 0 without one. Before the first token or between tokens: nobody measured."""
+    """Time that the gateway adds to a request. Not measured: whether before the first token or between tokens."""
     costs: StepCosts
     front_end_s: float = 0.0
-    """Time that a request queues before the API servers of its node, where they carry less than its engines."""
+    """Queueing time before the node's API servers, if they are the bottleneck."""
 
     @property
     def seconds_per_request(self) -> float:
@@ -51,14 +51,13 @@ class FleetLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayReading:
-    """One way in which the gateway's cost may depend on the number of nodes; all fit two nodes."""
+    """One hypothesis on how the gateway's cost depends on the node count; all fit two nodes."""
 
     constant_share: float
-    """Part of the cost that is the same at any number of nodes. The rest grows as 1 - 1/nodes: it takes a second node
-    to send a request to the wrong one."""
+    """Part of the cost that is independent of the node count. The rest grows as 1 - 1/nodes, the odds of a wrong node."""
 
     def added_share(self, parameters: Parameters, nodes: int) -> float:
-        """Time added to a request, as a share of the time it takes without a gateway."""
+        """Time added to a request, as a share of its time without a gateway."""
         growing = (1 - 1 / nodes) / (1 - 1 / _GATEWAY_FITTED_NODES)
         return parameters.gateway_share * (self.constant_share + (1 - self.constant_share) * growing)
 
@@ -77,7 +76,7 @@ def fleet_load(
     budget: MemoryBudget,
     gateway: GatewayReading = GATEWAY_HALFWAY,
 ) -> FleetLoad:
-    """The fleet at that load. Raises OverloadedError where it is offered more requests a second than it can answer."""
+    """Solve the fleet at that load. Raises OverloadedError if the offered rate exceeds its capacity."""
     if offered.in_flight is not None:
         return _closed(deployment, workload, offered.in_flight, parameters, budget, gateway)
     assert offered.requests_per_s is not None
@@ -87,10 +86,9 @@ def fleet_load(
 def best_in_flight(
     deployment: Deployment, workload: Workload, parameters: Parameters, budget: MemoryBudget, most: float
 ) -> float:
-    """Requests in flight on a node, up to `most`, with which it answers most a second, and no more of them than that takes.
+    """The fewest requests in flight per node, up to `most`, that give the highest throughput.
 
-    Not always `most`: a step with more tokens than captured CUDA graphs reach may cost more than its sequences bring, and what
-    queues before full API servers brings nothing.
+    Fewer than `most` where larger steps exceed the captured CUDA graphs, or API servers saturate.
     """
     one = deployment.with_nodes(2 if deployment.routing == "inference-gateway" else 1)
     counts = range(one.engine.data_parallel, int(most) + 1)
@@ -151,7 +149,7 @@ def _open(
     budget: MemoryBudget,
     gateway: GatewayReading,
 ) -> FleetLoad:
-    # Up to the highest load that was measured: at four times as many requests in flight the article's throughput fell.
+    # Up to the highest measured load: at four times as many requests in flight the article's throughput fell.
     per_node = best_in_flight(deployment, workload, parameters, budget, deployment.most_in_flight_per_node)
     most = _closed(deployment, workload, deployment.nodes * per_node, parameters, budget, gateway)
     share = requests_per_s / most.requests_per_s
@@ -161,7 +159,7 @@ def _open(
     costs = most.costs
     engine = _at_rate(deployment, costs, requests_per_s / engines, parameters)
     for _ in range(_EXPERT_ROUNDS if deployment.model.experts else 0):
-        # Fewer sequences choose fewer experts, whose weights then take less time to read, so that fewer are in a step.
+        # Iterate: fewer sequences activate fewer experts, which shortens the step and reduces the sequences further.
         costs = step_costs(deployment, workload, parameters, budget, engine.running)
         engine = _at_rate(deployment, costs, requests_per_s / engines, parameters)
     gateway_s = most.gateway_s * share
@@ -175,7 +173,7 @@ def _open(
 
 
 def _front_end_requests_per_s(deployment: Deployment, workload: Workload) -> float:
-    """The most that one node's API servers take and answer."""
+    """Highest rate of one node's API servers."""
     return deployment.engine.http_processes * API_SERVER_TOKENS_PER_S / workload.tokens_per_request
 
 
@@ -185,5 +183,5 @@ def _at_rate(deployment: Deployment, costs: StepCosts, requests_per_s: float, pa
 
 
 def _contention(parameters: Parameters, in_flight: float) -> float:
-    """What the nodes' common load costs: clients, network, the Service. Throughput only: published TPOT does not grow."""
+    """Loss of throughput with total load (clients, network, Service). Published TPOT does not grow with it."""
     return 1 + parameters.contention_per_node * max(0.0, in_flight / MEASURED_IN_FLIGHT_PER_NODE - 1)

@@ -1,11 +1,11 @@
-"""One GPU's memory, part by part: weights, draft, activations, CUDA graphs, and what is left for the cache.
+"""One GPU's memory by part: weights, draft, activations, CUDA graphs and cache.
 
-What vLLM does at start-up: it takes a share of the GPU, loads the model, runs one step of the largest size with dummy
-requests, and gives the rest to the cache. The cache's own arithmetic is facts/memory.py.
+At start-up vLLM loads the model, runs one dummy step of the largest size, and assigns the rest of its share to the cache, whose
+arithmetic is in facts/memory.py.
 
 Source: vLLM 0.18.1, v1/worker/gpu_worker.py (determine_available_memory) and v1/worker/gpu_model_runner.py
-(profile_run): the dummy step samples for `--max-num-seqs` sequences over the whole vocabulary, so a limit that is never
-reached still costs memory (facts.memory.startup_logits_gib).
+(profile_run): the dummy step samples for `--max-num-seqs` sequences, so an unused limit
+still costs memory (facts.memory.startup_logits_gib).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from fleet.plan.model.calibration import MemoryParameters, calibration
 from fleet.plan.model.deployment import Deployment
 from fleet.plan.model.roofline import is_articles
 
-# Prompts on either side of the mean for which a sequence's blocks are counted.
+# Sampled prompt lengths on either side of the mean.
 _PROMPTS = 4
 
 
 class DoesNotFitError(ValueError):
-    """Weights and activations leave no room for one request. The message names the parts."""
+    """Weights and activations leave no room for one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBudget:
-    """Where one GPU's memory goes. The parts within the budget add up to `budget_gib`."""
+    """One GPU's memory by part. The parts within the budget add up to `budget_gib`."""
 
     gpu_gib: float
     budget_gib: float
-    """The share that `--gpu-memory-utilization` gives vLLM."""
+    """vLLM's share by `--gpu-memory-utilization`."""
     weights_gib: float
     draft_gib: float
     vision_gib: float
@@ -42,39 +42,39 @@ class MemoryBudget:
     """Logits of the dummy step, for `--max-num-seqs` sequences."""
     cuda_graphs_gib: float
     graphs_in_budget: bool
-    """Whether the graphs come out of the budget (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1) or on top of it."""
+    """Whether graphs count within the budget (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1) or on top of it."""
     cache_gib: float
     layout: CacheLayout
 
     @property
     def outside_gib(self) -> float:
-        """What stays free for peaks that the dummy step did not show."""
+        """Memory outside the budget, free for peaks beyond the dummy step."""
         return self.gpu_gib - self.budget_gib - (0.0 if self.graphs_in_budget else self.cuda_graphs_gib)
 
     @property
     def pool_blocks(self) -> int:
-        """Blocks of the cache, each of one attention block or one state over the layers of a group."""
+        """Cache blocks: each holds one attention block or one state for the layers of a group."""
         return memory.pool_blocks(self.layout, self.cache_gib)
 
     @property
     def kv_tokens(self) -> int:
-        """Tokens as vLLM 0.18 logs them ("GPU KV cache size"): blocks over groups, times the attention block."""
+        """Tokens as logged by vLLM 0.18 ("GPU KV cache size"): blocks / groups * tokens per attention block."""
         return memory.logged_kv_tokens(self.layout, self.pool_blocks)
 
     def running_limit(self, workload: Workload) -> float:
-        """Sequences of that workload that run at once."""
+        """Sequences of that workload that fit the cache in parallel."""
         return self.usable_blocks // self.blocks_per_sequence(workload)
 
     def blocks_per_sequence(self, workload: Workload) -> float:
-        """Blocks that a running sequence holds, on average over its life."""
+        """Mean blocks per running sequence over its lifetime."""
         return self._attention_blocks(workload) + self.state_blocks
 
     @property
     def state_blocks(self) -> int:
-        """Blocks of a running sequence's linear-layer states, however long it is.
+        """Blocks of a running sequence's linear-layer states, independent of its length.
 
-        With a 16-bit cache as many as the start-up estimate counts. Inferred: phase 2 was 99.4 % full with 135 running,
-        10.6 blocks each, of which the estimate counts 9 as states; with an fp8 cache an H200 and the record hold 6.
+        A 16-bit cache holds as many as the start-up estimate. Inferred: phase 2 was 99.4 % full with 135 running, 10.6 blocks
+        each, 9 of them states by the estimate. With an fp8 cache an H200 and the record hold 6.
         """
         blocks = (
             memory.startup_blocks_per_request
@@ -84,15 +84,15 @@ class MemoryBudget:
         return blocks(self.layout, 0)
 
     def attention_share(self, workload: Workload) -> float:
-        """Part of a running sequence's blocks that holds keys and values; the rest holds recurrent state."""
+        """Share of a running sequence's blocks with keys and values; the rest holds recurrent state."""
         return self._attention_blocks(workload) / self.blocks_per_sequence(workload)
 
     def used_percent(self, running: float, workload: Workload) -> float:
-        """`vllm:kv_cache_usage_perc` in per cent with so many running; at most 100, as vLLM queues the rest."""
+        """`vllm:kv_cache_usage_perc` in percent with that many running; at most 100, as vLLM queues the rest."""
         return min(100.0, 100 * running * self.blocks_per_sequence(workload) / self.usable_blocks)
 
     def _attention_blocks(self, workload: Workload) -> float:
-        """Mean over prompts from the shortest to the longest, and over the growth of an answer of mean length."""
+        """Mean attention blocks, over prompt lengths and the growth of a mean-length answer."""
         block, lengths, answer = (
             memory.attention_block_tokens(self.layout),
             workload.input_tokens,
@@ -111,17 +111,14 @@ class MemoryBudget:
 
     @property
     def usable_blocks(self) -> int:
-        """The pool without the one block that stands for "nothing"."""
+        """The pool without vLLM's null block."""
         return max(0, self.pool_blocks - 1)
 
 
 def budget(
     deployment: Deployment, workload: Workload | None = None, *, taken: MemoryParameters | None = None
 ) -> MemoryBudget:
-    """The memory of one GPU of that fleet. Raises DoesNotFitError where the longest request would not fit.
-
-    `taken` replaces the calibration in the repository, while it is being made.
-    """
+    """Memory of one GPU. Raises DoesNotFitError if the longest request does not fit. `taken` overrides the calibration."""
     engine, model, ranks = deployment.engine, deployment.model, deployment.engine.tensor_parallel
     budget_gib = deployment.gpu.memory_gib * engine.gpu_memory_utilization
     start = _startup(deployment, taken)
@@ -144,7 +141,7 @@ def budget(
     )
     longest = min(engine.max_model_len_tokens, workload.longest_request_tokens) if workload else 1
     if result.usable_blocks < result.state_blocks + -(-longest // memory.attention_block_tokens(result.layout)):
-        left = f"what is left holds no request of {longest:,} tokens" if workload else "nothing is left for a request"
+        left = f"the rest cannot hold a request of {longest:,} tokens" if workload else "no memory is left for requests"
         raise DoesNotFitError(
             f"{model.name} does not fit one {deployment.gpu.name} with tensor_parallel {ranks}: of {budget_gib:.0f} GiB "
             f"({engine.gpu_memory_utilization:g} of {deployment.gpu.memory_gib:g}) weights and activations take "
@@ -154,7 +151,7 @@ def budget(
 
 
 def _startup(deployment: Deployment, taken: MemoryParameters | None) -> StartUp:
-    """What the start takes: calibrated for the article's models on its GPU, else the sum of what was measured elsewhere."""
+    """Memory taken at start-up: calibrated for the article's models on its GPU, else summed from measured parts."""
     engine, model = deployment.engine, deployment.model
     drafts = engine.speculative_tokens > 0
     if not is_articles(deployment):
@@ -180,6 +177,6 @@ def _startup(deployment: Deployment, taken: MemoryParameters | None) -> StartUp:
 
 
 def _blocks_times_tokens(tokens: float, block: int) -> float:
-    """Blocks that hold `t` tokens, summed over every `t` up to that many."""
+    """Sum of ceil(t / block) over t up to `tokens`."""
     whole = int(tokens // block)
     return block * whole * (whole + 1) / 2 + (whole + 1) * (tokens - whole * block)

@@ -1,4 +1,4 @@
-"""How far the largest of several random numbers lies above their mean."""
+"""Expected maximum of normal random numbers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TABLE = (
 
 
 def expected_maximum(count: int) -> float:
-    """Expected largest of `count` standard normal numbers. Between the table's counts by a line over the logarithm."""
+    """Expected maximum of `count` standard normal numbers, interpolated in the logarithm of the count."""
     if count < 1:
         raise ValueError(f"count must be 1 or more, got {count}")
     for (fewer, low), (more, high) in pairwise(_TABLE):
         if count <= more:
             return low + (high - low) * log(count / fewer) / log(more / fewer)
-    # Beyond the table it grows like the square root of the logarithm.
+    # Beyond the table it grows with the square root of the logarithm.
     most, last = _TABLE[-1]
     return last * sqrt(log(count) / log(most))

@@ -1,4 +1,4 @@
-"""What a fleet does under a load: tokens, requests, latency, memory, energy, each with how far it may be off."""
+"""Estimate a fleet's throughput, latency, memory and energy under a load, with intervals."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from fleet.plan.model.order_statistics import expected_maximum
 from fleet.plan.model.roofline import Known, is_articles, known
 from fleet.plan.model.rows import FITTED_LOADS
 
-# Source: the article, phase 4: MTP-2 is the most whose throughput it states.
+# Source: the article, phase 4: MTP-2 is the largest with a published throughput.
 MOST_MEASURED_DRAFTS = 2
-# Assumed: running sequences spread by about a quarter around their mean, as lengths and arrivals do.
+# Assumed: running sequences vary by about a quarter around their mean.
 _NEAR_CAPTURED = 0.8
-# Nodes beyond those whose ratio fixes contention.
+# Contention is fitted on one and two nodes.
 _FEWEST_SCALED = 2
 _FIRST_TOKEN_REASON = (
-    f"time to the first token: x/÷ {latency.FIRST_TOKEN_FACTOR:g}, as clients that send in waves make it late"
+    f"time to first token: x/÷ {latency.FIRST_TOKEN_FACTOR:g}, because clients that send in bursts delay it"
 )
 _MS_PER_S = 1e3
 _MILLION = 1e6
 
 
 class ContextTooShortError(ValueError):
-    """A request longer than `--max-model-len`. The message says by how much."""
+    """The longest request exceeds `--max-model-len`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performance:
-    """A fleet under a load. Latencies are means unless the name says otherwise."""
+    """Estimates for a fleet under a load. Latencies are means unless named otherwise."""
 
     total_tokens_per_s: Estimate
     """Input and output tokens."""
@@ -56,38 +56,38 @@ class Performance:
     in_flight: Estimate
     seconds_per_request: Estimate
     ttft_ms: Estimate
-    """Time to the first token."""
+    """Time to first token."""
     ttft_p99_ms: Estimate
     tpot_ms: Estimate
     """Time per output token after the first."""
     itl_ms: Estimate
-    """Time between two chunks of an answer; with speculation a chunk carries more than one token."""
+    """Time between two chunks; with speculation a chunk has more than one token."""
     itl_median_ms: Estimate
-    """A step in which no prompt is read."""
+    """A step without prompts."""
     itl_p99_ms: Estimate
     """A step filled with prompts."""
     running_per_engine: Estimate
-    """Sequences in a step."""
+    """Mean sequences per step."""
     running_peak_per_engine: Estimate
-    """Sequences in a step once a burst has come in."""
+    """Sequences per step after a burst."""
     kv_cache_peak_percent: Estimate
     watts_per_gpu: Estimate | None
-    """None for a model and a GPU whose power nobody measured; so are the three below."""
+    """This and the next three: None for a model and GPU without measured power."""
     peak_watts_per_gpu: tuple[float, float] | None
     """The article's peaks at its load."""
     joules_per_million_tokens: Estimate | None
-    """GPUs alone, for input and output tokens together."""
+    """GPUs alone, per million input and output tokens."""
     joules_per_million_output_tokens: Estimate | None
     limited_by: str
-    """What keeps the fleet from more: the requests offered, or the limit that engines run into."""
+    """Limiting factor: the offered load, or a limit of the engines."""
     memory: MemoryBudget
     shortest_prompt_with_cache_hit_tokens: int | None
-    """None where prefix caching is off. A prompt also has to begin like another one for so long."""
+    """Shortest shared prefix that can hit the cache; None if prefix caching is off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Frame:
-    """The central answer, and those of other parameters that explain the measurements as well."""
+    """The central solution, and those of other parameters that explain the measurements as well."""
 
     central: FleetLoad
     others: tuple[FleetLoad, ...]
@@ -95,7 +95,7 @@ class _Frame:
     reasons: tuple[str, ...]
     accuracy: Accuracy
     factor: float | None = None
-    """How far every answer may be off either way, where the interval is not the calibration's."""
+    """Uncertainty factor; None where the calibration gives the interval."""
 
     def estimate(
         self,
@@ -105,7 +105,7 @@ class _Frame:
         low: Callable[[FleetLoad], float] | None = None,
         high: Callable[[FleetLoad], float] | None = None,
     ) -> Estimate:
-        """The central value, within `percent` and within what the others say. `low` and `high` may see it otherwise."""
+        """The central value; its interval spans the other solutions plus `percent`. `low` and `high` override `of` at the ends."""
         loads = (self.central, *self.others)
         values = [of(load) for load in loads]
         if self.factor is not None:
@@ -120,7 +120,7 @@ class _Frame:
         )
 
     def _within_factor(self, factor: float, value: float, reached: float | None = None) -> Estimate:
-        """The value times and divided by the factor. A bound is one on its own side, and what is `reached` elsewhere lies on the other."""
+        """Interval by the factor. An upper bound is its own end; the other end is what measured GPUs reached, by the factor."""
         middle = value if reached is None else reached
         low, high = middle / factor, middle * factor
         if reached is not None:
@@ -136,20 +136,16 @@ class _Frame:
 
     @property
     def rate_percent(self) -> float:
-        """How far throughput may be off, for what was measured or for options that were not."""
+        """Uncertainty of throughput in percent, for measured or other options."""
         return self.accuracy.configuration_percent if self.reasons else self.accuracy.throughput_percent
 
     def given(self, value: float) -> Estimate:
-        """What the question itself says."""
+        """A value that the question gives."""
         return Estimate(value=value, low=value, high=value, basis=self.basis, reasons=self.reasons)
 
 
 def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -> Performance:
-    """The fleet under that load.
-
-    Raises DoesNotFitError, ContextTooShortError, and OverloadedError where it is offered more requests a second than it
-    can answer.
-    """
+    """Estimate the fleet under that load. Raises DoesNotFitError, ContextTooShortError and OverloadedError."""
     check_context(deployment, workload)
     room = budget(deployment, workload)
     what = known(deployment)
@@ -202,7 +198,7 @@ def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -
 
 
 def check_context(deployment: Deployment, workload: Workload) -> None:
-    """Raises ContextTooShortError where the longest request is longer than `--max-model-len`."""
+    """Raise ContextTooShortError if the longest request exceeds `--max-model-len`."""
     longest, context = workload.longest_request_tokens, deployment.engine.max_model_len_tokens
     if longest > context:
         raise ContextTooShortError(
@@ -267,16 +263,16 @@ def _limited_by(load: FleetLoad) -> str:
 
 
 def _alternatives(deployment: Deployment, central: FleetLoad) -> Iterator[Deployment]:
-    """The same fleet as it would be where one thing the model takes for granted does not hold."""
+    """The same fleet with one assumption of the model dropped."""
     engine = deployment.engine
     if central.engine.captured and central.engine.running > _NEAR_CAPTURED * central.costs.captured_sequences:
-        # Running sequences vary from step to step: some steps exceed the captured graphs before the mean does.
+        # Sequences vary from step to step, so some steps exceed the captured graphs before the mean does.
         yield replace(deployment, engine=replace(engine, captured_tokens=0))
     if engine.speculative_tokens > MOST_MEASURED_DRAFTS:
         # Five draft tokens were 21 % faster than one in phase 1; the model says 84 %.
         yield replace(deployment, engine=replace(engine, speculative_tokens=1))
     if engine.kv_cache_dtype in memory.TWO_BYTE_CACHES and engine.prefix_caching:
-        # What held one state more in phase 2 is not known; without prefix caching none is counted.
+        # Why phase 2 held one more state is unknown; without prefix caching none is counted.
         yield replace(deployment, engine=replace(engine, prefix_caching=False))
 
 
@@ -288,7 +284,7 @@ def _at_most(
     room: MemoryBudget,
     gateway: GatewayReading,
 ) -> FleetLoad:
-    """The load with other parameters, or the most they allow where that is less than offered."""
+    """Solve with other parameters, at their capacity if the offered load exceeds it."""
     try:
         return fleet_load(deployment, workload, offered, parameters, room, gateway)
     except OverloadedError as error:
@@ -297,7 +293,7 @@ def _at_most(
 
 
 def _first_token_ms(frame: _Frame) -> Estimate:
-    """Half of the gateway's time before the first token, none or all of it at the ends; the wait gone where nobody measured it."""
+    """Half of the gateway's time falls before the first token (none or all at the ends); the low end drops an unmeasured wait."""
     if frame.factor is not None:
         wider = replace(frame, factor=max(frame.factor, latency.FIRST_TOKEN_FACTOR))
         return wider.estimate(0, lambda load: latency.first_token_by_steps_s(load) * _MS_PER_S)
@@ -310,7 +306,7 @@ def _first_token_ms(frame: _Frame) -> Estimate:
 
 
 def _spread_ms(frame: _Frame, percent: float, of: Callable[[FleetLoad, float], float]) -> Estimate:
-    """Half of the gateway's time spread over an answer's tokens, none or all of it at the ends."""
+    """Half of the gateway's time is spread over the tokens (none or all at the ends)."""
     return frame.estimate(
         percent,
         lambda load: of(load, 0.5) * _MS_PER_S,
@@ -320,9 +316,7 @@ def _spread_ms(frame: _Frame, percent: float, of: Callable[[FleetLoad, float], f
 
 
 def _latency_frames(frame: _Frame, deployment: Deployment) -> tuple[_Frame, _Frame]:
-    """The frame of the latencies that were fitted where they were measured, and of everything beside throughput that was not
-    fitted anywhere.
-    """
+    """Frames for the fitted latencies, and for all other readings besides throughput."""
     if frame.factor is not None:
         return frame, frame
     gateway = deployment.routing == "inference-gateway"
@@ -334,9 +328,9 @@ def _latency_frames(frame: _Frame, deployment: Deployment) -> tuple[_Frame, _Fra
 
 
 def _peak_running(deployment: Deployment, frame: _Frame) -> Estimate:
-    """All that is in flight, as at the start of a run, on the node that got most of it, up to the limit.
+    """All requests in flight on the fullest node, as at the start of a run, up to the limit.
 
-    Behind the gateway only the part of a request's time that the engine has it; all of it at the high end.
+    Behind the gateway only the share of a request's time spent in the engine; all of it at the high end.
     """
 
     def peak(load: FleetLoad, share: float) -> float:
@@ -351,7 +345,7 @@ def _peak_running(deployment: Deployment, frame: _Frame) -> Estimate:
 
 
 def _excess_of_fullest_node(deployment: Deployment, in_flight: float) -> float:
-    """Requests that the fullest node has above the mean, where a Service picks nodes at random."""
+    """Requests on the fullest node above the mean, if a Service picks nodes at random."""
     if deployment.routing != "cluster-ip":
         return 0.0
     share = 1 / deployment.nodes
@@ -359,7 +353,7 @@ def _excess_of_fullest_node(deployment: Deployment, in_flight: float) -> float:
 
 
 def _watts(deployment: Deployment, frame: _Frame) -> Estimate:
-    """Measured watts at the measured load; between idle and that where engines have less to compute."""
+    """Measured watts at the measured load, interpolated down to idle."""
     power, idle = calibration().power, deployment.gpu.idle_watts
     assert idle is not None
 
@@ -375,7 +369,7 @@ def _watts(deployment: Deployment, frame: _Frame) -> Estimate:
 
 
 def _busy(load: FleetLoad) -> float:
-    """Share of time an engine spends on tokens and sequences."""
+    """Share of time that an engine spends on tokens and sequences."""
     return load.engine.requests_per_s * load.costs.request_s()
 
 
@@ -386,7 +380,7 @@ def _measured_busy() -> float:
 
 
 def _joules_per_million(watts: Estimate, tokens: Estimate, gpus: int) -> Estimate:
-    """Worst with the most watts at the fewest tokens."""
+    """Joules per million tokens; the high end combines the most watts with the fewest tokens."""
     return Estimate(
         value=_MILLION * gpus * watts.value / tokens.value,
         low=_MILLION * gpus * watts.low / tokens.high,

@@ -1,7 +1,6 @@
-"""Public measurements of vLLM that the roofline is held against, and how far it is off on each.
+"""Compare the roofline with public measurements of vLLM.
 
-Two groups of rows chose the roofline's numbers, one for each class of models (CHOSEN_ON); the others only test it. Source and licence
-stand in facts/data/public_throughput.csv. Nothing but the model's page and tests reads them.
+The rows of CHOSEN_ON determined the roofline's numbers; the others only test it. Source and license: facts/data/public_throughput.csv.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class PublicRow:
 
     model: str
     weights: str
-    """Number format."""
+    """Weight format."""
     gpu: str
     tensor_parallel: int
     input_tokens: int
@@ -50,34 +49,34 @@ class PublicRow:
     vllm: str
     """Version; empty where the source has none."""
     date: str
-    """ISO date of the run; empty likewise."""
+    """ISO date of the run; empty where the source has none."""
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """Model, format and GPU."""
+        """Model, weight format and GPU."""
         return self.model, self.weights, self.gpu
 
     @property
     def chosen_on(self) -> bool:
-        """Whether the roofline's numbers were chosen on it."""
+        """Whether the row determined the roofline's numbers."""
         return self.group in CHOSEN_ON
 
     @property
     def total_tokens_per_s(self) -> float:
-        """Input and output tokens a second, by its latencies: so many requests in flight, each as long as that."""
+        """Total tokens/s, computed from the latencies and the requests in flight."""
         seconds = _MS * (self.ttft_ms + self.tpot_ms * (self.output_tokens - 1))
         return self.in_flight * (self.input_tokens + self.output_tokens) / seconds
 
     @property
     def workload(self) -> Workload:
-        """Its requests."""
+        """The row's request lengths."""
         return Workload(
             input_tokens=Lengths.exactly(self.input_tokens), output_tokens=Lengths.exactly(self.output_tokens)
         )
 
     @property
     def deployment(self) -> Deployment:
-        """Its engine. Assumed where the source says nothing: a 16-bit cache, vLLM's default share of memory, no limit below the load."""
+        """The row's engine. Assumed if not in the source: 16-bit cache, vLLM's default memory share, no limit below the load."""
         return Deployment(
             nodes=1,
             model=in_format(self.model, self.weights),
@@ -100,7 +99,7 @@ class PublicRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicError:
-    """One row, and what the roofline says of it as a ratio to what was measured: 1 where they agree."""
+    """Ratios of the roofline's estimates to one measured row."""
 
     row: PublicRow
     rate: float
@@ -108,20 +107,20 @@ class PublicError:
     ttft: float
     ttft_in_range: bool
     in_range: bool
-    """Whether the measured rate lies between the answer's ends."""
+    """Whether the measured rate lies within the interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Ratios of a group of rows."""
+    """Distribution of a group's ratios."""
 
     rows: int
     median: float
-    """Above 1 where the roofline says more than was measured."""
+    """Above 1 if the roofline overestimates."""
     mean_percent: float
-    """Mean size of the errors."""
+    """Mean absolute error."""
     ninety: float
-    """Nine rows of ten lie within this factor."""
+    """90 % of the rows lie within this factor."""
     worst: float
 
 
@@ -134,12 +133,12 @@ def rows() -> tuple[PublicRow, ...]:
 
 @cache
 def errors() -> tuple[PublicError, ...]:
-    """The roofline against every row."""
+    """The roofline's error on every row."""
     return tuple(_error(row) for row in rows())
 
 
 def spread(ratios: list[float]) -> Spread:
-    """How ratios lie around 1."""
+    """Summarize ratios around 1."""
     ordered = sorted(ratios)
     factors = sorted(exp(abs(log(ratio))) for ratio in ratios)
     return Spread(
@@ -152,7 +151,7 @@ def spread(ratios: list[float]) -> Spread:
 
 
 def groups(*, chosen_on: bool) -> Iterator[tuple[tuple[str, str, str], tuple[PublicError, ...]]]:
-    """Errors by model, format and GPU: those that the numbers were chosen on, or those that only test."""
+    """Errors by model, format and GPU, for the rows that determined the numbers or for the test rows."""
     found = [error for error in errors() if error.row.chosen_on is chosen_on]
     for group in sorted({error.row.group for error in found}):
         yield group, tuple(error for error in found if error.row.group == group)
@@ -160,7 +159,7 @@ def groups(*, chosen_on: bool) -> Iterator[tuple[tuple[str, str, str], tuple[Pub
 
 @cache
 def in_format(model: str, weights: str) -> ModelShape:
-    """The catalogue's model with its weights in another format. All of them: embeddings stay in 16 bits, 1 to 2 % more."""
+    """The catalogue's model with its weights in another format. Converts embeddings too, which is 1 to 2 % too small."""
     shape = models.CATALOGUE[model].shape
     if shape.weight_format == weights:
         return shape
@@ -172,7 +171,7 @@ def in_format(model: str, weights: str) -> ModelShape:
 
 
 def is_dense(row: PublicRow) -> bool:
-    """Which roofline it tests."""
+    """Whether the row tests the dense roofline."""
     return of_class(row.deployment.model).factor < 2
 
 
@@ -196,12 +195,12 @@ def _row(line: str) -> PublicRow:
 
 
 def _error(row: PublicRow) -> PublicError:
-    said = estimate(row.deployment, row.workload, OfferedLoad(in_flight=row.in_flight))
+    estimated = estimate(row.deployment, row.workload, OfferedLoad(in_flight=row.in_flight))
     return PublicError(
         row=row,
-        rate=said.total_tokens_per_s.value / row.total_tokens_per_s,
-        tpot=said.tpot_ms.value / row.tpot_ms,
-        ttft=said.ttft_ms.value / row.ttft_ms,
-        ttft_in_range=said.ttft_ms.holds(row.ttft_ms),
-        in_range=said.total_tokens_per_s.holds(row.total_tokens_per_s),
+        rate=estimated.total_tokens_per_s.value / row.total_tokens_per_s,
+        tpot=estimated.tpot_ms.value / row.tpot_ms,
+        ttft=estimated.ttft_ms.value / row.ttft_ms,
+        ttft_in_range=estimated.ttft_ms.holds(row.ttft_ms),
+        in_range=estimated.total_tokens_per_s.holds(row.total_tokens_per_s),
     )

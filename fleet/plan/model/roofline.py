@@ -1,11 +1,9 @@
-"""What a model does on a GPU that nobody fitted it to: a roofline with two numbers for each class of models, and one stated factor.
+"""Roofline estimates for models and GPUs outside the fit: two numbers and an uncertainty factor per class of models.
 
 Weights, keys, values and states are read at the GPU's full bandwidth once a step. Arithmetic reaches a share of the GPU's peak in the
 weights' number format. Each layer adds a fixed time: kernel launches, and under tensor parallelism its all-reduces within one host.
-The numbers are those of fleet/plan/model/step_time.py, so memory, queues and latency are worked out as for the article's fleet.
-
-The factor is how far the answer may be off either way. docs/planner-model.md shows the errors on public measurements
-(fleet/plan/model/public_rows.py) that the numbers were not chosen on.
+Memory, queues and latency follow as for the article's fleet (fleet/plan/model/step_time.py). docs/planner-model.md shows the errors
+on public measurements (fleet/plan/model/public_rows.py).
 """
 
 from __future__ import annotations
@@ -24,27 +22,26 @@ from fleet.plan.model.estimates import Basis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    """Two numbers, and how far off an answer may be."""
+    """A roofline's two numbers and its uncertainty factor."""
 
     arithmetic_share: float
     """Share of the GPU's dense peak in the weights' format."""
     layer_us: float
-    """Microseconds that one layer adds to every step."""
+    """Microseconds per layer and step."""
     factor: float
-    """An answer lies between its value divided by this and its value times this."""
+    """The true value lies within x/÷ this."""
 
 
-# Chosen on public rows: Llama 70B in FP8 on H100. Nine of ten rows of other GPUs, models and formats lie within the factor.
+# Chosen on public rows: Llama 70B in FP8 on H100. 90 % of the rows of other GPUs, models and formats lie within the factor.
 DENSE: Final = Roofline(arithmetic_share=0.36, layer_us=78, factor=1.25)
-# Chosen on public rows: gpt-oss-120b on H100, MiniMax-M2.5 in FP8 on B200. Of the other rows 99 in 100 lie within the factor, and so do the
-# H200's runs of Qwen3.5-27B, whose linear layers are as far from their roofline as experts are.
+# Chosen on public rows: gpt-oss-120b on H100, MiniMax-M2.5 in FP8 on B200. 99 % of the other rows lie within the factor, as do the
+# H200's runs of Qwen3.5-27B, whose linear layers are as far below their roofline as experts.
 EXPERTS_OR_LINEAR: Final = Roofline(arithmetic_share=0.27, layer_us=96, factor=2)
 # Measured: Qwen3.5-27B in FP8 on one H200 at 128 and 250 requests in flight, and on four over HTTP, vLLM 0.20.2 (memory.yaml and
-# front_end.yaml of facts/data). The same two numbers, which were not chosen on them, are 10 to 13 % too low for an engine alone, 3 to 6 %
-# over HTTP.
+# front_end.yaml of facts/data). The same two numbers are 10 to 13 % too low for an engine alone, 3 to 6 % over HTTP.
 H200_FACTOR: Final = 1.2
 PERFECT: Final = Roofline(arithmetic_share=1, layer_us=0, factor=1)
-"""What no kernel reaches: an upper bound."""
+"""An upper bound that no kernel reaches."""
 
 MEASURED_GPUS: Final = frozenset(gpu.name for gpu in (machines.H100, machines.H100_MEGA, machines.H200, machines.B200))
 """GPUs of the public rows; H100 Mega is the same chip."""
@@ -52,20 +49,20 @@ MEASURED_GPUS: Final = frozenset(gpu.name for gpu in (machines.H100, machines.H1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of one model on one GPU."""
+    """Parameters and confidence for one model on one GPU."""
 
     basis: Basis
     parameters: Parameters
     factor: float | None = None
-    """How far an answer may be off either way. None for the article's pair, whose intervals are its calibration's."""
+    """Uncertainty factor. None for the article's pair, whose intervals come from the calibration."""
     reached: Parameters | None = None
-    """For an upper bound: what GPUs that were measured reach of theirs."""
+    """For an upper bound: parameters at the efficiency of measured GPUs."""
     reason: str = ""
-    """Why it is not calibrated, or on what."""
+    """Explanation of the basis."""
 
 
 def known(deployment: Deployment) -> Known:
-    """How much is known of that model on that GPU, and the numbers to count with."""
+    """Choose basis and parameters for the deployment's model and GPU."""
     model, gpu = deployment.model, deployment.gpu
     if is_articles(deployment):
         return Known(basis="extrapolated", parameters=calibration().parameters)
@@ -88,7 +85,7 @@ def known(deployment: Deployment) -> Known:
 
 
 def is_articles(deployment: Deployment) -> bool:
-    """Whether it is a model of the article on the article's GPU: the 27B, or the 397B, which it measured once."""
+    """Whether it is a model of the article on its GPU: the 27B, or the 397B, which it measured once."""
     return deployment.gpu == machines.B200 and deployment.model in (of_the_article(), _articles_large())
 
 
@@ -98,12 +95,12 @@ def _articles_large() -> ModelShape:
 
 
 def of_class(model: ModelShape) -> Roofline:
-    """The roofline of models like it."""
+    """The roofline of the model's class."""
     return EXPERTS_OR_LINEAR if model.experts or model.architecture.linear_attention_layers else DENSE
 
 
 def peak_flop_per_s(gpu: Gpu, weight_format: str) -> float:
-    """The GPU's dense peak for weights of that format. A format that it cannot multiply is turned into bfloat16 first."""
+    """The GPU's dense peak for that weight format; unsupported formats are computed in bfloat16."""
     if weight_format in ("fp8", "int8"):
         return gpu.fp8_flop_per_s or gpu.bf16_flop_per_s
     if weight_format in ("nvfp4", "mxfp4"):
@@ -112,9 +109,9 @@ def peak_flop_per_s(gpu: Gpu, weight_format: str) -> float:
 
 
 def read_share(model: ModelShape, sequences: float) -> float:
-    """Part of the weights that a step of so many tokens reads: experts that no token chose are left alone.
+    """Share of the weights that a step reads: experts that no token selected are skipped.
 
-    Assumed: tokens choose experts evenly and independently, and every weight is as rarely met as an expert's. Exact for one token.
+    Assumed: tokens select experts uniformly and independently, and all weights belong to experts. Exact for one token.
     """
     if not model.experts:
         return 1.0
@@ -123,7 +120,7 @@ def read_share(model: ModelShape, sequences: float) -> float:
 
 
 def roofline_of(model: ModelShape, line: Roofline) -> Parameters:
-    """The roofline as parameters of the step, without anything that only the article's fleet showed."""
+    """The roofline as step parameters, without effects specific to the article's fleet."""
     shape = model.architecture
     layers = shape.full_attention_layers + shape.window_layers + shape.linear_attention_layers
     return replace(

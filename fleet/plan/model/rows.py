@@ -1,4 +1,4 @@
-"""The article's rows as questions to the model: which it was fitted to, which it predicts, which only check it."""
+"""The article's rows by role: fitted, predicted, or check only."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TP8_IN_FLIGHT = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One published reading and the question that the model answers for it."""
+    """One published reading and the matching input of the model."""
 
     id: str
     """`<figure>` for its throughput, `<figure>:<metric>` for anything else."""
@@ -50,7 +50,7 @@ class Row:
     offered: OfferedLoad
 
 
-# What ran before vLLM 0.18.0, as far as the article says; vLLM's defaults for the rest.
+# Configuration before vLLM 0.18.0 where the article states it; else vLLM's defaults.
 _BEFORE_PHASE_4 = EngineShape(kv_cache_dtype="auto", gpu_memory_utilization=0.9, estimate_cudagraphs=False)
 # Source: the article, phase 2: max-num-seqs raised to 8192.
 _PHASE_2 = replace(_BEFORE_PHASE_4, max_num_seqs=8_192)
@@ -84,14 +84,14 @@ MEASURED_ENGINES: Mapping[EngineShape, float] = {
     _phase_4(1).engine: float(MEASURED_IN_FLIGHT_PER_NODE),
     PHASES["phases.tp8"].engine: float(TP8_IN_FLIGHT),
 }
-"""Engine options whose throughput the article states, with the requests in flight on their node; the record first."""
+"""Engine options with a published throughput, and the requests in flight per node; the record first."""
 
 _FITTED_RUNS = {
     "cluster_ip.nodes-1": record_fleet(1),
     "cluster_ip.nodes-2": record_fleet(2),
     "gateway.nodes-2": record_fleet(2, routing="inference-gateway"),
 }
-# Phase 4b. Assumed: the final options without speculation, which the checkpoint may not carry.
+# Phase 4b. Assumed: the final options without speculation, which the checkpoint may not include.
 QWEN_397B = Deployment(
     nodes=1,
     model=CATALOGUE["nvidia/Qwen3.5-397B-A17B-NVFP4"].shape,
@@ -101,12 +101,12 @@ FITTED_LOADS: Mapping[Deployment, OfferedLoad] = {
     **{deployment: measured_load(deployment.nodes) for deployment in [*PHASES.values(), *_FITTED_RUNS.values()]},
     PHASES["phases.tp8"]: OfferedLoad(in_flight=TP8_IN_FLIGHT),
 }
-"""What the model was fitted to, with its load; for the article's workload its answers are `fitted`."""
+"""Fitted deployments and their load; with the article's workload, estimates for them are `fitted`."""
 
 
 @cache
 def rows() -> tuple[Row, ...]:
-    """Every row that the model is held against, fitted ones first. The split is fixed."""
+    """Every row to compare the model with, fitted ones first. The split is fixed."""
     return (*_fitted(), *_predicted(), *_checks())
 
 

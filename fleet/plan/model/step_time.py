@@ -1,8 +1,7 @@
-"""One engine in steady state: how long a step takes, and how many requests a second follow from it.
+"""One engine in steady state: step time, and from it rate and latency in closed form.
 
-An engine works in steps. A step computes the next tokens of every running sequence and the prompts of those that just
-came. Its time is a sum: reading the weights, host work, one part for each token, one for each sequence. From that and
-from the requests in flight follow rate and latency in closed form; nothing is simulated.
+A step computes the next tokens of every running sequence and the prompts of new ones. Its time is the sum of reading weights,
+host work, a part per token and a part per sequence.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment
 from fleet.plan.model.gpu_memory import MemoryBudget
 from fleet.plan.model.roofline import peak_flop_per_s, read_share
 
-# A request comes at a random moment of a step that it has to wait out.
+# Requests arrive at a random moment of a step and wait for its end.
 _WAIT_STEPS = 0.5
 _MS = 1e-3
 _ROUNDING = 1e-9
@@ -26,31 +25,31 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCosts:
-    """What a step of one engine costs, for one workload."""
+    """Costs of one engine's step, for one workload."""
 
     fixed_s: float
-    """Weights, host, context, synchronisation: paid by every step."""
+    """Weights, host, context and synchronization, in every step."""
     uncaptured_s: float
     """Added above `captured_sequences`."""
     captured_sequences: float
-    """Running sequences whose step still fits a captured CUDA graph."""
+    """Most running sequences whose step fits a captured CUDA graph."""
     prompt_s: float
-    """The prompt of one request."""
+    """One request's prompt."""
     sequence_s: float
-    """One running sequence in one step, without its tokens."""
+    """One running sequence per step, without its tokens."""
     tokens_s: float
-    """The tokens of one decoding sequence in one step: its next and its drafts."""
+    """Tokens of one decoding sequence per step: the next one and drafts."""
     tokens_per_step: float
-    """Tokens one sequence gains in a step: one and the accepted drafts."""
+    """Tokens that a sequence gains per step: one and the accepted drafts."""
     steps_per_request: float
-    """Steps one request takes part in, the one that reads its prompt included."""
+    """Steps per request, including the one that reads its prompt."""
     running_limit: float
-    """Sequences one engine can run at once."""
+    """Most sequences per step."""
     limited_by: str
-    """What sets that limit."""
+    """The limit's origin."""
 
     def request_s(self) -> float:
-        """Engine time of one request in a step that never ends: everything but the fixed part of steps."""
+        """Engine time of one request without the fixed part of steps."""
         decoding = self.steps_per_request - 1
         return self.prompt_s + self.steps_per_request * self.sequence_s + decoding * self.tokens_s
 
@@ -61,18 +60,18 @@ class EngineLoad:
 
     requests_per_s: float
     running: float
-    """Sequences in a step, as `vllm:num_requests_running` counts them."""
+    """Sequences per step, as in `vllm:num_requests_running`."""
     step_s: float
     in_flight: float
-    """Requests sent and not answered: running, waiting in the engine, waiting before it."""
+    """Requests sent and not completed: running, waiting in the engine, waiting before it."""
     full: bool
-    """Whether the engine runs as many as it can and the rest queues."""
+    """Whether the engine is at its sequence limit and the rest queues."""
     captured: bool
     """Whether steps run as captured CUDA graphs."""
 
     @property
     def first_token_s(self) -> float:
-        """Mean time to the first token, wherever it is spent, by Little's law."""
+        """Mean time to first token, queueing included, by Little's law."""
         before_first_step = (self.in_flight - self.running) / self.requests_per_s
         return before_first_step + self.step_s
 
@@ -89,7 +88,7 @@ def step_costs(
     budget: MemoryBudget,
     sequences: float = inf,
 ) -> StepCosts:
-    """The costs of that fleet's engines. `sequences` is how many decode in a step, for which experts' weights are read."""
+    """Step costs of the fleet's engines. `sequences` per step decides how many experts' weights are read."""
     engine, model, gpu, ranks = deployment.engine, deployment.model, deployment.gpu, deployment.engine.tensor_parallel
     flop_per_s = parameters.gpu_share * peak_flop_per_s(gpu, model.weight_format) * ranks
     bytes_per_s = parameters.gpu_share * parameters.traffic_over_arithmetic * gpu.bandwidth_bytes_per_s * ranks
@@ -123,7 +122,7 @@ def step_costs(
 
 
 def closed_loop(costs: StepCosts, in_flight: float, wait_s: float) -> EngineLoad:
-    """The engine with that many requests in flight, each followed by the next when it is answered."""
+    """Solve the engine for a fixed number of requests in flight."""
     free = _closed_loop_rate(costs, in_flight, wait_s, costs.fixed_s)
     running = _running(costs, free, in_flight, wait_s)
     captured = min(running, costs.running_limit) <= costs.captured_sequences
@@ -136,7 +135,7 @@ def closed_loop(costs: StepCosts, in_flight: float, wait_s: float) -> EngineLoad
 
 
 def highest_rate(costs: StepCosts) -> float:
-    """Requests a second that one engine cannot exceed, however many are in flight."""
+    """Highest requests/s of one engine at any number in flight."""
     captured = min(costs.running_limit, costs.captured_sequences)
     rates = [_rate(costs, captured, costs.fixed_s)] if captured else []
     if costs.running_limit > captured:
@@ -145,13 +144,13 @@ def highest_rate(costs: StepCosts) -> float:
 
 
 def open_loop(costs: StepCosts, requests_per_s: float, wait_s: float, reference_in_flight: float) -> EngineLoad:
-    """The engine at that rate, with as few in flight as it allows. Raises ValueError above the highest rate.
+    """Solve the engine for a fixed arrival rate. Raises ValueError above the highest rate.
 
-    `wait_s` is the wait with `reference_in_flight` in flight; with fewer it is shorter in proportion, never longer.
+    `wait_s` is the wait at `reference_in_flight`; below that it is proportional to the requests in flight.
     """
     highest = highest_rate(costs)
     if requests_per_s > (1 + _ROUNDING) * highest:
-        raise ValueError(f"one engine answers at most {highest:.4g} requests a second, got {requests_per_s:.4g}")
+        raise ValueError(f"one engine handles at most {highest:.4g} requests/s, got {requests_per_s:.4g}")
     requests_per_s = min(requests_per_s, highest)
     captured = True
     running = _running_at(costs, requests_per_s, costs.fixed_s)
@@ -167,17 +166,17 @@ def open_loop(costs: StepCosts, requests_per_s: float, wait_s: float, reference_
 
 
 def wait_s(parameters: Parameters, in_flight_per_node: float) -> float:
-    """Time before the engine with that many in flight on a node: in proportion below the article's load, and its value there.
+    """Wait before the engine: the article's value at its load, proportional below it.
 
-    Assumed: the article measured one load only. Whether a queue, a burst or waves cause it, each grows with the requests in flight.
+    Assumed, as the article measured one load: a queue or bursts both grow with the requests in flight.
     """
     return parameters.wait_s * min(1.0, in_flight_per_node / MEASURED_IN_FLIGHT_PER_NODE)
 
 
 def _closed_loop_rate(costs: StepCosts, in_flight: float, wait_s: float, fixed_s: float) -> float:
-    """Requests a second where 1/x = request + steps x fixed / running, and in flight = running x crowd + x x wait.
+    """Requests/s x that solves 1/x = request + steps * fixed / running and in flight = running * crowd + x * wait.
 
-    Both together are a quadratic in x; the smaller root is the one with running above 0.
+    This is a quadratic in x; the smaller root has running above 0.
     """
     crowd = 1 + _WAIT_STEPS / costs.steps_per_request
     request, fixed = costs.request_s(), costs.steps_per_request * fixed_s * crowd
@@ -214,7 +213,7 @@ def _load(
 
 def _running_limit(deployment: Deployment, workload: Workload, budget: MemoryBudget, steps: float) -> tuple[float, str]:
     engine = deployment.engine
-    # Prompts that come during a step and the next tokens of all have to fit its batch.
+    # New prompts and the next tokens of all sequences must fit the batch.
     new_tokens = workload.input_tokens.mean / steps + 1 + engine.speculative_tokens
     limits = {
         "max_num_seqs": float(engine.max_num_seqs),
@@ -226,14 +225,14 @@ def _running_limit(deployment: Deployment, workload: Workload, budget: MemoryBud
 
 
 def _cached_tokens(layout: CacheLayout, workload: Workload) -> int:
-    """Tokens of every prompt that prefix caching saves."""
+    """Tokens per prompt saved by prefix caching."""
     if not workload.shared_prefix_tokens:
         return 0
     return memory.cached_prompt_tokens(layout, min(workload.shared_prefix_tokens + 1, workload.input_tokens.min))
 
 
 def _attention_factor(deployment: Deployment, position: float) -> float:
-    """How much attention to earlier tokens adds to a token's arithmetic, at that position."""
+    """Relative arithmetic of a token with attention to earlier tokens, at that position."""
     model = deployment.model
     shape = model.architecture
     seen = position * shape.full_attention_layers + min(position, shape.window_tokens) * shape.window_layers
@@ -241,7 +240,7 @@ def _attention_factor(deployment: Deployment, position: float) -> float:
 
 
 def _cache_read_s(deployment: Deployment, live_tokens: float) -> float:
-    """Reading one sequence's keys and values once, at the GPU's full bandwidth: the least it can take."""
+    """Time to read one sequence's keys and values at full bandwidth, a lower bound."""
     layout = deployment.layout
     shape = layout.architecture
     read = live_tokens * memory.sequence_bytes_per_token(layout)

@@ -1,1 +1,1 @@
-"""What a person asks the planner."""
+"""Questions to the planner."""

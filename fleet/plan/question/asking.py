@@ -1,4 +1,4 @@
-"""From what a person types to a question: one goal among many options, lengths, and the profile that suits them."""
+"""Turn command-line options into a question: one goal, request lengths, and a suitable profile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEFAULT_WORKLOAD = "article"
 DEFAULT_PROFILE = "record"
 BATCH_PROFILE = "serve-batch"
 SERVING_PROFILE = "serve-chat"
-"""For a machine or a model that the article's options were not tuned for."""
+"""Default for other machines and models than the article's."""
 _GOALS = {
     "tokens_per_second": "--tokens-per-second",
     "users": "--users",
@@ -44,16 +44,16 @@ _GOALS = {
 
 
 class AskingError(ValueError):
-    """Options that make no question. The message says what to write."""
+    """Invalid or conflicting options. The message gives the fix."""
 
 
 class NoFitError(AskingError):
-    """A model that all GPUs of the machine together do not hold."""
+    """The model does not fit all GPUs of the machine together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The options as typed; None where one was left out."""
+    """The options as given; None if omitted."""
 
     tokens_per_second: float | None = None
     users: float | None = None
@@ -71,9 +71,8 @@ class Asked:
     tpot_ms: float | None = None
     profile: str | None = None
     machine: str | None = None
-    """A machine type."""
     model: str | None = None
-    """Of the catalogue, or the path of a config.json."""
+    """Catalogue id, or path to a config.json."""
     capacity: Capacity = "spot"
     gateway: bool = False
     load_share: float = DEFAULT_LOAD_SHARE
@@ -88,12 +87,14 @@ class Asked:
 
 
 def question_of(asked: Asked) -> PlanQuestion:
-    """The question that these options ask. Raises AskingError with what to write."""
+    """Build the question. Raises AskingError with the fix."""
     given = [name for name in _GOALS if getattr(asked, name) is not None]
     if len(given) != 1:
         options = ", ".join(_GOALS.values())
-        what = f"{' and '.join(_GOALS[name] for name in given)} are" if given else "none is"
-        raise AskingError(f"give one goal of {options}; {what} given")
+        problem = (
+            f"{' and '.join(_GOALS[name] for name in given)} cannot be combined" if given else "the goal is missing"
+        )
+        raise AskingError(f"{problem}; pass one of {options}")
     _belongs(asked)
     routing: Routing = "inference-gateway" if asked.gateway else "cluster-ip"
     try:
@@ -131,7 +132,7 @@ def question_of(asked: Asked) -> PlanQuestion:
 
 
 def _belongs(asked: Asked) -> None:
-    """Refuses options that the goal does not use: they would do nothing."""
+    """Refuse options that the goal would ignore."""
     of_batch = {
         "tokens_per_document": "--tokens-per-document",
         "output_tokens": "--output-tokens",
@@ -142,24 +143,24 @@ def _belongs(asked: Asked) -> None:
     useless = of_batch if asked.documents is None else of_traffic
     for name, option in useless.items():
         if getattr(asked, name) is not None:
-            goal = "goes with --documents" if asked.documents is None else "does not go with --documents"
-            raise AskingError(f"{option} {goal}")
+            problem = "requires" if asked.documents is None else "cannot be combined with"
+            raise AskingError(f"{option} {problem} --documents")
     if asked.documents is not None and (asked.tokens_per_document is None or asked.output_tokens is None):
         raise AskingError(
-            "--documents needs --tokens-per-document and --output-tokens: the mean length of a document with its "
-            "instruction, and of its answer"
+            "--documents requires --tokens-per-document (mean length with its instruction) and --output-tokens "
+            "(length of the answer)"
         )
     if (asked.isl is None) != (asked.osl is None):
-        raise AskingError("--isl and --osl belong together: input and output tokens of a request")
+        raise AskingError("--isl and --osl are required together: input and output tokens of a request")
     if asked.isl is not None and asked.workload is not None:
-        raise AskingError("--workload names lengths, --isl and --osl state them: give one of the two")
+        raise AskingError("--workload cannot be combined with --isl and --osl: both set request lengths")
 
 
 def _machine(asked: Asked) -> Machine:
     if asked.machine is None:
         return DEFAULT_MACHINE
     if asked.machine not in MACHINES:
-        raise AskingError(f"--machine {asked.machine}: there are any, {', '.join(MACHINES)}")
+        raise AskingError(f"--machine {asked.machine} is not known; allowed: any, {', '.join(MACHINES)}")
     return MACHINES[asked.machine]
 
 
@@ -184,9 +185,7 @@ def _workload(asked: Asked) -> tuple[Workload, tuple[str, ...]]:
         assert asked.output_tokens is not None
         mean, longest = asked.tokens_per_document, asked.longest_document or asked.tokens_per_document
         if longest < mean:
-            raise AskingError(
-                f"--longest-document {longest} is below --tokens-per-document {mean}, which is their mean"
-            )
+            raise AskingError(f"--longest-document {longest} is below the mean, --tokens-per-document {mean}")
         shortest = mean if longest == mean else 1
         lengths = Lengths(min=shortest, mean=mean, max=longest)
         return Workload(input_tokens=lengths, output_tokens=Lengths.exactly(asked.output_tokens)), ()
@@ -196,14 +195,14 @@ def _workload(asked: Asked) -> tuple[Workload, tuple[str, ...]]:
     known = workloads_with_lengths()
     if name not in known:
         by_file = name in ledger.section("workloads", "workloads")
-        why = "its lengths are its file's; " if by_file else ""
-        raise AskingError(f"--workload {name}: {why}there are {', '.join(known)}; or state --isl and --osl")
+        why = "has no fixed lengths" if by_file else "is not known"
+        raise AskingError(f"--workload {name} {why}; allowed: {', '.join(known)}; or pass --isl and --osl")
     workload = named_workload(name)
     if asked.workload is not None:
         return workload, ()
     return workload, (
-        f"Requests are taken to be as long as the article's, {workload.input_tokens.mean:g} tokens in and "
-        f"{workload.output_tokens.mean:g} out on average; state yours (--isl, --osl).",
+        f"Request lengths default to the article's: {workload.input_tokens.mean:g} tokens in and "
+        f"{workload.output_tokens.mean:g} out on average. Set yours with --isl and --osl.",
     )
 
 
@@ -211,7 +210,7 @@ def _profile(asked: Asked, workload: Workload) -> tuple[ProfileFacts, tuple[str,
     if asked.profile is not None:
         names = profile_names()
         if asked.profile not in names:
-            raise AskingError(f"--profile {asked.profile}: there are {', '.join(names)}")
+            raise AskingError(f"--profile {asked.profile} is not known; allowed: {', '.join(names)}")
         return profile_facts(asked.profile), ()
     longest = workload.longest_request_tokens
     articles = asked.machine in (None, DEFAULT) and asked.model is None
@@ -225,6 +224,6 @@ def _profile(asked: Asked, workload: Workload) -> tuple[ProfileFacts, tuple[str,
         return usual, ()
     context = fitting[0].shape.max_model_len_tokens
     return fitting[0], (
-        f"Profile {fitting[0].name} ({context:,} tokens of context): requests of up to {longest:,} tokens do not fit "
-        f"{usual.name}'s {usual.shape.max_model_len_tokens:,}.",
+        f"Profile {fitting[0].name} ({context:,} tokens of context) was chosen because requests of up to {longest:,} tokens exceed "
+        f"the {usual.shape.max_model_len_tokens:,} of {usual.name}.",
     )

@@ -1,4 +1,4 @@
-"""A profile on another machine, or for another model: which of its options stay, and how its GPUs are shared out."""
+"""Adapt a profile to another machine or model: keep applicable options, choose data and tensor parallelism."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _OF_A_DRAFT: Final = "speculative-config."
 
 
 class UnknownModelError(LookupError):
-    """A model that the planner has no shape of. The message says what to write."""
+    """The model's shape is unknown. The message gives the fix."""
 
 
 def model_facts(name: str) -> tuple[ModelShape, float]:
-    """The model of the catalogue with that id, or of the config.json at that path; and the size of its files, GB.
+    """Shape and file size (GB) of a catalogue id or of a config.json path.
 
-    Raises UnknownModelError where there is none, or where its architecture is not known.
+    Raises UnknownModelError if it is not found or its architecture is unknown.
     """
     if name in models.CATALOGUE:
         found = models.CATALOGUE[name]
@@ -38,13 +38,13 @@ def model_facts(name: str) -> tuple[ModelShape, float]:
     path = Path(name)
     if path.suffix != ".json" or not path.is_file():
         raise UnknownModelError(
-            f"--model {name}: not in the catalogue ({', '.join(models.CATALOGUE)}); for a model of your own give the path of its "
+            f"--model {name} is not in the catalogue ({', '.join(models.CATALOGUE)}); for your own model, pass the path of its "
             "config.json"
         )
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(config, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("the file must contain a JSON object")
         shape = models.from_config(config, str(config.get("_name_or_path") or path.stem))
     except (OSError, ValueError) as error:
         raise UnknownModelError(f"--model {name}: {error}") from None
@@ -54,19 +54,19 @@ def model_facts(name: str) -> tuple[ModelShape, float]:
 def fitted(
     profile: ProfileFacts, machine: Machine, workload: Workload, model: tuple[ModelShape, float] | None = None
 ) -> ProfileFacts:
-    """The profile's options as far as they hold for that model on that machine, its GPUs shared out so that it does most.
+    """Adapt the profile to model and machine, with the parallelism of highest throughput; unchanged for the article's pair.
 
-    Raises DoesNotFitError where the model does not fit all GPUs of one machine. The article's model on the article's machine: unchanged.
+    Raises DoesNotFitError if the model does not fit all GPUs of one machine.
     """
     if machine == DEFAULT_MACHINE and model is None:
         return profile
     shape, weights_gb = model or (profile.model_shape, profile.weights_gb)
     kept = {name: value for name, value in profile.flags.items() if not _is_foreign(name, value, shape)}
     if machine.gpu.compute_capability < LEAST_FP8_CACHE or shape.name != profile.model_shape.name:
-        # Whose keys and values may be kept in 8 bits is the model's, and its makers', to say.
+        # An 8-bit cache is safe only for models whose authors support it.
         kept["kv-cache-dtype"] = "auto"
     if machine.gpu.compute_capability != B200.compute_capability or shape.name != profile.model_shape.name:
-        # Which kernels there are depends on the GPU and the model: vLLM chooses.
+        # Available kernels depend on GPU and model: let vLLM choose.
         kept.pop("attention-backend", None)
     if (context := kept.get("max-model-len")) is not None:
         kept["max-model-len"] = min(int(context), shape.context_tokens)
@@ -83,10 +83,10 @@ def fitted(
 
 
 def engine_changes(profile: ProfileFacts, fitted_to: ProfileFacts) -> Mapping[str, Any]:
-    """What a stack file says of the engine beside the profile's name, by vLLM's long names; None takes an option away."""
+    """Engine options to add to a stack file besides the profile, by vLLM's long names; None removes an option."""
     mine, its = fitted_to.flags, profile.flags
     changed = (name for name in dict.fromkeys((*its, *mine)) if mine.get(name) != its.get(name))
-    # What is for another architecture the program leaves out by itself.
+    # The program drops options of other architectures itself.
     return {
         name: mine.get(name)
         for name in changed
@@ -95,7 +95,7 @@ def engine_changes(profile: ProfileFacts, fitted_to: ProfileFacts) -> Mapping[st
 
 
 def _is_foreign(name: str, value: Scalar, shape: ModelShape) -> bool:
-    """Whether the option is for something that the model does not have."""
+    """Whether the option is for an architecture that the model lacks."""
     if name.startswith(_OF_A_DRAFT):
         return not shape.architecture.mtp_layers or shape.architecture.linear_attention_layers == 0
     part = models.part_for(name, value)
@@ -103,7 +103,7 @@ def _is_foreign(name: str, value: Scalar, shape: ModelShape) -> bool:
 
 
 def _most(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:
-    """The profile with the ranks that answer most requests a second; the fewest GPUs an engine where two do as much."""
+    """The profile with the tensor parallelism of highest throughput; on a tie, the fewest GPUs per engine."""
     best: tuple[float, ProfileFacts] | None = None
     refused: DoesNotFitError | None = None
     heads = profile.model_shape.attention_heads

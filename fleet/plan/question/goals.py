@@ -1,8 +1,4 @@
-"""What a person asks the planner: one goal, requests of some shape, limits, and how capacity is bought.
-
-A goal is one of five: tokens a second, users, requests a second, dollars an hour, or a batch of documents. Everything else
-has a default, and every default says where it comes from.
-"""
+"""A question to the planner: one of five goals, request lengths, latency limits and capacity."""
 
 from __future__ import annotations
 
@@ -20,24 +16,24 @@ from fleet.plan.question.profiles import ProfileFacts
 
 Capacity = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
 CAPACITIES: Final[tuple[Capacity, ...]] = get_args(Capacity)
-"""The ways to get nodes that prices are kept for."""
+"""Capacities that the planner can price."""
 COMMITMENTS: Final[frozenset[Capacity]] = frozenset({"cud-1y", "cud-3y"})
-"""Prices of a reservation that is paid for a year or three."""
+"""Prices of a reservation committed for one or three years."""
 INTERRUPTIBLE: Final[frozenset[Capacity]] = frozenset({"spot", "ladder"})
-"""Where Google may take a node back at any moment."""
+"""Capacities whose nodes Google may reclaim at any time."""
 StartsFrom = Literal["nothing", "cluster", "weights"]
-"""What is there already: nothing, network and cluster, or the weights volume as well."""
+"""What exists already: nothing; network and cluster; or the weights volume as well."""
 
 DEFAULT_REGION: Final = "europe-west4"
 """The article's."""
-# Assumed: share of time in which all nodes of the goal shall be there, where losses are known.
+# Assumed: share of time in which all required nodes are up, given a loss rate.
 DEFAULT_CONFIDENCE: Final = 0.95
-# The most replicas that a stack file may ask for (settings/sections/server.py, Server.replicas).
+# Limit of replicas in a stack file (settings/sections/server.py, Server.replicas).
 MOST_MACHINES: Final = 1_000
 
 
 def way_of(capacity: Capacity) -> Way:
-    """The way to get machines that the price is for: a commitment is a price of a reservation."""
+    """The provisioning mode behind a capacity: a commitment prices a reservation."""
     return "reservation" if capacity in COMMITMENTS else capacity  # type: ignore[return-value]
 
 
@@ -46,7 +42,7 @@ _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
 
 
 class PlanImpossibleError(ImpossibleGoalError):
-    """A goal that cannot be reached: why, and what is nearest to it."""
+    """The goal cannot be reached: the reason, and the nearest possible goal."""
 
     def __init__(self, why: str, nearest: str) -> None:
         self.why = why
@@ -56,39 +52,39 @@ class PlanImpossibleError(ImpossibleGoalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensPerSecond:
-    """Input and output tokens a second, together."""
+    """Input and output tokens/s together."""
 
     total_tokens_per_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
-    """People or programs that each wait for an answer before they ask again."""
+    """Closed-loop users: each waits for a response before the next request."""
 
     count: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsPerSecond:
-    """Requests that come at this rate, whatever the fleet does."""
+    """Open-loop arrivals at this rate."""
 
     requests_per_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """As many nodes as so many dollars an hour pay for."""
+    """The most nodes within an hourly budget."""
 
     usd_per_hour: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Documents to be worked off once, each with one answer."""
+    """Documents to process once, one response each."""
 
     documents: int
     deadline_hours: float | None = None
-    """Hours from now, the fleet's start included. None: one node takes as long as it takes."""
+    """Hours from now, start-up included. None: plan the smallest fleet."""
 
 
 PlanGoal = TokensPerSecond | Users | RequestsPerSecond | Budget | Batch
@@ -96,17 +92,17 @@ PlanGoal = TokensPerSecond | Users | RequestsPerSecond | Budget | Batch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Latency that must hold, by the high end of what the model says."""
+    """Latency limits, compared with the high end of the estimate."""
 
     ttft_p99_ms: float | None = None
-    """99th percentile of the time to the first token."""
+    """99th percentile of time to first token."""
     tpot_ms: float | None = None
     """Mean time per output token after the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuestion:
-    """Everything that a plan follows from. Raises ValueError on a number that cannot be."""
+    """All inputs of a plan. Raises ValueError for a number out of range."""
 
     goal: PlanGoal
     profile: ProfileFacts
@@ -116,29 +112,29 @@ class PlanQuestion:
     capacity: Capacity = "spot"
     routing: Routing = "cluster-ip"
     load_share: float = DEFAULT_LOAD_SHARE
-    """Load to plan for, as a share of the model's maximum. The rest is headroom for uneven hours; spares are apart."""
+    """Planned load as a share of full load. The rest is headroom for uneven hours; spares are separate."""
     spares: int | None = None
-    """Machines beyond those the goal needs. None: from `notices_per_node_day`, else none."""
+    """Machines beyond the required ones. None: from `notices_per_node_day`, else 0."""
     notices_per_node_day: float | None = None
-    """How often Google takes a machine back, on interruptible capacity. Nobody publishes it: your own figure."""
+    """Spot losses per node and day, supplied by the user; no rate is published."""
     confidence: float = DEFAULT_CONFIDENCE
-    """Share of time in which the goal's nodes shall all be there, where losses are known."""
+    """Share of time in which all required nodes are up, given a loss rate."""
     duty: Duty = field(default_factory=Duty)
     region: str = DEFAULT_REGION
-    """Whose list prices count."""
+    """Region of the list prices."""
     usd_per_node_hour: float | None = None
-    """Your own price of a node-hour; it replaces the list price."""
+    """User's price of a node-hour, which replaces the list price."""
     starts_from: StartsFrom = "nothing"
     compile_cache: bool = False
-    """Whether replicas start with what the first one compiled (`server.compileCache`)."""
+    """Whether replicas reuse compiled kernels (`server.compileCache`)."""
     notes: tuple[str, ...] = ()
-    """What was chosen for the person who asked, in words."""
+    """Explanations of defaults chosen for the user."""
 
     def __post_init__(self) -> None:
         if way_of(self.capacity) not in self.machine.ways:
             ways = [one for one in CAPACITIES if way_of(one) in self.machine.ways]
             raise ValueError(
-                f"capacity: {self.machine.type} is not sold as {self.capacity}; there are {', '.join(ways)}"
+                f"capacity {self.capacity} is not available for {self.machine.type}; allowed: {', '.join(ways)}"
             )
         for name, value in _amounts(self.goal, self.limits):
             if not 0 < value < inf:
@@ -156,10 +152,10 @@ class PlanQuestion:
 
 
 def parse_hours(text: str) -> float:
-    """`8h`, `90m`, `1.5d`, `3600s`, or a number of hours. Raises ValueError with the forms there are."""
+    """Parse `8h`, `90m`, `1.5d`, `3600s`, or a number of hours. Raises ValueError with the allowed forms."""
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None or float(found["number"]) == 0:
-        raise ValueError(f"{text!r} is not a duration above 0: write 8h, 90m or 1.5d; a plain number counts hours")
+        raise ValueError(f"{text!r} is not a duration above 0; write 8h, 90m or 1.5d, or a number of hours")
     return float(found["number"]) * _SECONDS[found["unit"] or "h"] / _SECONDS["h"]
 
 

@@ -1,7 +1,4 @@
-"""Profiles as the planner knows them: plain data, and what their options mean to the model.
-
-They are read from settings/profiles.yaml without the validation that `settings.profiles` gives them.
-"""
+"""Profiles as plain data for the planner, read from settings/profiles.yaml without the validation of `settings.profiles`."""
 
 from __future__ import annotations
 
@@ -23,49 +20,49 @@ _GRAPH_ESTIMATE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileFacts:
-    """What a plan needs to know of one set of engine options."""
+    """One set of engine options and what it is for."""
 
     name: str
-    """The profile, or the stack where options were overridden."""
+    """Name of the profile, or of the stack if options were overridden."""
     title: str
     model: str
     """Hugging Face repository."""
     weights_gb: float | None
-    """GB of the model's files; None where nobody has published a revision to measure."""
+    """Size of the model's files, GB; None if no revision is published."""
     engine_version: str
     workload: str
-    """What it is for: a workload of workloads.yaml, or one without figures."""
+    """Intended workload: one of workloads.yaml, or one without figures."""
     context_tokens: int
-    """Longest prompt plus answer that the traffic it is for needs."""
+    """Longest prompt plus answer of the intended traffic."""
     flags: Mapping[str, Scalar] = field(default_factory=dict)
-    """vLLM's options that bear on speed, by long name without dashes."""
+    """vLLM options that affect speed, by long name without leading dashes."""
     env: Mapping[str, str] = field(default_factory=dict)
     reproduces: str | None = None
-    """The published row it repeats."""
+    """Published row that the profile reproduces."""
     own_shape: ModelShape | None = None
-    """The model's shape where a stack has one of its own."""
+    """Shape of a stack's own model."""
     gpu: Gpu = DEFAULT_MACHINE.gpu
-    """By which vLLM chooses what the options leave out."""
+    """GPU that decides vLLM's defaults."""
 
     @property
     def shape(self) -> EngineShape:
-        """The options that decide memory and speed, spelled out."""
+        """Options that decide memory and speed, defaults filled in."""
         return engine_shape(self.flags, self.env, at(number_of(self.engine_version)), self.gpu)
 
     @property
     def model_shape(self) -> ModelShape:
-        """The model's architecture. Raises LookupError where the planner has none for it."""
+        """The model's architecture. Raises LookupError if unknown."""
         return self.own_shape or model_shape(self.model)
 
 
 def profile_names() -> tuple[str, ...]:
-    """Every profile, in the order of the file."""
+    """Names of all profiles, in file order."""
     return profile_file.names()
 
 
 @cache
 def profile_facts(name: str) -> ProfileFacts:
-    """The profile of that name. Raises LedgerError with the names there are, or with the key that is missing."""
+    """The profile of that name. Raises LedgerError with the known names, or the missing key."""
     entry = profile_file.entry(name)
     engine = engine_settings.by_field(entry["engine"])
     try:
@@ -86,15 +83,15 @@ def profile_facts(name: str) -> ProfileFacts:
 
 
 def profiles_for(longest_request_tokens: int) -> tuple[ProfileFacts, ...]:
-    """Profiles for real traffic whose context holds such a request, the shortest context first."""
-    # The article's phases are there to be repeated, and `tuned` is for its workload alone.
+    """Profiles for real traffic whose context fits such a request, shortest context first."""
+    # The article's phases reproduce rows, and `tuned` is for the article's workload only.
     serving = [profile_facts(name) for name in profile_names() if name.startswith("serve-")]
     fitting = [one for one in serving if one.shape.max_model_len_tokens >= longest_request_tokens]
     return tuple(sorted(fitting, key=lambda one: one.shape.max_model_len_tokens))
 
 
 def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str], release: Release, gpu: Gpu) -> EngineShape:
-    """What a list of vLLM options means to the model, the release's own defaults for that GPU filled in. Raises ValueError."""
+    """Convert vLLM options to an engine shape, filling in the release's defaults for that GPU. Raises ValueError."""
 
     def number(name: str, default: int) -> int:
         return int(flags.get(name, default))
@@ -123,8 +120,8 @@ def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str], release: R
 
 
 def model_shape(model: str) -> ModelShape:
-    """The shape of that Hugging Face repository. Raises LookupError where the catalogue has none of its name."""
+    """The shape of a Hugging Face repository. Raises LookupError if the catalogue does not list it."""
     shape = called([model])
     if shape is None:
-        raise LookupError(f"the planner does not know {model}; `fleet models` lists the models that it knows")
+        raise LookupError(f"model {model} is not known; `fleet models` lists the known ones")
     return shape

@@ -1,1 +1,1 @@
-"""The plan as a page: pictures drawn by hand, tables, where every number comes from."""
+"""Reports of a plan: terminal text, JSON and an HTML page."""

@@ -1,4 +1,4 @@
-"""The simulated week for a terminal, a machine and a page."""
+"""The simulated week as text, JSON, and a table and chart of the HTML page."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ from fleet.report.words import LADDERS_RESERVATION, format_number, format_percen
 from settings.derived.scaling import ScalingPolicy
 from settings.sections.scaling import Scaling
 
-SHAPES: Final = {"bursty": "Load that follows no clock", "daily": "Load that repeats from day to day"}
+SHAPES: Final = {"bursty": "Bursty load", "daily": "Daily load"}
 _COLUMNS: Final = (
-    ("way", "<16"),
+    ("policy", "<16"),
     ("on time", ">9"),
-    ("bad day", ">9"),
+    ("failures", ">9"),
     ("node-h/day", ">11"),
-    ("$/day", ">8"),
-    ("$/month", ">10"),
+    ("USD/day", ">8"),
+    ("USD/month", ">10"),
     ("lost", ">8"),
     ("starts", ">7"),
     ("wasted", ">7"),
     ("worst hour", ">11"),
 )
-"""As many as the page has room for; the document has all."""
+"""Left to right; a narrow terminal drops the last ones."""
 _LEAVES_OUT: Final = (
-    "Left out: bursts within ten minutes, differences between nodes and between requests, answers cut off when a server "
-    "goes, node-by-node stock, retries. Latency is the planner's expected value, not its high end."
+    "Not simulated: bursts shorter than ten minutes, differences between nodes and between requests, responses cut off when "
+    "a server ends, capacity of individual nodes, retries. Latency is the planner's expected value, not its high end."
 )
 
 
 def print_day(paper: Paper, subject: Subject, comparisons: Sequence[Comparison]) -> None:
-    """Write the simulated week to `paper`."""
+    """Print the simulated week to `paper`."""
     page, fleet = Page(paper), subject.fleet
     page.heading(
         f"A simulated week with a peak of {format_number(subject.peak_requests_per_s)} requests/s", subject.label
     )
     page.prose(
         f"{plural(subject.most, 'server')} at most, {format_number(fleet.serving.full_requests_per_s)} requests/s each at full load "
-        f"(modelled); {fleet.start_seconds / 60:.0f} min from asking for a server to its answer, likely."
+        f"(modeled); a new server takes about {fleet.start_seconds / 60:.0f} min to its first response."
     )
     for remark in remarks(subject):
         page.prose(remark)
@@ -70,13 +70,13 @@ def print_day(paper: Paper, subject: Subject, comparisons: Sequence[Comparison])
         page.item(format_mistakes(one.mistakes))
     page.title("How to read this")
     page.prose(
-        "on time: requests that found a server below full load, where the limits hold. bad day: the same on the day of "
-        f"the largest load, with no new node for {STOCK_OUT_SECONDS // 3600} h and no metrics for "
-        f"{BLIND_SECONDS // 3600} h from an hour before its peak"
-        + (", and one node taken back." if subject.interruptible else ".")
+        "on time: share of requests that found a server below full load, where the latency limits hold. failures: the same on "
+        f"the busiest day, with no new node for {STOCK_OUT_SECONDS // 3600} h and no metrics for "
+        f"{BLIND_SECONDS // 3600} h, both from an hour before its peak"
+        + (", and one node reclaimed." if subject.interruptible else ".")
     )
     if subject.at_least:
-        page.prose('Amounts are "at least": some prices are unknown.')
+        page.prose("Amounts are lower bounds: some prices are unknown.")
     page.prose(_LEAVES_OUT)
     section = recommended(subject, comparisons)
     if section is not None:
@@ -94,18 +94,18 @@ def format_policy(policy: ScalingPolicy) -> str:
         f"{_clock(one.start_minute)} to {_clock(one.end_minute)} at least {one.replicas}" for one in policy.windows
     ]
     if windows:
-        windows[-1] += f" (asked for {policy.early_minutes} min earlier)"
+        windows[-1] += f" (requested {policy.early_minutes} min earlier)"
     return "; ".join((", ".join(parts), *windows))
 
 
 def format_section(section: Scaling) -> str:
-    """The section as a stack file has it, in one line."""
-    said = section.model_dump(by_alias=True, exclude_unset=True)
-    return f"{{{', '.join(f'{key}: {value}' for key, value in said.items())}}}"
+    """The section as one line of a stack file."""
+    values = section.model_dump(by_alias=True, exclude_unset=True)
+    return f"{{{', '.join(f'{key}: {value}' for key, value in values.items())}}}"
 
 
 def remarks(subject: Subject) -> Iterator[str]:
-    """What the rows alone would not tell of this fleet."""
+    """Warnings that apply to this fleet."""
     fleet = subject.fleet
     if subject.is_short:
         held = format_number(subject.most * fleet.serving.full_requests_per_s)
@@ -115,12 +115,12 @@ def remarks(subject: Subject) -> Iterator[str]:
             else ""
         )
         yield (
-            f"The peak is more than {plural(subject.most, 'server')} hold, {held} requests/s at full load. It takes "
-            f"{subject.needed:,} with the headroom{larger}. No way to scale helps before."
+            f"The peak exceeds the capacity of {plural(subject.most, 'server')}, {held} requests/s at full load. It needs "
+            f"{subject.needed:,} with the headroom{larger}. No scaling policy helps until then."
         )
     if fleet.paid_nodes is not None:
         yield (
-            f"{plural(fleet.paid_nodes, 'node')} are paid for whether they run or not: scaling saves nothing here, and none "
+            f"{plural(fleet.paid_nodes, 'node')} are paid for whether they run or not, so scaling saves nothing and none "
             "is recommended."
         )
     if subject.reservation_first:
@@ -128,17 +128,17 @@ def remarks(subject: Subject) -> Iterator[str]:
 
 
 def format_mistakes(mistakes: Sequence[Judged]) -> str:
-    """What two usual mistakes would have done."""
+    """Outcome of two common mistakes."""
     waiting, to_zero = (one.week for one in mistakes)
     return (
-        f"mistakes: waiting requests as the signal: {_share(waiting)} on time, {plural(waiting.starts, 'start')}, "
-        f"{waiting.wasted_starts} wasted; minReplicaCount 0 with ignoreNullValues left at true, and an hour without metrics: "
+        f"mistakes: scaling on waiting requests: {_share(waiting)} on time, {plural(waiting.starts, 'start')}, "
+        f"{waiting.wasted_starts} wasted; minReplicaCount 0 with the default ignoreNullValues and an hour without metrics: "
         f"{_share(to_zero)} on time"
     )
 
 
 def day_document(subject: Subject, comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """The simulated week as JSON; keys are turned into camelCase with the document's."""
+    """The simulated week as JSON; `json_text` turns the keys into camelCase."""
     fleet, section = subject.fleet, recommended(subject, comparisons)
     return {
         "peak_requests_per_s": subject.peak_requests_per_s,
@@ -162,11 +162,11 @@ def day_document(subject: Subject, comparisons: Sequence[Comparison]) -> dict[st
 
 
 def table(one: Comparison) -> Table:
-    """The ways to scale, for a page."""
+    """The scaling policies, for the HTML page."""
     return Table(
         id=f"day-{one.shape}",
         caption=SHAPES[one.shape],
-        columns=(*texts("way"), *numbers(*(title for title, _ in _COLUMNS[1:]))),
+        columns=(*texts("policy"), *numbers(*(title for title, _ in _COLUMNS[1:]))),
         rows=tuple(
             tuple(Cell(cell if isinstance(cell, str) else cell[0]) for cell in row) for row in map(_row, one.ways)
         ),
@@ -174,23 +174,23 @@ def table(one: Comparison) -> Table:
 
 
 def chart(one: Comparison) -> Plot:
-    """The week's load, and what two ways could answer at the same moments."""
+    """The week's load, and the capacity under two policies."""
     comes, styles = "total first-run", {"load": "model", "both": "planned-line"}
     timelines = {way.name: way.week.timeline for way in one.ways}
     drawn = {comes: [(at.second / SECONDS_PER_DAY, at.requests_per_s) for at in timelines["static"]]}
     for name, style in styles.items():
         drawn[style] = [(at.second / SECONDS_PER_DAY, at.capacity_requests_per_s) for at in timelines[name]]
     panel = Panel(
-        title="Requests a second: what comes, and what servers can answer",
+        title="Requests/s: load and capacity",
         x=Axis(low=0, high=7, title="days", ticks=tuple((day, str(day)) for day in range(8))),
         y=axis_from_zero([rate for points in drawn.values() for _, rate in points]),
         lines=tuple(Line(style=style, points=tuple(points)) for style, points in drawn.items()),
     )
-    legend = {"requests that come": comes, **styles}
+    legend = {"load": comes, **styles}
     return Plot(
         id=f"day-picture-{one.shape}",
         title=SHAPES[one.shape],
-        description=f"{SHAPES[one.shape]}: requests a second that come, and what the servers can answer, over a week.",
+        description=f"{SHAPES[one.shape]}: load and capacity in requests/s over a week.",
         panels=(panel,),
         legend=tuple(LegendEntry(words=words, mark="line", style=style) for words, style in legend.items()),
         columns=1,

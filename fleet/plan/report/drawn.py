@@ -1,4 +1,4 @@
-"""From a plan to what its pictures show."""
+"""Data of a plan's charts."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from fleet.plan.words import CAPACITIES as NAMES
 from fleet.report.words import plural
 
 _MOST_POINTS = 24
-"""Points of the curve: it bends so little that more would draw the same line."""
+"""Most points on the curve; it bends little."""
 _BEYOND = 1.15
-"""How far the axis goes beyond the plan, so that the reader sees where the line goes from there."""
+"""How far the axis extends beyond the plan's node count."""
 
 
 def throughput(plan: Plan) -> Throughput:
-    """The fleet with more and with fewer nodes, beside what was published of the article's."""
+    """The fleet at other node counts, and the article's published points where they apply."""
     readings = tuple(_readings()) if is_articles(plan.deployment) else ()
     most = max(int(plan.nodes * _BEYOND) + 1, *(one.nodes + 1 for one in readings), plan.nodes + 2)
     return Throughput(
@@ -44,7 +44,7 @@ def throughput(plan: Plan) -> Throughput:
 def _counts(plan: Plan, most: int) -> list[int]:
     fewest = 2 if plan.deployment.routing == "inference-gateway" else 1
     step = max(1, most // _MOST_POINTS)
-    # Intervals widen beyond the nodes that were measured: both sides of that step are on the curve.
+    # Intervals widen beyond the measured node counts: draw both sides of that step.
     measured = (12, 13) if plan.deployment.routing == "cluster-ip" else (8, 9)
     return sorted({*range(fewest, most, step), *(one for one in measured if one <= most), plan.nodes, most})
 
@@ -67,7 +67,7 @@ def _readings() -> Iterator[Reading]:
 
 
 def prices(plan: Plan, alternatives: Sequence[Alternative]) -> tuple[PriceRow, ...]:
-    """The plan, the same goal with nodes bought otherwise, and the APIs. Ways without a known price share one row."""
+    """The plan, the same goal with other capacity, and APIs. Capacities without a known price share one row."""
     fleets = sorted(_fleets(plan, alternatives), key=lambda row: (row.usd_per_million is None, not row.chosen))
     rows: list[PriceRow] = []
     for unknown, found in groupby(fleets, key=lambda row: row.usd_per_million is None and not row.chosen):
@@ -117,7 +117,7 @@ def _fleet(plan: Plan, *, chosen: bool) -> PriceRow:
 
 
 def price_of(plan: Plan) -> PerMillion | None:
-    """Of a million tokens at the planned load; of a batch with its start."""
+    """Price per million tokens at the planned load; a batch includes its start-up."""
     return plan.batch.usd_per_million if plan.batch else plan.money.at_load
 
 
@@ -127,7 +127,7 @@ def _apis(money: Money) -> Iterator[PriceRow]:
 
 
 def memory(plan: Plan) -> tuple[Part, ...]:
-    """One GPU of the plan when the cache is as full as it gets."""
+    """One GPU's memory at the cache's peak."""
     return parts(
         plan.maximum.memory,
         used_percent=plan.maximum.kv_cache_peak_percent.value,

@@ -1,4 +1,4 @@
-"""A plan as one self-contained HTML page: pictures and tables, for a wide screen, a phone, paper, by day and by night."""
+"""Render a plan as one self-contained HTML page of charts and tables."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent / "page"
 _BASIS = {
-    "fitted": "The model was fitted to this very run.",
-    "predicted": "Not fitted to this run, but within what the article measured.",
-    "extrapolated": "Beyond what anyone measured, in these ways. Each widens every interval.",
-    "calibrated": "Held against runs on this GPU, within the factor.",
-    "estimated": "A roofline of models like it, held against public measurements; the factor is how far it may be off.",
-    "upper bound": "Nothing was measured on this GPU. More than these figures cannot be; fewer tokens, and longer waits, will be.",
+    "fitted": "The model was fitted to this run.",
+    "predicted": "Not fitted to this run, but within the article's measured range.",
+    "extrapolated": "Outside the measured range in these respects. Each widens every interval.",
+    "calibrated": "Compared with runs on this GPU; within the factor.",
+    "estimated": "A roofline for this class of models, compared with public measurements; within the factor.",
+    "upper bound": "Nothing was measured on this GPU. Real throughput will be lower, and latency higher, than these figures.",
 }
 
 
@@ -39,8 +39,15 @@ def html_text(
     alternatives: Sequence[Alternative] = (),
     week: tuple[Subject, Sequence[Comparison]] | None = None,
 ) -> str:
-    """The whole page. `alternatives` are the other ways to the same goal (`planning.compare`), for a table of them."""
+    """Render the page. `alternatives`: the same goal with other capacity and routing (`planning.compare`)."""
     parts = drawn.memory(plan)
+    days: tuple[tuple[Markup, Table], ...] = ()
+    day_remarks: tuple[str, ...] = ()
+    if week is not None:
+        from fleet.plan.report import day
+
+        days = tuple((picture(partial(drawing, day.chart(one))), day.table(one)) for one in week[1])
+        day_remarks = tuple(day.remarks(week[0]))
     pictures = {
         "throughput": picture(partial(drawing, throughput.plot(drawn.throughput(plan)))),
         "prices": picture(partial(rows_drawing, prices.chart(drawn.prices(plan, alternatives)))),
@@ -69,34 +76,20 @@ def html_text(
         numbers=tuple(_numbers(plan)),
         parts=parts,
         alternatives=alternatives,
-        week=() if week is None else tuple(_week(week[1])),
-        week_remarks=() if week is None else _remarks(week[0]),
+        week=days,
+        week_remarks=day_remarks,
         errors=errors(),
         basis=_BASIS[plan.basis],
         other_requests=plan.question.workload.name != "article",
     )
 
 
-def _week(comparisons: Sequence[Comparison]) -> Iterator[tuple[Markup, Table]]:
-    """A picture and a table of every shape of load."""
-    from fleet.plan.report.day import chart, table
-
-    for one in comparisons:
-        yield picture(partial(drawing, chart(one))), table(one)
-
-
-def _remarks(subject: Subject) -> tuple[str, ...]:
-    from fleet.plan.report.day import remarks
-
-    return tuple(remarks(subject))
-
-
 def _answer(plan: Plan) -> str:
-    """The answer in one sentence."""
+    """The plan in one sentence."""
     nodes = format_nodes(plan.machines, plan.question.machine, plan.gpus)
     behind = ROUTINGS[plan.deployment.routing]
     priced = plan.money.usd_per_node_hour is not None
-    bought = f": {plan.money.bill.format_hourly_total()}" if priced else "; what a node-hour costs is unknown"
+    bought = f": {plan.money.bill.format_hourly_total()}" if priced else "; the price of a node-hour is unknown"
     return f"{nodes}, {CAPACITIES[plan.question.capacity]}, behind {behind}{bought}"
 
 
@@ -116,30 +109,30 @@ def _numbers(plan: Plan) -> Iterator[Number]:
         yield Number(name=f"an hour{least}", now=format_usd(money.usd_per_hour), more=unknown)
     price = drawn.price_of(plan)
     if price is None:
-        yield Number(name="a million tokens", now="unknown", more="as the price of a node-hour is")
+        yield Number(name="a million tokens", now="unknown", more="no price of a node-hour")
     else:
         yield Number(
             name=f"a million tokens{least}",
             now=format_usd(price.total_usd),
-            more=f"{format_usd(price.output_usd)} over the output tokens alone",
+            more=f"{format_usd(price.output_usd)} over output tokens alone",
         )
     yield Number(
-        name="requests a second",
+        name="requests/s",
         now=format_number(now.requests_per_s.value),
         more=f"at full load {format_span(most.requests_per_s)}",
     )
     yield Number(
-        name="total tokens a second",
+        name="total tokens/s",
         now=format_number(now.total_tokens_per_s.value),
         more=f"at full load {format_span(most.total_tokens_per_s)}",
     )
     yield Number(
-        name="output tokens a second",
+        name="output tokens/s",
         now=format_number(now.output_tokens_per_s.value),
         more=f"at full load {format_span(most.output_tokens_per_s)}",
     )
     yield Number(
-        name="first token (TTFT)",
+        name="time to first token (TTFT)",
         now=format_milliseconds(now.ttft_ms.value),
         more=f"{format_span(now.ttft_ms, format_milliseconds)}; p99 {format_milliseconds(now.ttft_p99_ms.value)}",
     )
@@ -151,11 +144,11 @@ def _numbers(plan: Plan) -> Iterator[Number]:
     yield Number(
         name="load",
         now=format_percent(plan.utilisation, 0),
-        more=f"of what {plural(plan.nodes, 'node')} can do",
+        more=f"of full load on {plural(plan.nodes, 'node')}",
     )
     way = plan.time_to_serve
     yield Number(
-        name="first answer after",
+        name="time to first response",
         now=format_duration(way.likely_seconds),
         more=f"{format_duration(way.low_seconds)} to {format_duration(way.high_seconds)}",
     )
@@ -164,14 +157,14 @@ def _numbers(plan: Plan) -> Iterator[Number]:
         yield Number(
             name="power",
             now=f"{plan.kilowatts:,.0f} kW",
-            more=f"GPUs alone, on average; peaks of {low:g} to {high:g} W each were measured",
+            more=f"GPUs alone, on average; measured peaks {low:g} to {high:g} W each",
         )
-    ways = plural(len(plan.reasons), "way") + " beyond what was measured" if plan.reasons else ""
-    yield Number(name="how sure", now=plan.label, more=ways)
+    ways = plural(len(plan.reasons), "difference") + " from the measured range" if plan.reasons else ""
+    yield Number(name="confidence", now=plan.label, more=ways)
 
 
 def _batch(plan: Plan) -> Iterator[Number]:
-    """The batch from the first API call to nothing."""
+    """Duration and cost of a batch."""
     batch = plan.batch
     if batch is None:
         return
@@ -180,20 +173,20 @@ def _batch(plan: Plan) -> Iterator[Number]:
     def hours(count: float) -> str:
         return format_duration(count * 3_600)
 
-    deadline = "no deadline" if batch.deadline_hours is None else f"of {hours(batch.deadline_hours)}"
-    yield Number(name="from nothing to the last answer", now=hours(batch.total_hours), more=deadline)
-    yield Number(name="until the fleet answers", now=hours(batch.start_hours), more="likely")
+    deadline = "no deadline" if batch.deadline_hours is None else f"deadline {hours(batch.deadline_hours)}"
+    yield Number(name="total duration", now=hours(batch.total_hours), more=deadline)
+    yield Number(name="start-up", now=hours(batch.start_hours), more="likely")
     spread = (
         f"{hours(batch.work_low_hours)} to {hours(batch.work_high_hours)}"
         if batch.work_low_hours != batch.work_high_hours
         else ""
     )
-    yield Number(name="work", now=hours(batch.work_hours), more=spread)
+    yield Number(name="processing", now=hours(batch.work_hours), more=spread)
     yield Number(
         name="documents",
         now=f"{batch.documents:,}",
         more=f"{format_number(batch.input_tokens)} tokens in, {format_number(batch.output_tokens)} out; "
-        f"{format_number(batch.in_flight)} at once",
+        f"{format_number(batch.in_flight)} in parallel",
     )
     if batch.usd is None:
         yield Number(name="the whole batch", now="unknown", more="no dated price of a node-hour is known")
@@ -207,7 +200,7 @@ def _batch(plan: Plan) -> Iterator[Number]:
 
 
 def _left(items: Sequence[LineItem], per: Literal["hour", "month"]) -> str:
-    """What some lines of a bill come to: known prices together, the others by name."""
+    """Sum of a bill's items: known prices added, unknown ones listed."""
     amounts = [item.usd_per_hour if per == "hour" else item.usd_per_month for item in items]
     known = [amount for amount in amounts if amount is not None]
     unknown = [item.name for item, amount in zip(items, amounts, strict=True) if amount is None]

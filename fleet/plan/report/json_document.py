@@ -1,4 +1,4 @@
-"""A plan as one JSON document. docs/plan.md names its keys; they only ever grow."""
+"""A plan as one JSON document. docs/plan.md lists its keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plan_json(
     alternatives: Sequence[Alternative] = (),
     week: tuple[Subject, Sequence[Comparison]] | None = None,
 ) -> str:
-    """The plan, and the alternatives or the simulated week where they were asked for."""
+    """The plan, with alternatives or the simulated week if requested."""
     document: dict[str, Any] = {"question": _question(plan.question), "plan": _plan(plan)}
     if alternatives:
         document["alternatives"] = [_alternative(one) for one in alternatives]
@@ -56,19 +56,18 @@ def plan_json(
 
 
 def impossible_json(error: PlanImpossibleError, question: PlanQuestion) -> str:
-    """Why there is no plan, and what is nearest."""
+    """Why no fleet reaches the goal, and the nearest one that is possible."""
     return json_text(
         {"question": _question(question), "plan": None, "impossible": {"why": error.why, "nearest": error.nearest}}
     )
 
 
 def json_text(document: dict[str, Any]) -> str:
-    """A document with every key in camelCase."""
+    """Serialize a document, every key in camelCase."""
     return json.dumps(_camel_case(document), indent=2, ensure_ascii=False) + "\n"
 
 
 def _camel_case(value: Any) -> Any:
-    """The value with every key in camelCase, as stack files have theirs."""
     if isinstance(value, dict):
         return {_camel(key): _camel_case(item) for key, item in value.items()}
     return [_camel_case(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""One goal on every machine, for a terminal and as one JSON document."""
+"""One goal on every machine, as text or as one JSON document."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 _COLUMNS: Final = (
     ("machine", "<15"),
     ("nodes", ">5"),
-    ("$/h", ">9"),
+    ("USD/h", ">9"),
     ("tok/s", ">8"),
-    (" how sure", "<20"),
+    (" confidence", "<20"),
     ("cheapest", ""),
 )
 
 
 def print_market(paper: Paper, market: Market) -> None:
-    """Write the cheapest way to have each machine, cheapest first, and below what is not ranked and why."""
+    """Print the cheapest offer of each machine, cheapest first, then upper bounds and refused machines."""
     page = Page(paper)
     if market.offers:
         question = market.offers[0].plan.question
@@ -35,22 +35,22 @@ def print_market(paper: Paper, market: Market) -> None:
             indent=0,
         )
     best = _best_of_each(market)
-    for bound, title in ((False, ""), (True, "Never measured: at least so many nodes and dollars")):
+    for bound, title in ((False, ""), (True, "GPUs never measured: lower bounds on nodes and cost")):
         rows = [tuple(_row(one)) for one in best if one.is_bound is bound]
         if rows:
             page.title(title) if title else page.blank()
             page.table(_COLUMNS, rows, indent=0)
     page.title("How to read this")
     page.prose(
-        "The cheapest region of each machine with the letters of its zones, without commitments; +9: nine more regions have a price. "
-        "--capacity and --region choose others, --format json has them all. A price is not capacity: zones are those that had the machine "
-        "in July 2026, by a public catalogue."
+        "cheapest: the cheapest region and its zones, commitments excluded; +9 means nine more regions have a price. "
+        "Choose others with --capacity and --region; --format json lists all. A price is not capacity: zones are those that "
+        "listed the machine in July 2026."
     )
     page.prose(
-        "How sure: calibrated figures were held against runs of this model on this GPU. x/÷ 2: half as much or twice as much is possible. "
-        "An upper bound is what the GPU's arithmetic and bandwidth allow, which no kernel reaches."
+        "confidence: calibrated figures were compared with runs of this model on this GPU. x/÷ 2: half or twice as much is "
+        "possible. An upper bound is what the GPU's arithmetic and bandwidth allow; no kernel reaches it."
     )
-    page.prose("$/h counts what is known around the nodes as well, and is at least that.")
+    page.prose("USD/h includes known prices of the infrastructure around the nodes and is a lower bound.")
     for refused in market.refused:
         page.prose(f"{format_list(list(refused.machines))}: {refused.why}", mark="· ", style="yellow")
     page.print()
@@ -68,7 +68,7 @@ def market_json(market: Market) -> str:
 
 def _best_of_each(market: Market) -> Sequence[Offer]:
     best: dict[str, Offer] = {}
-    # A commitment is the cheapest way for those alone who want the machine for a year or three.
+    # A commitment pays for one or three years, so it counts only where nothing else is offered.
     for offer in sorted(market.offers, key=lambda one: one.capacity in COMMITMENTS):
         best.setdefault(offer.machine.type, offer)
     return [one for one in market.offers if one in best.values()]
@@ -95,7 +95,7 @@ def _offer(offer: Offer) -> dict[str, Any]:
         "gpu": offer.machine.gpu.name,
         "gpus": offer.machine.gpus,
         "capacity": offer.capacity,
-        "capacity_in_words": CAPACITIES[offer.capacity],
+        "capacity_label": CAPACITIES[offer.capacity],
         "region": offer.price.region,
         "zones": [f"{offer.price.region}-{letter}" for letter in offer.price.zones],
         "price_date": offer.price.date,

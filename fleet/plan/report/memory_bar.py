@@ -1,8 +1,7 @@
-"""The picture of one GPU's memory, part by part, to scale."""
+"""Chart of one GPU's memory by part, to scale."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from facts.workloads import Workload
@@ -12,7 +11,7 @@ from fleet.report.rows import Bar, Row, Rows
 
 _HEIGHT_PX = 58.0
 _PALE = ("free", "outside")
-"""Parts that nothing holds: words on them are as dark as on paper."""
+"""Unused parts: pale, so their labels are dark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +19,7 @@ class Part:
     """One part of a GPU's memory."""
 
     id: str
-    """Also the class of its colour."""
+    """Also the CSS class that colors it."""
     name: str
     short_name: str
     gib: float
@@ -28,77 +27,55 @@ class Part:
 
 
 def parts(budget: MemoryBudget, *, used_percent: float, workload: Workload) -> tuple[Part, ...]:
-    """The parts in the order of the bar; together the whole GPU. `used_percent` is the share of the cache in use at its peak."""
-    return tuple(part for part in _parts(budget, used_percent / 100, workload) if part.gib > 0)
-
-
-def _parts(budget: MemoryBudget, used: float, workload: Workload) -> Iterator[Part]:
-    keys = budget.attention_share(workload)
+    """The parts in the order of the bar; they sum to the whole GPU. `used_percent`: peak share of the cache in use."""
+    keys, used = budget.attention_share(workload), used_percent / 100
     in_use = budget.cache_gib * used
-    yield Part(id="weights", name="Weights", short_name="weights", gib=budget.weights_gib, note="the model's text part")
-    yield Part(
-        id="draft",
-        name="Draft model",
-        short_name="draft",
-        gib=budget.draft_gib,
-        note="the layer that proposes tokens (MTP)",
+    graphs = "within vLLM's budget" if budget.graphs_in_budget else "on top of vLLM's budget"
+    found = (
+        ("weights", "Weights", "weights", budget.weights_gib, "the model's text part"),
+        ("draft", "Draft model", "draft", budget.draft_gib, "the layer that proposes tokens (MTP)"),
+        ("vision", "Vision tower", "vision", budget.vision_gib, "left out by --language-model-only"),
+        (
+            "activations",
+            "Activation peak",
+            "activations",
+            budget.activations_gib,
+            "one full step, driver and allocator included",
+        ),
+        (
+            "sampler",
+            "Logits of the start-up step",
+            "logits",
+            budget.sampler_gib,
+            "reserved for --max-num-seqs sequences",
+        ),
+        ("graphs", "CUDA graphs", "graphs", budget.cuda_graphs_gib, graphs),
+        ("keys", "KV cache in use", "KV cache", in_use * keys, "keys and values, at the peak"),
+        (
+            "state",
+            "Recurrent state in use",
+            "recurrent state",
+            in_use * (1 - keys),
+            "state of the linear-attention layers, at the peak",
+        ),
+        ("free", "Free cache", "free cache", budget.cache_gib * (1 - used), "for more or longer requests"),
+        (
+            "outside",
+            "Outside vLLM's budget",
+            "outside",
+            budget.outside_gib,
+            "margin for peaks that the start-up step missed",
+        ),
     )
-    yield Part(
-        id="vision",
-        name="Vision tower",
-        short_name="vision",
-        gib=budget.vision_gib,
-        note="left out by --language-model-only",
-    )
-    yield Part(
-        id="activations",
-        name="Activation peak",
-        short_name="activations",
-        gib=budget.activations_gib,
-        note="one full step; what driver and allocator keep",
-    )
-    yield Part(
-        id="sampler",
-        name="Logits of the start-up step",
-        short_name="logits",
-        gib=budget.sampler_gib,
-        note="held for --max-num-seqs sequences",
-    )
-    yield Part(
-        id="graphs",
-        name="CUDA graphs",
-        short_name="graphs",
-        gib=budget.cuda_graphs_gib,
-        note="out of vLLM's budget" if budget.graphs_in_budget else "on top of vLLM's budget",
-    )
-    yield Part(
-        id="keys", name="KV cache in use", short_name="KV cache", gib=in_use * keys, note="keys and values, at the peak"
-    )
-    yield Part(
-        id="state",
-        name="Recurrent state in use",
-        short_name="recurrent state",
-        gib=in_use * (1 - keys),
-        note="state of the linear-attention layers, at the peak",
-    )
-    yield Part(
-        id="free",
-        name="Cache still free",
-        short_name="free cache",
-        gib=budget.cache_gib * (1 - used),
-        note="of the same blocks, for more or longer requests",
-    )
-    yield Part(
-        id="outside",
-        name="Outside vLLM's budget",
-        short_name="outside",
-        gib=budget.outside_gib,
-        note="for peaks the start-up step did not show",
+    return tuple(
+        Part(id=id_, name=name, short_name=short_name, gib=gib, note=note)
+        for id_, name, short_name, gib, note in found
+        if gib > 0
     )
 
 
 def chart(found: tuple[Part, ...], budget: MemoryBudget, gpu: str) -> Rows:
-    """The parts side by side, as long as the GPU's memory, and vLLM's share of it below."""
+    """One bar with every part, one with vLLM's budget."""
     bars, begins = [], 0.0
     for part in found:
         bars.append(
@@ -118,7 +95,7 @@ def chart(found: tuple[Part, ...], budget: MemoryBudget, gpu: str) -> Rows:
         id="memory",
         title=f"Memory of one {gpu}",
         description="; ".join(f"{part.name} {part.gib:.1f} GiB" for part in found)
-        + f"; {budget.gpu_gib:g} GiB in all.",
+        + f"; {budget.gpu_gib:g} GiB in total.",
         axis=Axis(low=0, high=budget.gpu_gib, title="GiB of one GPU"),
         rows=(
             Row(label=f"Memory of one {gpu}", words=f"{budget.gpu_gib:.0f} GiB", bars=tuple(bars), height=_HEIGHT_PX),

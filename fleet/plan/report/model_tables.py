@@ -1,4 +1,4 @@
-"""The tables about the model behind a plan: how far it is off on every published row, and what it takes for granted."""
+"""Tables about the model: its error on every published row, and its assumptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fleet.plan.words import format_span
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_change, format_duration, format_number, format_percent
 
-_METRICS: dict[Metric, str] = {
+METRICS: dict[Metric, str] = {
     "total_tokens_per_s": "total tok/s",
     "requests_per_s": "requests/s",
     "tpot_ms": "TPOT, ms",
@@ -27,26 +27,26 @@ _METRICS: dict[Metric, str] = {
     "kv_cache_peak_percent": "cache in use, peak, %",
 }
 _ROLES: dict[Role, str] = {
-    "fitted": "fitted to it",
+    "fitted": "fitted",
     "predicted": "predicted",
     "check": "check only",
 }
 
 
 def accuracy(found: Sequence[Error]) -> Table:
-    """Every published row with the model's answer, and the straight line's beside it."""
+    """Every published row with the errors of the model and of the straight line."""
     return Table(
         id="accuracy-table",
         caption="The model against every published row",
         columns=(*texts("row", "role"), *numbers("published", "model", "error", "straight line")),
         rows=tuple(
             (
-                Cell(error.row.id.partition(":")[0], _METRICS[error.row.metric]),
+                Cell(error.row.id.partition(":")[0], METRICS[error.row.metric]),
                 Cell(_ROLES[error.row.role]),
                 Cell(format_number(error.row.published)),
                 Cell(format_number(error.predicted.value), format_span(error.predicted)),
-                Cell(_percent(error.percent)),
-                Cell("–" if error.line_percent is None else _percent(error.line_percent)),
+                Cell(format_change(error.percent / 100)),
+                Cell("–" if error.line_percent is None else format_change(error.line_percent / 100)),
             )
             for error in found
         ),
@@ -54,17 +54,17 @@ def accuracy(found: Sequence[Error]) -> Table:
 
 
 def format_accuracy(found: Sequence[Error]) -> Iterator[str]:
-    """One sentence for throughput and one for the time per token."""
+    """One sentence on throughput errors, one on time per token."""
     predicted = [error for error in found if error.row.role == "predicted"]
     rates = [error for error in predicted if error.row.metric in ("total_tokens_per_s", "requests_per_s")]
     tpots = [error for error in predicted if error.row.metric == "tpot_ms"]
     lines = [error.line_percent for error in rates if error.line_percent is not None]
     yield (
-        f"On the {len(rates)} published throughputs it was not fitted to, the model is off by {_mean(rates)} on average and by "
-        f"{_worst(rates)} at most; a straight line through one and two nodes by {mean_percent(lines):.1f} % and "
+        f"On {len(rates)} published throughputs outside the fit, the model's error is {_mean(rates)} on average and "
+        f"{_worst(rates)} at most; that of a straight line through one and two nodes is {mean_percent(lines):.1f} % and "
         f"{max(abs(line) for line in lines):.1f} %."
     )
-    yield f"On the {len(tpots)} times per token: {_mean(tpots)} on average, {_worst(tpots)} at most."
+    yield f"On {len(tpots)} times per token it is {_mean(tpots)} on average and {_worst(tpots)} at most."
 
 
 def _mean(found: list[Error]) -> str:
@@ -75,15 +75,11 @@ def _worst(found: list[Error]) -> str:
     return f"{max(abs(error.percent) for error in found):.1f} %"
 
 
-def _percent(percent: float) -> str:
-    return format_change(percent / 100)
-
-
 def assumptions(plan: Plan) -> Table:
-    """What the plan takes for granted, each with where it comes from."""
+    """The plan's assumptions with their sources."""
     return Table(
         id="assumptions-table",
-        caption="What the plan takes for granted, and its sources",
+        caption="Assumptions and their sources",
         columns=texts("what", "value", "source"),
         rows=tuple(_assumptions(plan)),
     )
@@ -92,15 +88,15 @@ def assumptions(plan: Plan) -> Table:
 def _assumptions(plan: Plan) -> Iterator[tuple[Cell, ...]]:
     question = plan.question
     yield (
-        Cell("load planned for, as a share of what the fleet can do"),
+        Cell("planned load, as a share of full load"),
         Cell(format_percent(question.load_share)),
-        Cell("the question, or its default: room for a node that goes and for hours that differ"),
+        Cell("--headroom; the default covers a lost node and uneven hours"),
     )
     yield Cell("spare machines"), Cell(f"{plan.spares:,}"), Cell(plan.spares_why)
     yield (
-        Cell("hours worked in a week"),
+        Cell("hours of operation a week"),
         Cell(f"{question.duty.hours_per_week:g}"),
-        Cell("the question, or its default: all of them"),
+        Cell("--hours-per-week; default: all"),
     )
     fitted = contents()["fitted"]
     for name in FITTED:

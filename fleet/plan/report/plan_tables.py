@@ -1,4 +1,4 @@
-"""The tables of a plan: what it does, what it costs, what stands around its servers, the other ways."""
+"""Tables of a plan's HTML page: performance, cost, infrastructure, alternatives."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from fleet.report.words import format_duration, format_milliseconds, format_numb
 _ROUTINGS: Mapping[str, str] = {"cluster-ip": "Service", "inference-gateway": "gateway"}
 _Words = Callable[[float], str]
 _READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate | None], _Words], ...] = (
-    ("Total tokens a second", "input and output", lambda one: one.total_tokens_per_s, format_number),
-    ("Output tokens a second", "", lambda one: one.output_tokens_per_s, format_number),
-    ("Requests a second", "", lambda one: one.requests_per_s, format_number),
+    ("Total tokens/s", "input and output", lambda one: one.total_tokens_per_s, format_number),
+    ("Output tokens/s", "", lambda one: one.output_tokens_per_s, format_number),
+    ("Requests/s", "", lambda one: one.requests_per_s, format_number),
     ("Requests in flight", "", lambda one: one.in_flight, format_number),
-    ("Time to the first token (TTFT)", "mean", lambda one: one.ttft_ms, format_milliseconds),
+    ("Time to first token (TTFT)", "mean", lambda one: one.ttft_ms, format_milliseconds),
     ("TTFT, 99th percentile", "", lambda one: one.ttft_p99_ms, format_milliseconds),
     ("Time per output token (TPOT)", "mean, after the first", lambda one: one.tpot_ms, format_milliseconds),
-    ("Between two chunks (ITL)", "mean", lambda one: one.itl_ms, format_milliseconds),
-    ("ITL, median", "a step that reads no prompt", lambda one: one.itl_median_ms, format_milliseconds),
+    ("Inter-chunk latency (ITL)", "mean", lambda one: one.itl_ms, format_milliseconds),
+    ("ITL, median", "a step without prompts", lambda one: one.itl_median_ms, format_milliseconds),
     ("ITL, 99th percentile", "a step full of prompts", lambda one: one.itl_p99_ms, format_milliseconds),
     ("Whole request", "mean", lambda one: one.seconds_per_request, lambda seconds: format_milliseconds(1e3 * seconds)),
-    ("Sequences running on an engine", "mean", lambda one: one.running_per_engine, format_number),
-    ("Sequences running at the peak", "", lambda one: one.running_peak_per_engine, format_number),
-    ("Cache in use at the peak", "", lambda one: one.kv_cache_peak_percent, lambda value: f"{value:.0f} %"),
-    ("Power of a GPU", "mean", lambda one: one.watts_per_gpu, lambda value: f"{value:.0f} W"),
+    ("Running sequences per engine", "mean", lambda one: one.running_per_engine, format_number),
+    ("Running sequences per engine", "peak", lambda one: one.running_peak_per_engine, format_number),
+    ("KV cache in use", "peak", lambda one: one.kv_cache_peak_percent, lambda value: f"{value:.0f} %"),
+    ("Power per GPU", "mean", lambda one: one.watts_per_gpu, lambda value: f"{value:.0f} W"),
     (
-        "Energy for a million tokens",
+        "Energy per million tokens",
         "GPUs alone",
         lambda one: one.joules_per_million_tokens,
         lambda value: f"{value / 1e3:,.0f} kJ",
     ),
     (
-        "Energy for a million output tokens",
+        "Energy per million output tokens",
         "GPUs alone",
         lambda one: one.joules_per_million_output_tokens,
         lambda value: f"{value / 1e3:,.0f} kJ",
@@ -49,7 +49,7 @@ _READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate | None], _Word
 
 
 def performance(plan: Plan) -> Table:
-    """Every reading at the planned load and at full load, with its interval; once where both are the same."""
+    """Every reading with its interval, at the planned load and at full load; one column where both are the same."""
     loads = [("planned load", plan.performance), ("full load", plan.maximum)]
     if plan.performance == plan.maximum:
         loads = [("planned load, which is full load", plan.maximum)]
@@ -68,14 +68,14 @@ def performance(plan: Plan) -> Table:
 
 
 def _reading(estimate: Estimate | None, format_: _Words) -> Cell:
-    """The value with its interval, or that the question gives the number."""
+    """The value with its interval, or "given" where the goal states it."""
     if estimate is None:
         return Cell("not measured")
     return Cell(format_(estimate.value), "given" if estimate.low == estimate.high else format_span(estimate, format_))
 
 
 def limits(plan: Plan) -> Table:
-    """The limits of the question and whether they hold."""
+    """Latency limits and whether they hold."""
     return Table(
         id="limits-table",
         caption="Latency limits and whether they hold",
@@ -94,7 +94,7 @@ def limits(plan: Plan) -> Table:
 
 
 def memory(found: Sequence[Part], gpu_gib: float) -> Table:
-    """The parts of the bar, with the colours it has."""
+    """The parts of the memory bar, with their colors."""
     return Table(
         id="memory-table",
         caption="Memory of one GPU, part by part",
@@ -107,20 +107,20 @@ def memory(found: Sequence[Part], gpu_gib: float) -> Table:
             )
             for part in found
         ),
-        foot=(Cell("together"), Cell(f"{gpu_gib:.1f}"), Cell("100 %")),
+        foot=(Cell("total"), Cell(f"{gpu_gib:.1f}"), Cell("100 %")),
     )
 
 
 def bill(plan: Plan) -> Table:
-    """An hour in which every machine runs. An unknown price is named, never counted as nothing."""
+    """Cost of an hour with every machine running. Unknown prices are listed, never counted as 0."""
     found = plan.money.bill
     return Table(
         id="bill-table",
-        caption=f"The bill of an hour, item by item: list prices of {found.region}",
-        columns=(*texts("item"), *numbers("quantity", "unit price", "an hour")),
+        caption=f"Hourly cost by item, list prices of {found.region}",
+        columns=(*texts("item"), *numbers("quantity", "unit price", "USD an hour")),
         rows=tuple(_item(item) for item in found.items),
         foot=(
-            Cell("together" if not found.unknown else f"together, {plural(len(found.unknown), 'price')} unknown"),
+            Cell("total" if not found.unknown else f"total, {plural(len(found.unknown), 'price')} unknown"),
             Cell(""),
             Cell(""),
             Cell(f"{'at least ' if found.unknown else ''}{format_usd(found.usd_per_hour_known)}"),
@@ -156,13 +156,13 @@ def _quantity(item: LineItem) -> str:
 
 
 def apis(plan: Plan) -> Table:
-    """The APIs beside the fleet, and from which use on the fleet is cheaper."""
+    """API prices and the load from which the fleet is cheaper."""
     return Table(
         id="apis-table",
-        caption="API prices and when the fleet is cheaper",
+        caption="API prices and break-even load",
         columns=(
             *texts("API"),
-            *numbers("a million in", "a million out", "of this mix", "fleet cheaper from"),
+            *numbers("per million in", "per million out", "this mix", "break-even load"),
         ),
         rows=tuple(
             (
@@ -186,25 +186,20 @@ def _price(price: float | None) -> Cell:
 
 def _break_even(share: float | None) -> Cell:
     if share is None:
-        return Cell("unknown", "the nodes' price is", style="unknown")
+        return Cell("unknown", "no price of a node-hour", style="unknown")
     if share > 1:
-        return Cell("never", f"it would take {share:.1f} times its maximum")
-    return Cell(f"{100 * share:.1f} % of its maximum")
+        return Cell("never", f"at {share:.1f} times full load")
+    return Cell(f"{100 * share:.1f} % of full load")
 
 
 def sizing(plan: Plan) -> Table:
-    """Everything around the servers."""
+    """Infrastructure around the servers."""
     return Table(
         id="sizing-table",
-        caption="What stands around the servers",
-        columns=(*texts("what"), *numbers("size")),
-        rows=tuple(_sizing(plan)),
+        caption="Infrastructure around the servers",
+        columns=(*texts("item"), *numbers("size")),
+        rows=tuple((Cell(what, why), Cell(size)) for what, size, why in _sizes(plan)),
     )
-
-
-def _sizing(plan: Plan) -> Iterator[tuple[Cell, Cell]]:
-    for what, size, why in _sizes(plan):
-        yield Cell(what, why), Cell(size)
 
 
 def _sizes(plan: Plan) -> Iterator[tuple[str, str, str]]:
@@ -213,32 +208,30 @@ def _sizes(plan: Plan) -> Iterator[tuple[str, str, str]]:
     nodes = f"{plural(plan.machines, 'node')} of {per_node}, spares included"
     yield "Quota to request", format_quota(plan.question.capacity, found.quota_gpus, plan.question.machine), nodes
     copies = f" × {found.volume_copies}" if found.volume_copies > 1 else ""
-    yield "Hyperdisk ML, size", f"{found.volume_gib:,} GiB{copies}", "the weights, a tenth more, in steps of 16 GiB"
-    reading = "servers read the weights in about 75 s, as far as a volume of that size allows"
+    yield "Hyperdisk ML, size", f"{found.volume_gib:,} GiB{copies}", "weights plus 10 %, in steps of 16 GiB"
+    reading = "sized to read the weights in about 75 s, within the limit for that volume size"
     yield "Hyperdisk ML, throughput", f"{found.volume_mibps:,} MiB/s{copies}", reading
     yield (
-        "Range of nodes",
+        "Node IP range",
         f"/{ranges.nodes_prefix}",
-        f"{plural(ranges.nodes, 'node')}, those without GPUs included",
+        f"{plural(ranges.nodes, 'node')}, including those without GPUs",
     )
-    yield "Range of pods", f"/{ranges.pods_prefix}", "a /26 for each Autopilot node"
-    yield "Range of Services", f"/{ranges.services_prefix}", "the fleet's own and GKE's"
+    yield "Pod IP range", f"/{ranges.pods_prefix}", "a /26 per Autopilot node"
+    yield "Service IP range", f"/{ranges.services_prefix}", "the fleet's and GKE's"
     if ranges.proxy_only_prefix is not None:
         yield "Proxy-only range", f"/{ranges.proxy_only_prefix}", "for the gateway's load balancer"
-    yield "NAT ports of a VM", f"{found.nat_ports_per_vm:,}", "the weights are downloaded once, over few connections"
-    yield "Endpoint pickers at work", f"{found.gateway.pickers:,}", found.gateway.text
-    clients = (
-        f"{plural(found.benchmark_connections, 'connection')}: half a core and a thousand connections each at most"
-    )
+    yield "NAT ports per VM", f"{found.nat_ports_per_vm:,}", "weights download once, over few connections"
+    yield "Active endpoint pickers", f"{found.gateway.pickers:,}", found.gateway.text
+    clients = f"{plural(found.benchmark_connections, 'connection')}: at most half a core and 1,000 connections each"
     yield "Benchmark clients", f"{found.benchmark_clients:,}", clients
 
 
 def levers(way: TimeToServe) -> Table:
-    """What would shorten the way, the strongest first."""
+    """Ways to shorten start-up, largest saving first."""
     return Table(
         id="levers-table",
-        caption="What would shorten the way to the first answer",
-        columns=(*texts("lever"), *numbers("saves, likely", "first answer after")),
+        caption="Ways to shorten the time to first response",
+        columns=(*texts("lever"), *numbers("likely saving", "time to first response")),
         rows=tuple(
             (
                 Cell(lever.title),
@@ -251,7 +244,7 @@ def levers(way: TimeToServe) -> Table:
 
 
 def alternatives(plan: Plan, found: Sequence[Alternative]) -> Table:
-    """The same goal bought or reached otherwise."""
+    """The same goal with other capacity or routing."""
     chosen = next(
         (
             index
@@ -265,7 +258,7 @@ def alternatives(plan: Plan, found: Sequence[Alternative]) -> Table:
         caption="The same goal with other capacity and routing",
         columns=(
             *texts("capacity and routing"),
-            *numbers("nodes", "an hour", "a million", "a million out", "TPOT", "TTFT p99"),
+            *numbers("nodes", "USD an hour", "per million", "per million out", "TPOT", "TTFT p99"),
         ),
         rows=tuple(_alternative(one) for one in found),
         chosen=chosen,
@@ -280,7 +273,7 @@ def _alternative(one: Alternative) -> tuple[Cell, ...]:
     unknown = Cell("unknown", style="unknown")
     least = "≥ " if plan.money.at_least else ""
     known = plan.money.usd_per_node_hour is not None
-    spare = f"{plural(plan.spares, 'spare')} among them" if plan.spares else ""
+    spare = f"{plural(plan.spares, 'spare')} included" if plan.spares else ""
     return (
         name,
         Cell(f"{plan.machines:,}", spare),

@@ -1,7 +1,4 @@
-"""The picture of what a million tokens cost: this fleet by how its capacity is bought, beside what APIs ask.
-
-A dot on a logarithmic axis, not a bar: prices lie a hundredfold apart, and the length of a bar would say nothing there.
-"""
+"""Chart of the price per million tokens: the fleet with each kind of capacity, and APIs. Prices span a factor of 100: log axis."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from fleet.report.svg import LegendEntry, Mark
 from fleet.report.words import format_usd
 
 _SPREAD = 1.25
-"""Room on both sides of the axis, as a factor."""
+"""Margin at both ends of the axis, as a factor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceRow:
-    """One way to buy tokens."""
+    """One fleet or API and its price."""
 
     name: str
     kind: Literal["fleet", "api"]
@@ -31,11 +28,11 @@ class PriceRow:
     at_least: bool = False
     """Whether the fleet's bill has items without a price."""
     chosen: bool = False
-    """Whether it is the plan's own."""
+    """Whether this is the plan itself."""
 
     @property
     def words(self) -> str:
-        """The price, or that there is none."""
+        """Label: the price, or "price unknown"."""
         if self.usd_per_million is None:
             return "price unknown"
         least = "at least " if self.at_least else ""
@@ -43,17 +40,17 @@ class PriceRow:
 
 
 def chart(rows: tuple[PriceRow, ...]) -> Rows:
-    """A row for each way, in the order given."""
+    """One row per fleet or API, in the given order."""
     known = [value for row in rows for value in (row.usd_per_million, row.low, row.high) if value]
     return Rows(
         id="prices",
-        title="Dollars for a million tokens",
+        title="Price per million tokens",
         description="; ".join(f"{row.name}: {row.words}" for row in rows) + ".",
         axis=Axis(
             low=min(known) / _SPREAD,
             high=max(known) * _SPREAD,
             is_log=True,
-            title="dollars for a million tokens (logarithmic axis)",
+            title="USD per million tokens (logarithmic)",
             words=lambda value: format_usd(value) if value < 1 else f"${value:,.0f}",
         )
         if known
@@ -82,8 +79,8 @@ def _legend(rows: tuple[PriceRow, ...]) -> Iterator[LegendEntry]:
     if any(row.chosen and row.usd_per_million is not None for row in rows):
         yield LegendEntry(words="this plan", style="plan", mark="star")
     if any(row.kind == "fleet" and not row.chosen and row.usd_per_million is not None for row in rows):
-        yield LegendEntry(words="the same fleet, bought otherwise", style="fleet", mark="dot")
+        yield LegendEntry(words="same goal, other capacity", style="fleet", mark="dot")
     if any(row.low is not None for row in rows):
-        yield LegendEntry(words="from full load to the planned load", style="whisker", mark="line")
+        yield LegendEntry(words="full load to planned load", style="whisker", mark="line")
     if any(row.kind == "api" for row in rows):
         yield LegendEntry(words="API, published list price", style="api", mark="diamond")

@@ -1,4 +1,4 @@
-"""A plan for a terminal: what it takes, what it does, what it costs, and how sure that is. 60 columns and more."""
+"""Print a plan or a comparison to a terminal at least 60 columns wide."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from fleet.plan.question.goals import PlanQuestion
 
 _LABEL = 20
-"""Columns of the label that begins a line."""
+"""Width of a line's label, in columns."""
 _SHORTEST_BAR = 12
-"""Columns below which a bar tells nothing."""
+"""Narrowest bar worth drawing, in columns."""
 _STEP = 43
-"""Columns of a step on the way."""
+"""Width of a start-up step's title, in columns."""
 
 
 def print_plan(paper: Paper, plan: Plan, *, written: str | None = None) -> None:
-    """Write the plan to `paper`; `written` is the name of the stack file that was made of it."""
+    """Print the plan to `paper`; `written` is the stack that `--write` created from it."""
     page = Page(paper)
     _headline(page, plan)
     if plan.batch is not None:
@@ -47,7 +47,7 @@ def print_plan(paper: Paper, plan: Plan, *, written: str | None = None) -> None:
     _start(page, plan)
     _sure(page, plan)
     if plan.remarks:
-        page.title(f"Good to know ({len(plan.remarks)})")
+        page.title(f"Notes ({len(plan.remarks)})")
         for remark in plan.remarks:
             page.item(remark)
     page.blank()
@@ -59,7 +59,7 @@ def print_plan(paper: Paper, plan: Plan, *, written: str | None = None) -> None:
 
 
 def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
-    """Write the alternatives to `paper`, one to a line, and below why some have no price or no plan."""
+    """Print one line per alternative, then why some have no price or no plan."""
     page = Page(paper)
     first = next((one.plan for one in alternatives if one.plan is not None), None)
     if first is not None:
@@ -72,19 +72,21 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
     page.blank()
     columns = (
         ("capacity", "<12"),
-        ("reached by", "<11"),
+        ("routing", "<11"),
         ("nodes", ">6"),
-        ("$/h", ">10"),
-        ("$/M", ">7"),
+        ("USD/h", ">10"),
+        ("USD/M", ">7"),
         ("out", ">7"),
         ("TPOT", ">7"),
     )
     page.table(columns, [tuple(_row(one)) for one in alternatives], indent=0)
     page.title("How to read this")
-    page.prose("$/M: a million input and output tokens at the goal's load; out: the whole sum over output alone.")
-    page.prose('"?": no dated price of a node-hour is known; state yours with --capacity and --usd-per-node-hour.')
+    page.prose(
+        "USD/M: USD per million input and output tokens at the goal's load. out: the full cost divided by output tokens alone."
+    )
+    page.prose("?: no dated price of a node-hour is known; pass yours with --capacity and --usd-per-node-hour.")
     if any(one.plan is not None and one.plan.money.at_least for one in alternatives):
-        page.prose('Every amount is "at least": some prices are unknown; the plan of one way names them.')
+        page.prose("Every amount is a lower bound: some prices are unknown. The plan for a single capacity lists them.")
     for one in alternatives:
         if one.why_not is not None:
             page.prose(f"{one.capacity}, behind {ROUTINGS[one.routing]}: {one.why_not}", mark="· ", style="yellow")
@@ -136,36 +138,36 @@ def _headline(page: Page, plan: Plan) -> None:
 def _batch(page: Page, plan: Plan) -> None:
     batch = plan.batch
     assert batch is not None
-    page.title("The batch: hours, dollars, then zero")
-    _line(page, "documents", f"{batch.documents:,}, {batch.in_flight:,.0f} at once")
+    page.title("Batch")
+    _line(page, "documents", f"{batch.documents:,}, {batch.in_flight:,.0f} in parallel")
     _line(page, "tokens", f"{batch.input_tokens:,.0f} in, {batch.output_tokens:,.0f} out")
-    deadline = f" of {_hours(batch.deadline_hours)}" if batch.deadline_hours is not None else ""
-    _line(page, "hours", f"{_hours(batch.total_hours)}{deadline}", style="bold")
-    _line(page, "  until it answers", _hours(batch.start_hours))
+    deadline = f" (deadline {_hours(batch.deadline_hours)})" if batch.deadline_hours is not None else ""
+    _line(page, "duration", f"{_hours(batch.total_hours)}{deadline}", style="bold")
+    _line(page, "  start-up", _hours(batch.start_hours))
     _line(
         page,
-        "  at work",
+        "  processing",
         f"{_hours(batch.work_hours)} ({_hours(batch.work_low_hours)} to {_hours(batch.work_high_hours)})",
     )
     if batch.usd is not None and batch.usd_per_million is not None:
-        _line(page, "dollars", f"{_least(plan)}{format_usd(batch.usd)}", style="bold")
+        _line(page, "cost", f"{_least(plan)}{format_usd(batch.usd)}", style="bold")
         _line(
             page,
             "  a million tokens",
             f"{format_usd(batch.usd_per_million.total_usd)} total, {format_usd(batch.usd_per_million.output_usd)} output",
         )
     else:
-        _line(page, "dollars", "unknown: no price of a node-hour")
+        _line(page, "cost", "unknown: no price of a node-hour")
     _line(
         page,
-        "then",
-        f"replicas 0: {_least(plan)}{format_usd(batch.usd_per_hour_after)} an hour; destroyed: nothing but the weights' image",
+        "afterwards",
+        f"at 0 replicas {_least(plan)}{format_usd(batch.usd_per_hour_after)} an hour; once destroyed, only the weights image",
     )
 
 
 def _does(page: Page, plan: Plan) -> None:
     load = "at full load" if plan.batch is not None else f"at the goal, {100 * plan.utilisation:.0f} % of full load"
-    page.title("What it does", load)
+    page.title("Performance", load)
     now, most = plan.performance, plan.maximum
     rows: tuple[tuple[str, Estimate, Estimate], ...] = (
         ("tok/s total", now.total_tokens_per_s, most.total_tokens_per_s),
@@ -179,7 +181,7 @@ def _does(page: Page, plan: Plan) -> None:
         ("KV cache, %", now.kv_cache_peak_percent, most.kv_cache_peak_percent),
     )
     if now.watts_per_gpu is not None and most.watts_per_gpu is not None:
-        rows += (("watts a GPU", now.watts_per_gpu, most.watts_per_gpu),)
+        rows += (("watts per GPU", now.watts_per_gpu, most.watts_per_gpu),)
     page.table(
         (
             ("", "<13"),
@@ -195,8 +197,8 @@ def _does(page: Page, plan: Plan) -> None:
     if now.joules_per_million_tokens is not None and now.peak_watts_per_gpu is not None:
         energy, peaks = now.joules_per_million_tokens.value / 3.6e6, now.peak_watts_per_gpu
         page.prose(
-            f"GPUs alone: {plan.kilowatts:,.1f} kW, {energy * 1000:,.1f} Wh for a million tokens; peaks of "
-            f"{peaks[0]:.0f} to {peaks[1]:.0f} W a GPU were measured.",
+            f"GPUs alone: {plan.kilowatts:,.1f} kW, {energy * 1000:,.1f} Wh per million tokens; measured peaks "
+            f"{peaks[0]:.0f} to {peaks[1]:.0f} W per GPU.",
             style="dim",
         )
 
@@ -214,9 +216,9 @@ def _limits(page: Page, plan: Plan) -> None:
 
 def _money(page: Page, plan: Plan) -> None:
     money, duty = plan.money, plan.question.duty
-    page.title("Money", f"{plural(len(money.bill.unknown), 'price')} unknown" if money.at_least else "")
+    page.title("Cost", f"{plural(len(money.bill.unknown), 'price')} unknown" if money.at_least else "")
     if money.at_load is None or money.at_full_load is None:
-        page.prose("Without a price of a node-hour there is no price of an hour or of a million tokens.")
+        page.prose("No price of a node-hour is known, so the cost an hour and per million tokens is unknown.")
         return
     least = _least(plan)
     if plan.batch is None:
@@ -232,7 +234,7 @@ def _money(page: Page, plan: Plan) -> None:
 
 def _apis(page: Page, plan: Plan) -> None:
     batch = plan.batch
-    what = "the same tokens cost" if batch is not None else "cheaper than it from"
+    what = "cost of the same tokens" if batch is not None else "break-even load"
     rows = []
     for api in plan.money.apis:
         share = api.break_even_utilisation
@@ -240,14 +242,14 @@ def _apis(page: Page, plan: Plan) -> None:
         if batch is not None:
             text = format_usd(api.usd_per_million * (batch.input_tokens + batch.output_tokens) / 1e6)
         else:
-            text = "never" if share > 1 else f"{format_percent(share)} of full load on"
+            text = "never" if share > 1 else f"{format_percent(share)} of full load"
         rows.append((api.price.name, f"{api.usd_per_million:.2f}", "", text))
-    page.table((("APIs, this mix", "<22"), ("$/M", ">8"), ("", "3"), (what, "")), rows)
+    page.table((("APIs, this mix", "<22"), ("USD/M", ">8"), ("", "3"), (what, "")), rows)
 
 
 def _around(page: Page, plan: Plan) -> None:
     sizing, capacity = plan.sizing, plan.question.capacity
-    page.title("Around it")
+    page.title("Infrastructure")
     _line(page, "quota to request", format_quota(capacity, sizing.quota_gpus, plan.question.machine))
     _line(page, "spares", f"{plan.spares}: {plan.spares_why}" if plan.spares else plan.spares_why)
     copies = f" in {sizing.volume_copies} copies" if sizing.volume_copies > 1 else ""
@@ -256,10 +258,10 @@ def _around(page: Page, plan: Plan) -> None:
     proxy = f", proxy-only /{ranges.proxy_only_prefix}" if ranges.proxy_only_prefix is not None else ""
     _line(
         page,
-        "smallest ranges",
+        "smallest IP ranges",
         f"nodes /{ranges.nodes_prefix}, pods /{ranges.pods_prefix}, Services /{ranges.services_prefix}{proxy}",
     )
-    _line(page, "NAT ports a VM", f"{sizing.nat_ports_per_vm:,} or more")
+    _line(page, "NAT ports per VM", f"{sizing.nat_ports_per_vm:,} or more")
     _line(
         page,
         "benchmark",
@@ -272,7 +274,7 @@ def _around(page: Page, plan: Plan) -> None:
 def _start(page: Page, plan: Plan) -> None:
     way = plan.time_to_serve
     page.title(
-        "Until it answers",
+        "Time to first response",
         f"{way.likely_seconds / 60:.0f} min, {way.low_seconds / 60:.0f} to {way.high_seconds / 60:.0f}",
     )
     width = page.width - _STEP - 12
@@ -284,8 +286,8 @@ def _start(page: Page, plan: Plan) -> None:
         )
     if way.levers:
         best = ", ".join(f"{lever.title} ({lever.saves_seconds / 60:.0f} min)" for lever in way.levers[:3])
-        page.prose(f"Would save: {best}.", style="dim")
-    page.prose(f"One node again, with the weights in place: {plan.restart.likely_seconds / 60:.0f} min.", style="dim")
+        page.prose(f"To shorten it: {best}.", style="dim")
+    page.prose(f"Restart of one node, weights in place: {plan.restart.likely_seconds / 60:.0f} min.", style="dim")
 
 
 def _title(plan: Plan, step: Step) -> str:
@@ -294,14 +296,14 @@ def _title(plan: Plan, step: Step) -> str:
 
 
 def _sure(page: Page, plan: Plan) -> None:
-    page.title("How sure", plan.label)
+    page.title("Confidence", plan.label)
     if plan.reasons:
         if not plan.deployment_is_estimated:
-            page.prose("Beyond what anyone measured; each point widens the interval:")
+            page.prose("Outside the measured range; each item widens the interval:")
         for reason in plan.reasons:
             page.item(reason)
     else:
-        page.prose("Within what was measured; docs/planner-model.md has the error of every row.")
+        page.prose("Within the measured range; docs/planner-model.md lists the error on every row.")
     match = plan.published
     if match.figure is None:
         page.prose(f"Published: {match.reason}.", style="dim")
@@ -326,7 +328,7 @@ def _goal(question: PlanQuestion) -> str:
 
 
 def _range(estimate: Estimate) -> str:
-    return "as planned" if estimate.low == estimate.high else format_span(estimate)
+    return "as given" if estimate.low == estimate.high else format_span(estimate)
 
 
 def _least(plan: Plan) -> str:

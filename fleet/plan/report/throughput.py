@@ -1,4 +1,4 @@
-"""The picture of throughput against nodes: the model's line and band, the article's points, the plan."""
+"""Chart of throughput by node count: model with interval, published points, the plan."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SERIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """What is drawn."""
+    """Data of the chart."""
 
     curve: tuple[tuple[int, Estimate], ...]
     """Total tokens a second at full load, by nodes, ascending."""
@@ -51,16 +51,16 @@ class Throughput:
     """The plan's."""
     at_full_load: Estimate
     planned: float
-    """Total tokens a second that the plan is to carry."""
+    """Total tokens/s at the planned load."""
 
     @property
     def most_nodes(self) -> int:
-        """The last one of the curve."""
+        """Largest node count on the curve."""
         return self.curve[-1][0]
 
     @property
     def is_below_full_load(self) -> bool:
-        """Whether the planned load is another point than full load."""
+        """Whether the planned load differs visibly from full load."""
         return self.planned < 0.995 * self.at_full_load.value
 
 
@@ -75,20 +75,18 @@ def plot(found: Throughput) -> Plot:
     single.append(found.planned / found.nodes)
     return Plot(
         id="throughput",
-        title="Throughput against nodes",
+        title="Throughput by node count",
         description=_format_description(found),
         panels=(
             _panel(
-                "Whole fleet: total tokens a second",
+                "Whole fleet: total tokens/s",
                 found,
                 x,
                 axis_from_zero((*fleet, found.planned)),
                 lambda _, rate: rate,
                 levels=(Level(value=found.planned, style="planned-line"),),
             ),
-            _panel(
-                "One node of it: total tokens a second", found, x, axis_around(single), lambda nodes, rate: rate / nodes
-            ),
+            _panel("Per node: total tokens/s", found, x, axis_around(single), lambda nodes, rate: rate / nodes),
         ),
         legend=tuple(_legend(found)),
     )
@@ -145,10 +143,10 @@ def _dots(found: Throughput, of: Callable[[int, float], float]) -> Iterator[Dot]
 def _legend(found: Throughput) -> Iterator[LegendEntry]:
     yield LegendEntry(words="this plan at full load", style="plan", mark="star")
     if found.is_below_full_load:
-        yield LegendEntry(words="this plan at its load", style="planned", mark="dot")
+        yield LegendEntry(words="this plan at the planned load", style="planned", mark="dot")
     yield LegendEntry(words=f"planned load, {format_short(found.planned)} tok/s", style="planned-line", mark="line")
     yield LegendEntry(words="model at full load", style="model", mark="line")
-    yield LegendEntry(words="how far it may be off", style="band", mark="band")
+    yield LegendEntry(words="model's interval", style="band", mark="band")
     drawn = {one.series for one in found.readings}
     for key, series in SERIES.items():
         if key in drawn:
@@ -158,7 +156,7 @@ def _legend(found: Throughput) -> Iterator[LegendEntry]:
 def _format_description(found: Throughput) -> str:
     full = found.at_full_load
     return (
-        f"{plural(found.nodes, 'node')}: {format_number(full.value)} total tokens a second at full load, {format_number(full.low)} to "
+        f"{plural(found.nodes, 'node')}: {format_number(full.value)} total tokens/s at full load, {format_number(full.low)} to "
         f"{format_number(full.high)}; planned: {format_number(found.planned)}. {_published(found.readings)}."
     )
 

@@ -1,4 +1,4 @@
-"""The picture of the way to the first answer: a bar for every step, its spread, and which of them decide."""
+"""Chart of the time to first response: one bar per start-up step, critical path marked."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from fleet.report.svg import LegendEntry
 from fleet.report.words import format_duration
 
 _LEGEND = (
-    LegendEntry(words="● decides when the fleet serves (critical path)", style="step critical", mark="band"),
-    LegendEntry(words="beside it", style="step", mark="band"),
-    LegendEntry(words="from low to high", style="whisker", mark="line"),
+    LegendEntry(words="● critical path", style="step critical", mark="band"),
+    LegendEntry(words="in parallel", style="step", mark="band"),
+    LegendEntry(words="low to high", style="whisker", mark="line"),
 )
 
 
 def chart(way: TimeToServe) -> Rows:
-    """Steps from top to bottom as they begin, then the whole way, over minutes."""
+    """Steps in order of their start, then the total, in minutes."""
     end = max(way.high_seconds, *(step.begins_seconds + step.high_seconds for step in way.steps))
     decide = ", ".join(step.title for step in way.critical_path)
     return Rows(
         id="way",
-        title="From nothing to the first answer",
+        title="Time to first response",
         description=(
             f"{format_duration(way.likely_seconds)} likely, {format_duration(way.low_seconds)} to "
-            f"{format_duration(way.high_seconds)}. What decides: {decide}."
+            f"{format_duration(way.high_seconds)}. Critical path: {decide}."
         ),
         axis=Axis(low=0, high=end / 60, title="minutes"),
         rows=(*(_row(step) for step in way.steps), _whole(way)),
@@ -53,11 +53,11 @@ def _row(step: Step) -> Row:
 def _whole(way: TimeToServe) -> Row:
     times = _times(way)
     return Row(
-        label="first answer",
+        label="first response",
         style="chosen",
         words=times,
         words_style="chosen",
-        dots=(Dot(at=way.likely_seconds / 60, mark="diamond", style="plan", title=f"first answer: {times}"),),
+        dots=(Dot(at=way.likely_seconds / 60, mark="diamond", style="plan", title=f"first response: {times}"),),
         whisker=(way.low_seconds / 60, way.high_seconds / 60),
     )
 

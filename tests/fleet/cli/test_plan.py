@@ -36,7 +36,7 @@ def test_every_goal_gets_a_fleet_with_both_rates_and_a_price(options: tuple[str,
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"\d A4 nodes? \(\d+ B200\) on Spot, behind a plain Service", done.stdout)
     assert re.search(r"[\d,]+ tok/s total · [\d,]+ tok/s output · at least \$[\d,.]+ an hour", done.stdout)
-    for section in ("What it does", "Money", "Around it", "Until it answers", "How sure", "Good to know"):
+    for section in ("Performance", "Cost", "Infrastructure", "Time to first response", "Confidence", "Notes"):
         assert f"\n{section}" in done.stdout
 
 
@@ -53,12 +53,12 @@ def test_a_plan_needs_no_project_and_a_written_one_does(tmp_path: Path) -> None:
     assert "Pulumi.yaml" in done.stderr
 
 
-def test_a_batch_tells_hours_dollars_and_then_zero() -> None:
+def test_a_batch_shows_duration_cost_and_what_remains() -> None:
     text = plan(*BATCH).stdout
-    assert "The batch: hours, dollars, then zero" in text
-    assert re.search(r"hours +\d+ min of 8 h", text)
-    assert re.search(r"dollars +at least \$\d+\.\d\d", text)
-    assert re.search(r"then +replicas 0: at least \$0\.11 an hour", text)
+    assert "\nBatch\n" in text
+    assert re.search(r"duration +\d+ min \(deadline 8 h\)", text)
+    assert re.search(r"cost +at least \$\d+\.\d\d", text)
+    assert re.search(r"afterwards +at 0 replicas at least \$0\.11 an hour", text)
     assert "32,768 tokens" in text
 
 
@@ -104,7 +104,7 @@ def test_ascii_is_enough() -> None:
     ("options", "why", "nearest"),
     [
         (("--users", "1000", "--tpot-ms", "2"), "TPOT of 2 ms", "nearest: TPOT of"),
-        (("--usd-per-hour", "10"), "do not pay for the smallest fleet", "nearest: $34."),
+        (("--usd-per-hour", "10"), "the smallest fleet", "nearest: $34."),
         ((*BATCH[:-1], "10m"), "50,000 documents in 10 min", "nearest: "),
         ((*BATCH, "--profile", "record"), "3,500 tokens, 940 more than", "nearest: --profile serve-chat"),
     ],
@@ -130,28 +130,28 @@ def test_an_impossible_goal_is_a_document_too() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "give one goal of --tokens-per-second, --users"),
-        (("--users", "1", "--usd-per-hour", "1"), "--users and --usd-per-hour are given"),
+        ((), "one of --tokens-per-second, --users"),
+        (("--users", "1", "--usd-per-hour", "1"), "--users and --usd-per-hour"),
         (("--users", "many"), "--users"),
         (("--users", "nan"), "--users"),
         (("--users", "10", "--tpot-ms", "inf"), "--tpot-ms"),
         (("--users", "10", "--headroom", "2"), "--headroom"),
         (("--users", "10", "--capacity", "on-demand"), "cud-1y"),
         (("--users", "10", "--out", "x.html"), "--format html"),
-        (("--users", "10", "--force"), "--force needs --write"),
-        (("--users", "10", "--stack", "prod"), "--stack needs --day"),
+        (("--users", "10", "--force"), "--force requires --write"),
+        (("--users", "10", "--stack", "prod"), "--stack requires --day"),
         (("--day", "--users", "10", "--compare"), "--compare"),
         (("--day", "--stack", "prod", "--users", "10"), "--requests-per-second"),
         (("--day", "--stack", "prod", "--requests-per-second", "-1"), "above 0"),
         (("--day", "--stack", "prod", "--requests-per-second", "0"), "above 0"),
         (("--day", "--users", "10"), "nothing to scale"),
-        (("--users", "10", "--project", "my-project"), "--project needs --write"),
-        (("--users", "10", "--write", "a", "--compare"), "cannot be combined"),
-        (("--users", "10", "--machine", "any", "--write", "a"), "--write cannot be combined with --machine any"),
-        (("--users", "10", "--machine", "a5"), "--machine a5: there are any, g2-standard-4"),
-        (("--users", "10", "--model", "no/model"), "--model no/model: not in the catalogue"),
+        (("--users", "10", "--project", "my-project"), "--project requires --write"),
+        (("--users", "10", "--write", "a", "--compare"), "--write and --compare"),
+        (("--users", "10", "--machine", "any", "--write", "a"), "--machine any"),
+        (("--users", "10", "--machine", "a5"), "allowed: any, g2-standard-4"),
+        (("--users", "10", "--model", "no/model"), "--model no/model"),
         (("--users", "10", "--machine", "g2-standard-12", "--model", "Qwen/Qwen3-32B"), "does not fit one L4"),
-        (("--users", "10", "--profile", "fast"), "--profile fast: there are record"),
+        (("--users", "10", "--profile", "fast"), "allowed: record"),
     ],
 )
 def test_wrong_usage_exits_with_2_and_says_what_to_write(options: tuple[str, ...], message: str) -> None:

@@ -71,7 +71,7 @@ def test_a_fleet_that_costs_more_than_the_api_at_full_rate_never_breaks_even() -
 
 @pytest.mark.parametrize(("rate", "price"), [(0, 1), (1, 0), (-1, 1)])
 def test_a_break_even_without_a_rate_or_a_price_is_refused(rate: float, price: float) -> None:
-    with pytest.raises(ValueError, match="above zero"):
+    with pytest.raises(ValueError, match="above 0"):
         break_even_utilisation(1, rate, price)
 
 

@@ -110,7 +110,7 @@ def test_a_project_of_ones_own_passes_the_check_that_refuses_placeholders(root: 
 
 def test_a_file_that_is_there_stays_unless_it_may_be_replaced(root: Path) -> None:
     (root / "Pulumi.planned.yaml").write_text("config: {}\n")
-    with pytest.raises(SettingsError, match="the file is there") as caught:
+    with pytest.raises(SettingsError, match=r"Pulumi\.planned\.yaml") as caught:
         write_stack(root, "planned", answer(users=100))
     assert "--force" in str(caught.value)
     assert (root / "Pulumi.planned.yaml").read_text() == "config: {}\n"

@@ -194,7 +194,7 @@ def test_a_stack_of_one_server_is_told_what_to_write(peak: float | None) -> None
         comparisons(subject_of_stack(settings_of("dev"), peak))
     [section] = re.findall(r"server\.scaling: (\{.*\})", str(told.value))
     assert refusals("dev", yaml.safe_load(section)) == []
-    with pytest.raises(ValueError, match="1,000 at most"):
+    with pytest.raises(ValueError, match="limit of 1,000"):
         comparisons(subject_of_stack(settings_of("dev"), 1e9))
 
 

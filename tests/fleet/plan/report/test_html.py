@@ -167,7 +167,7 @@ def test_every_published_row_is_there_with_its_error(page: Page) -> None:
     assert record[1:3] == ["predicted", "1,103,941"]
     assert re.fullmatch(r"[+\N{MINUS SIGN}]\d\.\d %", record[4])
     roles = [row[1] for row in rows[1:]]
-    assert {"fitted to it", "predicted", "check only"} == set(roles)
+    assert {"fitted", "predicted", "check only"} == set(roles)
     assert roles.count("predicted") > 12
 
 
@@ -187,8 +187,8 @@ def test_words_from_outside_are_escaped_and_backticks_are_code() -> None:
 
 
 def test_other_requests_than_the_article_s_are_told_apart() -> None:
-    assert "for its own requests" in Page(html_text(a_batch())).words
-    assert "for its own requests" not in Page(html_text(a_plan())).words
+    assert "with its own request lengths" in Page(html_text(a_batch())).words
+    assert "with its own request lengths" not in Page(html_text(a_plan())).words
 
 
 def test_hours_worked_change_the_month_and_stand_beside_it() -> None:

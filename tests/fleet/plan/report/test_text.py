@@ -74,7 +74,7 @@ def test_total_and_output_tokens_are_both_there(name: str) -> None:
 
 
 def test_what_the_plan_sets_is_no_estimate() -> None:
-    line = next(line for line in printed(made("rate")).splitlines() if "requests/s" in line and "as planned" in line)
+    line = next(line for line in printed(made("rate")).splitlines() if "requests/s" in line and "as given" in line)
     assert "640" in line
 
 
