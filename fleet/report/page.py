@@ -20,7 +20,9 @@ TEMPLATES: Final = Path(__file__).parent / "templates"
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|days|W|kW|kJ|GiB|MiB)(?![\w/]))")
 """The blank between a number and its unit."""
 _FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]{0,38})(?![\w-])")
-_SECTION = re.compile(r'<(h2|details) id="([^"]+)"[^>]*>(?:<summary>)?(.*?)</(?:h2|summary)>', re.DOTALL)
+_SECTION = re.compile(
+    r'<(h2|details) id="([^"]+)"( class="changed")?[^>]*>(?:<summary>)?(.*?)</(?:h2|summary)>', re.DOTALL
+)
 LONGEST_WHOLE = 40
 """Characters of code that always fit on one line, a phone's included."""
 
@@ -62,13 +64,14 @@ class Section:
     id: str
     title: str
     folded: bool
+    changed: bool
 
 
 def contents(body: str) -> tuple[Section, ...]:
     """The sections of a page: its second-level headings and folded parts that have an id."""
     return tuple(
-        Section(id=id_, title=" ".join(Markup(inner).striptags().split()), folded=tag == "details")  # noqa: S704 - only stripped
-        for tag, id_, inner in _SECTION.findall(body)
+        Section(id=id_, title=" ".join(Markup(inner).striptags().split()), folded=tag == "details", changed=bool(mark))  # noqa: S704 - only stripped
+        for tag, id_, mark, inner in _SECTION.findall(body)
     )
 
 
@@ -88,9 +91,7 @@ def with_code(text: str) -> Markup:
     pieces = text.split("`")
     if len(pieces) % 2 == 0:
         return _whole_flags(text)
-    return Markup("").join(
-        code(piece) if index % 2 else _whole_flags(piece) for index, piece in enumerate(pieces)
-    )
+    return Markup("").join(code(piece) if index % 2 else _whole_flags(piece) for index, piece in enumerate(pieces))
 
 
 def _whole_flags(text: str) -> Markup:

@@ -81,6 +81,7 @@ def html_text(*outcomes: Outcome) -> str:
             "name_of_urn": lambda urn: urn.rpartition("::")[2],
             "is_refusal": lambda outcome: isinstance(outcome, Refusal),
             "is_quiet": is_quiet,
+            "is_changed": _is_changed,
             "numbers": lambda report: tuple(_numbers(report)),
             "unchanged": lambda report: tuple(_unchanged(report)),
             "differences": _differences,
