@@ -29,7 +29,7 @@ _SAYS_SO = re.compile(
 
 
 def main() -> None:
-    """Write the file anew."""
+    """Write the file."""
     OUTPUT.write_text(text(), encoding="utf-8")
 
 

@@ -52,7 +52,7 @@ def picture() -> str:
 def _preview() -> list[str]:
     """What a terminal of this width would be given, line by line."""
     sys.path.insert(0, str(ROOT))
-    # Colours as on a plain terminal, whatever this one is.
+    # Colors of a plain terminal.
     os.environ.pop("NO_COLOR", None)
     os.environ.update(TERM="xterm", COLORTERM="", SOURCE_DATE_EPOCH=DAY)
     from fleet.preview.report.text import print_text

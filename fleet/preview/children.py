@@ -1,4 +1,4 @@
-"""Processes we start and must not leave behind, however this one ends."""
+"""Child processes that end with this one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack made ready for an offline run: its file read, checked, and its placeholder project stood in for."""
+"""Prepares a stack for an offline run: reads and checks its file, and replaces the placeholder project."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from fleet.preview.record.stack_references import StackReferences
 
 STAND_IN_PROJECT = "offline-preview"
-"""Stands for gcp:project while the stack file has the placeholder, which the program itself refuses."""
+"""Replaces gcp:project if the stack file has the placeholder, which the program refuses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineStack:
-    """One stack, checked and ready to be recorded."""
+    """One checked stack, ready to record."""
 
     root: Path
     file: StackFile
     config: Mapping[str, str]
-    """The file's configuration with the project stood in for."""
+    """The file's configuration with the project replaced."""
     settings: Settings
     problems: tuple[Problem, ...]
-    """Findings and notices; a refusal never gets this far."""
+    """Findings and notes."""
 
     @property
     def project_is_stood_in(self) -> bool:
@@ -40,7 +40,7 @@ class OfflineStack:
 
 
 def open_stack(root: Path, stack: str) -> OfflineStack:
-    """Read and check one stack. Raises SettingsError with everything that is refused."""
+    """Read and check one stack. Raises SettingsError with all problems."""
     file = read(root, stack)
     config = dict(file.config)
     if config.get("gcp:project") == PLACEHOLDER_PROJECT:

@@ -1,7 +1,7 @@
-"""Runs a CrossGuard policy pack as its own process and asks it over the published Analyzer protocol.
+"""Runs a CrossGuard policy pack as a process and queries it over the published Analyzer protocol.
 
 The pack is the one `pulumi preview --policy-pack policy` would run, started the way the engine starts it. The process
-is spawned at once and asked later, so its start hides behind the imports and the recording.
+is spawned first and queried later, so that it starts during imports and recording.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _ASKED_AT_ONCE: Final = 256
 """Measured 2026-11-22, gRPC 1.85.1: with 1,000 at once all are answered, with 2,500 some are cancelled."""
 _KEPT_STDERR_LINES: Final = 20
 _Asked = tuple[str, Any]
-"""A URN and the answer to come about it."""
+"""A URN and its pending answer."""
 
 
 class PolicyError(Exception):
-    """The pack could not be asked. The message is for a person."""
+    """The pack could not be queried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ def read_config(root: Path, stack: str) -> Mapping[str, Level | Mapping[str, Any
     try:
         config = strict_json.read(path)
     except ValueError as error:
-        raise PolicyError(f"{CONFIG_FOLDER}/{path.name} is no JSON: {error}") from error
+        raise PolicyError(f"{CONFIG_FOLDER}/{path.name} is not JSON: {error}") from error
     wrong = "an object" if not isinstance(config, dict) else _neither_level_nor_map(config)
     if wrong:
         raise PolicyError(
@@ -188,7 +188,7 @@ class PolicyRun:
                 found, unreached = list(self._answers(asked)), _unreached(self._answers(again))
             except ValueError as error:
                 self.close()
-                raise PolicyError(f"the policy pack in {self._pack} cannot be asked: {error}") from error
+                raise PolicyError(f"the policy pack in {self._pack} cannot be queried: {error}") from error
             except grpc.RpcError as error:
                 raise PolicyError(self._complaint(str(error.details()))) from error
         redactor = Redactor({*recording.plaintexts, *_secret_texts(recording)})
@@ -254,7 +254,7 @@ class PolicyRun:
                 if error.code() is not grpc.StatusCode.UNKNOWN:
                     raise
                 reason = str(error.details()).removeprefix("Exception calling application: ")
-                yield Violation(policy="a-rule-failed", level="mandatory", urn=urn, message=f"a rule broke: {reason}")
+                yield Violation(policy="a-rule-failed", level="mandatory", urn=urn, message=f"a rule failed: {reason}")
                 continue
             for one in diagnostics:
                 yield Violation(

@@ -1,4 +1,4 @@
-"""Writes a recording as files: manifests for a cluster, charts with their values, and what Google Cloud would be given."""
+"""Writes a recording as files: manifests, charts with values, and Google Cloud resources."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SHOWN_UNKNOWNS: Final = 10
 
 
 class RenderError(Exception):
-    """The recording cannot be written. The message is for a person, one problem a line."""
+    """The recording cannot be written; one problem per line."""
 
 
 def render(recording: Recording, out: Path) -> list[Path]:
     """Write a known-mode recording to the folder `out` and return the files, in order.
 
     All or nothing: the files are made beside `out` and take its place once complete. Raises `RenderError` when `out`
-    is a folder of somebody else's, or when a value nobody knows would reach a manifest.
+    was not written by this command, or when an unknown value would reach a manifest.
     """
     if recording.mode != "known":
         raise ValueError("only a known-mode recording has whole manifests")
@@ -82,8 +82,7 @@ def _unknown_message(unknowns: list[str]) -> str:
     shown = unknowns[:_SHOWN_UNKNOWNS]
     rest = len(unknowns) - len(shown)
     lines = [
-        f"{len(unknowns)} value(s) that only a cloud can tell would reach a manifest; set them, or read them in the "
-        "cluster instead:",
+        f"{len(unknowns)} unknown value(s) would reach a manifest; set them, or read them in the cluster instead:",
         *(f"  {line}" for line in shown),
     ]
     return "\n".join(lines + ([f"  and {rest} more"] if rest else []))

@@ -30,8 +30,8 @@ def preview_stack(
     """Record and report one stack; write its manifests to `out` if given. `pack_of` stands in for `policy.start`.
 
     One recording serves the whole report wherever it can: with unknown values left unknown, or, where manifests or
-    policies need whole ones, with made-up ones. What people read is the same in both. A report for machines carries
-    every input, and there nothing is made up: it gets a recording of its own. So does a comparison: both of its sides
+    policies need complete values, with placeholders. What people read is the same in both. A report for machines has
+    every input without placeholders, so it gets a separate recording. So does a comparison: both sides
     leave unknown what they cannot know.
 
     Raises SettingsError, ProgramError, RenderError, PolicyError and BaselineError, each with a message for a person.

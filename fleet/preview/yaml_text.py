@@ -1,4 +1,4 @@
-"""Writes YAML that people read and every parser understands alike."""
+"""Writes readable YAML that all parsers interpret the same way."""
 
 from __future__ import annotations
 

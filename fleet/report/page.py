@@ -19,6 +19,12 @@ from fleet.report.svg import Drawing, Format
 TEMPLATES: Final = Path(__file__).parent / "templates"
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|days|W|kW|kJ|GiB|MiB)(?![\w/]))")
 """The blank between a number and its unit."""
+_FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]{0,38})(?![\w-])")
+_SECTION = re.compile(
+    r'<(h2|details) id="([^"]+)"( class="changed")?[^>]*>(?:<summary>)?(.*?)</(?:h2|summary)>', re.DOTALL
+)
+LONGEST_WHOLE = 40
+"""Characters of code that always fit on one line, a phone's included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +51,28 @@ def render(folder: Path, names: Mapping[str, Any], /, **context: Any) -> str:
         finalize=_keep_units,
     )
     made.filters["with_code"] = with_code
+    made.filters["code"] = code
+    made.globals["contents"] = contents
     made.globals |= names
     return made.get_template("page.html.jinja").render(**context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """An entry of the contents list."""
+
+    id: str
+    title: str
+    folded: bool
+    changed: bool
+
+
+def contents(body: str) -> tuple[Section, ...]:
+    """The sections of a page: its second-level headings and folded parts that have an id."""
+    return tuple(
+        Section(id=id_, title=" ".join(Markup(inner).striptags().split()), folded=tag == "details", changed=bool(mark))  # noqa: S704 - only stripped
+        for tag, id_, mark, inner in _SECTION.findall(body)
+    )
 
 
 def picture(drawn: Callable[[Format], Drawing]) -> Markup:
@@ -64,7 +90,19 @@ def with_code(text: str) -> Markup:
     text = _keep_units(text)
     pieces = text.split("`")
     if len(pieces) % 2 == 0:
-        return Markup("{}").format(text)
+        return _whole_flags(text)
+    return Markup("").join(code(piece) if index % 2 else _whole_flags(piece) for index, piece in enumerate(pieces))
+
+
+def _whole_flags(text: str) -> Markup:
+    """Escaped text in which command-line flags never break at a hyphen."""
     return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if index % 2 else piece for index, piece in enumerate(pieces)
+        Markup('<span class="whole">{}</span>').format(piece) if index % 2 else Markup("{}").format(piece)
+        for index, piece in enumerate(_FLAG.split(text))
     )
+
+
+def code(text: str) -> Markup:
+    """Code that never breaks at a hyphen; only what is too long for a line may break."""
+    whole = Markup(' class="whole"') if len(text) <= LONGEST_WHOLE else ""
+    return Markup("<code{}>{}</code>").format(whole, text)

@@ -1,1 +1,1 @@
-"""What plays a real part on loopback: model servers and a bucket."""
+"""Simulated servers on loopback: model servers and a bucket."""

@@ -1,4 +1,4 @@
-"""A bucket on loopback: as much of Cloud Storage and of the metadata server as the pods and a laptop use.
+"""A simulated bucket on loopback: the parts of Cloud Storage and the metadata server that pods and a laptop use.
 
 Uploads and listings for the pods, listings and downloads for the laptop, and the token with which a pod shows who it is.
 Objects live in memory, and a real HTTP server answers.

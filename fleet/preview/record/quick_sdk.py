@@ -1,4 +1,4 @@
-"""Makes the provider SDKs cheap to import for the offline preview. `pulumi up` never runs any of this.
+"""Faster imports of the provider SDKs for the offline preview. `pulumi up` does not use this.
 
 The SDKs are some 40 MB of generated modules, of which a program touches a few percent. What is done, and what each part
 takes off the processor time of `fleet preview --stack spot --no-policy` (measured 2026-11-22, pairs of runs):
@@ -104,7 +104,7 @@ class _LazyFinder:
 
 
 class _Builtins(dict[str, Any]):
-    """Python's builtins, with a last resort: a class that nobody has made yet is made when its name is missed.
+    """Python's builtins, with a fallback: a class is created when its name is first missing.
 
     Annotations such as `pulumi.Input['ClusterArgs']` are resolved by `eval` in a module's namespace. That must be a
     plain dict, but its `__builtins__` need not be.
@@ -365,7 +365,7 @@ class Definitions:
         return name in self._parts.pieces
 
     def get(self, name: str) -> Any:
-        """The class, made now if nobody asked for it before. Raises AttributeError like a module does."""
+        """The class, created on first use. Raises AttributeError like a module."""
         if name not in self._parts.pieces:
             raise AttributeError(f"module {self._namespace['__name__']!r} has no attribute {name!r}")
         with self._lock:

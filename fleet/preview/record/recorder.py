@@ -71,7 +71,7 @@ def record(
     """Run the program of `root` (its `__main__.py`, or `program`) for one stack and return what it registered.
 
     Every value of `config` is text, keyed `project:key`, structured values as JSON. `live` has outputs of resources that are
-    there already, by URN, as the engine gives them to a program from the second run on: what is named there is not made up.
+    there already, by URN, as the engine gives them to a program from the second run on; no placeholders are made for these.
     Raises `ProgramError` when the program fails or asks for what no offline run can give. May be called from any thread, one
     recording at a time per process: the working folder, `sys.path` and the module `__main__` belong to the process.
     """
@@ -304,7 +304,7 @@ def _settle(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _close_unawaited_outputs() -> None:
-    """Close the coroutines of Outputs that nobody will await any more.
+    """Close the coroutines of Outputs that will not be awaited.
 
     The SDK awaits the parts of an Output one after the other, and forgets the rest when the first of them fails. Those
     that the error's traceback keeps alive would be complained about long after this run.
@@ -324,9 +324,7 @@ def _as_program_error(error: BaseException, root: Path) -> ProgramError:
     if isinstance(error, SystemExit):
         return ProgramError(f"the program ended itself with exit code {error.code}{_where(error, root)}", error)
     if type(error).__name__ == "RunError" and "\n  allowed: " in str(error):
-        return ProgramError(
-            str(error), error
-        )  # a `Problem` in its own lines: the stack file mends it, and no line of code
+        return ProgramError(str(error), error)  # a `Problem` with its own lines: the fix is in the stack file
     text = " ".join(str(error).split())
     if "Calling __str__ on an Output" in text:
         text = "an Output is used as text, by str() or an f-string: use pulumi.Output.format, Output.concat or apply"

@@ -1,4 +1,4 @@
-"""What one offline run of the program recorded: its resources, its outputs and what it complained about."""
+"""Recording of one offline run: resources, outputs and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plausible outputs of resources, for the known mode: real shapes, made-up and repeatable values.
+"""Placeholder outputs of resources for the known mode: real formats, repeatable values.
 
 Ids and links of Google Cloud are real paths built from the inputs. What only a cloud hands out (addresses, numbers,
 certificates) is derived from the resource's name, and taken from ranges reserved for documentation where one exists.
@@ -31,7 +31,7 @@ class Cloud:
     region: str | None
     zone: str | None
     seed: str
-    """Makes the made-up values of one stack differ from those of another."""
+    """Makes one stack's placeholders differ from another's."""
 
     @classmethod
     def of(cls, project: str, stack: str, config: Mapping[str, str]) -> Cloud:

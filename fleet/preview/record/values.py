@@ -10,7 +10,7 @@ Value: TypeAlias = Any
 
 
 class Unknown:
-    """The one value nobody could know before the real engine runs; compare with `is UNKNOWN`."""
+    """A value that is unknown until the real engine runs; compare with `is UNKNOWN`."""
 
     __slots__ = ()
     _only: Unknown | None = None

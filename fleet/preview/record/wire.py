@@ -46,7 +46,7 @@ def _decode_map(struct: struct_pb2.Struct) -> Value:
     if signature == _SECRET:
         return Secret(plain["value"])
     if signature == _REFERENCE:
-        # A component has no id; an empty one is an id that nobody knows yet.
+        # A component has no id; an empty id is unknown.
         return {"urn": plain["urn"]} | ({"id": plain["id"] or UNKNOWN} if "id" in plain else {})
     return plain
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from fleet.plan.words import format_figure
 from fleet.preview.compare.wording import (
     MARKS,
@@ -22,7 +24,7 @@ from fleet.preview.compare.wording import (
 )
 from fleet.preview.report.change_tree import change_tree
 from fleet.preview.report.comment_policies import policies_of
-from fleet.preview.report.several_stacks import Refusal, is_quiet, reports_of, stack_of
+from fleet.preview.report.several_stacks import Refusal, by_weight, is_quiet, reports_of, stack_of
 from fleet.preview.report.stack_list import line_of
 from fleet.preview.report.verdicts import format_counts, shared, verdicts
 from fleet.preview.report.wording import (
@@ -47,7 +49,8 @@ _FOLDER = Path(__file__).parent / "page"
 
 
 def html_text(*outcomes: Outcome) -> str:
-    """The whole page; several stacks start with a table."""
+    """The whole page; several stacks start with a table, those that change before the unchanged ones."""
+    outcomes = by_weight(outcomes)
     reports = reports_of(outcomes)
     against = {report.comparison.against for report in reports if report.comparison is not None}
     several = len(outcomes) > 1
@@ -64,6 +67,7 @@ def html_text(*outcomes: Outcome) -> str:
             "format_summary": format_summary,
             "format_value": format_value,
             "plural": plural,
+            "heading": _heading_of_section if several else _heading,
             "marks": MARKS,
             "properties_of": properties_of,
             "is_text": is_text,
@@ -77,17 +81,41 @@ def html_text(*outcomes: Outcome) -> str:
             "name_of_urn": lambda urn: urn.rpartition("::")[2],
             "is_refusal": lambda outcome: isinstance(outcome, Refusal),
             "is_quiet": is_quiet,
-            "numbers": _numbers,
+            "is_changed": _is_changed,
+            "numbers": lambda report: tuple(_numbers(report)),
+            "unchanged": lambda report: tuple(_unchanged(report)),
             "differences": _differences,
             "bill_table": _bill,
         },
-        title=f"Preview of {len(outcomes)} stacks" if several else f"Preview of {stack_of(outcomes[0])}",
+        title=f"{'Comparison' if against else 'Preview'} of {len(outcomes)} stacks"
+        if several
+        else f"Preview of {stack_of(outcomes[0])}",
+        answer=_answer(reports) if several and against else "",
         project=reports[0].recording.project if reports else "this project",
         against=", ".join(sorted(against)),
         nature=format_nature(reports),
         stacks=_stacks(outcomes) if several else None,
         outcomes=outcomes,
     )
+
+
+def _heading(title: str) -> Markup:
+    return Markup('<h2 id="{}">{}</h2>').format(title.lower().replace(" ", "-"), title)
+
+
+def _heading_of_section(title: str) -> Markup:
+    return Markup("<h3>{}</h3>").format(title)
+
+
+def _answer(reports: Sequence[Report]) -> str:
+    changed = [stack_of(one) for one in reports if _is_changed(one)]
+    return f"{len(changed)} of {plural(len(reports), 'stack')} changed" + (f": {', '.join(changed)}" if changed else "")
+
+
+def _is_changed(outcome: Outcome) -> bool:
+    if isinstance(outcome, Refusal) or outcome.comparison is None:
+        return False
+    return outcome.comparison.pending
 
 
 def _stacks(outcomes: Sequence[Outcome]) -> Table:
@@ -99,25 +127,33 @@ def _stacks(outcomes: Sequence[Outcome]) -> Table:
         columns=texts("stack", "verdict", "what changes", "price", "throughput"),
         rows=tuple(
             (
-                Cell(line.stack, link=f"stack-{number}"),
+                Cell(line.stack, link=f"stack-{number}", style="changed" if _is_changed(outcome) else ""),
                 Cell(f"{mark} {line.verdict}"),
                 Cell("; ".join(line.change)),
                 Cell(line.price),
                 Cell(line.rate),
             )
-            for number, (line, mark) in enumerate(zip(lines, marks, strict=True), start=1)
+            for number, (outcome, line, mark) in enumerate(zip(outcomes, lines, marks, strict=True), start=1)
         ),
     )
 
 
 def _numbers(report: Report) -> Iterator[Number]:
-    """Numbers of the change, changed ones first; without a comparison, the stack's numbers."""
+    """Numbers that change; without a comparison, the stack's numbers."""
     if report.comparison is None or not report.comparison.deltas:
         yield from _standing(report)
         return
-    for one in sorted(report.comparison.deltas, key=lambda one: not one.changed):
-        was = ", ".join(filter(None, (format_before(one), format_difference(one))))
-        yield Number(name=one.label, now=format_after(one), more=f"was {was}" if one.changed else "unchanged")
+    for one in report.comparison.deltas:
+        if one.changed:
+            was = ", ".join(filter(None, (format_before(one), format_difference(one))))
+            yield Number(name=one.label, now=format_after(one), more=f"was {was}")
+
+
+def _unchanged(report: Report) -> Iterator[Number]:
+    if report.comparison is not None:
+        for one in report.comparison.deltas:
+            if not one.changed:
+                yield Number(name=one.label, now=format_after(one))
 
 
 def _standing(report: Report) -> Iterator[Number]:

@@ -128,7 +128,7 @@ class Policies:
 
     @property
     def mandatory(self) -> tuple[Violation, ...]:
-        """What must be mended before the engine would go on."""
+        """Violations that block an update."""
         return tuple(one for one in self.violations if one.level in _STOPS)
 
 

@@ -193,7 +193,7 @@ def _ask(
     now: float,
     decision: Decision,
 ) -> None:
-    """Ask for machines until every pod has one coming, or nobody has any more."""
+    """Request machines until every pod has one on its way or capacity runs out."""
     if isinstance(found, Trouble):
         decision.troubles.update(dict.fromkeys(left, found))
         return

@@ -1,1 +1,1 @@
-"""OpenAI-compatible servers that keep a node's time and compute nothing, for rehearsals, self-tests, `fleet verify` and tests."""
+"""Simulated OpenAI-compatible servers with a node's timing, for rehearsals, self-tests and tests."""

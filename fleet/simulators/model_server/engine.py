@@ -1,4 +1,4 @@
-"""One data-parallel engine: a queue, a batch that moves on in steps, a cache of blocks, and the counts vLLM keeps of them."""
+"""One data-parallel engine: queue, batch in steps, block cache, and vLLM's counters."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Engine:
             self._timer = loop.call_at(self._due, self._turn)
 
     def abort(self, generation: Generation) -> None:
-        """Forget a request that nobody waits for; one that has ended already is left alone."""
+        """Drop an abandoned request; an ended one stays."""
         if generation in self.running:
             self._release(generation)
         elif generation in self.waiting:

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server with engines: what stands for a vLLM server wherever queues, ranks, caches or metrics matter.
+"""A simulated OpenAI-compatible server with engines, where queues, ranks, caches or metrics matter.
 
 It speaks as vLLM 0.18.1 does: completions and chats, streamed or whole, with the reasoning split; /v1/models, /version,
 /metrics, /health. It computes nothing: engines keep a node's time (node.py beside this file), and every token is the same
@@ -150,7 +150,7 @@ class EngineServer(Listener):
             try:
                 return await answer.give(request, lambda: engine.submit(generation))
             except ConnectionResetError:
-                # The client went, or the server was cut; there is nobody to answer.
+                # The client disconnected, or the server was stopped.
                 return web.Response()
             finally:
                 engine.abort(generation)

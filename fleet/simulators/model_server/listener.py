@@ -1,4 +1,4 @@
-"""What every server here has in common: it listens on loopback, counts its requests, and ends in order or at once."""
+"""Base of the simulated servers: listens on loopback, counts requests, and shuts down gracefully or immediately."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Listener(ABC):
 
         app = web.Application(client_max_size=_LARGEST_BODY_BYTES)
         app.add_routes(self._routes())
-        # Cancelled with the client's connection, as vLLM aborts a request that nobody waits for.
+        # Cancelled with the client's connection, as vLLM aborts an abandoned request.
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -91,7 +91,7 @@ class Listener(ABC):
         return self.url
 
     async def adopt(self, connection: socket.socket) -> None:
-        """Serve a connection that somebody else has accepted."""
+        """Serve an already accepted connection."""
         if self._runner is None or self._runner.server is None:
             connection.close()
             return

@@ -1,5 +1,5 @@
-"""/metrics as vLLM 0.18.1 writes it: every engine's gauges and counters, with the labels and the order of its client library, and the
-histograms of whoever observes.
+"""/metrics in vLLM 0.18.1's format: every engine's gauges and counters, with its client library's labels and order, and the
+observed histograms.
 
 Source: vLLM 0.18.1, v1/metrics/loggers.py, v1/spec_decode/metrics.py, v1/metrics/perf.py.
 """

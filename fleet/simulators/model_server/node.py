@@ -1,4 +1,4 @@
-"""What a server with engines is: its ranks, how long their steps take, what its cache holds, and what is wrong with it."""
+"""Description of a simulated server: ranks, step times, cache size, and faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which prompts begin alike: whole blocks of earlier prompts, found again by what they and everything before them say."""
+"""Prefix cache: whole blocks of earlier prompts, matched by their content and everything before."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> None:
     # What is made by now stays; a collection shall not walk through it in the middle of a step.
     gc.freeze()
     asyncio.run(serve(control, options))
-    # Open answers have nobody left to read them.
+    # No client is left to read open answers.
     os._exit(0)
 
 

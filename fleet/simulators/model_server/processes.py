@@ -1,4 +1,4 @@
-"""Several servers as processes of their own, each like a pod: its own port, and one common port that leads to all of them.
+"""Several servers as separate processes, each like a pod with its own port, plus a common port for all.
 
 Connections to the common port go to the servers in turn, whole and once: a thread here accepts them and hands the open
 connection on, so no byte of an answer passes through this process. With SO_REUSEPORT the kernel would choose by a hash, and

@@ -1,4 +1,4 @@
-"""Which engine takes a request: vLLM's own rule inside one server."""
+"""vLLM's rule for assigning requests to engines of one server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that keeps a published row's time and computes nothing: what stands for a vLLM pod in the rehearsal's traffic.
+"""A simulated server with a published row's timing, for the rehearsal's traffic.
 
 Every answer has the same pace, so many of these servers share one event loop cheaply. It answers streamed completions, which is
 what the traffic sends, and /metrics: engines take requests in turn, count, and take no steps. A server with queues and caches is
@@ -83,7 +83,7 @@ class ModelServer(Listener):
             try:
                 return await self._stream(asked, id_, request)
             except ConnectionResetError:
-                # The client went, or the server was cut; there is nobody to answer.
+                # The client disconnected, or the server was stopped.
                 return web.Response()
 
     async def _stream(self, asked: Asked, id_: int, request: web.Request) -> web.StreamResponse:

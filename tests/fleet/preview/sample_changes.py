@@ -157,7 +157,7 @@ MANDATORY = Violation(
     level="mandatory",
     urn=next(one.urn for one in sample_recording().resources if one.name == "server-deployment"),
     message="A rollout never needs a spare eight-GPU node.\nspec.strategy.rollingUpdate.maxSurge is 1\n"
-    "Why: a surge pod waits for a node that nobody has\nFix: maxSurge: 0, maxUnavailable: 1\n"
+    "Why: a surge pod waits for a node that does not exist\nFix: maxSurge: 0, maxUnavailable: 1\n"
     "At stake: $391.32 an hour (12 A4 nodes, Spot)",
     description="A rollout never needs a spare eight-GPU node.",
     severity="high",

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import jinja2
 import pytest
 from markupsafe import Markup
 
-from fleet.report.page import picture, render, with_code
+from fleet.report.page import LONGEST_WHOLE, TEMPLATES, picture, render, with_code
 from fleet.report.svg import Drawing, Format
 
 TEMPLATE = '{% extends "base.html.jinja" %}{% block main %}<p>{{ value }}</p>{% endblock %}'
@@ -34,8 +35,25 @@ def test_a_missing_name_is_an_error(folder: Path) -> None:
 
 
 def test_what_stands_between_backticks_is_code() -> None:
-    assert with_code("run `fleet <x>` now") == "run <code>fleet &lt;x&gt;</code> now"
+    assert with_code("run `fleet <x>` now") == 'run <code class="whole">fleet &lt;x&gt;</code> now'
     assert with_code("one ` alone") == "one ` alone"
+
+
+def test_flags_and_short_code_are_kept_whole() -> None:
+    assert with_code("state yours (--osl)") == 'state yours (<span class="whole">--osl</span>)'
+    assert with_code(f"`{'x' * (LONGEST_WHOLE + 1)}`").startswith("<code>x")
+    assert re.search(r"\.whole[^{]*\{ white-space: nowrap; \}", (TEMPLATES / "style.css").read_text())
+
+
+def test_a_long_page_has_a_contents_list_whose_ids_exist(folder: Path) -> None:
+    sections = (
+        "".join(f'<h2 id="part-{n}">Part {n}</h2>' for n in range(4)) + '<details id="x"><summary>X</summary></details>'
+    )
+    text = render(folder, {}, title="A page", value=Markup(sections))
+    links = re.findall(r'href="#([^"]+)"', text)
+    assert links == [*(f"part-{n}" for n in range(4)), "x"]
+    assert all(f'id="{link}"' in text for link in links)
+    assert "<nav" not in render(folder, {}, title="A page", value=Markup(sections[:70]))
 
 
 def test_a_picture_comes_in_both_formats() -> None:

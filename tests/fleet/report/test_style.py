@@ -23,7 +23,7 @@ def test_both_themes_name_every_colour_and_no_rule_uses_another() -> None:
     dark = _colours(STYLE[STYLE.index("@media") : STYLE.index("* { box-sizing")])
     assert set(dark) == set(LIGHT)
     used = set(re.findall(r"var\(--([a-z-]+)\)", STYLE))
-    assert used <= set(LIGHT) | {"sans", "mono"}
+    assert used <= set(LIGHT) | {"sans", "mono", "columns"}
     rules = STYLE[STYLE.index("* { box-sizing") : STYLE.index("@media print")]
     assert re.findall(r"#[0-9a-f]{3,8}\b", rules) == ["#fff"]  # words on the dark parts of the bar
 

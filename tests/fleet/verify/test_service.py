@@ -219,7 +219,7 @@ UNHEALTHY = (
     Reply(status=404),
     Reply(trouble="the answer is not HTTP"),
     Reply(trouble="Connection refused"),
-    Reply(trouble="the connection broke off"),
+    Reply(trouble="connection aborted"),
     Reply(trouble="its name is not known here"),
     Reply(trouble="TLS failed: wrong version number"),
     Reply(trouble="no answer within 10 s"),
@@ -312,7 +312,7 @@ def _chat(**changes: Any) -> Chat:
         ({"usage": {"prompt_tokens": 25, "completion_tokens": 101, "total_tokens": 126}}, "stream, completion_tokens"),
         ({"usage": {"prompt_tokens": 25, "completion_tokens": 10, "total_tokens": 36}}, "stream, total_tokens"),
         ({"chunks": 12}, "stream, completion_tokens"),
-        ({"trouble": "the connection broke off", "finish": None}, "stream"),
+        ({"trouble": "connection aborted", "finish": None}, "stream"),
     ],
 )
 def test_an_answer_that_cannot_be_right_is_told(changes: dict[str, Any], name: str) -> None:

@@ -87,7 +87,7 @@ def _rung(**more: Any) -> dict[str, Any]:
 
 
 def _class(*rungs: dict[str, Any], name: str = "b200", **spec: Any) -> Edit:
-    """A class as somebody would write it by hand."""
+    """A class as somebody would write it manually."""
     made = {
         "apiVersion": f"{_GKE}/v1",
         "kind": "ComputeClass",

@@ -99,7 +99,7 @@ CASES = (
     ),
     of_resource(
         "future-reservation-without-total",
-        "twelve machines for a week, by hand",
+        "twelve machines for a week, written manually",
         _order(description="twelve machines"),
         _KEPT,
         says="12 x a4-highgpu-8g for 7 days",
@@ -119,7 +119,7 @@ CASES = (
     ),
     of_resource(
         "future-reservation-unprotected",
-        "an order by hand, submitted by default",
+        "an order manually, submitted by default",
         _order(planningStatus=None, description=_TOTAL),
         says="12 x a4-highgpu-8g for 7 days",
     ),

@@ -227,7 +227,7 @@ CASES = (
     ),
     of_resource(
         "routes-from-anywhere",
-        "routes of all namespaces, by hand",
+        "routes of all namespaces, written manually",
         put("gateway-gateway", "spec.listeners.0.allowedRoutes.namespaces.from", value="All"),
         stack="gateway",
     ),
@@ -266,7 +266,9 @@ CASES = (
         stack="spot",
     ),
     of_resource(
-        "bucket-loses-results", "results go with their bucket, by hand", put(_BUCKET, "forceDestroy", value=True)
+        "bucket-loses-results",
+        "results go with their bucket, written manually",
+        put(_BUCKET, "forceDestroy", value=True),
     ),
     sound(
         "bucket-loses-results",

@@ -176,7 +176,7 @@ CASES = (
     ),
     _broken(
         "pool-behind-global-gateway",
-        "a global class, by hand",
+        "a global class, written manually",
         put(_GATEWAY, "spec.gatewayClassName", value="gke-l7-global-external-managed"),
     ),
     _program("gateway-without-health-check", "a check of another pool", _rename("health_check_policy")),
@@ -206,11 +206,11 @@ CASES = (
         ),
     ),
     _broken(
-        "health-check-invalid", "a port that nobody says is fixed", drop(_HEALTH, f"{_HTTP_CHECK}.portSpecification")
+        "health-check-invalid", "a port without portSpecification", drop(_HEALTH, f"{_HTTP_CHECK}.portSpecification")
     ),
     _broken(
         "health-check-invalid",
-        "a time-out longer than the interval, by hand",
+        "a time-out longer than the interval, written manually",
         put(_HEALTH, "spec.default.timeoutSec", value=30),
         says="timeoutSec: 10",
     ),
@@ -228,7 +228,7 @@ CASES = (
     ),
     _broken(
         "gateway-timeout-short",
-        "five minutes, by hand",
+        "five minutes, written manually",
         put(_BACKEND, "spec.default.timeoutSec", value=300),
         says="timeoutSec: 600",
     ),
@@ -285,7 +285,7 @@ CASES = (
     ),
     _broken(
         "open-to-the-internet",
-        "an external load balancer, by hand",
+        "an external load balancer, written manually",
         put(_SERVICE, "spec.type", value="LoadBalancer"),
         stack="spot",
     ),
@@ -296,7 +296,10 @@ CASES = (
         stack="cud",
     ),
     _broken(
-        "open-to-the-internet", "an external class, by hand", _PUBLIC, says=(_EXTERNAL, "$260.85 to $345.11 an hour")
+        "open-to-the-internet",
+        "an external class, written manually",
+        _PUBLIC,
+        says=(_EXTERNAL, "$260.85 to $345.11 an hour"),
     ),
     _broken("open-to-the-internet", "an Ingress", _INGRESS, stack="dev"),
     _sound("open-to-the-internet", "a key", _PUBLIC, _KEYED),
@@ -368,7 +371,7 @@ CASES = (
     ),
     _broken(
         "public-in-clear-text",
-        "an external class, by hand",
+        "an external class, written manually",
         put(_GATEWAY, "spec.gatewayClassName", value=_EXTERNAL),
         append(_GATEWAY, "spec.listeners", {"name": "https", "protocol": "HTTPS", "port": 443}),
     ),

@@ -138,7 +138,7 @@ CASES = (
     sound("surge-on-whole-node-pods", "no pod, in percent", _surge("0%")),
     sound("surge-on-whole-node-pods", "half a node", _surge(1), gpus=16),
     of_program("recreate-on-many-replicas", "Recreate", _deployment("strategy", {"type": "Recreate"}), stack="spot"),
-    of_resource("recreate-on-many-replicas", "Recreate, by hand", _RECREATE, stack="cud", says="12 replicas"),
+    of_resource("recreate-on-many-replicas", "Recreate, written manually", _RECREATE, stack="cud", says="12 replicas"),
     of_resource("recreate-on-many-replicas", "replicas of another owner", _EXTERNAL, _RECREATE),
     sound("recreate-on-many-replicas", "one replica", _RECREATE),
     of_program(

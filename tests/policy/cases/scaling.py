@@ -85,14 +85,14 @@ CASES = (
         returning("workloads.autoscaling.in_flight", _WAITING),
         stack="prod",
     ),
-    of_resource("scaler-by-queue-alone", "the queue, by hand", change(_SCALER, _waiting), stack="prod"),
+    of_resource("scaler-by-queue-alone", "the queue, written manually", change(_SCALER, _waiting), stack="prod"),
     of_program(
         "scaler-without-fallback",
         "none",
         result("workloads.autoscaling.scaled_object_spec", _without("fallback")),
         stack="prod",
     ),
-    of_resource("scaler-without-fallback", "none, by hand", drop(_SCALER, "spec.fallback"), stack="prod"),
+    of_resource("scaler-without-fallback", "none, written manually", drop(_SCALER, "spec.fallback"), stack="prod"),
     of_resource(
         "scaler-without-fallback",
         "KEDA's own static one",
@@ -145,7 +145,7 @@ CASES = (
         Patch(target="workloads.autoscaling.k8s.apiextensions.CustomResource", stand_in=_twice),
         stack="prod",
     ),
-    of_resource("two-scalers", "one by hand", _second, stack="prod", says="by-hand"),
+    of_resource("two-scalers", "one manually", _second, stack="prod", says="by-hand"),
     of_program(
         "scaler-down-hasty", "as Kubernetes does", returning("workloads.autoscaling.behavior", {}), stack="prod"
     ),

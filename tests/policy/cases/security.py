@@ -207,7 +207,9 @@ PODS = (
         put("weights-download", f"{CONTAINER}.securityContext.capabilities.add", value=["SYS_ADMIN"]),
         stack="cud",
     ),
-    of_resource("privileged-container", "a privileged server, by hand", _in_server("securityContext.privileged", True)),
+    of_resource(
+        "privileged-container", "a privileged server, written manually", _in_server("securityContext.privileged", True)
+    ),
     of_resource("privileged-container", "all of /proc", _in_server("securityContext.procMount", "Unmasked")),
     of_resource(
         "privileged-container",

@@ -162,7 +162,7 @@ OF_RESOURCES = (
     ),
     of_resource(
         "image-not-pinned",
-        "the tag alone, by hand",
+        "the tag alone, written manually",
         put(DEPLOYMENT, f"{CONTAINER}.image", value=_image("v0.18.1")),
         stack="guest",
     ),

@@ -177,7 +177,7 @@ CASES = (
     ),
     of_resource(
         "throughput-below-readers",
-        "twelve readers on the least, by hand",
+        "twelve readers on the least, written manually",
         _throughput(400),
         stack="spot",
         says=("1,966 s", "300 s", "provisioned-throughput-on-create: 2700Mi", "$391.28 to"),
@@ -248,7 +248,7 @@ CASES = (
     of_resource("weights-unprotected", "a disk", _disk(labels={"env": "prod"})),
     sound("weights-unprotected", "a disk that is kept", _disk(labels={"env": "prod"}, deletionPolicy="ABANDON")),
     sound("weights-unprotected", "a test", _FLEETING),
-    of_resource("weights-unprotected", "an image of somebody else's that goes with the stack", _image("Delete")),
+    of_resource("weights-unprotected", "an external image that is deleted with the stack", _image("Delete")),
     sound("weights-unprotected", "an image that is there already", _image("Retain")),
     sound("weights-unprotected", "a protected claim", _FLEETING, options("weights-reader", protect=True), stack="cud"),
     sound(

@@ -338,7 +338,7 @@ class Pod:
         file.unlink()
 
     def abandon(self, why: str, grace_seconds: float) -> None:
-        """End the clients and store the existing files as far as possible."""
+        """End the clients and store the existing files where possible."""
         if self._clients is not None:
             self._clients.end(grace_seconds)
         self._end_collector(self._course)

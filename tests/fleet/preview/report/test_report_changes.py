@@ -197,7 +197,7 @@ def test_values_cannot_become_markup_on_the_page() -> None:
 
 def test_code_in_a_sentence_is_code_and_nothing_more() -> None:
     page = html_text(compared_report(sample_changes(remarks=("Run `a <b>` now.", "an odd ` <i>"))))
-    assert "Run <code>a &lt;b&gt;</code> now." in page
+    assert 'Run <code class="whole">a &lt;b&gt;</code> now.' in page
     assert "an odd ` &lt;i&gt;" in page
 
 

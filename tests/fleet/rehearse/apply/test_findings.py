@@ -139,7 +139,7 @@ def _output(options: Options, space: pulumi.Resource) -> None:
     k8s.core.v1.ConfigMap("late", metadata=metadata, data={}, opts=options())
 
 
-@case("a namespace that nobody creates", warning("lost"))
+@case("a namespace that is never created", warning("lost"))
 def _lost(options: Options, _: pulumi.Resource) -> None:
     config_map(options, "lost", where="elsewhere")
     config_map(options, "home", where="default")
@@ -187,7 +187,7 @@ case("a claim beside a class that waits for a pod", error("claim"))(partial(_bes
 case("a claim beside a class that binds at once", warning("claim"))(partial(_beside, "Immediate"))
 
 
-@case("a class that nobody brings", warning("claim"))
+@case("a class that does not exist", warning("claim"))
 def _no_class(options: Options, space: pulumi.Resource) -> None:
     claim(options, space, class_name="hyperdisk")
 

@@ -163,7 +163,7 @@ def preempt_four() -> DrillResult:
             ),
             Figure(
                 name="advice to clients",
-                value="Repeat a request once, on another connection, when it was refused or its answer broke off.",
+                value="Repeat a request once, on another connection, when it was refused or its response was aborted.",
             ),
         ),
         moments=tuple(moments),
