@@ -16,7 +16,7 @@ def printable(text: str) -> str:
 
 
 class Printer:
-    """Standard output or error, cleaned. `stream` is the one beneath, for rich, whose colours are escapes."""
+    """Standard output or error, cleaned. `stream` is the one beneath, for rich, whose colors are escapes."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream

@@ -1,4 +1,4 @@
-"""A drawing as SVG, element by element. Colours are classes of the page's style, so that one drawing serves day, night and paper.
+"""A drawing as SVG, element by element. Colors are classes of the page's style, so that one drawing serves day, night and paper.
 
 Every drawing has two formats: the wide one for screens and paper, the narrow one for a phone, where a scaled-down wide one
 would be too small to read. Words know how wide they may become, so that a layout can leave room for them.
@@ -177,7 +177,7 @@ class Drawing:
         self._add("polygon", f'{_class(style)} points="{_points(points)}"', title)
 
     def mark(self, x: float, y: float, shape: Mark, style: str, *, title: str = "") -> None:
-        """A point. Shapes differ, so that nothing rests on colour alone."""
+        """A point. Shapes differ, so that nothing rests on color alone."""
         if shape in ("dot", "ring"):
             self._add("circle", f'{_class(style)} cx="{_number(x)}" cy="{_number(y)}" r="4.5"', title)
             return

@@ -1,4 +1,4 @@
-"""A page of text for a terminal: laid out here, line by line. rich colours it, where there is a terminal to colour."""
+"""A page of text for a terminal: laid out here, line by line. rich colors it, where there is a terminal to color."""
 
 from __future__ import annotations
 
