@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,11 +47,12 @@ if TYPE_CHECKING:
     from fleet.preview.report.several_stacks import Outcome
 
 _FOLDER = Path(__file__).parent / "page"
+_OUTPUTS_ONLY = "different outputs only"
 
 
 def html_text(*outcomes: Outcome) -> str:
-    """The whole page; several stacks start with a table, those that change before the unchanged ones."""
-    outcomes = by_weight(outcomes)
+    """The whole page; several stacks start with a table, those that need attention first, the others folded."""
+    outcomes = tuple(sorted(by_weight(outcomes), key=lambda one: bool(_folded(one))))
     reports = reports_of(outcomes)
     against = {report.comparison.against for report in reports if report.comparison is not None}
     several = len(outcomes) > 1
@@ -80,7 +82,7 @@ def html_text(*outcomes: Outcome) -> str:
             "name_of": stack_of,
             "name_of_urn": lambda urn: urn.rpartition("::")[2],
             "is_refusal": lambda outcome: isinstance(outcome, Refusal),
-            "is_quiet": is_quiet,
+            "folded": _folded,
             "is_changed": _is_changed,
             "numbers": lambda report: tuple(_numbers(report)),
             "unchanged": lambda report: tuple(_unchanged(report)),
@@ -108,14 +110,28 @@ def _heading_of_section(title: str) -> Markup:
 
 
 def _answer(reports: Sequence[Report]) -> str:
-    changed = [stack_of(one) for one in reports if _is_changed(one)]
-    return f"{len(changed)} of {plural(len(reports), 'stack')} changed" + (f": {', '.join(changed)}" if changed else "")
+    resources = [one for one in reports if one.comparison is not None and one.comparison.changed]
+    others = sum(_folded(one) == _OUTPUTS_ONLY for one in reports)
+    answer = f"{len(resources)} of {plural(len(reports), 'stack')} changed"
+    if 0 < len(resources) < len(reports):
+        answer += f": {', '.join(stack_of(one) for one in resources)}"
+    return answer + (f"; {others} with different outputs only" if others else "")
 
 
 def _is_changed(outcome: Outcome) -> bool:
     if isinstance(outcome, Refusal) or outcome.comparison is None:
         return False
-    return outcome.comparison.pending
+    return bool(outcome.comparison.changed)
+
+
+def _folded(outcome: Outcome) -> str:
+    """What to say of a stack whose section starts folded; empty for one that needs attention."""
+    if is_quiet(outcome):
+        return "no changes"
+    if isinstance(outcome, Refusal) or outcome.comparison is None:
+        return ""
+    without = replace(outcome, comparison=replace(outcome.comparison, outputs=()))
+    return _OUTPUTS_ONLY if is_quiet(without) else ""
 
 
 def _stacks(outcomes: Sequence[Outcome]) -> Table:

@@ -108,6 +108,15 @@ def test_an_unchanged_stack_is_folded_on_the_page() -> None:
     assert '<details id="stack-2"><summary>test: no changes</summary>' in page
 
 
+def test_a_comparison_starts_with_the_stacks_that_change_and_highlights_them() -> None:
+    page = html_text(QUIET, CHANGED)
+    assert '<h2 id="stack-1" class="changed">' in page
+    assert '<li class="changed"><a href="#stack-1">' in html_text(QUIET, CHANGED, QUIET, QUIET)
+    assert page.count('<td class="changed"') == 1
+    assert '<details id="stack-2"' in page
+    assert page.index('class="answer"') < page.index('<table id="stacks"')
+
+
 def test_the_comment_begins_with_the_worst_and_a_row_for_each_stack() -> None:
     text = markdown_text(compared_report(), sample_report(), REFUSAL)
     rows = [line for line in text.splitlines()[:15] if line.startswith("| `")]
