@@ -119,25 +119,25 @@ def _numbers(plan: Plan) -> Iterator[Number]:
     yield Number(
         name="requests/s",
         now=format_number(now.requests_per_s.value),
-        more=f"at full load {format_span(most.requests_per_s)}",
+        more=f"{format_span(now.requests_per_s)}; at full load {format_number(most.requests_per_s.value)}",
     )
     yield Number(
         name="total tokens/s",
         now=format_number(now.total_tokens_per_s.value),
-        more=f"at full load {format_span(most.total_tokens_per_s)}",
+        more=f"{format_span(now.total_tokens_per_s)}; at full load {format_number(most.total_tokens_per_s.value)}",
     )
     yield Number(
         name="output tokens/s",
         now=format_number(now.output_tokens_per_s.value),
-        more=f"at full load {format_span(most.output_tokens_per_s)}",
+        more=f"{format_span(now.output_tokens_per_s)}; at full load {format_number(most.output_tokens_per_s.value)}",
     )
     yield Number(
-        name="time to first token (TTFT)",
+        name="mean time to first token (TTFT)",
         now=format_milliseconds(now.ttft_ms.value),
-        more=f"{format_span(now.ttft_ms, format_milliseconds)}; p99 {format_milliseconds(now.ttft_p99_ms.value)}",
+        more=f"{format_span(now.ttft_ms, format_milliseconds)}; 99th percentile {format_milliseconds(now.ttft_p99_ms.value)}",
     )
     yield Number(
-        name="time per token (TPOT)",
+        name="mean time per token (TPOT)",
         now=format_milliseconds(now.tpot_ms.value),
         more=format_span(now.tpot_ms, format_milliseconds),
     )

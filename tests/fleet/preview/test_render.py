@@ -113,7 +113,7 @@ def test_an_unknown_value_names_the_resource_and_the_property_and_writes_nothing
     )
     with pytest.raises(RenderError, match=r"core/v1:Service::serving-service: spec\.ports\[0\]\.port") as caught:
         render(replace(known, resources=broken), out)
-    assert "1 value(s)" in str(caught.value)
+    assert "1 unknown value(s)" in str(caught.value)
     assert (out / "index.json").read_bytes() == before
 
 
@@ -122,7 +122,7 @@ def test_many_unknown_values_are_counted(out: Path) -> None:
     lost: dict[str, object] = {f"key{index}": UNKNOWN for index in range(14)}
     inputs = {"metadata": {"name": "n"}, "data": lost}
     resource = RecordedResource(urn="u", type="kubernetes:core/v1:ConfigMap", name="n", inputs=inputs)
-    with pytest.raises(RenderError, match=r"14 value\(s\)[\s\S]*and 4 more"):
+    with pytest.raises(RenderError, match=r"14 unknown value\(s\)[\s\S]*and 4 more"):
         render(replace(known, resources=(resource,)), out)
 
 

@@ -38,7 +38,7 @@ def test_a_stack_that_is_refused_does_not_keep_the_others_from_their_preview() -
     assert "Stack 'bad'" in bad.message
     assert "a.b" in bad.message
     assert broken.message == "fleet: the program could not be recorded: it raised"
-    assert "This is a defect of fleet" in defect.message
+    assert "This is a bug in fleet" in defect.message
     assert len(reports_of(outcomes)) == 1
 
 
