@@ -89,9 +89,8 @@ def html_text(*outcomes: Outcome) -> str:
             "differences": _differences,
             "bill_table": _bill,
         },
-        title=f"{'Comparison' if against else 'Preview'} of {len(outcomes)} stacks"
-        if several
-        else f"Preview of {stack_of(outcomes[0])}",
+        title=f"{'Comparison' if against else 'Preview'} of "
+        + (f"{len(outcomes)} stacks" if several else stack_of(outcomes[0])),
         answer=_answer(reports) if several and against else "",
         project=reports[0].recording.project if reports else "this project",
         against=", ".join(sorted(against)),
@@ -145,7 +144,7 @@ def _stacks(outcomes: Sequence[Outcome]) -> Table:
             (
                 Cell(line.stack, link=f"stack-{number}", style="changed" if _is_changed(outcome) else ""),
                 Cell(f"{mark} {line.verdict}"),
-                Cell("; ".join(line.change)),
+                Cell(_folded(outcome) or "; ".join(line.change)),
                 Cell(line.price),
                 Cell(line.rate),
             )

@@ -51,11 +51,13 @@ LEGEND: Final = tuple(
 
 
 def timeline_of(name: str, moments: Sequence[Moment]) -> Rows | None:
-    """The timeline of a drill's moments, from its start; None without moments."""
+    """The timeline of a drill's moments, from its start; None if they span no time."""
     if not moments:
         return None
     began = began_at(moments)
-    ended = max(max(_end(one) for one in moments), began + 1)
+    ended = max(_end(one) for one in moments)
+    if ended - began < 1:
+        return None
     lanes = {lane: [_since(one, began) for one in moments if one.lane == lane] for lane in LANES}
     rows = tuple(row for lane, found in lanes.items() if found for row in _lane(lane, found, ended - began))
     return Rows(
