@@ -32,7 +32,7 @@ setup: $(STAMP) ## Virtual environment with what a preview needs
 $(STAMP): requirements.txt requirements-fleet.txt constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
-	@echo "Installing pinned packages into $(VENV) (about 250 MB, once)"
+	@echo "Installing pinned packages into $(VENV) (about 280 MB, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) -c constraints.txt -r requirements-fleet.txt
 	@$(PIP) --no-deps --editable .

@@ -57,6 +57,8 @@ def signer(folder: Path, allowed_signers: Path | None = None) -> str | None:
     _require_unchanged(folder, sums)
     if allowed_signers is None:
         return next(word for word in told.split() if word.startswith("SHA256:"))
+    if not allowed_signers.is_file():
+        raise BenchmarkError(f"--allowed-signers {allowed_signers}: no such file")
     known = ("-f", str(allowed_signers), "-s", place)
     who = _ssh_keygen("find-principals", *known, content=sums, problem=f"the signer is not in {allowed_signers}").split(
         "\n"

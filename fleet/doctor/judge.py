@@ -293,21 +293,19 @@ def _images(settings: Settings, said: Any) -> Iterator[Row]:
     if repository.get("mode") != "REMOTE_REPOSITORY":
         raise unreadable()
     remote = mapping(repository.get("remoteRepositoryConfig", {}))
-    as_whom = (
+    login = (
         "with an account" if remote.get("upstreamCredentials") else "anonymous, with an address shared by many projects"
     )
     if settings.registry is not None and not remote.get("upstreamCredentials"):
-        as_whom += " (`pulumi up` adds the account)"
+        login += " (`pulumi up` adds the account)"
     image = f"{settings.serving.image.repository}@{settings.serving.image.digest[:19]}"
     if code == 200:
-        yield Row(
-            area="images", name=name, state="ready", needed=needed, granted="reachable", why=f"{image}, {as_whom}"
-        )
+        yield Row(area="images", name=name, state="ready", needed=needed, granted="reachable", why=f"{image}, {login}")
         return
     says = {
         403: "permission denied: the login needs roles/artifactregistry.reader on the repository",
         404: f"{image} does not exist on Docker Hub, or the repository lacks access to it",
-        429: f"Docker Hub's pull limit is reached, {as_whom}; wait six hours, or give it an account",
+        429: f"Docker Hub's pull limit is reached, {login}; wait six hours, or give it an account",
     }.get(code)
     yield Row(
         area="images",

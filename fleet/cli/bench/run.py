@@ -86,7 +86,7 @@ def run(
 ) -> int:
     """Run the benchmark on a running stack, download its results, merge, certify and report them.
 
-    Reads the stack's outputs, looks whether the servers are ready and idle, says what it costs and asks, then starts a Job
+    Reads the stack's outputs, checks that the servers are ready and idle, shows the cost, asks for confirmation, then starts a Job
     in the cluster. Exits with 0 when the measurement is certified, with 1 when it is not.
     """
     from fleet.bench.run.wanted import Changes

@@ -130,7 +130,7 @@ def _figures(report: Report) -> Iterator[str]:
 def _throughput(report: Report) -> Iterator[str]:
     figures, match = report.figures, report.figures.match
     if match.figure is None:
-        yield f"**Throughput**: {match.reason}; there is one for {format_published_nodes(report)}."
+        yield f"**Throughput**: {match.reason}; the article has figures for {format_published_nodes(report)} of its own model and machine."
         yield from _estimate(report)
         return
     figure = match.figure

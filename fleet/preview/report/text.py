@@ -186,7 +186,9 @@ def _published(page: Page, report: Report) -> None:
     figures, match = report.figures, report.figures.match
     if match.figure is None:
         page.title("Throughput")
-        page.prose(f"{match.reason}; there is one for {format_published_nodes(report)}.")
+        page.prose(
+            f"{match.reason}; the article has figures for {format_published_nodes(report)} of its own model and machine."
+        )
         _estimate(page, report)
         return
     if figures.proven:

@@ -113,7 +113,7 @@ def _reservation_trouble(reason: Refusal, name: str, zone: str, there: Reservati
                 zone,
                 f"Reservation not found or incorrectly shared: {name}",
                 f"Reservation {name} does not exist or is not shared with this project.",
-                "Check the name; for a shared reservation also its project (capacity.project) and whom it is shared with.",
+                "Check the name; for a shared reservation also its project (capacity.project) and the projects it is shared with.",
             )
 
 

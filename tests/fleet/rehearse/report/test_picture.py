@@ -136,7 +136,9 @@ def test_too_many_lines_keep_what_went_wrong() -> None:
 
 
 def test_a_long_name_is_broken_and_not_cut() -> None:
-    (row,) = drawn(stretch("pod", "gk3-vllm-inference-cluster-nap-748aaf2f-5bb55eb7-d40002", "Ready", 0, 600, "good")).rows
+    (row,) = drawn(
+        stretch("pod", "gk3-vllm-inference-cluster-nap-748aaf2f-5bb55eb7-d40002", "Ready", 0, 600, "good")
+    ).rows
     assert row.label == "gk3-vllm-inference-cluster- nap-748aaf2f-5bb55eb7-d40002"
 
 
