@@ -128,4 +128,4 @@ def test_the_table_of_stacks_says_what_the_preview_says(stack: str) -> None:
     hourly = [bill.usd_per_hour_known for bill in bills]
     assert cells[4] == " to ".join(f"${usd:,.0f}" if usd >= 10 else f"${usd:,.2f}" for usd in hourly)
     published, what = numbers.total_tokens_per_s, "profile" if settings.machine.type == machines.DEFAULT else "machine"
-    assert cells[5] == (f"{published:,} tok/s" if published else f"nothing: another {what}")
+    assert cells[5] == (f"{published:,} tok/s" if published else f"none: different {what}")

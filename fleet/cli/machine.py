@@ -61,7 +61,7 @@ def inspect_machine(root: Path, stack: str | None = None) -> tuple[Check, ...]:
         _go,
         lambda: _pulumi(root),
         _pulumi_login,
-        lambda: _tool("gcloud", "logs you in and installs the next two", "https://cloud.google.com/sdk/docs/install"),
+        lambda: _tool("gcloud", "login; installs the plugin and kubectl", "https://cloud.google.com/sdk/docs/install"),
         lambda: _tool(
             "gke-gcloud-auth-plugin",
             "the stack's kubeconfig calls it for every connection to the cluster",
@@ -230,8 +230,8 @@ def _pulumi_login() -> Check:
         steps=_LIVE,
         ok=where is not None,
         found=f"{where} is there (not read)" if where else "no login, token or backend",
-        why="stores the state of the stacks",
-        mend="pulumi login   (or, for a state file of your own: pulumi login gs://BUCKET)",
+        why="where Pulumi keeps the state of your stacks",
+        mend="pulumi login   (or, to keep the state in your own bucket: pulumi login gs://BUCKET)",
     )
 
 
@@ -244,7 +244,7 @@ def _gcloud_login() -> Check:
         steps=_LIVE,
         ok=bool(account),
         found=f"{account} is active" if account else "no account is active",
-        why="identity of gke-gcloud-auth-plugin and so of kubectl, and for the results bucket without application default credentials",
+        why="identity used by gke-gcloud-auth-plugin and kubectl, and for the results bucket without application default credentials",
         mend=_LOGIN,
     )
 
@@ -267,7 +267,7 @@ def _google_credentials() -> Check:
         steps=("up",),
         ok=ok,
         found=found,
-        why="what the Google Cloud provider acts as",
+        why="identity of Pulumi's Google Cloud provider",
         mend=_LOGIN,
     )
 

@@ -55,7 +55,7 @@ def preview(
     ] = False,
     root: Root = None,
 ) -> int:
-    """Show what a stack would create, what it costs, which throughput was published for it, and what is wrong.
+    """Show what a stack creates, its price, its published throughput, and its problems.
 
     With --against, show changes: resources, cost, and running workloads.
     Needs no credentials and no Pulumi CLI. Exits with 1 if a mandatory policy is violated. Repeat --stack, or pass

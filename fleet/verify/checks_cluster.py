@@ -59,7 +59,7 @@ def replicas(facts: Facts, settings: Settings) -> Check:
 
 def capacity(facts: Facts, settings: Settings) -> Check:
     """The pods' nodes against the declared capacity."""
-    title = "Nodes as bought"
+    title = "Node provisioning"
     cluster = facts.cluster
     if cluster is None:
         return not_checked("capacity", title, facts.cluster_trouble)

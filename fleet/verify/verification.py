@@ -185,7 +185,7 @@ def _log_of(kubectl: Kubectl | None) -> Callable[[tuple[str, ...]], dict[str, tu
 def _out_of_reach(url: str) -> str:
     """Why this machine cannot reach an endpoint; empty if it can."""
     if not url:
-        return "no endpoint known"
+        return "address unknown"
     host = urlsplit(url).hostname or ""
     if host.endswith(_IN_CLUSTER):
         return f"{host} is a cluster-internal name"

@@ -122,7 +122,7 @@ def test_the_summary_says_per_stack_what_the_change_does(job: Job) -> None:
     assert set(stack_names(ROOT)) <= set(rows)
     assert {stack for stack in stack_names(ROOT) if "No changes" not in rows[stack]} == {"spot"}
     assert next(iter(rows)) == "spot"
-    for effect in ("2 replicas fewer (16 GPUs)", "runs the benchmark again", "$"):
+    for effect in ("2 fewer replicas (16 GPUs)", "runs the benchmark again", "$"):
         assert effect in rows["spot"]
 
 

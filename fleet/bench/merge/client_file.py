@@ -185,15 +185,15 @@ def _check_keys(result: dict[str, Any]) -> None:
     if len(missing) == len(_LISTS):
         if "duration" in result and "completed" in result:
             raise _FileError(
-                "no-detail", f"keys {', '.join(missing)} are missing", "a result with every request",
+                "no-detail", f"missing keys: {', '.join(missing)}", "a result with every request",
                 "run `vllm bench serve` with --save-result --save-detailed",
             )  # fmt: skip
         raise _FileError(
             "not-a-result",
-            f"keys {', '.join(missing)} are missing",
+            f"missing keys: {', '.join(missing)}",
             "only results of `vllm bench serve` in this folder",
         )
-    raise _FileError("missing-key", f"keys {', '.join(missing)} are missing", "all keys of a detailed result", _AGAIN)
+    raise _FileError("missing-key", f"missing keys: {', '.join(missing)}", "all keys of a detailed result", _AGAIN)
 
 
 def _short(value: Any) -> str:

@@ -293,7 +293,7 @@ def read_file(path: Path, shown: str, model: type[T]) -> tuple[T | None, list[Pr
     missing = [str(one["loc"][0]) for one in errors if one["type"] == "missing" and len(one["loc"]) == 1]
     needed = sum(field.is_required() for field in model.model_fields.values())
     if 2 * len(missing) > needed:
-        found, todo = f"keys {_few(missing)} are missing", "download it again"
+        found, todo = f"missing keys: {_few(missing)}", "download it again"
         return None, [Problem(file=shown, reason="bad-file", found=found, allowed=allowed, todo=todo)]
     faults = [f"{'.'.join(str(part) for part in one['loc']) or 'it'}: {one['msg']}" for one in errors]
     return None, [Problem(file=shown, reason="bad-file", found=_few(faults), allowed=allowed)]

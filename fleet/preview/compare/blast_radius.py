@@ -56,7 +56,7 @@ def _radius(restarts: Sequence[Restart], gone: Sequence[ResourceChange], added: 
     minutes = max((one.minutes for one in restarts), default=0)
     per_replica = [f"{MINUTES_TO_LOAD} minutes to load the model"]
     if any(one.new_nodes for one in restarts):
-        per_replica.append(f"{MINUTES_TO_PROVISION} to provision a node, if there is capacity")
+        per_replica.append(f"{MINUTES_TO_PROVISION} to provision a node if there is capacity")
     return BlastRadius(
         replicas_restarted=sum(one.replicas for one in restarts),
         replicas_removed=removed,
@@ -65,7 +65,7 @@ def _radius(restarts: Sequence[Restart], gone: Sequence[ResourceChange], added: 
         at_once=any(one.at_once for one in restarts),
         maybe=bool(restarts) and all(one.maybe for one in restarts),
         minutes_of_reduced_capacity=minutes,
-        assumption=f"a replica takes {' and '.join(per_replica)}, as the article's A4 nodes did" if minutes else "",
+        assumption=f"each replica needs {' and '.join(per_replica)} (the article's times for A4)" if minutes else "",
         volumes_replaced=sum(1 for one in gone if one.type in VOLUMES and not one.retained),
         clusters_replaced=sum(1 for one in gone if one.type == CLUSTER and not one.retained),
     )
@@ -127,7 +127,7 @@ def _format_replicas(radius: BlastRadius, before: Mapping[str, GpuPods]) -> Iter
     gpus = max((one.gpus_per_replica for one in before.values()), default=0)
     for number, word in ((radius.replicas_removed, "fewer"), (radius.replicas_added, "more")):
         if number:
-            yield f"{plural(number, 'replica')} {word} ({number * gpus} GPUs)"
+            yield f"{number} {word} {'replica' if number == 1 else 'replicas'} ({number * gpus} GPUs)"
 
 
 def _format_money(money: Delta) -> str:

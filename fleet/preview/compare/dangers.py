@@ -51,7 +51,7 @@ def dangers(
             yield Danger(
                 id="capacity-changed",
                 message=f"{now.name} moves from {was.capacity} to {now.capacity}: new nodes, a different price, and no "
-                "reserved capacity in between.",
+                "capacity reserved for the move.",
                 urns=(urn,),
             )
     names = {pods.name for pods in before.values()}

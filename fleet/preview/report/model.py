@@ -278,7 +278,7 @@ def _capacity(settings: Settings) -> str:
         return f"reservation {capacity.name}{years}"
     if isinstance(capacity, Calendar):
         return f"calendar reservation {capacity.reservation}"
-    return {"on-demand": "on demand", "spot": "Spot", "flex-start": "flex-start", "ladder": "a ladder of capacity"}[
+    return {"on-demand": "on demand", "spot": "Spot", "flex-start": "flex-start", "ladder": "a capacity ladder"}[
         capacity.mode
     ]
 

@@ -268,7 +268,7 @@ def _subnetwork(inputs: Any) -> Facts:
 def _nat(inputs: Any) -> Facts:
     low, high = at(inputs, "minPortsPerVm"), at(inputs, "maxPortsPerVm")
     if low is not None:
-        yield f"{low} to {high} ports a node" if high is not None else f"{low} ports a node"
+        yield f"{low} to {high} ports per node" if high is not None else f"{low} ports per node"
 
 
 def _firewall(inputs: Any) -> Facts:

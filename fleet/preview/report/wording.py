@@ -113,7 +113,8 @@ def format_rate(report: Report) -> str:
     if report.modelled is not None:
         rate = report.modelled.total_tokens_per_s
         bound = rate.basis == "upper bound"
-        return f"{rate.value:,.0f} tok/s {'at most, by the roofline' if bound else 'estimated'}, no published figure"
+        most, origin = ("at most ", "by the roofline") if bound else ("", "estimated")
+        return f"{most}{rate.value:,.0f} tok/s {origin}, no published figure"
     return "no published figure"
 
 

@@ -111,7 +111,7 @@ def _figure(
 
 def _advice(runs: int | None, name: str, worst: float) -> str:
     if runs is not None:
-        return f"--repeats {ceil(runs / PASSES)} would decide, at this spread"
+        return f"--repeats {ceil(runs / PASSES)} would decide at this spread"
     wider = (
         f"--limit {name}={ceil(1000 * worst) / 10:g} would promote" if worst <= 1 else "find out what disturbs the runs"
     )
@@ -119,10 +119,16 @@ def _advice(runs: int | None, name: str, worst: float) -> str:
 
 
 def _restarts(side: Side) -> Reason:
-    id_, pod, limit = f"restarts-{side.name}", side.pod, "none while it is measured"
+    id_, pod, limit = f"restarts-{side.name}", side.pod, "none during the measurement"
     if pod is None:
         return reason(id_, "note", "not checked", limit, "no pod.json: only `fleet rollout judge` queries the cluster")
-    wrong = ["the pod is gone"] if pod.restarts is None else [f"{pod.restarts} restarts"] if pod.restarts else []
+    wrong = (
+        ["the pod is gone"]
+        if pod.restarts is None
+        else [f"{pod.restarts} restart{'s' * (pod.restarts > 1)}"]
+        if pod.restarts
+        else []
+    )
     verdict: Decision = (
         "reject" if wrong and side.name == "canary" else "undecided" if wrong or pod.failed else "promote"
     )
@@ -138,7 +144,7 @@ def _certificates(old: Side, canary: Side) -> Reason:
     told = [("canary", one) for one in own] or others
     verdict: Decision = "reject" if own else "undecided" if others else "promote"
     found = "; ".join(f"{name}: {one.id}: {one.found.partition('; ')[0]}" for name, one in told[:2]) or "both certified"
-    limit = told[0][1].allowed if told else "certified, but for the spread of repeats"
+    limit = told[0][1].allowed if told else "certified, except for the spread of repeats"
     evidence = f"failed or missing checks: old {', '.join(theirs) or 'none'}; canary {', '.join(faults) or 'none'}"
     return reason("certificate", verdict, found, limit, evidence)
 

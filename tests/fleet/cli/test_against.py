@@ -116,7 +116,7 @@ def test_more_replicas_cost_more_and_restart_nothing(clone: Path) -> None:
     assert after == pytest.approx(before + 2 * 34.0736, abs=0.1)
     # The published figure is one of twelve nodes.
     assert delta(found, "tokens-per-second") == (1_103_941, None)
-    assert found.headline[0] == "2 replicas more (16 GPUs)"
+    assert found.headline[0] == "2 more replicas (16 GPUs)"
     assert "No serving replica restarts" in found.headline
 
 
@@ -165,7 +165,7 @@ def test_another_region_shouts(clone: Path) -> None:
 def test_changes_exit_with_4_if_they_are_asked_for(clone: Path) -> None:
     edit(clone / "Pulumi.spot.yaml", "replicas: 12 #", "replicas: 14 #")
     assert against(clone).returncode == 0
-    assert changes(clone)["headline"][0] == "2 replicas more (16 GPUs)"
+    assert changes(clone)["headline"][0] == "2 more replicas (16 GPUs)"
 
 
 def test_a_component_renamed_with_an_alias_keeps_its_resources_and_without_one_it_does_not(clone: Path) -> None:
@@ -207,7 +207,7 @@ def test_every_stack_is_compared_at_once(clone: Path) -> None:
         cwd=clone, PYTHONPATH=str(clone),
     )  # fmt: skip
     assert done.returncode == 4, done.stderr
-    assert "1 replica more (8 GPUs)" in done.stdout
+    assert "1 more replica (8 GPUs)" in done.stdout
     assert done.stdout.startswith("vllm-fleet / dev")
     assert len(re.findall(r"^\w+ +no changes", done.stdout, re.MULTILINE)) == len(stack_names(clone)) - 1
 
