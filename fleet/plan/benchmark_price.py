@@ -43,9 +43,9 @@ class Price:
         own = self.machines_usd_per_hour
         spent = "an unknown part" if own is None else format_usd(own * self.minutes / 60)
         least = "at least " if self.at_least else ""
-        whole = "at unknown cost" if self.usd is None else f"at {least}{format_usd(self.usd)} for the stack"
+        whole = "unknown cost" if self.usd is None else f"{least}{format_usd(self.usd)} for the stack"
         return (
-            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes {whole}, {spent} of it for benchmark machines "
+            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes, {whole}, {spent} of it for benchmark machines "
             f"({self.machines} x {self.machine_type})"
         )
 
