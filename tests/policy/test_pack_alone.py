@@ -95,7 +95,7 @@ def test_a_stacks_config_file_reaches_its_rules(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("{", "policy/config/spot.json is no JSON"),
+        ("{", "policy/config/spot.json is not JSON"),
         ("[]", "must be an object"),
         ('{"image-latest": 3}', "a level or an object for each policy, unlike image-latest"),
     ],

@@ -147,10 +147,12 @@ def test_the_job_leaves_the_checkout_as_it_was(job: Job) -> None:
 
 
 FLEET = """
-case "$*" in
-  *markdown*) printf '{said}' ;;
-  *) printf 'in %s' "${{@: -1}}" ;;
-esac
+for argument in "$@"; do
+  case "$argument" in
+    markdown=*) printf '{said}' >"${{argument#*=}}" ;;
+    *=*) printf 'in %s' "${{argument%%=*}}" >"${{argument#*=}}" ;;
+  esac
+done
 exit {code}
 """
 
@@ -220,6 +222,10 @@ def test_it_compares_with_what_was_merged_into_and_not_with_later_news(tmp_path:
     git(clone, *who, "commit", "--quiet", "--allow-empty", "-m", "News")
     git(clone, "update-ref", "refs/remotes/origin/main", "HEAD")
     git(clone, "switch", "--quiet", "main")
-    stand_in(clone / ".venv" / "bin", "fleet", 'echo "$*"\n')
+    stand_in(
+        clone / ".venv" / "bin",
+        "fleet",
+        'for one in "$@"; do case "$one" in markdown=*) echo "$*" >"${one#*=}" ;; esac; done\n',
+    )
     job = run_job(clone)
     assert f"--against {start.strip()} " in job.report("md")

@@ -226,9 +226,9 @@ def test_a_program_that_is_up_changes_nothing_against_its_state(clone: Path, tmp
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--against", "nowhere"), "fleet: git knows no commit 'nowhere'"),
+        (("--against", "nowhere"), "fleet: git reference 'nowhere' not found"),
         (("--against", "gone.json"), "fleet: gone.json cannot be read: No such file"),
-        (("--detailed-exitcode",), "fleet: --detailed-exitcode tells whether anything changes"),
+        (("--detailed-exitcode",), "fleet: --detailed-exitcode needs --against"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_a_sentence(clone: Path, options: tuple[str, ...], message: str) -> None:

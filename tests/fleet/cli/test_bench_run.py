@@ -69,7 +69,7 @@ def test_a_run_without_a_certificate_in_reach_is_told_with_its_price() -> None:
 
 @pytest.mark.slow
 def test_outputs_are_needed(offline: Laptop, tmp_path: Path) -> None:
-    assert "--stack NAME" in refused(offline, "run")
+    assert "--stack is missing" in refused(offline, "run")
     assert "Pulumi.nope.yaml" in refused(offline, "run", "--stack", "nope")
     given = ("run", "--stack", "try")
     assert "--kubeconfig none.yaml" in refused(offline, *given, "--kubeconfig", "none.yaml")
@@ -84,7 +84,7 @@ def test_outputs_are_needed(offline: Laptop, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_kubectl_and_the_cluster_are_needed(offline: Laptop, tmp_path: Path) -> None:
     given = ("run", "--stack", "try", "--outputs", str(offline.outputs))
-    assert "does not answer" in refused(offline, *given)
+    assert "does not respond" in refused(offline, *given)
     assert "kubectl is not" in refused(offline, *given, PATH=str(tmp_path / "empty"))
     assert list(Path(offline.environment["TMPDIR"]).iterdir()) == []
 

@@ -222,12 +222,12 @@ def test_a_stack_that_is_not_there_is_not_made_by_the_mend(tmp_path: Path) -> No
     check = examined(tmp_path, "--stack", "nope")["by_name"]["project id"]
     assert not check["ok"]
     assert check["found"] == "there is no Pulumi.nope.yaml"
-    assert check["mend"] == "name another stack: cud, dev, gateway, guest, h100, prod, smoke, spot"
+    assert check["mend"] == "use another stack: cud, dev, gateway, guest, h100, prod, smoke, spot"
 
 
 def test_an_unreadable_stack_file_is_told(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", blue="config: [\n")
-    assert "cannot be read" in examined(tmp_path, "--root", str(folder))["by_name"]["project id"]["found"]
+    assert "unreadable stack file" in examined(tmp_path, "--root", str(folder))["by_name"]["project id"]["found"]
 
 
 def test_a_package_of_another_version_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,7 +342,7 @@ def test_without_a_login_or_gcloud_nothing_is_asked(tmp_path: Path) -> None:
     assert "gcloud auth login --update-adc" in done.stderr
     done = live(tmp_path, str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
-    assert "gcloud is not on PATH" in done.stderr
+    assert "gcloud, which is not on PATH" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_manifests_are_written_beside_the_report(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(out))
     assert done.returncode == 0, done.stderr
-    assert f"Every manifest is in {out}." in " ".join(done.stdout.split())
+    assert f"Manifests: {out}" in " ".join(done.stdout.split())
     assert list(out.glob("kubernetes/*deployment*.yaml"))
     again = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(out))
     assert again.returncode == 0, again.stderr  # what it wrote itself it may replace
@@ -72,7 +72,7 @@ def test_manifests_are_written_beside_the_report(tmp_path: Path) -> None:
 def test_the_report_is_the_same_whether_manifests_are_written_or_not(tmp_path: Path) -> None:
     def about(*arguments: str) -> str:
         text = preview("gateway", *arguments).stdout
-        return text[: text.index("Ids and addresses")]
+        return text[: text.index("Cloud ids and addresses")]
 
     assert about() == about("--out", str(tmp_path / "out"))
 

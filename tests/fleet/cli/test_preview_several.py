@@ -49,7 +49,7 @@ def test_a_refused_stack_alone_is_an_error_as_ever(tmp_path: Path) -> None:
     done = fleet("preview", "-s", "red", "--format", "markdown", cwd=stacks(tmp_path))
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "cannot be used" in done.stderr
+    assert "1 invalid setting" in done.stderr
 
 
 def test_the_environments_stack_is_no_obstacle_to_all_stacks(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_the_environments_stack_is_no_obstacle_to_all_stacks(tmp_path: Path) -> 
 def test_a_project_without_stacks_is_told(tmp_path: Path) -> None:
     done = fleet("preview", "--all-stacks", cwd=project(tmp_path / "p"))
     assert done.returncode == 2
-    assert "there is no Pulumi.NAME.yaml" in done.stderr
+    assert "no Pulumi.NAME.yaml in" in done.stderr
 
 
 def test_manifests_of_several_stacks_lie_apart(tmp_path: Path) -> None:

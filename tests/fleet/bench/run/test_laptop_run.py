@@ -278,7 +278,7 @@ def test_another_cluster_and_another_context_are_told(here: Laptop, api: Cluster
     file.write_text(config)
     done = run(here, "--yes", "--kubeconfig", str(file), "--context", "nope")
     assert done.returncode == 2
-    assert "'nope' is not one" in done.stderr
+    assert "'nope' does not exist" in done.stderr
     api.delete(kubelet.SERVICE_ACCOUNT, "benchmark", NAMESPACE)
     assert "service account benchmark" in run(here, "--yes").stderr
     kubelet.prepare(api)

@@ -181,17 +181,17 @@ def test_an_interrupted_preview_leaves_no_process_and_no_folder(repository: Path
 
 
 def test_a_reference_that_is_none_says_how_to_get_one(repository: Path, tmp_path: Path) -> None:
-    with pytest.raises(BaselineError, match="git knows no commit 'nowhere'"):
+    with pytest.raises(BaselineError, match="git reference 'nowhere' not found"):
         start("nowhere", repository, ("dev",))
     clone = tmp_path / "shallow"
     git(repository, "commit", "--quiet", "--allow-empty", "--message", "second")
     git(tmp_path, "clone", "--quiet", "--depth=1", repository.as_uri(), str(clone))
-    with pytest.raises(BaselineError, match="this clone is shallow; get it first: git fetch"):
+    with pytest.raises(BaselineError, match="this clone is shallow; run git fetch"):
         start("HEAD~1", clone, ("dev",))
 
 
 def test_an_option_is_no_reference(repository: Path) -> None:
-    with pytest.raises(BaselineError, match="git knows no commit '--all'"):
+    with pytest.raises(BaselineError, match="git reference '--all' not found"):
         start("--all", repository, ("dev",))
 
 

@@ -195,7 +195,7 @@ def test_pods_that_the_quota_refuses_are_foreseen_and_explained(api: ClusterApi)
     space = "apply-quota"
     report = applier(api, slack_seconds=6).up(stack(space, replicas=2, gpus=8))
     foreseen, found = report.findings
-    assert "ask for 16 GPUs" in foreseen.message
+    assert "16 GPUs requested" in foreseen.message
     assert names(report.failed) == ["server"]
     assert names(report.skipped) == ["job"]
     assert "1 of 2 pods ready" in found.message

@@ -128,9 +128,13 @@ def test_node_affinity_asks_for_a_class_as_a_selector_does() -> None:
 @pytest.mark.parametrize(
     ("change", "code", "part"),
     [
-        ({"nodeSelector": {}}, "no.scale.up.nap.pod.gpu.type.not.supported", "none named"),
-        ({"nodeSelector": {**SPOT, **FLEX}}, "no.scale.up.flex.start.misconfigured.error", "Spot at once"),
-        ({"nodeSelector": {**RESERVED, **FLEX}}, "no.scale.up.flex.start.misconfigured.error", "a reservation at once"),
+        ({"nodeSelector": {}}, "no.scale.up.nap.pod.gpu.type.not.supported", "none selected"),
+        ({"nodeSelector": {**SPOT, **FLEX}}, "no.scale.up.flex.start.misconfigured.error", "both flex-start and Spot"),
+        (
+            {"nodeSelector": {**RESERVED, **FLEX}},
+            "no.scale.up.flex.start.misconfigured.error",
+            "both flex-start and a reservation",
+        ),
         (
             {"nodeSelector": {**SPOT, f"{GKE}/reservation-name": "block"}},
             "no.scale.up.nap.pod.unusable.reservation",
@@ -139,7 +143,7 @@ def test_node_affinity_asks_for_a_class_as_a_selector_does() -> None:
         (
             {"nodeSelector": {**SPOT, f"{GKE}/reservation-affinity": "specific"}},
             "no.scale.up.nap.pod.unusable.reservation",
-            "none named",
+            "(no name)",
         ),
         ({"nodeSelector": {f"{GKE}/compute-class": "absent"}}, "no.scale.up.nap.ccc.not.found", "absent"),
     ],
@@ -155,8 +159,8 @@ def test_selectors_that_gke_refuses_are_explained(change: dict[str, Any], code: 
 @pytest.mark.parametrize(
     ("amounts", "part"),
     [
-        ({"cpu": "160", "nvidia.com/gpu": "4"}, "asks for 4 GPUs"),
-        ({"cpu": "160", "nvidia.com/gpu": "3"}, "asks for 3 GPUs"),
+        ({"cpu": "160", "nvidia.com/gpu": "4"}, "requests 4 GPUs"),
+        ({"cpu": "160", "nvidia.com/gpu": "3"}, "requests 3 GPUs"),
         ({"cpu": "224", "memory": "1000Gi", "nvidia.com/gpu": "8"}, "224 vCPU"),
         ({"cpu": "160", "memory": "3960Gi", "nvidia.com/gpu": "8"}, "3960 GiB"),
     ],
@@ -278,8 +282,8 @@ def test_the_smallest_machine_with_the_pods_gpus_that_holds_it_comes(
 @pytest.mark.parametrize(
     ("accelerator", "amounts", "part"),
     [
-        ("nvidia-l4", gpus(3, 8, 36), "may ask for 1 or 2 or 4 or 8"),
-        ("nvidia-h200-141gb", gpus(1, 8, 36), "may ask for 8"),
+        ("nvidia-l4", gpus(3, 8, 36), "may request 1 or 2 or 4 or 8"),
+        ("nvidia-h200-141gb", gpus(1, 8, 36), "may request 8"),
         ("nvidia-l4", gpus(1, 40, 36), "g2-standard-32"),
         ("nvidia-l4", gpus(1, 8, 36, disk_gib=500), "500 GiB of disk"),  # 400 GB of boot disk, and no local SSD
         ("nvidia-tesla-v100", gpus(1, 4, 8), "nvidia-tesla-v100"),
