@@ -90,10 +90,10 @@ def _scrapes(subject: Subject) -> Check:
             bad.append(f"{run.title}: {server.failed_scrapes:,} of {server.scrapes:,} readings failed")
         if asked is not None and asked.shape.replicas > 0:
             if server.servers != asked.shape.replicas:
-                bad.append(f"{run.title}: {server.servers} of {plural(asked.shape.replicas, "server")} read")
+                bad.append(f"{run.title}: {server.servers} of {plural(asked.shape.replicas, 'server')} read")
             engines = asked.shape.replicas * asked.engines_per_replica
             if len(server.engines) != engines:
-                bad.append(f"{run.title}: {len(server.engines)} of {plural(engines, "engine")} read")
+                bad.append(f"{run.title}: {len(server.engines)} of {plural(engines, 'engine')} read")
     good = f"{plural(seen, 'engine')}, {percent(worst)} of readings failed at most"
     return SCRAPES.check(good=good, bad=bad, missing=subject.without_metrics())
 

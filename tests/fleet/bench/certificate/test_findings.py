@@ -133,8 +133,8 @@ FAULTS = [
     Fault("shorter", _lengths(output_shorter=1), "lengths", "server", ("1 of 16,000",)),
     Fault("longer", _lengths(output_longer=2), "lengths", "server", ("2 of 16,000",)),
     Fault("readings", with_server(failed_scrapes=20), "scrapes", "data", ("20 of 256",)),
-    Fault("servers", with_server(servers=1), "scrapes", "data", ("1 servers of 2",)),
-    Fault("engines", with_server(engines=SERVER.engines[:15]), "scrapes", "data", ("15 engines of 16",)),
+    Fault("servers", with_server(servers=1), "scrapes", "data", ("1 of 2 servers",)),
+    Fault("engines", with_server(engines=SERVER.engines[:15]), "scrapes", "data", ("15 of 16 engines",)),
     # Of the steady window's own requests, 68 of the run's 124 seconds.
     Fault("preempted", with_server(preemptions=113.0), "preemptions", "server", ("113", "11,2")),
     Fault(
