@@ -369,7 +369,7 @@ def test_a_damaged_run_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ('{"name": "x", "version": "1.0", "private": true, "scripts": {}, "author": "me"}', "keys stack, "),
+        ('{"name": "x", "version": "1.0", "private": true, "scripts": {}, "author": "me"}', "keys: stack, "),
         ("[1, 2]", "object"),
     ],
 )  # fmt: skip
