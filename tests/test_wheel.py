@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -124,5 +125,8 @@ def test_a_folder_of_stack_files_is_previewed_with_the_carried_program_and_pack(
 
 def test_simulated_servers_of_the_wheel_start(python: Path, tmp_path: Path) -> None:
     """They are processes of their own: the benchmark's self-test runs servers and pods."""
-    done = fleet(python, tmp_path, "bench", "selftest", "--connections", "8", "--out", str(tmp_path / "out"))
-    assert done.returncode == 0, done.stderr
+    done = fleet(python, tmp_path, "bench", "selftest", "--connections", "8", "--format", "json")
+    assert done.returncode in (0, 1), done.stderr
+    # Its other findings judge rates, which a busy machine may spoil.
+    counted = [one for one in json.loads(done.stdout)["findings"] if one["title"].endswith("the servers' count")]
+    assert [one["agrees"] for one in counted] == [True, True, True]

@@ -232,11 +232,11 @@ def status(
     if format_ == "json":
         _print_json(document)
     else:
-        _print_status(name, steps, document)
+        _print_status(name, steps, document, _place(verdict, name))
     return code
 
 
-def _print_status(name: str, steps: Rollout, document: dict[str, Any]) -> None:
+def _print_status(name: str, steps: Rollout, document: dict[str, Any], place: str) -> None:
     from fleet.rollout.planned import differences
 
     if document["canary"] is None:
@@ -249,7 +249,7 @@ def _print_status(name: str, steps: Rollout, document: dict[str, Any]) -> None:
         _print(f"Declared: {'; '.join(differences(steps.settings)) or 'no difference from the servers'}")
     verdict = document["verdict"]
     if verdict is None:
-        _print(f"No verdict at {_place(None, name)}.")
+        _print(f"No verdict at {place}.")
     else:
         _print(f"{verdict['file']}: {verdict['headline']}")
     if "pods" not in document:

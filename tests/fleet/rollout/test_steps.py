@@ -186,6 +186,12 @@ def test_a_damaged_verdict_hinders_nobody(root: Path, command: str) -> None:
     assert (done.returncode, "is not a verdict" in " ".join(done.stdout.split())) == (0, True)
 
 
+def test_status_names_the_verdict_file_that_is_missing(root: Path) -> None:
+    started(root, **CANARIES["engine"])
+    done = fleet("rollout", "status", "--stack", "dev", "--root", str(root), "--verdict", "other/verdict.json")
+    assert (done.returncode, "other/verdict.json" in done.stdout) == (0, True)
+
+
 def test_the_newest_verdict_of_this_stack_is_found(root: Path) -> None:
     rollout = started(root, **CANARIES["release"])
     for folder in ("dev-20260101-000000", "dev-20260102-000000", "dev-2-20270101-000000"):

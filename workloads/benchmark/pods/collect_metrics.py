@@ -44,11 +44,12 @@ class Collector:
         self._spawn(self._follow_addresses)
 
     def end(self) -> None:
-        """Stop reading. Readings in progress may finish within their timeout."""
+        """Read every server once more, for the tokens since its last reading, and stop."""
         self.stop.set()
         for leave in list(self._leave.values()):
             leave.set()
-        deadline = time.monotonic() + self.timeout + 1.0
+        # A reading in progress and the last one.
+        deadline = time.monotonic() + 2 * self.timeout + 1.0
         for thread in list(self._threads):
             thread.join(max(0.0, deadline - time.monotonic()))
         self.samples.put(None)
@@ -86,7 +87,9 @@ class Collector:
     def _read_on(self, address: tuple[str, int], leave: threading.Event) -> None:
         server, told = Server(*address, timeout_seconds=self.timeout), False
         due = time.monotonic()
-        while not (leave.is_set() or self.stop.is_set()):
+        last = False
+        while not last and (self.stop.is_set() or not leave.is_set()):
+            last = self.stop.is_set()
             sample: dict[str, Any] = {"at": 0.0, "server": server.name}
             try:
                 reading = server.read()

@@ -32,7 +32,7 @@ COLLECTOR_START_SECONDS = 5.0
 """Assumed: ten times what a program of the standard library takes to start; less than the margin before the start."""
 COLLECTOR_POLL_SECONDS = 0.02
 COLLECTOR_END_SECONDS = 15.0
-"""More than one reading of a server may take."""
+"""More than two readings of a server may take."""
 LOG = logging.getLogger("launch_clients")
 
 

@@ -168,8 +168,26 @@ def test_a_slow_server_holds_up_no_other() -> None:
     assert 3 <= len(of_quick) <= seconds / 0.05 + 2
     assert [one.info is None for one in of_quick] == [False] + [True] * (len(of_quick) - 1)
     assert all(one.error is None for one in samples)
-    # What was under way when it was told to end is still taken.
-    assert [one.server for one in samples].count(f"127.0.0.1:{slow}") == 1
+    # The one in progress when it was told to end, and the last.
+    assert [one.server for one in samples].count(f"127.0.0.1:{slow}") == 2
+
+
+def test_tokens_after_the_last_reading_are_not_lost() -> None:
+    counted = 1
+
+    def page(handler: BaseHTTPRequestHandler) -> None:
+        send(handler, f'vllm:generation_tokens_total{{engine="0"}} {counted}\n'.encode())
+
+    with web_server(page) as port:
+        collector = Collector([("127.0.0.1", port)], period=60.0, resolve_every=5.0, timeout=2.0)
+        collector.start()
+        first = collector.samples.get(timeout=5)
+        counted = 9
+        collector.end()
+        (last,) = samples_of(collector)
+    assert first is not None
+    assert first["values"]["vllm:generation_tokens_total"] == {"0": 1.0}
+    assert last.values["vllm:generation_tokens_total"] == {"0": 9.0}
 
 
 def test_servers_that_come_and_go_are_followed_and_noted(monkeypatch: pytest.MonkeyPatch) -> None:
