@@ -91,6 +91,12 @@ def find(what: str, region: str, mode: Mode = "on-demand") -> Price | None:
     return max(found, key=lambda price: price.date, default=None)
 
 
+def zones(what: str, region: str) -> str:
+    """Letters of the region's zones that have this machine, by the latest row that says; empty if unknown."""
+    found = [row for row in rows() if row.what == what and row.region == region and row.zones]
+    return max(found, key=lambda row: row.date).zones if found else ""
+
+
 def published(what: str, mode: Mode | None = None) -> tuple[Price, ...]:
     """The latest price of every region and mode, cheapest first."""
     found = [price for price in _newest(what).values() if mode in (None, price.mode)]

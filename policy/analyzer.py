@@ -106,7 +106,7 @@ def _repeated_on_purpose(asked: _Asked, place: int) -> Policy:
 
     return ResourceValidationPolicy(
         name=REPEATED_ON_PURPOSE,
-        description="A workload that reproduces a published result names the rules that it deliberately breaks.",
+        description="A workload that reproduces a published result must list the rules that it breaks on purpose.",
         validate=validate,
         enforcement_level=EnforcementLevel.ADVISORY,
         severity=Severity.LOW,

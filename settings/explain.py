@@ -166,6 +166,7 @@ _EXAMPLES = {
     "gcp:region": "gcp:region: europe-west4",
     "vllm-fleet:zones": 'vllm-fleet:zones: ["europe-west4-b"]',
     "vllm-fleet:capacity": "vllm-fleet:capacity: {mode: spot}",
+    "vllm-fleet:machine": "machine: g2-standard-12",
     "recurrence": 'recurrence: "FREQ=WEEKLY;BYDAY=SA,SU"',
     "runDurationSeconds": "runDurationSeconds: 86400",
     "vllm-fleet:platform.stack": "stack: spot, or organization/project/stack",

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+SCHEMA_FILE = "settings/stack.schema.json"
+"""Path of the committed copy of the stack files' schema, which the first line of each stack file refers to."""
 ESC_OFFLINE: Final = ".esc-offline"
 """`Pulumi.<stack>.esc-offline.yaml` replaces the stack's Pulumi ESC environments offline."""
 

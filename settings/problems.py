@@ -9,14 +9,16 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any, Literal
+from difflib import SequenceMatcher
+from typing import Any, Final, Literal
 
 from settings.redact import Redactor, plaintexts_in
 from settings.rules.secrets_in_text import SECRET_TEXT, without_secrets
 from settings.sections.section import NAMESPACE, SECRET_KEYS
 
 Level = Literal["refused", "finding", "notice"]
+_CLOSE: Final = 0.75
+"""Likeness from which a name is taken for a misspelled one, as `SequenceMatcher.ratio` counts. Assumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +94,14 @@ def listed(value: Any) -> Any:
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The entry of `names` closest to a misspelled `name`, ignoring case; None if none is close enough."""
     by_lower = {one.lower(): one for one in names}
-    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
-    return by_lower[found[0]] if found else None
+    wanted = name.lower()
+
+    def likeness(one: str) -> float:
+        return SequenceMatcher(None, one, wanted).ratio()
+
+    # The first of equally close names: g2-standard-12 for 13, not g2-standard-32.
+    found = max(by_lower, key=likeness, default="")
+    return by_lower[found] if likeness(found) >= _CLOSE else None
 
 
 def value_at(path: str, value: Any) -> Any:

@@ -21,9 +21,6 @@ from settings.sections.engine import Engine
 from settings.sections.section import NAMESPACE, SECRET_KEYS, Section
 from settings.stack import Settings
 
-SCHEMA_FILE = "settings/stack.schema.json"
-"""Path of the committed copy, which the first line of each stack file refers to."""
-
 _SECRETS = {
     "hfToken": "Hugging Face token, for a model that is not public. Set it with `pulumi config set --secret`.",
     "apiKey": "API key that vLLM requires under /v1. Set it with `pulumi config set --secret`.",

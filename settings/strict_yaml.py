@@ -34,7 +34,7 @@ _WHY: Final = {
         "put it in quotes if it is text; otherwise write true, false or a decimal number",
     ),
     "broken-stack-file": (
-        "the file could not be parsed as Pulumi parses it",
+        "Pulumi cannot read it, or would read something else",
         "correct the line; an editor that supports the file's schema comment shows where",
     ),
     "duplicate-key": ("Pulumi rejects a file with duplicate keys", "remove one of the two lines"),
@@ -66,10 +66,10 @@ def load(data: bytes, *, name: str, stack: str) -> Any:
         line = mark.line + 1 if mark else data.count(b"\n", 0, getattr(error, "position", 0)) + 1
         # Without the quoted part of the file, which may be a secret.
         told = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML")
-        what = re.sub(r"['\"][^'\"]*\w\w[^'\"]*['\"]", "[...]", told)
+        why = re.sub(r"('\W')|['\"].*\w\w.*['\"]", lambda found: found[1] or "[...]", told)
         if mark and data.decode(errors="replace")[mark.index : mark.index + 1] == "\t":
-            what = "a tab; indent YAML with spaces"
-        reader.refuse(f"{line}, column {mark.column + 1}" if mark else line, what, "YAML")
+            why = "a tab; indent YAML with spaces"
+        reader.refuse(f"{line}, column {mark.column + 1}" if mark else line, "invalid YAML", "valid YAML", why=why)
     except _StoppedError:
         pass
     if reader.problems:
@@ -179,11 +179,11 @@ class _Reader:
         self.refuse(line, value, allowed, path)
         raise _StoppedError
 
-    def refuse(self, line: int | str, value: Any, allowed: str, path: str = "") -> None:
+    def refuse(self, line: int | str, value: Any, allowed: str, path: str = "", *, why: str | None = None) -> None:
         """Add a problem with something unreadable."""
-        self._add("broken-stack-file", line, value, allowed, path)
+        self._add("broken-stack-file", line, value, allowed, path, why)
 
-    def _add(self, id_: str, line: int | str, value: Any, allowed: str, path: str) -> None:
+    def _add(self, id_: str, line: int | str, value: Any, allowed: str, path: str, why: str | None = None) -> None:
         place = f"{self._name}, line {line}{f': {path}' if path else ''}"
-        why, write = _WHY[id_]
-        self.problems.append(Problem(id=id_, path=place, value=value, allowed=allowed, why=why, write=write))
+        usual, write = _WHY[id_]
+        self.problems.append(Problem(id=id_, path=place, value=value, allowed=allowed, why=why or usual, write=write))

@@ -64,7 +64,7 @@ def readme() -> str:
         parts += ["\n".join(_details(rule)) for rule in rules if rule.subject == subject]
     parts.append("## Deliberate exceptions\n")
     parts.append(
-        "### repeated-on-purpose\n\nA workload that reproduces a published result names the rules that it deliberately breaks. "
+        "### repeated-on-purpose\n\nA workload that reproduces a published result must list the rules that it breaks on purpose. "
         "*Advisory, low*\n\n"
         "- One finding for each broken rule. Make it mandatory where exceptions are not allowed, such as in "
         "production.\n"

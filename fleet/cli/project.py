@@ -21,7 +21,10 @@ def find_root(given: Path | None) -> Path:
     for folder in (here, *here.parents):
         if (folder / PROJECT_FILE).is_file():
             return folder
-    raise CommandError(f"no {PROJECT_FILE} in {here} or its parents; change to the project folder or pass --root DIR")
+    raise CommandError(
+        f"no {PROJECT_FILE} in {here} or its parents; change to the project folder, pass --root DIR, or write the file: "
+        "`name: vllm-fleet` and `runtime: python`"
+    )
 
 
 def require_stack(root: Path, given: str | None) -> str:

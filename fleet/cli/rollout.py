@@ -82,10 +82,7 @@ def _plan_or_start(
     format_: Format = "text",
     root: Root = None,
 ) -> int:
-    """Show what a canary would change, what it costs and how long it takes.
-
-    `start` also declares it in the stack file, as vllm-fleet:rollout.
-    """
+    """Show what a canary would change, what it costs and how long it takes. Writes nothing."""
     from fleet.report.terminal import Page, stdout_paper
     from fleet.rollout.planned import benchmark_missing, plan_document, write_plan
     from settings.derived.canary import weights_ending
@@ -122,7 +119,11 @@ def _plan_or_start(
 
 
 rollout.command("plan", short_help="Show what a canary would change, cost and take. Writes nothing.")(_plan_or_start)
-rollout.command("start", short_help="Declare the canary in the stack file, and show its plan.")(_plan_or_start)
+rollout.command(
+    "start",
+    short_help="Declare the canary in the stack file, and show its plan.",
+    help="Declare the canary in the stack file, as vllm-fleet:rollout, and show what it changes, costs and takes.",
+)(_plan_or_start)
 
 
 @rollout.command(short_help="Give the servers the canary's version; with --finish, remove the canary.")

@@ -19,6 +19,7 @@ from fleet.plan.question.profiles import ProfileFacts, profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
 from settings.files import write_whole
+from settings.names import SCHEMA_FILE
 from settings.problems import Problem, SettingsError
 from settings.stack import PLACEHOLDER_PROJECT
 
@@ -39,6 +40,8 @@ _CEILING_MARGIN = 1.05
 _CEILING_STEP_USD = 5
 # Assumed: how much longer than planned a batch may run before flex-start ends its nodes.
 _BATCH_MARGIN = 1.5
+_MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
+"""For the editor. The installed program's project has no such file."""
 
 
 def write_stack(
@@ -68,6 +71,8 @@ def write_stack(
     if problems:
         raise SettingsError(stack, problems)
     text = stack_text(plan, reservation=reservation, project=project, revision=revision, zone=zone)
+    if not (root / SCHEMA_FILE).is_file():
+        text = text.removeprefix(f"{_MODELINE}\n#\n")
     _check(root, stack, text)
     write_whole(path, text.encode())
     if plan.money.usd_per_node_hour is not None:
@@ -110,7 +115,7 @@ def stack_text(
 
 def _heading(plan: Plan) -> Iterator[str]:
     question, money = plan.question, plan.money
-    yield "# yaml-language-server: $schema=settings/stack.schema.json"
+    yield _MODELINE
     yield "#"
     yield f"# Written by `fleet plan` for {_goal(plan)}."
     yield (

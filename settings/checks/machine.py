@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from facts import disks, node_room
+from facts import disks, node_room, prices
 from facts.machines import Machine, Way, of_accelerator
 from settings.problems import Problem
 from settings.sections.capacity import Ladder
@@ -32,6 +32,7 @@ def machine_problems(settings: Settings) -> tuple[Problem, ...]:
     whole = settings.gpus_per_replica in settings.machine.pod_gpus
     return (
         *_way(settings),
+        *_zones(settings),
         *_gpus(settings),
         *((*_engine(settings), *_node(settings)) if whole else ()),
         *_version(settings),
@@ -54,6 +55,22 @@ def _way(settings: Settings) -> Iterator[Problem]:
         why=why,
         write=", or ".join([text for way, text in _WRITE.items() if way in machine.ways][:2]),
     )
+
+
+def _zones(settings: Settings) -> Iterator[Problem]:
+    machine = settings.machine.type
+    having = [f"{settings.region}-{letter}" for letter in prices.zones(machine, settings.region)]
+    lacking = [zone for zone in settings.zones if zone not in having]
+    if having and lacking:
+        yield Problem(
+            id="zone-without-machine",
+            path=key("zones"),
+            value=lacking,
+            allowed=", ".join(having),
+            why=f"the price list's catalogue has no {machine} there; where that is still so, pods stay Pending",
+            write=f'zones: ["{having[0]}"], or nothing if `gcloud compute machine-types list` shows the machine there',
+            level="finding",
+        )
 
 
 def _gpus(settings: Settings) -> Iterator[Problem]:

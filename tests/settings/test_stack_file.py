@@ -89,6 +89,29 @@ def test_a_broken_file_is_one_clear_error(root: Path, text: str) -> None:
     assert problems(root) == ["broken-stack-file"]
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("config: [1, 2", "did not find expected ',' or ']'"),
+        ("config: *hf_abc'def", "did not find expected alphabetic or numeric character"),
+    ],
+)
+def test_the_parsers_reason_is_shown_without_the_files_text(root: Path, text: str, why: str) -> None:
+    write(root, text)
+    with pytest.raises(SettingsError) as refusal:
+        read(root, "x")
+    (problem,) = refusal.value.problems
+    assert why in problem.why
+    assert "hf_" not in problem.text()
+
+
+def test_an_unknown_stack_is_refused_with_the_nearest(root: Path) -> None:
+    (root / "Pulumi.smoke.yaml").write_text("config: {}\n")
+    with pytest.raises(SettingsError) as refusal:
+        read(root, "smok")
+    assert [(one.id, one.write) for one in refusal.value.problems] == [("unknown-stack", "smoke")]
+
+
 @pytest.mark.parametrize("text", ["config:\n\t- x", "config:\n  a: 1\n\tb: 2\n"])
 def test_a_tab_is_called_one(root: Path, text: str) -> None:
     write(root, text)

@@ -26,7 +26,7 @@ def export(
 ) -> int:
     """Write one load of a measurement in llm-d's Benchmark Report format, version 0.2.
 
-    The report names the verdict of the certificate. docs/certificate.md lists what the format or the measurement does not have.
+    The report names the verdict of the certificate. docs/certificate.md lists what is left out, and why.
     """
     require_benchmark_packages()
     from fleet.bench.export import report

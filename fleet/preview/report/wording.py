@@ -134,7 +134,7 @@ def format_residual(bill: Bill) -> Iterator[str]:
     kept = bill.after_destroy_items
     if kept:
         names = ", ".join(item.name for item in kept)
-        yield f"after destroy: {_amount(bill.after_destroy_usd_per_month, kept, 'a month')} for what is kept: {names}"
+        yield f"after destroy: {_amount(bill.after_destroy_usd_per_month, kept, 'a month')}; kept: {names}"
     else:
         yield "after destroy: no cost remains"
 

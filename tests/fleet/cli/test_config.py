@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from settings.load import KEYS
-from settings.names import stack_names
-from settings.schema import SCHEMA_FILE, schema_text, stack_file_schema
+from settings.names import SCHEMA_FILE, stack_names
+from settings.schema import schema_text, stack_file_schema
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 
 

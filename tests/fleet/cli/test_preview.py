@@ -223,5 +223,7 @@ def test_one_run_writes_several_formats(tmp_path: Path) -> None:
     assert json.loads(document.read_text())["stack"] == "dev"
     assert fleet(*options, "--format", f"text={page}").stdout == ""
     assert page.read_text().startswith("vllm-fleet / dev")
+    nowhere = fleet("preview", "--stack", "dev", "--format", f"json={tmp_path}/none/preview.json")
+    assert (nowhere.returncode, "no such folder" in nowhere.stderr) == (2, True)
     twice = fleet(*options, "--format", "json")
     assert (twice.returncode, twice.stdout) == (2, "")

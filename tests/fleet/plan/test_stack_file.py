@@ -106,6 +106,12 @@ def test_a_project_of_ones_own_passes_the_check_that_refuses_placeholders(root: 
     write_stack(root, "planned", answer(users=100), project="my-project-1", zone="us-central1-b")
     stack = accept("planned", read(root, "planned").config)
     assert (stack.project, stack.region, stack.zones) == ("my-project-1", "us-central1", ("us-central1-b",))
+    # The editor's schema line only where the schema is.
+    assert "$schema" not in (root / "Pulumi.planned.yaml").read_text()
+    (root / "settings").mkdir()
+    (root / "settings" / "stack.schema.json").touch()
+    write_stack(root, "planned", answer(users=100), replace=True)
+    assert "$schema=settings/stack.schema.json" in (root / "Pulumi.planned.yaml").read_text()
 
 
 def test_a_file_that_is_there_stays_unless_it_may_be_replaced(root: Path) -> None:

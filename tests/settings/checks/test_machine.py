@@ -163,12 +163,34 @@ def test_the_guides_examples_are_accepted_and_its_table_says_how_each_machine_is
         assert {family for family in ("g2", "g4", "a2", "a4x", "a3") if family.upper() in without} == unsold - {"a4"}
 
 
-def test_an_unknown_machine_is_refused_with_the_nearest() -> None:
+@pytest.mark.parametrize(
+    ("given", "near"),
+    [("g2-standard-13", "g2-standard-12"), ("a4-highgpu-80", "a4-highgpu-8g"), ("l4", "g2-standard-12")],
+)
+def test_an_unknown_machine_is_refused_with_the_nearest(given: str, near: str) -> None:
     with pytest.raises(SettingsError) as refusal:
-        make_settings(machine="g2-standard-13")
+        make_settings(machine=given)
     (problem,) = refusal.value.problems
-    assert problem.path == "vllm-fleet:machine"
-    assert problem.write.startswith("machine: g2-standard-")
+    assert (problem.path, problem.write) == ("vllm-fleet:machine", f"machine: {near}")
+
+
+@pytest.mark.parametrize(
+    ("machine", "zones", "lacking"),
+    [
+        ("g2-standard-12", ["us-central1-z"], ["us-central1-z"]),
+        ("a4-highgpu-8g", ["us-central1-a", "us-central1-b"], ["us-central1-a"]),
+        ("a4-highgpu-8g", ["us-central1-b"], None),
+        # The catalogue lists no zones of it.
+        ("g4-standard-48", ["us-central1-z"], None),
+    ],
+)
+def test_a_zone_without_the_machine_is_a_finding(machine: str, zones: list[str], lacking: list[str] | None) -> None:
+    settings = make_settings(machine=machine, region="us-central1", zones=zones, capacity={"mode": "spot"})
+    found = {one.id: one for one in machine_problems(settings)}
+    if lacking is None:
+        assert "zone-without-machine" not in found
+    else:
+        assert (found["zone-without-machine"].level, found["zone-without-machine"].value) == ("finding", lacking)
 
 
 def test_a_figure_of_another_machine_is_never_this_stacks_own() -> None:
