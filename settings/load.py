@@ -89,10 +89,10 @@ def load() -> tuple[Settings, Secrets]:
         sealed = [secret_in_section(f"{NAMESPACE}:{name}") for name in sorted(_SECTIONS | _SCALARS)]
         if refused := exposed + [one for one in sealed if is_config_secret(one.path)]:
             raise SettingsError(pulumi.get_stack(), refused)
-        settings = accept(pulumi.get_stack(), everything)
+        settings, problems = _checked(pulumi.get_stack(), everything)
     except (SettingsError, LedgerError) as error:
         raise pulumi.RunError(str(error)) from None
-    for finding in check(settings):
+    for finding in problems:
         pulumi.log.warn(finding.text()) if finding.level == "finding" else pulumi.log.info(finding.text())
     config = pulumi.Config(NAMESPACE)
     return settings, Secrets(*(config.get_secret(name) for name in SECRET_KEYS))
@@ -100,11 +100,7 @@ def load() -> tuple[Settings, Secrets]:
 
 def accept(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -> Settings:
     """Settings without errors. Raises SettingsError with every error, including a placeholder project."""
-    settings = parse(stack, config, unopened)
-    refused = [problem for problem in (*placeholder(settings), *check(settings)) if problem.level == "refused"]
-    if refused:
-        raise SettingsError(stack, refused)
-    return settings
+    return _checked(stack, config, unopened)[0]
 
 
 def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -> Settings:
@@ -163,6 +159,17 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
 
         raise SettingsError(stack, map(with_canarys_keys, error.problems)) from None
     return settings
+
+
+def _checked(
+    stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()
+) -> tuple[Settings, tuple[Problem, ...]]:
+    """Settings without errors, and their warnings."""
+    settings = parse(stack, config, unopened)
+    problems = (*placeholder(settings), *check(settings))
+    if refused := [problem for problem in problems if problem.level == "refused"]:
+        raise SettingsError(stack, refused)
+    return settings, problems
 
 
 def check(settings: Settings) -> tuple[Problem, ...]:

@@ -6,10 +6,12 @@ is known. Latencies are milliseconds, over all successful requests of all client
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import Asked
 
 
@@ -406,3 +408,16 @@ class Judged(_Part):
     measurement: Measurement
     certificate: Certificate
     comparisons: tuple[Comparison, ...] = ()
+
+
+def read_merged(merged: Path) -> Judged:
+    """A merged.json. Raises BenchmarkError where another version of fleet wrote it, or something else."""
+    try:
+        return Judged.model_validate_json(merged.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the whole file"
+        raise BenchmarkError(
+            f"{merged}: {place}: {first['msg']}. Another version of fleet wrote it; "
+            f"merge again: fleet bench merge {merged.parent}"
+        ) from None

@@ -15,6 +15,7 @@ from typing import Final
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import MERGED_FILE, is_input
+from fleet.bench.measurement import Certificate, read_merged
 from settings.files import write_whole
 
 SUMS: Final = "SHA256SUMS"
@@ -23,12 +24,16 @@ NAMESPACE: Final = "vllm-fleet-benchmark"
 """What the signature is for: one made for a Git commit or an e-mail is refused."""
 
 
-def sign(folder: Path, key: Path) -> None:
-    """Sign a merged measurement. A key with a passphrase is read from the SSH agent or the terminal. Raises BenchmarkError."""
+def sign(folder: Path, key: Path) -> Certificate:
+    """Sign a merged measurement, certified or not; returns its certificate.
+
+    A key with a passphrase is read from the SSH agent or the terminal. Raises BenchmarkError.
+    """
     if not (folder / MERGED_FILE).is_file():
         raise BenchmarkError(
             f"{folder / MERGED_FILE} is missing, so there is no certificate to sign; run: fleet bench merge {folder}"
         )
+    certificate = read_merged(folder / MERGED_FILE).certificate
     sums = "".join(f"{digest}  {name}\n" for name, digest in _digests(folder).items()).encode()
     signature = _ssh_keygen("sign", "-f", str(key), "-n", NAMESPACE, content=sums, problem=f"--key {key}")
     try:
@@ -36,6 +41,7 @@ def sign(folder: Path, key: Path) -> None:
         write_whole(folder / SIGNATURE, signature.encode())
     except OSError as error:
         raise BenchmarkError(f"{folder}: {error.strerror or error}") from None
+    return certificate
 
 
 def signer(folder: Path, allowed_signers: Path | None = None) -> str | None:

@@ -70,7 +70,13 @@ def plan(
     ] = None,
     documents: Annotated[
         int | None,
-        typer.Option("--documents", metavar="N", min=1, help="Goal: a batch of documents.", show_default=False),
+        typer.Option(
+            "--documents",
+            metavar="N",
+            min=1,
+            help="Goal: a batch, with --tokens-per-document and --output-tokens.",
+            show_default=False,
+        ),
     ] = None,
     tokens_per_document: Annotated[
         int | None,
@@ -91,7 +97,10 @@ def plan(
     deadline: Annotated[
         str | None,
         typer.Option(
-            "--deadline", metavar="8h", help="Time to finish the batch, start-up included.", show_default=False
+            "--deadline",
+            metavar="8h",
+            help="Time to finish the batch, start-up included; also 90m, 1.5d.",
+            show_default=False,
         ),
     ] = None,
     isl: Annotated[

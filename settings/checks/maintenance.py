@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -75,11 +76,11 @@ def _impossible(path: str, policy: Maintenance) -> Iterator[Problem]:
         )
         return
     yield from _exclusion_problems(f"{path}.exclusions", policy.exclusions)
-    freezes = [
+    freezes = tuple(
         _stretch(one.start_time, one.end_time)
         for one in policy.exclusions
         if one.scope == "NO_UPGRADES" and one.end_time
-    ]
+    )
     if freezes and (left := _hours_in_any_span(start, end, days, freezes)) < MIN_HOURS:
         yield Problem(
             id="maintenance-frozen",
@@ -158,10 +159,10 @@ def _weekdays(recurrence: str, start: datetime) -> tuple[int, ...]:
     return tuple(sorted({_DAYS.index(day) for day in named})) or (start.weekday(),)
 
 
-def _hours_in_any_span(start: datetime, end: datetime, days: tuple[int, ...], freezes: Iterable[_Stretch]) -> float:
+@functools.cache  # a preview checks the same policy several times
+def _hours_in_any_span(start: datetime, end: datetime, days: tuple[int, ...], freezes: tuple[_Stretch, ...]) -> float:
     """Minimum hours of windows in any 92 days, without frozen time and without pieces shorter than 4 hours."""
-    span, freezes = timedelta(days=SPAN_DAYS), list(freezes)
-    fewest = float("inf")
+    span, fewest = timedelta(days=SPAN_DAYS), float("inf")
     for first, last in freezes or [(start, start)]:
         pieces = list(_pieces(start, end, days, (first - span, last + span), freezes))
         # The minimum begins at the end of a window.
@@ -172,7 +173,7 @@ def _hours_in_any_span(start: datetime, end: datetime, days: tuple[int, ...], fr
 
 
 def _pieces(
-    start: datetime, end: datetime, days: tuple[int, ...], within: _Stretch, freezes: list[_Stretch]
+    start: datetime, end: datetime, days: tuple[int, ...], within: _Stretch, freezes: tuple[_Stretch, ...]
 ) -> Iterator[_Stretch]:
     day = within[0].replace(hour=start.hour, minute=start.minute, second=start.second)
     while day < within[1]:

@@ -10,7 +10,7 @@ import pulumi
 import pytest
 from pulumi.runtime.config import CONFIG
 
-from settings.load import accept, load, parse
+from settings.load import accept, check, load, parse
 from settings.problems import SettingsError
 from tests.support.settings import make_config, make_settings
 
@@ -113,6 +113,19 @@ def test_a_section_that_the_engine_decrypted_is_refused_before_anything_is_said_
         load()
     assert keys[1] in str(refusal.value)
     assert "sesame" not in str(refusal.value)
+
+
+def test_the_program_checks_its_settings_once() -> None:
+    with (
+        mock.patch.dict(CONFIG.get(), make_config()),
+        mock.patch("pulumi.get_project", return_value="vllm-fleet"),
+        mock.patch("settings.load.check", wraps=check) as checked,
+        mock.patch("pulumi.log.warn") as warned,
+        mock.patch("pulumi.log.info") as told,
+    ):
+        settings, _ = load()
+    assert checked.call_count == 1
+    assert len(check(settings)) == warned.call_count + told.call_count > 0
 
 
 def test_the_program_refuses_a_project_whose_keys_it_would_not_find() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import MERGED_FILE, RUN_FOLDER, is_input
-from fleet.bench.measurement import Judged
+from fleet.bench.measurement import Judged, read_merged
 
 
 def judged_of(folder: Path) -> Judged:
@@ -16,7 +16,7 @@ def judged_of(folder: Path) -> Judged:
         raise BenchmarkError(f"{folder}: {what}; give a folder that `fleet bench run` or `fleet bench fetch` wrote")
     merged = folder / MERGED_FILE
     if merged.is_file() and merged.stat().st_mtime_ns >= newest_input_ns(folder):
-        judged = _read(merged)
+        judged = read_merged(merged)
         if not _lost_runs(folder, judged):
             return judged
     return _merged(folder)
@@ -39,20 +39,6 @@ def newest_input_ns(folder: Path) -> int:
         if is_input(path, folder) and (path.is_file() or RUN_FOLDER.fullmatch(path.name))
     ]
     return max((path.stat().st_mtime_ns for path in found), default=0)
-
-
-def _read(merged: Path) -> Judged:
-    from pydantic import ValidationError
-
-    try:
-        return Judged.model_validate_json(merged.read_bytes())
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the whole file"
-        raise BenchmarkError(
-            f"{merged}: {place}: {first['msg']}. Another version of fleet wrote it; "
-            f"merge again: fleet bench merge {merged.parent}"
-        ) from None
 
 
 def _merged(folder: Path) -> Judged:

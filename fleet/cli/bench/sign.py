@@ -22,11 +22,14 @@ def sign(
         typer.Option("--key", metavar="FILE", help="SSH private key, or the public one of a key in the SSH agent."),
     ],
 ) -> int:
-    """Sign a merged measurement: SHA256SUMS of all its files, and SHA256SUMS.sig by `ssh-keygen -Y sign`."""
+    """Sign a merged measurement: SHA256SUMS of all its files, and SHA256SUMS.sig by `ssh-keygen -Y sign`.
+
+    A signature says who vouches for the files, not that they are certified: the verdict is printed beside the signer.
+    """
     from fleet.bench import signature
 
-    signature.sign(folder, key)
-    sys.stdout.write(f"{signature.format_signer(signature.signer(folder))}\n")
+    certificate = signature.sign(folder, key)
+    sys.stdout.write(f"{certificate.headline}\n{signature.format_signer(signature.signer(folder))}\n")
     return CLEAN
 
 

@@ -9,6 +9,7 @@ import pytest
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.report.source import newest_input_ns
 from fleet.bench.signature import sign, signer
+from tests.fleet.bench.measurements import a_judged
 from tests.fleet.cli.command import fleet
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH's client is not installed")
@@ -28,7 +29,8 @@ def signed(tmp_path: Path, keys: Path) -> Path:
     folder = tmp_path / "measured"
     run = folder / "point-00-repeat-0"
     run.mkdir(parents=True)
-    for name in ("run.json", "merged.json", "point-00-repeat-0/client-000.json"):
+    (folder / "merged.json").write_text(a_judged().model_dump_json())
+    for name in ("run.json", "point-00-repeat-0/client-000.json"):
         (folder / name).write_text(f"{name}\n")
     assert signer(folder) is None
     sign(folder, keys / "mine")
@@ -103,7 +105,9 @@ def test_the_commands_sign_verify_and_say_unsigned(signed: Path, keys: Path) -> 
     (signed / "run.json").write_text("other")
     assert fleet("bench", "verify-signature", str(signed)).returncode == 2
     again = fleet("bench", "sign", str(signed), "--key", str(keys / "mine"))
-    assert again.stdout.startswith("signed by SHA256:"), again.stderr
+    headline, who = again.stdout.splitlines()
+    assert headline == a_judged().certificate.headline
+    assert who.startswith("signed by SHA256:"), again.stderr
     for name in ("SHA256SUMS", "SHA256SUMS.sig"):
         (signed / name).unlink()
     unsigned = fleet("bench", "verify-signature", str(signed))

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,25 @@ def test_a_resource_points_at_the_line_that_made_it() -> None:
     file, _, line = one(recording, "nodes").source_position.partition(":")
     assert file == "test_recorder.py"
     assert "serviceaccount.Account" in Path(__file__).read_text().splitlines()[int(line) - 1]
+
+
+def test_stacks_are_short_while_the_program_runs() -> None:
+    lengths: list[int] = []
+
+    def program(depth: int = 40) -> None:
+        if depth:
+            return program(depth - 1)
+        lengths.append(len(traceback.extract_stack()))
+        raise ValueError("no")
+
+    with pytest.raises(ProgramError, match=r"no \(test_recorder.py:\d+\)") as caught:
+        run(program, root=Path(__file__).parent)
+    assert max(lengths) == 16
+    assert (
+        Path(__file__).read_text().splitlines()[int(str(caught.value).rpartition(":")[2][:-1]) - 1].strip()
+        == 'raise ValueError("no")'
+    )
+    assert not hasattr(sys, "tracebacklimit")
 
 
 def test_duplicate_urns_are_refused_with_both_lines() -> None:
