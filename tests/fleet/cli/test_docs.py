@@ -25,7 +25,10 @@ def commands() -> Iterator[tuple[str, list[str]]]:
         children = getattr(command, "commands", {})
         waiting += [(f"{words} {name}", child) for name, child in children.items()]
         if not children:
-            yield words, [option for parameter in command.params for option in parameter.opts]
+            yield (
+                words,
+                [option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)],
+            )
 
 
 def test_every_command_is_in_the_guide() -> None:
