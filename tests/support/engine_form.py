@@ -32,7 +32,7 @@ def rewritten(text: str) -> list[str]:
         found.append(f"{len(given)} lines with values, of which the engine makes {len(wanted)}")
     if not text.endswith("\n"):
         found.append("no line end at the end of the file")
-    return [*found, *(f"{path}: the engine quotes it" for path in _values_in_quotes(root))]
+    return [*found, *_configuration(root)]
 
 
 def _is_comment(line: str) -> bool:
@@ -77,18 +77,33 @@ def _inline(node: yaml.Node) -> str:
         return json.dumps(text, ensure_ascii=False)
     if node.style == "'":
         return "'" + text.replace("'", "''") + "'"
-    if (node.tag == _STRING and not _NUMBER.fullmatch(text)) or text in ("null", "true", "false") or re.fullmatch(r"-?(0|[1-9]\d*)", text):
+    if (
+        (node.tag == _STRING and not _NUMBER.fullmatch(text))
+        or text in ("null", "true", "false")
+        or re.fullmatch(r"-?(0|[1-9]\d*)", text)
+    ):
         return text
     # Go writes no zeros at the end of a fraction, and an exponent outside of 0.0001 to a million.
-    if node.tag == _FLOAT and repr(float(text)) == text and not float(text).is_integer() and 1e-4 <= abs(float(text)) < 1e6:
+    if (
+        node.tag == _FLOAT
+        and repr(float(text)) == text
+        and not float(text).is_integer()
+        and 1e-4 <= abs(float(text)) < 1e6
+    ):
         return text
     return f"another spelling of {text}"
 
 
-def _values_in_quotes(root: yaml.MappingNode) -> Iterator[str]:
-    """Values directly under `config:` that are no text: `pulumi config set` of any key puts them in quotes."""
+def _configuration(root: yaml.MappingNode) -> Iterator[str]:
+    """What the engine does to entries of `config:`, whichever key is set."""
     for section, entries in root.value:
-        if section.value == "config" and isinstance(entries, yaml.MappingNode):
+        if section.value == "config" and isinstance(entries, yaml.MappingNode) and "runtime" not in _keys(root):
             for key, value in entries.value:
+                if ":" not in key.value:
+                    yield f"{key.value}: the engine adds the project's name"
                 if isinstance(value, yaml.ScalarNode) and value.tag != _STRING:
-                    yield str(key.value)
+                    yield f"{key.value}: the engine puts the value in quotes"
+
+
+def _keys(node: yaml.MappingNode) -> set[str]:
+    return {key.value for key, _ in node.value}
