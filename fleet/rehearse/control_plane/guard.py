@@ -1,8 +1,9 @@
 """Parent process of one program that ends the program with the rehearsal.
 
 Script: `guard.py LIFELINE_FD ORPHANED_FOLDER PROGRAM ARGUMENT...`. It imports nothing of this project and starts in about ten
-milliseconds. The lifeline is a pipe from the rehearsal: a byte means stop, its end means that the rehearsal has ended, even by
-SIGKILL. PR_SET_PDEATHSIG is not enough: Linux sends it when the starting *thread* ends, and other systems do not have it.
+milliseconds. The lifeline is a pipe from the rehearsal: "i" means interrupt the program as Ctrl-C does, another byte means stop, its
+end means that the rehearsal has ended, even by SIGKILL. PR_SET_PDEATHSIG is not enough: Linux sends it when the starting *thread*
+ends, and other systems do not have it.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ def main(arguments: list[str]) -> int:
             return status
         ready, _, _ = select.select([lifeline, woken], [], [], LOOK_SECONDS)
         told = os.read(lifeline, 1) if lifeline in ready else None
+        if told == b"i":
+            os.kill(program, signal.SIGINT)  # Not reaped yet: the number cannot be another program's.
+            continue
         orphaned = told == b"" or os.getppid() != parent
         if told or orphaned or asked_to_end:
             _kill_group(program)

@@ -16,6 +16,7 @@ echo "$@" >> "{calls}"
 case "$1" in
 env) printf '%s' '{settings}' ;;
 list)
+  if [ "$2" = -m ]; then echo "{module}"; exit; fi
   shift 2
   echo "go: downloading example.org/one v1.0.0"
   for package; do echo "$package/dependency"; echo "$package"; done ;;
@@ -43,8 +44,10 @@ class FakeGo:
     calls_file: Path
     downloads_file: Path
     version: str = "go1.26.8"
-    says: str = "v1.36.3 v0.8.0 3.6.8 v3.22.0 v0.55.1"
+    says: str = "v1.36.3 v0.8.0 3.6.8 v3.22.0 v0.55.1 v3.259.0"
     """What a built program answers when it is asked for its version."""
+    module: Path = Path("/nowhere")
+    """Folder of every module."""
     extra: str = ""
     """Shell lines before everything else."""
     caches: dict[str, str] = field(default_factory=dict)
@@ -59,6 +62,7 @@ class FakeGo:
                 says=self.says,
                 extra=self.extra,
                 downloads=self.downloads_file,
+                module=self.module,
             )
         )
         go.chmod(0o755)

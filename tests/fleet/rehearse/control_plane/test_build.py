@@ -18,11 +18,13 @@ from fleet.rehearse.control_plane.build import (
     KUBERNETES,
     KWOK,
     PROMRULES,
+    PULUMI,
     SOURCES,
     binaries,
     helm,
     is_built,
     promrules,
+    pulumi,
 )
 from fleet.rehearse.control_plane.toolchain import GO_FOLDER
 from fleet.rehearse.results import RehearsalError
@@ -39,12 +41,13 @@ def cached(tmp_path: Path) -> set[str]:
 
 
 def test_the_versions_are_those_of_go_mod() -> None:
-    assert [source.version for source in (*SOURCES, HELM, PROMRULES)] == [
+    assert [source.version for source in (*SOURCES, HELM, PROMRULES, PULUMI)] == [
         "v1.36.3",
         "v0.8.0",
         "v3.6.8",
         "v3.22.0",
         "v0.55.1",
+        "v3.259.0",
     ]
 
 
@@ -61,7 +64,7 @@ def test_every_staging_module_of_kubernetes_has_the_version_of_its_release() -> 
 
 
 def test_the_key_changes_with_whatever_the_programs_depend_on() -> None:
-    assert len({source.key for source in (*SOURCES, HELM, PROMRULES)}) == 5
+    assert len({source.key for source in (*SOURCES, HELM, PROMRULES, PULUMI)}) == 6
     assert [file.name for file in PROMRULES.files] == ["go.mod", "go.sum", "main.go", "memory.go"]
     assert dataclasses.replace(KUBERNETES, version_variables=()).key != KUBERNETES.key
     assert KUBERNETES.key == dataclasses.replace(KUBERNETES).key
@@ -97,6 +100,19 @@ def test_the_runner_of_alert_rules_is_built_apart_from_its_own_source(fake_go: F
     fake_go.install()
     assert os.access(promrules(lambda _: None), os.X_OK)
     assert cached(tmp_path) == {"promrules"}
+
+
+def test_the_script_that_runs_a_program_is_kept_beside_the_engine(fake_go: FakeGo, tmp_path: Path) -> None:
+    script = tmp_path / "sdk" / "python" / "cmd" / "pulumi-language-python-exec"
+    script.parent.mkdir(parents=True)
+    script.write_text("genuine")
+    fake_go.module = tmp_path / "sdk"
+    fake_go.install()
+    program = pulumi(lambda _: None)
+    assert os.access(program, os.X_OK)
+    assert program.with_name("pulumi-language-python-exec").read_text() == "genuine"
+    program.with_name("pulumi-language-python-exec").unlink()
+    assert not is_built(PULUMI)
 
 
 def test_windows_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
