@@ -63,6 +63,8 @@ class Pulumi:
             **(variables or {}),
         }
         self._numbers = itertools.count(1)
+        self._made: set[str] = set()
+        """Stacks known to exist: asking takes a second on a busy machine."""
 
     def run(self, *arguments: str, given: str = "", folder: Path | None = None) -> Said:
         """Run `pulumi` with these arguments. `given`: its stdin. Raises RehearsalError on timeout."""
@@ -85,8 +87,10 @@ class Pulumi:
         """Make this the content of its stack file; the stack is made on first use. Raises RehearsalError."""
         name = stack.file.stack
         self.project.stage(stack)
-        if name not in self.stacks():
-            self._must("stack", "init", name)
+        if name not in self._made:
+            if name not in self.stacks():
+                self._must("stack", "init", name)
+            self._made.add(name)
         for key in sorted(stack.file.secret_keys):
             self._must("config", "set", "--secret", key, "--stack", name, given=SECRET_TEXT)
 
@@ -94,8 +98,15 @@ class Pulumi:
         """Names of the project's stacks with a state. Raises RehearsalError."""
         return tuple(one["name"] for one in json.loads(self._must("stack", "ls", "--json")))
 
-    def start(self, operation: str, stack: str, *options: str, on_event: OnEvent = lambda _: None) -> Operation:
-        """Start preview, up, refresh, destroy or import."""
+    def start(
+        self,
+        operation: str,
+        stack: str,
+        *options: str,
+        on_event: OnEvent = lambda _: None,
+        providers: Mapping[str, int] | None = None,
+    ) -> Operation:
+        """Start preview, up, refresh, destroy or import. `providers`: other servers than the usual ones, for this operation."""
         logs = self._logs / f"{next(self._numbers):03}-{operation}"
         logs.mkdir()
         answers: Sequence[str] = () if operation == "preview" else ("--yes",)
@@ -112,7 +123,7 @@ class Pulumi:
                 *options,
             ],
             folder=self.project.folder,
-            environment=self.environment,
+            environment=self.environment | (installation.attached(providers) if providers else {}),
             logs=logs,
             is_previewed=is_previewed,
             on_event=on_event,
