@@ -33,7 +33,7 @@ class ValueRule:
     """What a value must look like beyond its type, and who says so."""
 
     format: str = ""
-    """A name in tests.support.google_api.formats."""
+    """A name in fleet.rehearse.providers.google_api.formats."""
     values: tuple[str, ...] = ()
     pattern: str = ""
     min: float | None = None
