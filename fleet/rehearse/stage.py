@@ -217,7 +217,7 @@ class Stage:
         The unchanged stack comes up with the policy pack and a preview, as in the README.
         """
         wanted = self.servers if servers is None else servers
-        options = (SKIP_PREVIEW,) if sections else self._policies()
+        options = (SKIP_PREVIEW,) if sections else (SKIP_PREVIEW, *self._policies())
         with self._phase("pulumi up"):
             report = self.first_report = self.updates.up(self.varied(sections), *options)
         self.began_seconds = report.began_seconds
@@ -428,6 +428,7 @@ class Stage:
                 chart_objects=self.around.charts.objects,
                 redactor=Redactor(self.base.plaintexts),
                 slack_seconds=SLACK_SECONDS if self.clock.speed <= QUICK_SPEED else 3 * LAG_SECONDS,
+                folder=self.control_plane.folder / "pulumi",
                 kubeconfig=self.control_plane.kubeconfig,
                 progress=self.around.progress,
             )

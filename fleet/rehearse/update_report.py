@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fleet.preview.record.redact import Redactor
 from fleet.rehearse.apply.inventory import Retained
-from fleet.rehearse.engine.events import Events, Outcome, Step
+from fleet.rehearse.engine.events import Events, Outcome, Step, Violation
 from fleet.rehearse.providers.observed import Observed
 from fleet.rehearse.results import Finding
 
@@ -37,7 +37,8 @@ class UpReport:
     def of(cls, outcome: Outcome, observed: Observed, redactor: Redactor) -> UpReport:
         """The report of the operation that `observed` has seen last."""
         done = _done(outcome.done)
-        failed = {**outcome.planned.failures, **outcome.done.failures, **observed.failed}
+        violated = {one.urn: one.message for one in _mandatory(outcome)}
+        failed = {**violated, **outcome.failures, **observed.failed}
         if outcome.code and not failed:
             failed = {"": outcome.output.strip()[-600:] or f"pulumi ended with exit code {outcome.code}"}
         return cls(
@@ -88,6 +89,11 @@ def _done(events: Events) -> dict[str, tuple[str, ...]]:
         if urn in ended - failed and operation in found:
             found[operation].append(urn)
     return {operation: tuple(urns) for operation, urns in found.items()}
+
+
+def _mandatory(outcome: Outcome) -> Iterator[Violation]:
+    violations = (*outcome.planned.violations, *outcome.done.violations)
+    return (one for one in violations if one.level == "mandatory")
 
 
 def _is_work(step: Step) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from fleet.rehearse.apply.releases import Releases
 from fleet.rehearse.apply.waiter import Waiter
 from fleet.rehearse.clock import Clock
 from fleet.rehearse.engine.events import Outcome
+from fleet.rehearse.engine.installation import attached
 from fleet.rehearse.engine.operation import Operation
 from fleet.rehearse.engine.pulumi import Pulumi
 from fleet.rehearse.engine.state import StackState
@@ -37,7 +37,7 @@ SKIP_PREVIEW: Final = "--skip-preview"
 
 
 class Updates:
-    """Runs the engine. A context manager; its folder, with state and program, goes at the end."""
+    """Runs the engine. A context manager."""
 
     def __init__(
         self,
@@ -49,30 +49,33 @@ class Updates:
         chart_objects: Callable[[Release], list[Manifest]],
         redactor: Redactor,
         slack_seconds: float,
+        folder: Path,
         kubeconfig: Path,
         progress: Callable[[str], None],
     ) -> None:
-        """`slack_seconds`: minimum wall time of a wait; see waiter.SLACK_SECONDS."""
-        self._root, self._api, self._kubeconfig, self._progress = root, api, kubeconfig, progress
+        """`folder`: new, private, and the caller's to remove. `slack_seconds`: minimum wall time of a wait; see waiter.SLACK_SECONDS."""
+        self._root, self._folder, self._kubeconfig = root, folder, kubeconfig
+        self._api, self._progress = api, progress
         self._redactor, self._chart_objects = redactor, chart_objects
         self._stop, self._killed = threading.Event(), threading.Event()
         self._clock, self._slack_seconds = clock, slack_seconds
         self.observed = Observed(clock, timeline, progress)
         self.cloud = SimulatedCloud()
+        self.upsert_variables: dict[str, str] = {}
+        """Environment of an operation whose creates update existing objects, as with the provider's variable."""
         self._running: Operation | None = None
         self._opened = contextlib.ExitStack()
 
     def __enter__(self) -> Updates:
         with contextlib.ExitStack() as opened:
-            folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="vllm-fleet-engine-")))
             self._waiter = opened.enter_context(Waiter(self._api, self._clock, self._stop, self._slack_seconds))
             google = Google(self.observed, self.cloud)
             plain = opened.enter_context(Served(google, self._kubernetes(upsert=False)))
             upsert = opened.enter_context(Served(self._kubernetes(upsert=True)))
-            self._with_upsert = {**plain.ports, **upsert.ports}
+            self.upsert_variables = attached({**plain.ports, **upsert.ports})
             self.pulumi = Pulumi(
                 self._root,
-                folder,
+                self._folder,
                 providers=plain.ports,
                 progress=self._progress,
                 variables={"KUBECONFIG": str(self._kubeconfig)},
@@ -93,8 +96,9 @@ class Updates:
     def up(self, stack: OfflineStack, *options: str, upsert: bool = False) -> UpReport:
         """`pulumi up` with these options. `upsert`: with the Kubernetes provider's variable set."""
         self.pulumi.stage(stack)
-        ports = self._with_upsert if upsert else None
-        return UpReport.of(self._operate("up", stack.file.stack, *options, ports=ports), self.observed, self._redactor)
+        variables = self.upsert_variables if upsert else None
+        outcome = self._operate("up", stack.file.stack, *options, variables=variables)
+        return UpReport.of(outcome, self.observed, self._redactor)
 
     def preview(self, stack: OfflineStack, *options: str) -> Outcome:
         """`pulumi preview`."""
@@ -137,12 +141,14 @@ class Updates:
         if (running := self._running) is not None:
             running.kill()
 
-    def _operate(self, operation: str, stack: str, *options: str, ports: Mapping[str, int] | None = None) -> Outcome:
+    def _operate(
+        self, operation: str, stack: str, *options: str, variables: Mapping[str, str] | None = None
+    ) -> Outcome:
         self._stop.clear()
         self._killed.clear()
         self.observed.begin()
         try:
-            with self.pulumi.start(operation, stack, *options, providers=ports) as self._running:
+            with self.pulumi.start(operation, stack, *options, variables=variables) as self._running:
                 return self._running.wait()
         finally:
             self._running = None

@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
-import grpc
-from google.protobuf import empty_pb2
+import grpc  # type: ignore[import-untyped]
+from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
 MOST_BYTES = 400 << 20

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fleet.preview.offline import OfflineStack
 from fleet.rehearse.control_plane.cache import Progress
@@ -103,10 +103,10 @@ class Pulumi:
         operation: str,
         stack: str,
         *options: str,
+        variables: Mapping[str, str] | None = None,
         on_event: OnEvent = lambda _: None,
-        providers: Mapping[str, int] | None = None,
     ) -> Operation:
-        """Start preview, up, refresh, destroy or import. `providers`: other servers than the usual ones, for this operation."""
+        """Start preview, up, refresh, destroy or import. `variables`: more of its environment."""
         logs = self._logs / f"{next(self._numbers):03}-{operation}"
         logs.mkdir()
         answers: Sequence[str] = () if operation == "preview" else ("--yes",)
@@ -123,15 +123,22 @@ class Pulumi:
                 *options,
             ],
             folder=self.project.folder,
-            environment=self.environment | (installation.attached(providers) if providers else {}),
+            environment={**self.environment, **(variables or {})},
             logs=logs,
             is_previewed=is_previewed,
             on_event=on_event,
         )
 
-    def operate(self, operation: str, stack: str, *options: str, on_event: OnEvent = lambda _: None) -> Outcome:
+    def operate(
+        self,
+        operation: str,
+        stack: str,
+        *options: str,
+        variables: Mapping[str, str] | None = None,
+        on_event: OnEvent = lambda _: None,
+    ) -> Outcome:
         """Run preview, up, refresh, destroy or import to its end."""
-        with self.start(operation, stack, *options, on_event=on_event) as running:
+        with self.start(operation, stack, *options, variables=variables, on_event=on_event) as running:
             return running.wait()
 
     def preview(self, stack: str, *options: str, on_event: OnEvent = lambda _: None) -> Outcome:
@@ -160,7 +167,16 @@ class Pulumi:
 
     def state(self, stack: str) -> StackState:
         """The stack's state, with secrets hidden. Raises RehearsalError."""
-        return state.parsed(json.loads(self._must("stack", "export", "--stack", stack)))
+        return state.parsed(self.export(stack))
+
+    def export(self, stack: str) -> dict[str, Any]:
+        """`pulumi stack export`. Raises RehearsalError."""
+        exported: dict[str, Any] = json.loads(self._must("stack", "export", "--stack", stack))
+        return exported
+
+    def import_state(self, stack: str, exported: Mapping[str, Any]) -> None:
+        """`pulumi stack import` of a changed export. Raises RehearsalError."""
+        self._must("stack", "import", "--stack", stack, given=json.dumps(exported))
 
     def _must(self, *arguments: str, given: str = "") -> str:
         said = self.run(*arguments, given=given)
