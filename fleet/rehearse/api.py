@@ -170,12 +170,15 @@ class ClusterApi:
         *,
         field_manager: str = FIELD_MANAGER,
         force: bool = False,
+        dry_run: bool = False,
         warnings: list[str] | None = None,
     ) -> Manifest:
         """Server-side apply with strict field validation; adds warnings to `warnings`. Raises ApiRefusedError."""
         metadata = manifest["metadata"]
         path = self._path(Kind.of(manifest), metadata.get("namespace"), metadata["name"])
-        query = _query(fieldManager=field_manager, fieldValidation="Strict", force="true" if force else "")
+        query = _query(
+            fieldManager=field_manager, fieldValidation="Strict", force="true" if force else "", dryRun=_dry(dry_run)
+        )
         return self.raw(
             "PATCH", path + query, body=manifest, content_type="application/apply-patch+yaml", warnings=warnings
         )
@@ -185,11 +188,12 @@ class ClusterApi:
         manifest: Mapping[str, Any],
         *,
         field_manager: str = FIELD_MANAGER,
+        dry_run: bool = False,
         warnings: list[str] | None = None,
     ) -> Manifest:
         """Create with strict field validation; adds warnings to `warnings`. Raises ApiRefusedError, 409 if the object exists."""
         path = self._path(Kind.of(manifest), manifest["metadata"].get("namespace"))
-        query = _query(fieldManager=field_manager, fieldValidation="Strict")
+        query = _query(fieldManager=field_manager, fieldValidation="Strict", dryRun=_dry(dry_run))
         return self.raw("POST", path + query, body=manifest, warnings=warnings)
 
     def evict(self, namespace: str, name: str) -> None:
@@ -365,6 +369,10 @@ class ClusterApi:
         if kind not in self._endpoints:
             raise ApiRefusedError(404, "NotFound", f'{NO_SUCH_KIND} "{kind.kind}" in version "{kind.api_version}"')
         return self._endpoints[kind]
+
+
+def _dry(dry_run: bool) -> str:
+    return "All" if dry_run else ""
 
 
 def _group_path(api_version: str) -> str:

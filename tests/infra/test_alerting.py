@@ -15,8 +15,8 @@ from infra.naming import Place
 from settings.sections.monitoring import Email
 from settings.signals.catalogue import catalogue
 from tests.settings.signals.fleets import EVERYTHING, FLEETS
-from tests.support.google_api.documents import document
-from tests.support.google_api.samples import everything
+from fleet.rehearse.providers.google_api.documents import document
+from tests.fleet.rehearse.providers.google_api.samples import everything
 from tests.support.recorded import all_of, only, recorded_platform
 
 PLACE = Place(project="fleet-tests", region="europe-west4", name_prefix="spot")

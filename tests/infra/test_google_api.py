@@ -9,9 +9,9 @@ import pytest
 
 from fleet.preview.offline import open_stack, record_stack
 from settings.names import stack_names
-from tests.support.google_api.check import check
-from tests.support.google_api.mapping import table
-from tests.support.google_api.samples import IP_ENDPOINT, everything
+from fleet.rehearse.providers.google_api.check import check
+from fleet.rehearse.providers.google_api.mapping import table
+from tests.fleet.rehearse.providers.google_api.samples import IP_ENDPOINT, everything
 from tests.support.recorded import recorded_platform
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -62,6 +62,11 @@ class Cloud:
         return f"203.0.113.{1 + int(self.digest(*parts), 16) % 254}"
 
 
+def is_named(type_: str) -> bool:
+    """Whether the provider draws a name for a resource of this type that has none."""
+    return type_ in _NAMED
+
+
 Outputs = dict[str, Any]
 _Extra = Callable[[Outputs, Cloud], Outputs]
 """More outputs of one type, from its inputs and what is known so far (`name`, `project`, `id`, ...)."""

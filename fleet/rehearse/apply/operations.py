@@ -170,6 +170,13 @@ class Operations:
         except ApiUnreachableError as error:
             raise OperationError(_unreachable(manifest, error), unreachable=True) from error
 
+    def rehearsed(self, manifest: Manifest, manager: str, before: Manifest | None) -> Manifest:
+        """What the API server would make of a create, or of an update of `before`. Raises ApiRefusedError, ApiUnreachableError."""
+        if before is None and not self._upsert:
+            return self._patiently(lambda: self._api.create(manifest, field_manager=CREATOR, dry_run=True))
+        # Forced: a dry run cannot hand the creator's fields over first, and would conflict with itself.
+        return self._patiently(lambda: self._api.apply(manifest, field_manager=manager, force=True, dry_run=True))
+
     def await_ready(
         self,
         applied: Manifest,

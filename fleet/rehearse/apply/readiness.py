@@ -41,6 +41,9 @@ _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("v1", "ResourceQuota"): Rule(judge=await_storage.resource_quota, seconds=60, fixed=True),
 }
 
+READ_KINDS: Final = frozenset({"Deployment", "Job", "Service"})
+"""Kinds, of those that the program uses, whose readiness a refresh looks at. Source: provider/pkg/await/awaiters.go, awaitRead."""
+
 # Source: helm v3, pkg/kube/ready.go, for the kinds of the Inference Gateway's chart.
 _HELM_JUDGES: Final[Mapping[str, Judge]] = {
     "Deployment": await_helm.deployment,

@@ -12,37 +12,34 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from fleet.preview.record.recording import RecordedResource
-from fleet.preview.record.values import reveal
 from fleet.rehearse.api import Manifest
 from fleet.rehearse.apply.manifests import HELM_MANAGER
 from fleet.rehearse.apply.operations import OperationError, Operations, ref_of
 from fleet.rehearse.apply.readiness import Rule, helm_judge
 from fleet.rehearse.apply.state import ObjectRef
+from fleet.rehearse.simulation.chart import Release
 
 TIMEOUT_SECONDS: Final = 300.0
 """Default of the release's `timeout`. Source: pulumi-kubernetes, provider/pkg/provider/helm_release.go, defaultTimeoutSeconds."""
 
 
-def _record(resource: RecordedResource, status: str) -> Manifest:
+def _record(release: Release, status: str) -> Manifest:
     """Helm's Secret for a release."""
-    outputs: dict[str, Any] = reveal(dict(resource.outputs))
-    name, namespace = outputs["name"], outputs["namespace"]
-    labels = {"owner": "helm", "name": name, "status": status}
-    metadata = {"name": f"sh.helm.release.v1.{name}.v1", "namespace": namespace, "labels": labels}
+    labels = {"owner": "helm", "name": release.name, "status": status}
+    metadata = {"name": f"sh.helm.release.v1.{release.name}.v1", "namespace": release.namespace, "labels": labels}
     return {"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1", "metadata": metadata}
 
 
 class Releases:
     """Installs, upgrades and uninstalls."""
 
-    def __init__(self, operations: Operations, chart_objects: Callable[[RecordedResource], list[Manifest]]) -> None:
+    def __init__(self, operations: Operations, chart_objects: Callable[[Release], list[Manifest]]) -> None:
         """`chart_objects` renders a release, in Helm's installation order."""
         self._operations, self._chart_objects = operations, chart_objects
 
     def apply(
         self,
-        resource: RecordedResource,
+        release: Release,
         old: Sequence[ObjectRef],
         on_missing: Callable[[str], None],
         warnings: list[str] | None = None,
@@ -51,9 +48,8 @@ class Releases:
 
         Warnings of the API server are added to `warnings`.
         """
-        inputs: dict[str, Any] = reveal(dict(resource.inputs))
-        wanted = self._chart_objects(resource)
-        record = _record(resource, "pending-upgrade" if old else "pending-install")
+        wanted = self._chart_objects(release)
+        record = _record(release, "pending-upgrade" if old else "pending-install")
         refs = (ref_of(record), *map(ref_of, wanted))
         applied: list[Manifest] = []
         try:
@@ -64,21 +60,21 @@ class Releases:
             for ref in old:
                 if ref not in refs:
                     self._operations.delete(ref, propagation="Background", skip_await=True)
-            if not inputs.get("skipAwait"):
-                self._wait(applied, inputs, on_missing)
+            if not release.inputs.get("skipAwait"):
+                self._wait(applied, release.inputs, on_missing)
         except OperationError as error:
             if applied:
-                self._end(resource, "failed")
+                self._end(release, "failed")
             there = tuple(dict.fromkeys((*old, *map(ref_of, applied))))
             raise OperationError(
-                f"Helm release {inputs.get('name', resource.name)}: {error.message}",
+                f"Helm release {release.name}: {error.message}",
                 objects=there,
                 waited_for=error.waited_for,
                 outcome=error.outcome,
                 unreachable=error.unreachable,
                 fix=error.fix,
             ) from error
-        self._end(resource, "deployed")
+        self._end(release, "deployed")
         return refs
 
     def _claim(self, record: Manifest, *, installed: bool) -> None:
@@ -99,9 +95,9 @@ class Releases:
             )
         self._operations.put(record, HELM_MANAGER)
 
-    def _end(self, resource: RecordedResource, status: str) -> None:
+    def _end(self, release: Release, status: str) -> None:
         with contextlib.suppress(OperationError):  # Helm only logs it; the release stays pending.
-            self._operations.put(_record(resource, status), HELM_MANAGER)
+            self._operations.put(_record(release, status), HELM_MANAGER)
 
     def _wait(self, applied: Sequence[Manifest], inputs: Mapping[str, Any], on_missing: Callable[[str], None]) -> None:
         limit = float(inputs.get("timeout") or TIMEOUT_SECONDS)

@@ -18,8 +18,6 @@ from typing import Any, Final
 
 import yaml
 
-from fleet.preview.record.recording import RecordedResource
-from fleet.preview.record.values import reveal
 from fleet.rehearse.api import Manifest
 from fleet.rehearse.control_plane import build
 from fleet.rehearse.control_plane.cache import Progress
@@ -36,6 +34,16 @@ _SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A release that the program wants."""
+
+    name: str
+    namespace: str
+    inputs: Mapping[str, Any]
+    """Chart, version, values and options, without the marks of secrets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Charts:
     """The charts that a rehearsal can render."""
 
@@ -43,12 +51,12 @@ class Charts:
     """Folder of each module of `modules.pinned`."""
     progress: Progress
 
-    def objects(self, release: RecordedResource) -> list[Manifest]:
-        """Objects of a recorded Helm release, in Helm's order. Raises RehearsalError if the chart is missing or invalid."""
-        inputs: dict[str, Any] = reveal(dict(release.inputs))
+    def objects(self, release: Release) -> list[Manifest]:
+        """Objects of a Helm release, in Helm's order. Raises RehearsalError if the chart is missing or invalid."""
+        inputs, name, namespace = dict(release.inputs), release.name, release.namespace
         if keda.is_keda(inputs):
             return keda.objects(inputs, self.modules)
-        name, chart, version = str(inputs.get("name", release.name)), str(inputs.get("chart")), inputs.get("version")
+        chart, version = str(inputs.get("chart")), str(inputs.get("version"))
         source = self.modules[MODULE] / _FOLDER / chart.removeprefix(REGISTRY)
         if not chart.startswith(REGISTRY) or version != pinned()[MODULE] or not (source / "Chart.yaml").is_file():
             raise RehearsalError(
@@ -56,7 +64,7 @@ class Charts:
                 f"{pinned()[MODULE]}. Use one of them, or pin their module in fleet/rehearse/control_plane/go/custom-resources"
             )
         helm = build.helm(self.progress)
-        namespace, values = str(inputs.get("namespace", "default")), json.dumps(inputs.get("values") or {})
+        values = json.dumps(inputs.get("values") or {})
         return [one for one in yaml.safe_load_all(_rendered(helm, source, version, name, namespace, values)) if one]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.google_api.formats import FORMATS, described, integer, member_forms
+from fleet.rehearse.providers.google_api.formats import FORMATS, described, integer, member_forms
 
 GOOD = {
     "ip-range": ["10.0.0.0/20", "0.0.0.0/0", "fd20::/64", "203.0.113.7/32"],

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fleet.preview.record.recording import Recording
-from tests.support.google_api.complaint import Complaint
-from tests.support.google_api.documents import document
-from tests.support.google_api.mapping import table
-from tests.support.google_api.request import build
-from tests.support.google_api.schema_check import check_request
-from tests.support.google_api.value_check import check_values
+from fleet.rehearse.providers.google_api.complaint import Complaint
+from fleet.rehearse.providers.google_api.documents import document
+from fleet.rehearse.providers.google_api.mapping import table
+from fleet.rehearse.providers.google_api.request import build
+from fleet.rehearse.providers.google_api.schema_check import check_request
+from fleet.rehearse.providers.google_api.value_check import check_values
 
 
 def check(recording: Recording) -> list[str]:

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tests.support.google_api.documents import described_services, document
-from tests.support.google_api.mapping import table
+from fleet.rehearse.providers.google_api.documents import described_services, document
+from fleet.rehearse.providers.google_api.mapping import table
 
 Check = Callable[[Any], str | None]
 """Takes a value and says what would be allowed, or None if the value is."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from fleet.preview.record.values import Secret
-from tests.support.google_api.mapping import Rename, TypeMapping
+from fleet.rehearse.providers.google_api.mapping import Rename, TypeMapping
 
 PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 _NO_RENAME: Final = Rename(to="")

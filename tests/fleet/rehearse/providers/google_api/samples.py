@@ -8,8 +8,8 @@ import re
 from typing import Any
 
 from fleet.preview.record.recording import Recording
-from tests.support.google_api.check import check_inputs
-from tests.support.google_api.complaint import Complaint
+from fleet.rehearse.providers.google_api.check import check_inputs
+from fleet.rehearse.providers.google_api.complaint import Complaint
 from tests.support.recorded import BENCHMARK, BUDGET, GATEWAY, recorded_platform
 
 CALENDAR: dict[str, Any] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.preview.record.values import Secret
-from tests.support.google_api.mapping import Rename, TypeMapping, table
-from tests.support.google_api.request import Node, api_path, build
-from tests.support.google_api.samples import full_name, inputs_of
+from fleet.rehearse.providers.google_api.mapping import Rename, TypeMapping, table
+from fleet.rehearse.providers.google_api.request import Node, api_path, build
+from tests.fleet.rehearse.providers.google_api.samples import full_name, inputs_of
 
 
 def plain(node: Node) -> Any:

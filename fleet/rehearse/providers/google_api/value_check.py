@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fleet.preview.record.values import UNKNOWN
-from tests.support.google_api.complaint import Complaint, shown
-from tests.support.google_api.formats import FORMATS
-from tests.support.google_api.mapping import Conflict, TypeMapping, ValueRule, table
-from tests.support.google_api.request import Input, inputs_of
+from fleet.rehearse.providers.google_api.complaint import Complaint, shown
+from fleet.rehearse.providers.google_api.formats import FORMATS
+from fleet.rehearse.providers.google_api.mapping import Conflict, TypeMapping, ValueRule, table
+from fleet.rehearse.providers.google_api.request import Input, inputs_of
 
-_TABLE = "tests/support/google_api/mapping.yaml"
+_TABLE = "fleet/rehearse/providers/google_api/mapping.yaml"
 
 
 def check_values(inputs: Mapping[str, Any], mapping: TypeMapping) -> Iterator[Complaint]:

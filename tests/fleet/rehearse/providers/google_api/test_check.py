@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from fleet.preview.record.values import UNKNOWN, Secret
-from tests.support.google_api.check import check, check_inputs
-from tests.support.google_api.documents import Document
-from tests.support.google_api.mapping import TypeMapping
-from tests.support.google_api.request import build
-from tests.support.google_api.samples import everything, full_name, inputs_of, spoilt
-from tests.support.google_api.schema_check import check_request
+from fleet.rehearse.providers.google_api.check import check, check_inputs
+from fleet.rehearse.providers.google_api.documents import Document
+from fleet.rehearse.providers.google_api.mapping import TypeMapping
+from fleet.rehearse.providers.google_api.request import build
+from tests.fleet.rehearse.providers.google_api.samples import everything, full_name, inputs_of, spoilt
+from fleet.rehearse.providers.google_api.schema_check import check_request
 
 SUBNETWORK, CLUSTER = "subnetwork:Subnetwork", "cluster:Cluster"
 MISTAKES = [

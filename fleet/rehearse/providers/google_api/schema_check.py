@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from fleet.preview.record.values import UNKNOWN
-from tests.support.google_api.complaint import Complaint, listed, shown
-from tests.support.google_api.documents import Field, Method
-from tests.support.google_api.formats import described, integer
-from tests.support.google_api.mapping import TypeMapping
-from tests.support.google_api.request import Key, Node, Request, Step, api_path, names_in
+from fleet.rehearse.providers.google_api.complaint import Complaint, listed, shown
+from fleet.rehearse.providers.google_api.documents import Field, Method
+from fleet.rehearse.providers.google_api.formats import described, integer
+from fleet.rehearse.providers.google_api.mapping import TypeMapping
+from fleet.rehearse.providers.google_api.request import Key, Node, Request, Step, api_path, names_in
 
-_TABLE = "tests/support/google_api/mapping.yaml"
+_TABLE = "fleet/rehearse/providers/google_api/mapping.yaml"
 
 
 def check_request(request: Request, method: Method, mapping: TypeMapping) -> Iterator[Complaint]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.google_api import formats
-from tests.support.google_api.documents import Field, described_services, document
-from tests.support.google_api.mapping import TABLE, TypeMapping, parse, table
-from tests.support.google_api.request import PLACEHOLDER, api_path, names_in
-from tests.support.google_api.sdk import classes_in_infra, inputs_of_class
+from fleet.rehearse.providers.google_api import formats
+from fleet.rehearse.providers.google_api.documents import Field, described_services, document
+from fleet.rehearse.providers.google_api.mapping import TABLE, TypeMapping, parse, table
+from fleet.rehearse.providers.google_api.request import PLACEHOLDER, api_path, names_in
+from tests.fleet.rehearse.providers.google_api.sdk import classes_in_infra, inputs_of_class
 
 TYPES = sorted(table().types)
 PROVIDER = "pulumi:providers:gcp"

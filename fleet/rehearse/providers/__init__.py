@@ -1,0 +1,1 @@
+"""Pulumi's providers of a rehearsal: Kubernetes on its own API server, and a simulated Google Cloud."""

@@ -1,0 +1,62 @@
+"""A provider's answer to `Diff`: what differs, and what of it replaces the resource.
+
+The fields that replace are those of the offline preview (fleet/preview/compare): the providers' own schemas, transcribed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pulumi.runtime.proto import provider_pb2
+
+from fleet.preview.compare.replacement import decisive, deletes_first, reasons
+from fleet.preview.compare.structural_diff import Difference, Element, Path, differences, path_text
+
+_PLAIN: Final = re.compile(r"[\w-]+")
+_KINDS: Final[Mapping[str, str]] = {"added": "ADD", "removed": "DELETE", "changed": "UPDATE", "may change": "UPDATE"}
+
+
+def diff_response(
+    type_: str, old: dict[str, Any], new: dict[str, Any], *, also: str = "", reuses_name: bool | None = None
+) -> Any:
+    """The answer for a resource of the type.
+
+    `also`: a path that replaces it although its inputs are the same. `reuses_name`: whether a replacement has the old one's name,
+    so that the old one must go first; by default the inputs tell.
+    """
+    found = list(differences(old, new))
+    replacing = {one.path for one in reasons(type_, decisive(type_, old, new, found))}
+    detailed = {property_path(one.path): _kind(one, path_text(one.path) in replacing) for one in found}
+    replaces = sorted(
+        {*(str(one.path[0]) for one in found if path_text(one.path) in replacing), *filter(None, (also,))}
+    )
+    some = bool(detailed or replaces)
+    return provider_pb2.DiffResponse(
+        changes=provider_pb2.DiffResponse.DIFF_SOME if some else provider_pb2.DiffResponse.DIFF_NONE,
+        diffs=sorted({str(one.path[0]) for one in found}),
+        replaces=replaces,
+        deleteBeforeReplace=bool(replaces) and deletes_first(type_, old, new, reuses_name),
+        detailedDiff=detailed,
+        hasDetailedDiff=True,
+    )
+
+
+def property_path(path: Path) -> str:
+    """A path as the engine writes it: list elements by their position, keys with a dot in quotes."""
+    text = ""
+    for step in path:
+        if isinstance(step, Element):
+            text += f"[{step.index}]"
+        elif _PLAIN.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            quoted = step.replace('"', '\\"')
+            text += f'["{quoted}"]'
+    return text
+
+
+def _kind(one: Difference, replaces: bool) -> Any:
+    name = _KINDS[one.kind] + ("_REPLACE" if replaces else "")
+    return provider_pb2.PropertyDiff(kind=provider_pb2.PropertyDiff.Kind.Value(name), inputDiff=True)
