@@ -176,7 +176,9 @@ class ClusterApi:
         """Server-side apply with strict field validation; adds warnings to `warnings`. Raises ApiRefusedError."""
         metadata = manifest["metadata"]
         path = self._path(Kind.of(manifest), metadata.get("namespace"), metadata["name"])
-        query = _query(fieldManager=field_manager, fieldValidation="Strict", force="true" if force else "", dryRun=_dry(dry_run))
+        query = _query(
+            fieldManager=field_manager, fieldValidation="Strict", force="true" if force else "", dryRun=_dry(dry_run)
+        )
         return self.raw(
             "PATCH", path + query, body=manifest, content_type="application/apply-patch+yaml", warnings=warnings
         )
