@@ -87,9 +87,6 @@ def _run(
     format_: _Format,
     out: Path | None,
 ) -> NoReturn:
-    from fleet.preview.record import quick_sdk
-
-    quick_sdk.install()
     from fleet.rehearse.rehearsal import rehearse as play
     from fleet.rehearse.report.progress import shown
     from fleet.report.terminal import stdout_paper

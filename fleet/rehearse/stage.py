@@ -16,10 +16,9 @@ from zoneinfo import ZoneInfo
 
 from fleet.preview.offline import OfflineStack, record_stack
 from fleet.preview.record.recording import Recording
+from fleet.preview.record.redact import Redactor
 from fleet.rehearse.api import DEPLOYMENT, ClusterApi, Manifest
-from fleet.rehearse.apply.applier import Applier
-from fleet.rehearse.apply.manifests import is_object
-from fleet.rehearse.apply.state import AppliedState, ApplyEvent, ApplyReport
+from fleet.rehearse.apply.state import ObjectRef, objects_of
 from fleet.rehearse.apply.waiter import SLACK_SECONDS
 from fleet.rehearse.autopilot.install import install as autopilot
 from fleet.rehearse.clock import DEFAULT_SPEED, Clock
@@ -49,12 +48,15 @@ from fleet.rehearse.simulation.writer import Writer
 from fleet.rehearse.story import Story
 from fleet.rehearse.timeline import Timeline
 from fleet.rehearse.traffic.traffic import Traffic, load_of
+from fleet.rehearse.update_report import DestroyReport, UpReport
+from fleet.rehearse.updates import SKIP_PREVIEW, Updates
 from fleet.rehearse.variants import varied
 from settings.derived.scaling import DAY_MINUTES, scaling_policy
 from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
     from fleet.rehearse.control_plane.build import Binaries
+    from fleet.rehearse.engine.events import Outcome
     from settings.stack import Settings
 
 Progress = Callable[[str], None]
@@ -97,13 +99,14 @@ class Stage:
     keda: Keda
     """Only if the stack scales with KEDA."""
     guards: SpendingGuards
-    applier: Applier
+    updates: Updates
+    """The Pulumi engine."""
     timings: Timings
     control_plane: ControlPlane
-    first_report: ApplyReport
+    first_report: UpReport
     """Of the bring-up; empty before."""
     began_seconds: float = 0.0
-    """Start of `pulumi up`; the clock starts with the control plane."""
+    """First call for a Kubernetes object of the bring-up: what the engine needs before is not the cloud's time."""
 
     def __init__(self, opened: OfflineStack, around: Surroundings, *, speed: float | None = None) -> None:
         # A declared canary would change every count; the canary drills add one themselves.
@@ -112,13 +115,11 @@ class Stage:
         self.around = around
         self.clock = Clock(speed or around.speed)
         self.timeline = Timeline(self.clock)
-        self.state: AppliedState | None = None
-        self.first_report = ApplyReport(state=AppliedState(project=opened.file.project, stack=opened.file.stack))
+        self.first_report = UpReport()
         self.phase_seconds: dict[str, float] = {}
         """Wall seconds of each phase of the bring-up."""
         self._stack = contextlib.ExitStack()
         self._base: Recording | None = None
-        self._done = self._total = 0
 
     @property
     def settings(self) -> Settings:
@@ -189,33 +190,48 @@ class Stage:
         """Record the program with changed settings, as in `varied`. Raises SettingsError and ProgramError."""
         return record_stack(varied(self.opened, sections) if sections else self.opened, "known")
 
-    def preview(self, sections: Mapping[str, Any] | None = None) -> Recording:
-        """Preview the program with the current status of its objects. Raises SettingsError and ProgramError."""
-        live = {}
-        for urn, applied in self.state.resources.items() if self.state else ():
-            for ref in applied.objects if is_object(applied.resource) else ():
-                one = self.api.get(ref.kind, ref.name, ref.namespace)
-                if one is not None and "status" in one:
-                    live[urn] = {"status": one["status"]}
-        return record_stack(varied(self.opened, sections) if sections else self.opened, "preview", live=live)
+    @property
+    def stack(self) -> str:
+        """The stack's name."""
+        return self.opened.file.stack
 
-    def up(self, recording: Recording | None = None, *, upsert_existing: bool = False) -> ApplyReport:
-        """`pulumi up` of the recording, by default the unchanged stack."""
-        report = self.applier.up(recording or self.base, self.state, upsert_existing=upsert_existing)
-        self.state = report.state
-        return report
+    def varied(self, sections: Mapping[str, Any] | None = None) -> OfflineStack:
+        """The stack with changed settings. Raises SettingsError."""
+        return varied(self.opened, sections) if sections else self.opened
 
-    def bring_up(self, recording: Recording | None = None, servers: int | None = None) -> ApplyReport:
-        """First `up`, and the wait until all replicas are Ready; both are timed. Raises DrillBrokenOffError."""
+    def preview(self, sections: Mapping[str, Any] | None = None) -> Outcome:
+        """`pulumi preview`, by default of the unchanged stack. Raises SettingsError."""
+        return self.updates.preview(self.varied(sections))
+
+    def up(self, sections: Mapping[str, Any] | None = None, *, upsert: bool = False) -> UpReport:
+        """`pulumi up --skip-preview`, by default of the unchanged stack. Raises SettingsError."""
+        return self.updates.up(self.varied(sections), SKIP_PREVIEW, upsert=upsert)
+
+    def destroy(self, *options: str) -> DestroyReport:
+        """`pulumi destroy`."""
+        return self.updates.destroy(self.stack, *options)
+
+    def bring_up(self, sections: Mapping[str, Any] | None = None, servers: int | None = None) -> UpReport:
+        """First `up`, and the wait until all replicas are Ready; both are timed. Raises DrillBrokenOffError.
+
+        The unchanged stack comes up with the policy pack and a preview, as in the README.
+        """
         wanted = self.servers if servers is None else servers
-        self.began_seconds = self.clock.now_seconds()
+        options = (SKIP_PREVIEW,) if sections else (SKIP_PREVIEW, *self._policies())
         with self._phase("pulumi up"):
-            report = self.first_report = self.up(recording)
+            report = self.first_report = self.updates.up(self.varied(sections), *options)
+        self.began_seconds = report.began_seconds
         if report.failed:
             raise DrillBrokenOffError(f"the stack did not come up: {'; '.join(report.failed.values())}")
         with self._phase("last replica Ready"):
             self.until_ready(wanted)
         return report
+
+    def _policies(self) -> tuple[str, ...]:
+        """Options of the policy pack, as in the README."""
+        config = f"policy/config/{self.stack}.json"
+        there = (self.opened.root / config).is_file()
+        return ("--policy-pack", "policy", *(("--policy-pack-config", config) if there else ()))
 
     def fingerprints(self) -> dict[str, tuple[str, str]]:
         """UID and generation of every existing applied object."""
@@ -230,13 +246,17 @@ class Stage:
 
     def applied_objects(self) -> list[Manifest]:
         """Existing objects of the stack's state."""
-        refs = self.state.objects if self.state is not None else ()
-        found = (self.api.get(ref.kind, ref.name, ref.namespace) for ref in refs)
+        found = (self.api.get(ref.kind, ref.name, ref.namespace) for ref in self.objects())
         return [one for one in found if one is not None]
+
+    def objects(self) -> tuple[ObjectRef, ...]:
+        """Objects in the stack's state."""
+        return objects_of(self.updates.state(self.stack))
 
     def applied_share(self) -> float:
         """Completed share of the running `pulumi up`, 0 to 1."""
-        return self._done / self._total if self._total else 0.0
+        total = sum(one.type.startswith(("gcp:", "kubernetes:")) for one in self.base.resources)
+        return len(self.updates.observed.finished_seconds) / total
 
     # Reads and waits
 
@@ -301,8 +321,8 @@ class Stage:
         other = replace(self.opened, file=replace(self.opened.file, stack=f"{self.opened.file.stack}-two"))
         return record_stack(varied(other, {**_NAMELESS, **sections}), "known")
 
-    def guest(self, sections: Mapping[str, Any]) -> Recording:
-        """Record a second stack on this stack's cluster: this stack's file without explicit names, changed by `sections`."""
+    def guest(self, sections: Mapping[str, Any]) -> OfflineStack:
+        """A second stack on this stack's cluster: this stack's file without explicit names, changed by `sections`."""
         file = self.opened.file
         reference = {"platform": {"stack": file.stack}}
         # A guest may not configure resources of its platform.
@@ -310,17 +330,17 @@ class Stage:
         host = replace(self.opened, config={**self.opened.config, **owned})
         benchmark = {"benchmark": {"enabled": False}, "gateway": {"enabled": False}}
         other = replace(host, file=replace(file, stack=f"{file.stack}-guest"))
-        return record_stack(varied(other, {**_NAMELESS, **reference, **benchmark, **sections}), "known")
+        return varied(other, {**_NAMELESS, **reference, **benchmark, **sections})
 
     @contextlib.contextmanager
-    def up_in_background(self, recording: Recording | None = None) -> Iterator[Future[ApplyReport]]:
+    def up_in_background(self, sections: Mapping[str, Any] | None = None) -> Iterator[Future[UpReport]]:
         """Run `pulumi up` in a thread while the block runs; wait for it at the end."""
         with ThreadPoolExecutor(1, thread_name_prefix="pulumi-up") as pool:
-            running = pool.submit(self.up, recording)
+            running = pool.submit(self.up, sections)
             try:
                 yield running
             except BaseException:
-                self.applier.cancel()
+                self.updates.cancel()
                 raise
 
     # Life cycle
@@ -338,7 +358,7 @@ class Stage:
         self.until_ready(self.servers)
         if self.is_scattered:
             # Consolidation by the autoscaler is not simulated.
-            self.up(self.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
+            self.up({"server": {"replicas": 0}, "benchmark": {"enabled": False}})
             self.until("every node to go", lambda: self.meter.gpu_nodes.now == 0, 4 * self.timings.scale_down_seconds)
             self.up()
             self.until_ready(self.servers)
@@ -399,13 +419,19 @@ class Stage:
                 self.keda.run_without_pods()
         for one in (self.provisioner, disks, self.gateway, self.writer, self.standby, self.caches, prometheus):
             self._stack.enter_context(one)
-        self.applier = Applier(
-            self.api,
-            self.clock,
-            self.timeline,
-            chart_objects=self.around.charts.objects,
-            on_progress=self._tell,
-            slack_seconds=SLACK_SECONDS if self.clock.speed <= QUICK_SPEED else 3 * LAG_SECONDS,
+        self.updates = self._stack.enter_context(
+            Updates(
+                self.opened.root,
+                self.api,
+                self.clock,
+                self.timeline,
+                chart_objects=self.around.charts.objects,
+                redactor=Redactor(self.base.plaintexts),
+                slack_seconds=SLACK_SECONDS if self.clock.speed <= QUICK_SPEED else 3 * LAG_SECONDS,
+                folder=self.control_plane.folder / "pulumi",
+                kubeconfig=self.control_plane.kubeconfig,
+                progress=self.around.progress,
+            )
         )
 
     def _in_flight(self) -> InFlight:
@@ -426,8 +452,3 @@ class Stage:
         self.around.progress(name)
         yield
         self.phase_seconds[name] = time.monotonic() - began
-
-    def _tell(self, event: ApplyEvent) -> None:
-        if event.phase in ("done", "failed"):
-            self._done, self._total = event.done, event.total
-        self.around.progress(f"{event.name}: {event.text or event.phase} ({event.done} of {event.total})")

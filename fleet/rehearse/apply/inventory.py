@@ -8,12 +8,23 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from facts import prices
-from fleet.preview.record.values import reveal
-from fleet.rehearse.api import PERSISTENT_VOLUME, VOLUME_SNAPSHOT_CONTENT, ApiRefusedError, ClusterApi, Kind, Manifest
-from fleet.rehearse.apply.manifests import kind_and_name
-from fleet.rehearse.apply.state import AppliedResource, AppliedState, ObjectRef
+from fleet.rehearse.api import (
+    PERSISTENT_VOLUME,
+    VOLUME_SNAPSHOT_CONTENT,
+    ApiRefusedError,
+    ApiUnreachableError,
+    ClusterApi,
+    Kind,
+    Manifest,
+)
+from fleet.rehearse.apply.state import ObjectRef, objects_of, refs_of
+from fleet.rehearse.apply.waiter import Waiter
+from fleet.rehearse.engine.state import StackState, Stored
+from fleet.rehearse.results import Finding
 from fleet.rehearse.simulation.pod_needs import GIB, quantity
 
+RECLAIM_SECONDS: Final = 600.0
+"""Time for a disk to be deleted after its claim. Assumed: Google takes less than a minute."""
 _ZONE: Final = re.compile(r"/zones/([a-z]+-[a-z]+\d+)-[a-z]/")
 _KEEPING_POLICIES: Final = frozenset({"ABANDON", "RETAIN"})
 """Values of a Google resource's `deletion_policy` that keep it."""
@@ -31,16 +42,50 @@ class Retained:
     note: str = ""
 
 
-def declared(destroyed: Iterable[AppliedResource]) -> Iterator[Retained]:
+def account(
+    api: ClusterApi, waiter: Waiter, before: StackState, after: StackState
+) -> tuple[tuple[Retained, ...], tuple[str, ...]]:
+    """What remains of a destroyed stack, retained and unexpected. Waits for disks that are being deleted."""
+    leftovers = Leftovers(api, before)
+    claims_left = any(ref.kind.kind == "PersistentVolumeClaim" for ref in objects_of(after))
+    try:
+        for volume in [] if claims_left else leftovers.volumes():
+            if not is_kept(volume, "persistentVolumeReclaimPolicy"):
+                waiter.until_gone(Kind.of(volume), volume["metadata"]["name"], None, RECLAIM_SECONDS)
+        gone = [one for one in before.resources if after.get(one.urn) is None]
+        retained = [*leftovers.retained(), *declared(gone)]
+        unexpected = [] if claims_left else list(leftovers.unexpected())
+        unexpected += map(str, leftovers.objects(after))
+    except (ApiRefusedError, ApiUnreachableError) as error:
+        return (), (f"the API server did not answer: {error}",)
+    return tuple(sorted(retained, key=lambda one: (one.kind, one.name))), tuple(sorted(unexpected))
+
+
+def findings_of(unexpected: tuple[str, ...]) -> tuple[Finding, ...]:
+    """One finding per unexpected remainder."""
+    return tuple(
+        Finding(
+            severity="error",
+            subject=name,
+            message=f"{name} remains after pulumi destroy, and the program does not retain it",
+            fix="let the program delete it, or set retain_on_delete",
+        )
+        for name in unexpected
+    )
+
+
+def declared(destroyed: Iterable[Stored]) -> Iterator[Retained]:
     """Resources retained by their options or by Google's fields."""
-    for applied in destroyed:
-        resource = applied.resource
-        inputs: Mapping[str, Any] = reveal(dict(resource.inputs))
+    for resource in destroyed:
+        inputs: Mapping[str, Any] = resource.inputs
         title = resource.type.rpartition(":")[2]
         if resource.retain_on_delete:
-            kind, _, name = kind_and_name(resource).partition("/")
             yield Retained(
-                kind=kind, name=name, why="retain_on_delete", usd_per_month=None, note="price not known offline"
+                kind=title,
+                name=resource.id.rpartition("/")[2],
+                why="retain_on_delete",
+                usd_per_month=None,
+                note="price not known offline",
             )
         elif str(inputs.get("deletionPolicy", "")) in _KEEPING_POLICIES and resource.type.startswith("gcp:"):
             yield Retained(
@@ -71,10 +116,11 @@ def declared(destroyed: Iterable[AppliedResource]) -> Iterator[Retained]:
 class Leftovers:
     """A stack's remainders in the cluster."""
 
-    def __init__(self, api: ClusterApi, state: AppliedState) -> None:
+    def __init__(self, api: ClusterApi, state: StackState) -> None:
         self._api, self._state = api, state
-        self._claims = {(ref.namespace, ref.name) for ref in state.objects if ref.kind.kind == "PersistentVolumeClaim"}
-        self._snapshots = {(ref.namespace, ref.name) for ref in state.objects if ref.kind.kind == "VolumeSnapshot"}
+        refs = objects_of(state)
+        self._claims = {(ref.namespace, ref.name) for ref in refs if ref.kind.kind == "PersistentVolumeClaim"}
+        self._snapshots = {(ref.namespace, ref.name) for ref in refs if ref.kind.kind == "VolumeSnapshot"}
 
     def volumes(self) -> list[Manifest]:
         """Volumes of the stack's claims."""
@@ -85,13 +131,11 @@ class Leftovers:
         found = self._list(VOLUME_SNAPSHOT_CONTENT)
         return [one for one in found if _named(one["spec"].get("volumeSnapshotRef")) in self._snapshots]
 
-    def objects(self, still_applied: Iterable[AppliedResource]) -> Iterator[ObjectRef]:
-        """Objects of the stack that still exist and are not retained."""
-        kept = {ref for one in still_applied for ref in one.objects}
-        for applied in self._state.resources.values():
-            if applied.resource.retain_on_delete:
-                continue
-            for ref in applied.objects:
+    def objects(self, after: StackState) -> Iterator[ObjectRef]:
+        """Objects of the stack that still exist, are not retained and are not in the state any more."""
+        kept = set(objects_of(after))
+        for one in self._state.resources:
+            for ref in () if one.retain_on_delete else refs_of(one):
                 if ref not in kept and self._exists(ref):
                     yield ref
 

@@ -1,16 +1,17 @@
-"""Applied state, as in the engine's state, and the report of an apply."""
+"""Objects of the cluster, and where a stack's state names them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-from fleet.preview.record.recording import RecordedResource, Recording, in_dependency_order
+from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE
 from fleet.rehearse.api import Kind
-from fleet.rehearse.results import Finding
+from fleet.rehearse.engine.state import StackState, Stored
 
-Operation = Literal["create", "update", "replace", "delete", "same"]
+RELEASED: Final = "__objects"
+"""Output of a Helm release: its objects in the order of installation, which the real provider's `resourceNames` lacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,95 +26,40 @@ class ObjectRef:
         return f"{self.kind}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedResource:
-    """One resource in the state."""
-
-    resource: RecordedResource
-    objects: tuple[ObjectRef, ...] = ()
-    """Its objects in the cluster: one, those of a chart, or none for Google Cloud resources and components."""
-    trouble: str = ""
-    """Why it was accepted but did not become ready; the next `pulumi up` waits for it again. Empty if it did."""
+def kind_of(type_: str) -> Kind:
+    """The kind of a Pulumi type such as `kubernetes:apps/v1:Deployment`."""
+    _, version, kind = type_.split(":")
+    return Kind(version.removeprefix("core/"), kind)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedState:
-    """A stack's state, complete or partial. It contains secrets: never print it."""
-
-    project: str
-    stack: str
-    resources: Mapping[str, AppliedResource] = field(default_factory=dict)
-    condemned: tuple[AppliedResource, ...] = ()
-    """Replaced and still to be deleted, after an interrupted apply."""
-    pending: frozenset[str] = frozenset()
-    """URNs that a killed apply was creating. The engine keeps them and only warns."""
-    outputs: Mapping[str, Any] = field(default_factory=dict)
-    secrets: frozenset[str] = field(default=frozenset(), repr=False)
-
-    def as_recording(self) -> Recording:
-        """The state as a recording, for comparison."""
-        return Recording(
-            project=self.project,
-            stack=self.stack,
-            mode="known",
-            resources=in_dependency_order(one.resource for one in self.resources.values()),
-            outputs=self.outputs,
-            diagnostics=(),
-            secrets=self.secrets,
-        )
-
-    def without_pending_creates(self) -> AppliedState:
-        """The state after `pulumi refresh --clear-pending-creates`, which does not change the cluster."""
-        return replace(self, pending=frozenset())
-
-    @property
-    def objects(self) -> tuple[ObjectRef, ...]:
-        """The stack's objects in the cluster."""
-        return tuple(ref for one in self.resources.values() for ref in one.objects)
+def ref_of_id(type_: str, id_: str) -> ObjectRef:
+    """The object of a resource's id, `namespace/name`."""
+    namespace, _, name = id_.rpartition("/")
+    return ObjectRef(kind=kind_of(type_), name=name, namespace=namespace or None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyEvent:
-    """Progress of an apply."""
-
-    urn: str
-    name: str
-    """`Kind/name`."""
-    operation: Operation
-    phase: Literal["started", "waiting", "done", "failed"]
-    text: str = ""
-    """What it waits for, or why it failed."""
-    done: int = 0
-    total: int = 0
+def released_texts(refs: Iterable[ObjectRef]) -> list[str]:
+    """Objects of a release as its outputs have them."""
+    return [f"{one.kind.api_version} {one.kind.kind} {one.namespace or ''}/{one.name}" for one in refs]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyReport:
-    """Result of one `pulumi up`."""
+def released_refs(outputs: Mapping[str, Any]) -> tuple[ObjectRef, ...]:
+    """Objects of a release, from its outputs."""
+    found = []
+    for text in outputs.get(RELEASED) or ():
+        api_version, kind, path = text.split(" ")
+        namespace, _, name = path.partition("/")
+        found.append(ObjectRef(kind=Kind(api_version, kind), name=name, namespace=namespace or None))
+    return tuple(found)
 
-    state: AppliedState
-    """The new state; partial after a failure."""
-    created: tuple[str, ...] = ()
-    updated: tuple[str, ...] = ()
-    """Changed in place, or waited for again because they were not ready after the last apply."""
-    replaced: tuple[str, ...] = ()
-    deleted: tuple[str, ...] = ()
-    unchanged: tuple[str, ...] = ()
-    failed: Mapping[str, str] = field(default_factory=dict)
-    """Pulumi's error and the cluster's reason, by URN."""
-    skipped: tuple[str, ...] = ()
-    """Not started: the engine starts nothing after a failure."""
-    started_seconds: Mapping[str, float] = field(default_factory=dict)
-    """Simulated start by URN."""
-    finished_seconds: Mapping[str, float] = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
 
-    @property
-    def duration_seconds(self) -> Mapping[str, float]:
-        """Simulated seconds per resource, waiting included."""
-        return {urn: end - self.started_seconds[urn] for urn, end in self.finished_seconds.items()}
+def refs_of(stored: Stored) -> tuple[ObjectRef, ...]:
+    """Objects of one resource: one, those of a chart, or none for Google Cloud resources and components."""
+    if not stored.custom or not stored.type.startswith("kubernetes:"):
+        return ()
+    return released_refs(stored.outputs) if stored.type == RELEASE_TYPE else (ref_of_id(stored.type, stored.id),)
 
-    @property
-    def changed(self) -> bool:
-        """Whether anything was done."""
-        return bool(self.created or self.updated or self.replaced or self.deleted or self.failed)
+
+def objects_of(state: StackState) -> tuple[ObjectRef, ...]:
+    """A stack's objects in the cluster."""
+    return tuple(ref for one in state.resources for ref in refs_of(one))

@@ -63,13 +63,14 @@ class ControlPlane:
         self._autoscaler_wall_seconds = autoscaler_wall_seconds
         self._processes: dict[str, Process] = {}
         self._stack = contextlib.ExitStack()
-        self._folder: Path
+        self.folder: Path
+        """Private, and removed at the end, also if this process is killed."""
 
     def __enter__(self) -> Self:
         try:
             self._stack.enter_context(stopped_by_exception())
-            self._folder = Path(tempfile.mkdtemp(prefix="vllm-fleet-rehearsal-"))
-            self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            self.folder = Path(tempfile.mkdtemp(prefix="vllm-fleet-rehearsal-"))
+            self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
             self._stack.callback(self._stop_programs)
             self._start()
         except BaseException:
@@ -102,13 +103,13 @@ class ControlPlane:
         self._port = HeldPort()
         self._stack.callback(self._port.release)
         self._run(_ETCD, programs.etcd(self._binaries.etcd))
-        self._credentials = issue(self._folder, self._port.number)
+        self._credentials = issue(self.folder, self._port.number)
         self._run_api_server()
         # While the server starts: slow steps that do not need it.
         self.kubeconfig = self._credentials.kubeconfig
-        scheduler_config = self._folder / "scheduler.json"
+        scheduler_config = self.folder / "scheduler.json"
         scheduler_config.write_text(json.dumps(programs.scheduler_config(self.kubeconfig)), encoding="utf-8")
-        kwok_config = self._folder / "kwok.yaml"
+        kwok_config = self.folder / "kwok.yaml"
         kwok_config.write_text(programs.kwok_config(self._stages), encoding="utf-8")
         self.api = ClusterApi.from_kubeconfig(self.kubeconfig)
         self._stack.callback(self.api.close)
@@ -134,9 +135,9 @@ class ControlPlane:
         self._processes[name] = Process(
             name,
             command,
-            folder=self._folder,
-            log=self._folder / f"{name}.log",
-            orphaned_folder=self._folder,
+            folder=self.folder,
+            log=self.folder / f"{name}.log",
+            orphaned_folder=self.folder,
             environment=environment,
         )
 
@@ -151,7 +152,7 @@ class ControlPlane:
         while not condition():
             self.require_running()
             if time.monotonic() > deadline:
-                log = self._folder / f"{_API_SERVER}.log"
+                log = self.folder / f"{_API_SERVER}.log"
                 raise RehearsalError(
                     f"the {what} did not become ready within {START_SECONDS:.0f} s; the machine may be too busy. End of the API "
                     f"server's log:\n{last_lines(log)}"

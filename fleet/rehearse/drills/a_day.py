@@ -218,7 +218,7 @@ def _canary(stage: Stage, proof: Proof, diary: _Diary) -> None:
     began, name = stage.clock.now_seconds(), stage.server + CANARY_ENDING
     servers = {pod["metadata"]["uid"] for pod in stage.ready_pods()}
     flags = {"engine": {"extraEnv": {"VLLM_LOGGING_LEVEL": "INFO"}}}
-    came = stage.up(stage.record({"rollout": {"canary": flags}}))
+    came = stage.up({"rollout": {"canary": flags}})
     stage.until("the canary", lambda: stage.ready_pods(name), 2 * stage.timings.whole_start_seconds)
     ready = stage.clock.now_seconds()
     stage.clock.sleep(BESIDE_SECONDS)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from fleet.rehearse.api import DEPLOYMENT, JOB, PERSISTENT_VOLUME, SECRET
+from fleet.rehearse.api import DEPLOYMENT, JOB, PERSISTENT_VOLUME, SECRET, Kind
 from fleet.rehearse.apply.operations import UPSERT
 from fleet.rehearse.drills.conditions import needs_servers
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.meter import GPU_LABEL
 from fleet.rehearse.simulation.attachments import WITHOUT_OPTIONS, loses_mount_options
+from fleet.rehearse.updates import SKIP_PREVIEW
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from fleet.rehearse.apply.applier import ApplyReport
     from fleet.rehearse.stage import Stage
+    from fleet.rehearse.update_report import UpReport
 
 QUIET_SECONDS = 600.0
 """No alert may page for this long after the stack is up."""
@@ -71,7 +72,7 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
         proof.figure(f"wait for {urn.rpartition('::')[2]}", round(seconds / 60, 1), "min")
 
 
-def _out_of_order(stage: Stage, report: ApplyReport) -> str:
+def _out_of_order(stage: Stage, report: UpReport) -> str:
     from fleet.preview.record.recording import needs_of
 
     for resource in stage.base.resources:
@@ -102,7 +103,6 @@ def _restarted_api_server(stage: Stage, proof: Proof) -> None:
         stage.control_plane.restart_api_server(down_seconds=3.0)
         stage.timeline.note("operator", "kube-apiserver", "back", mood="good")
         first = running.result()
-    stage.state = first.state
     _recover(stage, proof)
     proof.figure("resources that failed first", len(first.failed), "", "applied by the second pulumi up")
 
@@ -111,10 +111,18 @@ def _killed_up(stage: Stage, proof: Proof) -> None:
     with stage.up_in_background() as running:
         stage.until("a Job or a Deployment that pulumi up waits for", lambda: _under_way(stage), 3600)
         stage.timeline.note("operator", "pulumi up", "killed while waiting", mood="bad")
-        stage.applier.kill()
-        stage.state = running.result().state
-    pending = sorted(urn.rpartition("::")[2] for urn in stage.state.pending)
+        stage.updates.kill()
+        running.result()
+    pending = sorted(urn.rpartition("::")[2] for urn in stage.updates.state(stage.stack).pending)
     proof.figure("pending creates in the state", len(pending), "", ", ".join(pending))
+    locked = stage.up()
+    proof.check(
+        "a pulumi up fails at once: the killed one's lock is left",
+        any("locked" in text for text in locked.failed.values()),
+        "; ".join(locked.failed.values()) or "no failure",
+    )
+    stage.timeline.note("operator", "pulumi cancel", "removes the lock")
+    stage.updates.pulumi.unlock(stage.stack)
     again = stage.up()
     proof.check(
         "a plain pulumi up fails: the killed one's objects already exist",
@@ -137,15 +145,16 @@ def _under_way(stage: Stage) -> set[str]:
 
 def _recover(stage: Stage, proof: Proof) -> None:
     """The steps of docs/first-up.md after an interrupted `pulumi up`."""
-    assert stage.state is not None
     stage.timeline.note("operator", "pulumi refresh", "--clear-pending-creates")
-    stage.state = stage.state.without_pending_creates()
+    refreshed = stage.updates.refresh(stage.stack, "--clear-pending-creates", SKIP_PREVIEW)
+    failures = "; ".join(refreshed.failures.values())
+    proof.check("pulumi refresh succeeds", refreshed.succeeded, failures or "no failure")
     for secret in stage.api.list_all(SECRET, stage.namespace, label_selector="owner=helm"):
         if secret["metadata"]["labels"]["status"].startswith("pending-"):
             stage.timeline.note("operator", secret["metadata"]["name"], "kubectl delete secret")
             stage.api.delete(SECRET, secret["metadata"]["name"], stage.namespace)
     stage.timeline.note("operator", "pulumi up", f"{UPSERT}=true")
-    recovered = stage.up(upsert_existing=True)
+    recovered = stage.up(upsert=True)
     proof.succeeds(f"{UPSERT}=true pulumi up succeeds", recovered)
     stage.until_ready(stage.settings.replicas)
     further = stage.up()
@@ -163,18 +172,11 @@ def _object_names(stage: Stage) -> list[str]:
 
 
 def _destroy(stage: Stage, proof: Proof) -> None:
-    assert stage.state is not None
     if stage.settings.cluster.deletion_protection and stage.settings.owns_platform:
-        refused = stage.applier.destroy(stage.state)
-        proof.check(
-            "pulumi destroy fails while cluster.deletionProtection is true, and deletes nothing",
-            bool(refused.failed) and not refused.deleted,
-            next(iter(refused.failed.values()), f"{len(refused.deleted)} resources deleted"),
-        )
-        stage.up(stage.record({"cluster": {"deletionProtection": False}}))
-    began = stage.clock.now_seconds()
-    report = stage.applier.destroy(stage.state)
-    stage.state = report.state
+        _protected(stage, proof)
+        stage.up({"cluster": {"deletionProtection": False}})
+    report = stage.destroy()
+    began = report.began_seconds
     proof.findings.extend(report.findings)
     proof.retained.extend(report.retained)
     proof.succeeds("pulumi destroy succeeds", report)
@@ -197,6 +199,30 @@ def _destroy(stage: Stage, proof: Proof) -> None:
         "min",
         "Autopilot removes empty nodes by itself",
     )
+
+
+def _protected(stage: Stage, proof: Proof) -> None:
+    """A destroy while the cluster is protected: refused in its preview; without one, the engine deletes what it may."""
+    refused = stage.destroy()
+    proof.check(
+        "pulumi destroy fails while cluster.deletionProtection is true, and deletes nothing",
+        bool(refused.failed) and not refused.deleted,
+        next(iter(refused.failed.values()), f"{len(refused.deleted)} resources deleted"),
+    )
+    servers, volumes = _uids(stage, DEPLOYMENT), _uids(stage, PERSISTENT_VOLUME)
+    forced = stage.destroy(SKIP_PREVIEW)
+    left = (servers & _uids(stage, DEPLOYMENT), volumes & _uids(stage, PERSISTENT_VOLUME))
+    proof.check(
+        "pulumi destroy --skip-preview fails too, and costs no server and no volume",
+        bool(forced.failed) and left == (servers, volumes),
+        f"{plural(len(forced.deleted), 'resource')} deleted, {len(servers) - len(left[0])} of {len(servers)} servers and "
+        f"{len(volumes) - len(left[1])} of {len(volumes)} volumes among them",
+    )
+    proof.succeeds("pulumi up restores the rest", stage.up())
+
+
+def _uids(stage: Stage, kind: Kind) -> set[str]:
+    return {one["metadata"]["uid"] for one in stage.api.list_all(kind)}
 
 
 DRILLS = (

@@ -48,8 +48,7 @@ def _whole_rollout(stage: Stage, proof: Proof) -> None:
         served = stage.settings.serving.model
         model = {"id": served.id, "revision": OTHER_REVISION, "sizeGb": served.size_gb}
         new: dict[str, Any] = {"server": _ENGINE, "model": model, "weights": {"nameEnding": OTHER_REVISION[:7]}}
-        rolled = stage.clock.now_seconds()
-        report = stage.up(stage.record({**new, "rollout": {"canary": revision, "promoted": "a drill"}}))
+        report = stage.up({**new, "rollout": {"canary": revision, "promoted": "a drill"}})
         proof.succeeds("promoting it succeeds", report)
         done = stage.until_ready(servers)
         proof.check("the canary stays until the last replica is new", len(_canaries(stage)) == 1, "1 canary")
@@ -59,11 +58,11 @@ def _whole_rollout(stage: Stage, proof: Proof) -> None:
         more = stage.writer.attempts_since(0) - downloads
         proof.check("the new revision is downloaded once", more == 1, plural(more, "download"))
         stage.until("the old claim to go", lambda: not _claims_there(stage) & former, _GONE_SECONDS)
-        proof.succeeds("removing it succeeds", stage.up(stage.record(new)))
+        proof.succeeds("removing it succeeds", stage.up(new))
         stage.until("the canary to go", lambda: not _canaries(stage), _GONE_SECONDS)
     lost = f"{requests.unserved} refused"
     proof.check("the Service always has an endpoint", requests.unserved == 0, lost, empty=no_others(servers))
-    proof.figure("from promotion to the last replica", round((done - rolled) / 60, 1), "min")
+    proof.figure("from promotion to the last replica", round((done - report.began_seconds) / 60, 1), "min")
 
 
 def _crash(stage: Stage, proof: Proof) -> None:
@@ -88,7 +87,7 @@ def _crash(stage: Stage, proof: Proof) -> None:
 def _starts_beside(stage: Stage, proof: Proof, canary: dict[str, Any], what: str) -> None:
     """`fleet rollout start`, `pulumi up`."""
     before = stage.fingerprints()
-    proof.succeeds(f"pulumi up with {what} succeeds", stage.up(stage.record({"rollout": {"canary": canary}})))
+    proof.succeeds(f"pulumi up with {what} succeeds", stage.up({"rollout": {"canary": canary}}))
     after = stage.fingerprints()
     changed = {name for name, known in before.items() if after.get(name) != known}
     seen = ", ".join(sorted(changed)) or "nothing"

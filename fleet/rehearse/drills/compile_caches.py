@@ -21,7 +21,7 @@ SPEED = 60.0
 def _compile_caches(stage: Stage, proof: Proof) -> None:
     kept = {"replicas": 1, "compileCache": {"enabled": True}}
     alone = {"benchmark": {"enabled": False}}
-    stage.bring_up(stage.record({"server": kept, **alone}), servers=1)
+    stage.bring_up({"server": kept, **alone}, servers=1)
     cold = _start(stage)
     if not proof.check(
         "the first replica compiles and stores", cold[0] == "cold" and bool(stage.caches.archives), cold[0]
@@ -43,7 +43,7 @@ def _compile_caches(stage: Stage, proof: Proof) -> None:
 
     former = stage.ready_pods()[0]["spec"]["serviceAccountName"]
     changed = {**kept, "engine": {"extraEnv": {"VLLM_LOGGING_LEVEL": "INFO"}}}
-    report = stage.up(stage.record({"server": changed, **alone}))
+    report = stage.up({"server": changed, **alone})
     proof.succeeds("pulumi up of another release succeeds", report)
     stage.until_ready(1)
     other = _start(stage)

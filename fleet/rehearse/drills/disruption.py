@@ -156,7 +156,7 @@ def _rolling_update(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     before = {pod["metadata"]["name"] for pod in stage.ready_pods()}
     minutes = stage.settings.server.startup_minutes + 1
-    changed = stage.record({"server": {"startupMinutes": minutes}})
+    changed = {"server": {"startupMinutes": minutes}}
     with requests_during(stage, proof):
         report = stage.up(changed)
         done = stage.until_ready(servers)
@@ -165,8 +165,9 @@ def _rolling_update(stage: Stage, proof: Proof) -> None:
     proof.check("every replica is new", not before & after and len(after) == servers, f"{len(after - before)} new")
     _never_more_gpus(stage, proof, began)
     at_most_one_down(stage, proof, servers, began)
-    proof.figure("the update takes", round((done - began) / 60, 1), "min", f"{servers} replicas, one at a time")
-    proof.figure("per replica", round((done - began) / 60 / servers, 1), "min")
+    took = (done - report.began_seconds) / 60
+    proof.figure("the update takes", round(took, 1), "min", f"{servers} replicas, one at a time")
+    proof.figure("per replica", round(took / servers, 1), "min")
     nodes = stage.meter.gpu_nodes.lowest(began)
     proof.check(
         "no node is removed during the update",

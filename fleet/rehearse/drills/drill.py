@@ -10,10 +10,9 @@ from fleet.rehearse.results import Check, Day, Figure, Finding
 
 if TYPE_CHECKING:
     from fleet.rehearse.alerts.watch import AlertWatch
-    from fleet.rehearse.apply.destroy import DestroyReport
     from fleet.rehearse.apply.inventory import Retained
-    from fleet.rehearse.apply.state import ApplyReport
     from fleet.rehearse.stage import Stage
+    from fleet.rehearse.update_report import DestroyReport, UpReport
     from settings.stack import Settings
 
 Start = Literal["running", "empty"]
@@ -39,7 +38,7 @@ class Proof:
         self.checks.append(Check(statement=statement, held=held, seen=seen, empty=empty))
         return held
 
-    def succeeds(self, statement: str, report: ApplyReport | DestroyReport) -> None:
+    def succeeds(self, statement: str, report: UpReport | DestroyReport) -> None:
         """Check that nothing failed in a `pulumi up` or `pulumi destroy`."""
         self.check(statement, not report.failed, "; ".join(report.failed.values()) or "no failure")
 

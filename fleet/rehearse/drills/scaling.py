@@ -19,7 +19,8 @@ SCALE_SPEED = 1200.0
 def _pause(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     volumes = _disks_and_images(stage)
-    report = stage.up(stage.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
+    report = stage.up({"server": {"replicas": 0}, "benchmark": {"enabled": False}})
+    paused_at = report.began_seconds
     proof.succeeds("pulumi up with zero replicas succeeds", report)
     stage.until("every replica to go", lambda: stage.meter.servers.now == 0, 1800)
     empty = stage.until(
@@ -29,8 +30,8 @@ def _pause(stage: Stage, proof: Proof) -> None:
     )
     kept = _disks_and_images(stage)
     proof.check("the weights are kept", volumes <= kept, f"{len(kept)} disks and images")
-    resumed_at = stage.clock.now_seconds()
     report = stage.up()
+    resumed_at = report.began_seconds
     stage.until_ready(servers)
     back = stage.meter.ready_servers.first_at(servers, resumed_at) or stage.clock.now_seconds()
     proof.succeeds("pulumi up with the former number succeeds", report)
@@ -39,7 +40,9 @@ def _pause(stage: Stage, proof: Proof) -> None:
         stage.writer.attempts_since(began) == 0,
         f"{stage.writer.attempts_since(began)} downloads",
     )
-    proof.figure("GPUs billed after the pause", round((empty - began) / 60, 1), "min", "until the last node is gone")
+    proof.figure(
+        "GPUs billed after the pause", round((empty - paused_at) / 60, 1), "min", "until the last node is gone"
+    )
     proof.figure("Ready again after", round((back - resumed_at) / 60, 1), "min")
 
 
@@ -49,7 +52,7 @@ def _disks_and_images(stage: Stage) -> set[str]:
 
 def _to_zero_and_back(stage: Stage, proof: Proof) -> None:
     servers = stage.settings.replicas
-    external = stage.record({"server": {"replicas": "external"}, "benchmark": {"enabled": False}})
+    external = {"server": {"replicas": "external"}, "benchmark": {"enabled": False}}
     report = stage.up(external)
     proof.succeeds("pulumi up to external replicas succeeds", report)
     stage.scale(0)
@@ -80,7 +83,7 @@ def _scale(servers: int, stage: Stage, proof: Proof) -> None:
             "sizeGib": max(stage.settings.weights.size_gib, -(-readers // MAX_MIBPS_PER_GIB)),
         },
     }
-    stage.bring_up(stage.record(sections), servers)
+    stage.bring_up(sections, servers)
     nodes = stage.meter.gpu_nodes.highest()
     machines = stage.machines_for(servers)
     proof.check(f"{servers} replicas on {plural(machines, 'node')}", nodes == machines, f"at most {nodes} nodes")

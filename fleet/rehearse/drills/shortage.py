@@ -76,7 +76,7 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
     """
     before = 0 if one_server_only(stage.settings) else stage.settings.replicas
     if not before:
-        stage.up(stage.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
+        stage.up({"server": {"replicas": 0}, "benchmark": {"enabled": False}})
         stage.until(
             "every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds
         )
@@ -85,7 +85,7 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
     servers = machines * stage.servers_a_machine
     setattr(stage.stock, scarce, machines)
     stage.timeline.note("capacity", scarce.removesuffix("_nodes"), f"{text}: {machines} in use", mood="bad")
-    more = stage.record({"server": {"replicas": servers + 1}, "benchmark": {"enabled": False}})
+    more = {"server": {"replicas": servers + 1}, "benchmark": {"enabled": False}}
     with stage.up_in_background(more) as running:
         pending = stage.until(
             "a pending replica",
@@ -131,7 +131,7 @@ def _next_rung(stage: Stage, proof: Proof) -> None:
     sections = {"capacity": ladder, "server": {"replicas": servers}, "benchmark": {"enabled": False}}
     stage.stock.reserve("block", nodes=servers - 1, zone=stage.settings.zones[0])
     stage.stock.flex_start_nodes = 0
-    stage.bring_up(stage.record(sections), servers)
+    stage.bring_up(sections, servers)
     ready = stage.clock.now_seconds() - stage.began_seconds
     kinds = sorted(_rung(stage.world.nodes.get(pod["spec"]["nodeName"])) for pod in stage.ready_pods())
     expected = sorted(["reservation"] * (servers - 1) + ["spot"])
@@ -156,8 +156,7 @@ def _late_compute_class(stage: Stage, proof: Proof) -> None:
     stage.until("ComputeClass to be unknown", lambda: not _serves_compute_classes(stage), 60)
     stage.timeline.note("operator", COMPUTE_CLASSES, "GKE has not installed it yet", mood="bad")
     sections = {"capacity": {"mode": "ladder"}, "server": {"replicas": 1}, "benchmark": {"enabled": False}}
-    recording, began = stage.record(sections), stage.clock.now_seconds()
-    first = stage.up(recording)
+    first = stage.up(sections)
     said = "; ".join(first.failed.values())
     proof.check(
         "the first pulumi up fails only at the ComputeClass and reports the missing kind",
@@ -166,10 +165,12 @@ def _late_compute_class(stage: Stage, proof: Proof) -> None:
     )
     done = {urn.rpartition("::")[2] for urn in first.created}
     proof.check("the weights are written by then", "weights-image" in done, f"{len(done)} resources created")
-    proof.figure("pulumi up gives up on the kind after", round((stage.clock.now_seconds() - began) / 60, 1), "min")
+    proof.figure(
+        "pulumi up gives up on the kind after", round((stage.clock.now_seconds() - first.began_seconds) / 60, 1), "min"
+    )
     install(stage.api, [definition])
     stage.timeline.note("operator", COMPUTE_CLASSES, "installed", mood="good")
-    second = stage.up(recording)
+    second = stage.up(sections)
     proof.succeeds("a second pulumi up succeeds", second)
     if second.failed:
         return
@@ -192,10 +193,9 @@ def _inactive_reservation(stage: Stage, proof: Proof) -> None:
         "server": {"replicas": servers},
         "benchmark": {"enabled": False},
     }
-    recording = stage.record(sections)
     stage.stock.reserve("week", nodes=servers, zone=stage.settings.zones[0], active=False)
     stage.timeline.note("capacity", "week", "the reservation's window has not begun", mood="waiting")
-    with stage.up_in_background(recording) as running:
+    with stage.up_in_background(sections) as running:
         said = stage.until(
             "a replica that waits for the reservation",
             lambda: _waits_for(stage, "week"),

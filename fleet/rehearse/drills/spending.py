@@ -43,7 +43,7 @@ def _guarded(stage: Stage, proof: Proof, limit: float) -> tuple[Manifest, Rates]
 
 
 def _up(stage: Stage, proof: Proof, statement: str, limit: float) -> None:
-    report = stage.up(stage.record(_sections(limit)))
+    report = stage.up(_sections(limit))
     proof.succeeds(statement, report)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from fleet.preview.offline import record_stack
 from fleet.preview.record.synthesis import Cloud, outputs_of
 from fleet.rehearse.apply.manifests import is_object
 from fleet.rehearse.drills.conditions import all_of, needs_servers, owns_platform
 from fleet.rehearse.drills.drill import Drill, Proof
+from fleet.rehearse.updates import SKIP_PREVIEW
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
@@ -27,21 +29,22 @@ def _two_stacks(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     # Paused: volumes, claims and cluster-wide objects are created; a node would show nothing more.
     guest = stage.guest({"server": {"name": GUEST_SERVER, "replicas": 0}})
-    both = sorted(_cluster_wide(stage.base) & _cluster_wide(guest))
+    recorded = record_stack(guest, "known")
+    both = sorted(_cluster_wide(stage.base) & _cluster_wide(recorded))
     proof.check(
         "a guest shares no cluster-wide name with its host",
         not both,
-        ", ".join(both) or f"{len(_cluster_wide(guest))} names, its namespace included",
+        ", ".join(both) or f"{len(_cluster_wide(recorded))} names, its namespace included",
     )
     before = stage.fingerprints()
-    report = stage.applier.up(guest)
+    report = stage.updates.up(guest, SKIP_PREVIEW)
     proof.findings.extend(report.findings)
     proof.check(
         "the guest comes up beside its host",
         not report.failed,
-        "; ".join(report.failed.values()) or plural(len(report.state.objects), "object"),
+        "; ".join(report.failed.values()) or plural(len(report.created), "resource"),
     )
-    gone = stage.applier.destroy(report.state)
+    gone = stage.updates.destroy(guest.file.stack, SKIP_PREVIEW)
     proof.check(
         "the guest is destroyed", not gone.failed, "; ".join(gone.failed.values()) or f"{len(gone.deleted)} deleted"
     )

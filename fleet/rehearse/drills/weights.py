@@ -22,9 +22,8 @@ OTHER_REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 def _writer_fails(stage: Stage, proof: Proof) -> None:
     sections = {"server": {"replicas": 1}, "benchmark": {"enabled": False}}
-    recording = stage.record(sections)
     stage.writer.fail_next(after_share=FAILS_AFTER, exit_code=1)
-    report = stage.bring_up(recording, servers=1)
+    report = stage.bring_up(sections, servers=1)
     ready = stage.clock.now_seconds() - stage.began_seconds
     attempts = stage.writer.attempts()
     proof.check("the Job retries by itself", len(attempts) == 2, f"{len(attempts)} attempts")
@@ -46,7 +45,7 @@ def _from_image(stage: Stage, proof: Proof) -> None:
     (snapshot,) = stage.world.snapshots.all()
     image = _image(stage, snapshot)
     before = _volumes(stage)
-    report = stage.up(stage.record({"weights": {"source": "image", "image": image}}))
+    report = stage.up({"weights": {"source": "image", "image": image}})
     proof.succeeds("pulumi up succeeds", report)
     done = stage.until_ready(servers)
     downloads = stage.writer.attempts_since(began)
@@ -57,7 +56,7 @@ def _from_image(stage: Stage, proof: Proof) -> None:
     proof.check("one volume remains, restored from the image", len(left) == 1, ", ".join(sorted(left)))
     (snapshot,) = stage.world.snapshots.all()
     proof.check("the image is the same", _image(stage, snapshot) == image, _image(stage, snapshot))
-    proof.figure("from pulumi up to the last replica", round((done - began) / 60, 1), "min")
+    proof.figure("from pulumi up to the last replica", round((done - report.began_seconds) / 60, 1), "min")
 
 
 def _image(stage: Stage, snapshot: Manifest) -> str:
@@ -74,7 +73,7 @@ def _new_revision(stage: Stage, proof: Proof) -> None:
     before = {volume["metadata"]["name"] for volume in stage.world.volumes.all()}
     served = stage.settings.serving.model
     model = {"id": served.id, "revision": OTHER_REVISION, "sizeGb": served.size_gb}
-    changed = stage.record({"model": model})
+    changed = {"model": model}
     with requests_during(stage, proof) as requests:
         report = stage.up(changed)
         done = stage.until_ready(servers)
@@ -96,7 +95,7 @@ def _new_revision(stage: Stage, proof: Proof) -> None:
     proof.check("every replica mounts the new revision", len(mounted) == len(new), ", ".join(sorted(mounted)))
     after = {volume["metadata"]["name"] for volume in stage.world.volumes.all()}
     proof.check("the new volume is created beside the old one", bool(after - before), f"{len(after - before)} new")
-    proof.figure("from pulumi up to the last replica", round((done - began) / 60, 1), "min")
+    proof.figure("from pulumi up to the last replica", round((done - report.began_seconds) / 60, 1), "min")
 
 
 DRILLS = (

@@ -92,7 +92,7 @@ def environment(installation: Installation, home: Path, backend: Path, providers
         "PULUMI_HOME": str(home),
         "PULUMI_BACKEND_URL": backend.as_uri(),
         "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
-        "PULUMI_DEBUG_PROVIDERS": ",".join(f"{name}:{port}" for name, port in sorted(providers.items())),
+        **attached(providers),
         "PULUMI_DEBUG_COMMANDS": "true",  # For --event-log.
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
@@ -104,6 +104,11 @@ def environment(installation: Installation, home: Path, backend: Path, providers
         "CLOUDSDK_CONFIG": str(home / "no-gcloud"),
         "KUBECONFIG": str(home / "no-kubeconfig"),
     }
+
+
+def attached(providers: Mapping[str, int]) -> dict[str, str]:
+    """The variable by which the engine uses running servers as providers."""
+    return {"PULUMI_DEBUG_PROVIDERS": ",".join(f"{name}:{port}" for name, port in sorted(providers.items()))}
 
 
 def _version(program: Path) -> str:

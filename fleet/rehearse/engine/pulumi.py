@@ -63,6 +63,8 @@ class Pulumi:
             **(variables or {}),
         }
         self._numbers = itertools.count(1)
+        self._made: set[str] = set()
+        """Stacks known to exist: asking takes a second on a busy machine."""
 
     def run(self, *arguments: str, given: str = "", folder: Path | None = None) -> Said:
         """Run `pulumi` with these arguments. `given`: its stdin. Raises RehearsalError on timeout."""
@@ -85,8 +87,10 @@ class Pulumi:
         """Make this the content of its stack file; the stack is made on first use. Raises RehearsalError."""
         name = stack.file.stack
         self.project.stage(stack)
-        if name not in self.stacks():
-            self._must("stack", "init", name)
+        if name not in self._made:
+            if name not in self.stacks():
+                self._must("stack", "init", name)
+            self._made.add(name)
         for key in sorted(stack.file.secret_keys):
             self._must("config", "set", "--secret", key, "--stack", name, given=SECRET_TEXT)
 

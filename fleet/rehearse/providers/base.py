@@ -5,6 +5,9 @@ configurations share it, so that a request carries all it needs.
 Source: pulumi 3.259.0, proto/pulumi/provider.proto and pkg/resource/plugin/provider_plugin.go.
 """
 
+# The protocol gives the methods their names.
+# ruff: noqa: N802
+
 from __future__ import annotations
 
 import json
@@ -12,7 +15,7 @@ from collections.abc import Callable
 from concurrent import futures
 from typing import Any, Final, NoReturn
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 from google.protobuf import any_pb2, empty_pb2  # type: ignore[import-untyped]
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
@@ -95,35 +98,47 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def configured(self, arguments: dict[str, Any]) -> None:
         """The provider has been configured like this; an operation begins."""
 
+    def cancelled(self) -> None:
+        """The operation has been cancelled."""
+
     def title(self, urn: str, inputs: dict[str, Any]) -> str:
         """`Kind/name` of a resource."""
         return f"{type_of(urn).rpartition(':')[2]}/{inputs.get('name', urn.rpartition('::')[2])}"
 
     # The protocol
 
-    def Handshake(self, request: Any, context: Any) -> Any:
+    def Handshake(self, _request: Any, _context: Any) -> Any:
+        """What this provider understands."""
         return provider_pb2.ProviderHandshakeResponse(accept_secrets=True)
 
-    def Attach(self, request: Any, context: Any) -> Any:
+    def Attach(self, _request: Any, _context: Any) -> Any:
+        """An operation attaches."""
         return empty_pb2.Empty()
 
-    def GetPluginInfo(self, request: Any, context: Any) -> Any:
+    def GetPluginInfo(self, _request: Any, _context: Any) -> Any:
+        """The version."""
         return plugin_pb2.PluginInfo(version=self.version)
 
-    def GetSchema(self, request: Any, context: Any) -> Any:
+    def GetSchema(self, _request: Any, _context: Any) -> Any:
+        """The package's name: no component is generated from it."""
         return provider_pb2.GetSchemaResponse(schema=json.dumps({"name": self.package, "version": self.version}))
 
-    def CheckConfig(self, request: Any, context: Any) -> Any:
+    def CheckConfig(self, request: Any, _context: Any) -> Any:
+        """The provider's configuration, taken as it is."""
         return provider_pb2.CheckResponse(inputs=request.news)
 
-    def DiffConfig(self, request: Any, context: Any) -> Any:
+    def DiffConfig(self, request: Any, _context: Any) -> Any:
+        """What a changed configuration means for the provider's resources."""
         return self._diff(request)
 
-    def Configure(self, request: Any, context: Any) -> Any:
+    def Configure(self, request: Any, _context: Any) -> Any:
+        """An operation begins, once for each provider resource whose configuration is known."""
         self.configured(decode_struct(request.args))
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
 
     def Check(self, request: Any, context: Any) -> Any:
+        """Inputs as the provider wants them, or what is wrong."""
+
         def answer() -> Any:
             inputs, wrong = self.check(request)
             failures = [provider_pb2.CheckFailure(reason=one) for one in wrong]
@@ -132,9 +147,12 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return _answered(context, answer)
 
     def Diff(self, request: Any, context: Any) -> Any:
+        """What an update would change."""
         return _answered(context, lambda: self._diff(request))
 
     def Create(self, request: Any, context: Any) -> Any:
+        """Create a resource; in a preview, say what it would be."""
+
         def answer() -> Any:
             id_, outputs = self.create(request)
             return provider_pb2.CreateResponse(id=id_, properties=encode_struct(outputs))
@@ -142,6 +160,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return self._seen(request, request.properties, context, "create", answer)
 
     def Read(self, request: Any, context: Any) -> Any:
+        """Look at a resource, for a refresh or an import."""
+
         def answer() -> Any:
             id_, inputs, outputs = self.read(request)
             if not id_:
@@ -151,12 +171,16 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return _answered(context, answer)
 
     def Update(self, request: Any, context: Any) -> Any:
+        """Change a resource in place."""
+
         def answer() -> Any:
             return provider_pb2.UpdateResponse(properties=encode_struct(self.update(request)))
 
         return self._seen(request, request.news, context, "update", answer)
 
     def Delete(self, request: Any, context: Any) -> Any:
+        """Delete a resource."""
+
         def answer() -> Any:
             self.delete(request)
             return empty_pb2.Empty()
@@ -164,13 +188,17 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return self._seen(request, request.old_inputs, context, "delete", answer)
 
     def Invoke(self, request: Any, context: Any) -> Any:
+        """Answer a data source."""
+
         def answer() -> Any:
             found = self.invoke(request.tok, decode_struct(request.args))
             return provider_pb2.InvokeResponse(**{"return": encode_struct(found)})
 
         return _answered(context, answer)
 
-    def Cancel(self, request: Any, context: Any) -> Any:
+    def Cancel(self, _request: Any, _context: Any) -> Any:
+        """Ctrl-C."""
+        self.cancelled()
         return empty_pb2.Empty()
 
     def _diff(self, request: Any) -> Any:
@@ -204,7 +232,7 @@ class Served:
         for one in self._providers:
             limits = [("grpc.max_receive_message_length", _MOST_BYTES), ("grpc.max_send_message_length", _MOST_BYTES)]
             server = grpc.server(futures.ThreadPoolExecutor(_THREADS, f"provider-{one.package}"), options=limits)
-            provider_pb2_grpc.add_ResourceProviderServicer_to_server(one, server)  # type: ignore[no-untyped-call]
+            provider_pb2_grpc.add_ResourceProviderServicer_to_server(one, server)
             self.ports[one.package] = server.add_insecure_port("127.0.0.1:0")
             server.start()
             self._servers.append(server)

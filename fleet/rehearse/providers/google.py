@@ -61,7 +61,7 @@ class Google(Provider):
         """Change it in place."""
         inputs, type_ = decode_struct(request.news), type_of(request.urn)
         if request.preview:
-            return merge(decode_struct(request.olds), inputs)
+            return {**decode_struct(request.olds), **inputs}
         try:
             made = self._cloud.update(type_, request.id, _name(request), inputs, self._cloud_of(request.urn))
         except GoogleError as error:
@@ -103,4 +103,5 @@ def _name(request: Any) -> str:
 
 def _outputs(made: Made, inputs: dict[str, Any]) -> dict[str, Any]:
     """The outputs, with the program's secrets as secrets."""
-    return merge(dict(made.outputs), inputs)
+    outputs: dict[str, Any] = merge(dict(made.outputs), inputs)
+    return outputs

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from fleet.preview.record.redact import Redactor
-from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE
+from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE, kubernetes_outputs
 from fleet.preview.record.values import paths_of_unknowns, reveal
 from fleet.preview.record.wire import decode_struct
 from fleet.rehearse.api import NO_SUCH_KIND, ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
@@ -22,7 +22,7 @@ from fleet.rehearse.apply.operations import OperationError, Operations
 from fleet.rehearse.apply.options import options_of
 from fleet.rehearse.apply.readiness import READ_KINDS, is_ready_now, rule_for
 from fleet.rehearse.apply.releases import Releases
-from fleet.rehearse.apply.state import ObjectRef
+from fleet.rehearse.apply.state import RELEASED, ObjectRef, kind_of, ref_of_id, released_refs, released_texts
 from fleet.rehearse.apply.waiter import Cancelled
 from fleet.rehearse.apply.warnings import warning_findings
 from fleet.rehearse.providers.base import Provider, half_made, type_of
@@ -33,11 +33,9 @@ from fleet.rehearse.providers.objects import (
     drifted,
     id_of,
     imported,
-    kind_of,
     named,
     outputs_of,
     placed,
-    ref_of_id,
     reuses_name,
 )
 from fleet.rehearse.providers.observed import Observed
@@ -45,8 +43,6 @@ from fleet.rehearse.results import Finding, RehearsalError
 from fleet.rehearse.simulation.chart import Release
 
 _AUTONAME_BYTES: Final = 8
-_OBJECTS: Final = "__objects"
-"""Output of a release: its objects in the order of installation, which `resourceNames` of the real provider has not."""
 
 
 class Kubernetes(Provider):
@@ -74,10 +70,9 @@ class Kubernetes(Provider):
         """A new operation: nothing is cancelled any more."""
         self._stop.clear()
 
-    def Cancel(self, request: Any, context: Any) -> Any:
+    def cancelled(self) -> None:
         """Ctrl-C: what waits, ends."""
         self._stop.set()
-        return super().Cancel(request, context)
 
     def title(self, urn: str, inputs: dict[str, Any]) -> str:
         """`Kind/name` of an object or a release."""
@@ -108,7 +103,7 @@ class Kubernetes(Provider):
         """Update an object and wait for it, or upgrade a release."""
         type_, inputs, old = type_of(request.urn), decode_struct(request.news), decode_struct(request.olds)
         if type_ == RELEASE_TYPE:
-            return inputs if request.preview else self._installed(request, inputs, _refs(old))[1]
+            return inputs if request.preview else self._installed(request, inputs, released_refs(old))[1]
         ref, manager = ref_of_id(type_, request.id), str(old.get(MANAGER) or _manager(request.urn))
         before = self._live(ref)
         if before is None:
@@ -121,7 +116,7 @@ class Kubernetes(Provider):
         """What the cluster has of it; a workload that is not ready now counts as half made."""
         type_, inputs, before = type_of(request.urn), decode_struct(request.inputs), decode_struct(request.properties)
         if type_ == RELEASE_TYPE:
-            there = [ref for ref in _refs(before) if self._live(ref) is not None]
+            there = [ref for ref in released_refs(before) if self._live(ref) is not None]
             return (request.id if there else ""), inputs, before
         live = self._live(ref_of_id(type_, request.id))
         if live is None:
@@ -138,7 +133,7 @@ class Kubernetes(Provider):
         type_, old = type_of(request.urn), decode_struct(request.properties)
         try:
             if type_ == RELEASE_TYPE:
-                self._releases.uninstall(_refs(old))
+                self._releases.uninstall(released_refs(old))
                 return
             skip = options_of(reveal(old)).skip_await
             ref = ref_of_id(type_, request.id)
@@ -232,12 +227,12 @@ class Kubernetes(Provider):
             text = self._explained(request.urn, error)
             if not error.objects:
                 raise Refused(text) from error
-            raise half_made(id_, {**inputs, **extra, _OBJECTS: _texts(error.objects)}, inputs, text) from error
+            raise half_made(id_, {**inputs, **extra, RELEASED: released_texts(error.objects)}, inputs, text) from error
         except RehearsalError as error:
             raise Refused(str(error)) from error
         finally:
             self._warned(request.urn, name, warnings, of_chart=True)
-        return id_, {**inputs, **extra, _OBJECTS: _texts(refs)}
+        return id_, {**inputs, **extra, RELEASED: released_texts(refs)}
 
     # Reporting
 
@@ -275,19 +270,6 @@ def _replaces_unready(inputs: dict[str, Any]) -> bool:
         return options_of(reveal(inputs)).replace_unready
     except ValueError:
         return False
-
-
-def _texts(refs: tuple[ObjectRef, ...]) -> list[str]:
-    return [f"{one.kind.api_version} {one.kind.kind} {one.namespace or ''}/{one.name}" for one in refs]
-
-
-def _refs(outputs: dict[str, Any]) -> tuple[ObjectRef, ...]:
-    found = []
-    for text in outputs.get(_OBJECTS) or ():
-        api_version, kind, path = text.split(" ")
-        namespace, _, name = path.partition("/")
-        found.append(ObjectRef(kind=Kind(api_version, kind), name=name, namespace=namespace or None))
-    return tuple(found)
 
 
 def _late(urn: str, name: str, seconds: float) -> Finding:

@@ -12,7 +12,6 @@ from typing import Any, Final
 from fleet.preview.record.synthesis_kubernetes import CLUSTER_SCOPED
 from fleet.preview.record.values import Secret, Value
 from fleet.rehearse.api import Kind, Manifest
-from fleet.rehearse.apply.state import ObjectRef
 
 AUTONAMED: Final = "pulumi.com/autonamed"
 MANAGER: Final = "__fieldManager"
@@ -20,18 +19,6 @@ MANAGER: Final = "__fieldManager"
 _DEFAULT_NAMESPACE: Final = "default"
 _SERVER_FILLS: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 """Metadata that only the API server writes."""
-
-
-def kind_of(type_: str) -> Kind:
-    """The kind of a Pulumi type such as `kubernetes:apps/v1:Deployment`."""
-    _, version, kind = type_.split(":")
-    return Kind(version.removeprefix("core/"), kind)
-
-
-def ref_of_id(type_: str, id_: str) -> ObjectRef:
-    """The object of a resource's id, `namespace/name`."""
-    namespace, _, name = id_.rpartition("/")
-    return ObjectRef(kind=kind_of(type_), name=name, namespace=namespace or None)
 
 
 def id_of(one: Manifest) -> str:
@@ -110,8 +97,8 @@ def drifted(inputs: Value, before: Value, live: Value) -> Value:
             if key in live or key not in was
         }
     if isinstance(inputs, list) and isinstance(live, list) and len(inputs) == len(live):
-        was = before if isinstance(before, list) and len(before) == len(live) else [None] * len(live)
-        return [drifted(one, old, new) for one, old, new in zip(inputs, was, live, strict=True)]
+        former = before if isinstance(before, list) and len(before) == len(live) else [None] * len(live)
+        return [drifted(one, old, new) for one, old, new in zip(inputs, former, live, strict=True)]
     return live
 
 

@@ -24,21 +24,25 @@ class Observed:
     def begin(self) -> None:
         """Forget the last operation."""
         with self._lock:
-            self.began_seconds: float | None = None
-            """The first call for a Kubernetes object: the seconds before are the engine's own, not the cloud's."""
+            self._began: float | None = None
             self.started_seconds: dict[str, float] = {}
             self.finished_seconds: dict[str, float] = {}
             self.failed: dict[str, str] = {}
             """Why a resource failed, with the cluster's own reason."""
             self.findings: list[Finding] = []
 
+    @property
+    def began_seconds(self) -> float:
+        """The first call for a Kubernetes object, or now: the seconds before it are the engine's own, not the cloud's."""
+        return self._clock.now_seconds() if self._began is None else self._began
+
     def starts(self, urn: str, name: str, operation: str, *, is_object: bool) -> None:
         """A call for this resource begins. `name`: `Kind/name`; `is_object`: in the cluster, not at Google."""
         with self._lock:
             now = self._clock.now_seconds()
             self.started_seconds[urn] = now
-            if is_object and self.began_seconds is None:
-                self.began_seconds = now
+            if is_object and self._began is None:
+                self._began = now
         self._tell(f"{name}: {operation}")
 
     def waits(self, name: str, text: str) -> None:
