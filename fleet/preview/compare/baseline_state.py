@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _DEFAULTS: Final = "__defaults"
 """Property in which the Google provider lists map entries that it added."""
 _OWN_ANNOTATIONS: Final = ("pulumi.com/autonamed",)
+_OF_PROVIDERS: Final = ("version", "__internal")
+"""Inputs that the engine adds to a provider. Source: pulumi, pkg/resource/deploy/providers/registry.go."""
 _HELM_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 
 
@@ -167,6 +169,8 @@ def as_the_program_says(old: Mapping[str, Any], new: Mapping[str, Any], type_: s
     """Inputs of a live resource without provider defaults."""
     if type_ == _HELM_RELEASE:  # helm options, object names, a checksum
         return {key: value for key, value in old.items() if key in new}
+    if type_.startswith("pulumi:providers:"):
+        return {key: value for key, value in old.items() if key not in _OF_PROVIDERS}
     if not type_.startswith("kubernetes:"):
         return old
     said, metadata = _metadata(new), _metadata(old)

@@ -54,6 +54,8 @@ def _entry(one: RecordedResource, sealed: bool) -> dict[str, Any]:
         inputs = {**inputs, "metadata": {**inputs["metadata"], "annotations": annotations}}
     if one.type.startswith("kubernetes:helm.sh"):
         inputs = {**inputs, "checksum": "12ab", "resourceNames": {"Deployment": ["a"]}, "atomic": False}
+    if one.type.startswith("pulumi:providers:"):
+        inputs = {**inputs, "version": "4.34.2", "__internal": {}}
     entry = {
         "urn": one.urn,
         "custom": one.custom,
