@@ -13,7 +13,6 @@ _PLACES: Final = (
     "docs/*.md",
     "examples/*/*",
     "infra/README.md",
-    "package/README.md",
     "policy/README.md",
     "Pulumi*.yaml",
     "settings/signals/runbook.md",

@@ -208,9 +208,15 @@ PAGES: Final[Mapping[str, Page]] = {
             Elsewhere("pulumi refresh --clear-pending-creates --stack dev", FIRST_UP),
             Elsewhere("PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true pulumi up --stack dev", FIRST_UP),
             Elsewhere("pulumi up --stack dev", FIRST_UP),
-            LeftOut("pulumi refresh --stack dev", "asks at a terminal; the next line says the same without one"),
-            Elsewhere("pulumi refresh --import-pending-creates URN --import-pending-creates ID --yes", FIRST_UP),
-            Elsewhere("pulumi import TYPE NAME ID", FIRST_UP),
+            Typed(
+                "pulumi stack --show-urns --stack dev", ("urn:pulumi:dev::vllm-fleet::vllm-fleet:infra:OwnPlatform",)
+            ),
+            Elsewhere(
+                "pulumi import TYPE NAME ID --parent parent=PARENT --protect=false --generate-code=false --stack dev",
+                FIRST_UP,
+            ),
+            Elsewhere("pulumi refresh --clear-pending-creates --stack dev", FIRST_UP),
+            Elsewhere("pulumi up --stack dev", FIRST_UP),
         ),
         {"PROJECT": "my-project"},
     ),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.rehearse.providers.cloud import CLUSTER, Kind, Refusal
+from fleet.rehearse.providers.cloud import CLUSTER, SERVICE, Kind, Refusal
 from tests.guides.lines import ROOT
 from tests.guides.world import World, world
 
@@ -16,11 +16,12 @@ PAGE = (ROOT / "docs" / "first-up.md").read_text(encoding="utf-8")
 NETWORK, NAMESPACE = "gcp:compute/network:Network", "kubernetes:core/v1:Namespace"
 UP = "pulumi up --stack dev"
 REFUSALS: list[tuple[Kind, str, str]] = [
-    ("permission", "gcp:serviceaccount/account:Account", "Error 403: Required"),
-    ("api", NETWORK, "has not been used in project"),
+    ("permission", SERVICE, "Error 403: Required"),
+    ("taken", NETWORK, "already exists"),
+    ("api", "gcp:compute/subnetwork:Subnetwork", "has not been used in project"),
     ("quota", CLUSTER, "Error 403: Quota"),
-    ("taken", "gcp:artifactregistry/repository:Repository", "already exists"),
 ]
+"""Each depends on the one before, so that every `pulumi up` comes further."""
 
 
 def typed(here: World, line: str, *says: str, code: int = 0, names: dict[str, str] | None = None) -> None:
@@ -59,15 +60,51 @@ def test_a_resource_that_google_made_for_a_killed_update_is_imported(tmp_path: P
         killed_while_creating(here, CLUSTER)
         typed(here, UP, "the stack is currently locked by 1 lock(s)", code=1)
         typed(here, "pulumi cancel --stack dev")
+        typed(here, UP, "pending operations", "already exists", code=1)
         (urn,) = here.pulumi.state("dev").pending
         (cluster,) = (one for one in here.cloud.all() if one.type == CLUSTER)
+        types, name = urn.split("::")[2:]
+        parents, type_ = types.rsplit("$", 1)
+        listed = here.type("pulumi stack --show-urns --stack dev").stdout
+        (parent,) = {word for word in listed.split() if word.startswith("urn:") and f"::{parents}::" in word}
         typed(
             here,
-            "pulumi refresh --import-pending-creates URN --import-pending-creates ID --yes",
-            names={"URN": f"'{urn}'", "ID": cluster.id},
+            "pulumi import TYPE NAME ID --parent parent=PARENT --protect=false --generate-code=false --stack dev",
+            "= 1 imported",
+            names={"TYPE": type_, "NAME": name, "ID": cluster.id, "PARENT": f"'{parent}'"},
         )
+        typed(here, "pulumi refresh --clear-pending-creates --stack dev")
         typed(here, UP, " created")
         typed(here, UP, " unchanged")
+
+
+def test_the_engines_own_import_of_pending_creates_still_imports_nothing(tmp_path: Path) -> None:
+    with world(tmp_path / "run") as here:
+        here.provide("dev", up=False)
+        killed_while_creating(here, CLUSTER)
+        here.type("pulumi cancel --stack dev")
+        (urn,) = here.pulumi.state("dev").pending
+        (cluster,) = (one for one in here.cloud.all() if one.type == CLUSTER)
+        said = here.type(f"pulumi refresh --import-pending-creates '{urn}' --import-pending-creates {cluster.id}")
+        assert said.code == 0
+        state = here.pulumi.state("dev")
+        assert (state.pending, state.get(urn)) == ({}, None), "first-up.md warns of this: mend the page"
+
+
+def test_an_interrupted_update_ends_well_and_goes_on(tmp_path: Path) -> None:
+    with world(tmp_path / "run") as here:
+        here.provide("dev", up=False)
+        here.hold.at(NETWORK)
+        with here.pulumi.start("up", "dev", "--skip-preview") as update:
+            here.hold.until_arrived()
+            update.cancel()
+            here.hold.release()
+            ended = update.wait()
+        assert ended.code != 0
+        assert "^C received; cancelling" in PAGE
+        assert "^C received; cancelling" in ended.output
+        assert here.pulumi.state("dev").pending == {}
+        typed(here, UP, " created")
 
 
 def test_objects_of_a_killed_update_are_taken_over(tmp_path: Path) -> None:
