@@ -116,3 +116,21 @@ def test_objects_of_a_killed_update_are_taken_over(tmp_path: Path) -> None:
         assert here.pulumi.state("dev").pending == {}
         typed(here, f"PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true {UP}", " created")
         typed(here, UP, " unchanged")
+
+
+def test_a_cluster_in_error_is_named_deleted_and_made_again(tmp_path: Path) -> None:
+    with world(tmp_path / "run") as here:
+        here.provide("dev", up=False)
+        here.hold.at(NAMESPACE)
+        with here.pulumi.start("up", "dev", "--skip-preview") as update:
+            here.hold.until_arrived()
+            update.cancel()
+            here.hold.release()
+            update.wait()
+        (cluster,) = (one for one in here.cloud.all() if one.type == CLUSTER)
+        here.cloud.change(CLUSTER, cluster.id, controlPlaneEndpointsConfig={})
+        typed(here, "pulumi refresh")
+        typed(here, UP, "the cluster reports no DNS endpoint", "docs/first-up.md", code=1)
+        here.cloud.delete(CLUSTER, cluster.id)
+        typed(here, "pulumi refresh", "deleted")
+        typed(here, UP, " created")
