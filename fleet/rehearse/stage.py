@@ -217,7 +217,7 @@ class Stage:
         The unchanged stack comes up with the policy pack and a preview, as in the README.
         """
         wanted = self.servers if servers is None else servers
-        options = (SKIP_PREVIEW,) if sections else (SKIP_PREVIEW, *self._policies())
+        options = (SKIP_PREVIEW,) if sections else self._policies()
         with self._phase("pulumi up"):
             report = self.first_report = self.updates.up(self.updates.write(self.varied(sections)), *options)
         self.began_seconds = report.began_seconds
