@@ -35,8 +35,9 @@ def options(*needs, **given):
 
 
 def one(type_, title, content, opts, **metadata):
-    properties = {"metadata": {"name": title, "namespace": "default", **metadata}, "spec": content if isinstance(content, dict) else {"content": content}}
     type_ = "example.com/v1:Thing" if type_ == "Thing" else type_
+    spec = content if isinstance(content, dict) else {"content": content}
+    properties = {"metadata": {"name": title, "namespace": "default", **metadata}, "spec": spec}
     return pulumi.CustomResource(f"kubernetes:{type_}", title, properties, opts)
 
 """
