@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from settings.load import check, parse
 from settings.neighbours import beside_others
@@ -53,13 +53,8 @@ def open_stack(root: Path, stack: str) -> OfflineStack:
     return OfflineStack(root=root, file=file, config=config, settings=settings, problems=problems)
 
 
-def record_stack(
-    stack: OfflineStack,
-    mode: Mode,
-    references: StackReferences | None = None,
-    live: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Recording:
-    """Record the stack's program; other stacks that it refers to are recorded first. `live`: see `record`. Raises ProgramError."""
+def record_stack(stack: OfflineStack, mode: Mode, references: StackReferences | None = None) -> Recording:
+    """Record the stack's program; other stacks that it refers to are recorded first. Raises ProgramError."""
     from fleet.preview.record.recorder import record
 
     return record(
@@ -70,7 +65,6 @@ def record_stack(
         secret_keys=stack.file.secret_keys,
         mode=mode,
         stack_outputs=references or _references_of(stack),
-        live=live,
     )
 
 

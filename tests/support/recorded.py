@@ -82,10 +82,9 @@ def recorded_component(
     mode: Mode = "known",
     *,
     stack: str = "test",
-    live: Mapping[str, Mapping[str, Any]] | None = None,
     **sections: Any,
 ) -> Recording:
-    """What the component registers, with settings made of these sections; `live` as `record` takes it."""
+    """What the component registers, with settings made of these sections."""
     settings = make_settings(stack, **sections)
 
     def program() -> None:
@@ -95,7 +94,7 @@ def recorded_component(
         build(settings, pulumi.ResourceOptions(providers={"kubernetes": provider}))
 
     config = make_config(**sections)
-    return record(ROOT, project="vllm-fleet", stack=stack, config=config, mode=mode, program=program, live=live)
+    return record(ROOT, project="vllm-fleet", stack=stack, config=config, mode=mode, program=program)
 
 
 def objects(recording: Recording) -> dict[str, RecordedResource]:

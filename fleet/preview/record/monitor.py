@@ -59,7 +59,6 @@ class RunContext:
     mode: Mode
     config: Mapping[str, str]
     stack_outputs: Callable[[str], StackOutputs] | None
-    live: Mapping[str, Mapping[str, Any]]
 
 
 class RecordingMonitor:
@@ -99,9 +98,6 @@ class RecordingMonitor:
             body = encode_struct(outputs)
         elif request.custom and self._is_unconfigured(request.provider):
             outputs, body = {}, encode_struct({})
-        if urn in self.context.live:
-            outputs = {**outputs, **self.context.live[urn]}
-            body = encode_struct(outputs)
         self.resources[urn] = _recorded(request, urn, inputs, outputs, self.context.root)
         self._check_provider(request, urn)
         # `unknown` makes the SDK treat what was not synthesised as unknown instead of as a known None, which would
