@@ -10,6 +10,7 @@ from pulumi import ResourceOptions
 
 from infra.capacity import CalendarReservation, CalendarReservationArgs
 from infra.compile_cache_bucket import CompileCacheBucket, CompileCacheBucketArgs
+from infra.deletion_protection import DeletionProtection, DeletionProtectionArgs
 from infra.naming import Place, labels_of
 from infra.platform import (
     GivenPlatform,
@@ -50,6 +51,8 @@ numbers, policy = figures(settings), scaling_policy(settings)
 labels = labels_of(settings.stack, settings.labels)
 place = Place(project=project, region=settings.region, name_prefix=settings.stack, labels=labels)
 
+built: list[pulumi.Resource] = []  # what the deletion protection covers
+
 # Google Cloud: this stack's platform, another stack's, or an existing cluster.
 if settings.owns_platform:
     own = OwnPlatformArgs(
@@ -67,6 +70,7 @@ if settings.owns_platform:
     )
     made = OwnPlatform("platform", own)
     services, kubernetes, platform = made.services, made.kubernetes, made.outputs
+    built.append(made)
 elif settings.platform.kubeconfig is not None:
     given = GivenPlatformArgs(
         kubeconfig=Path(settings.platform.kubeconfig).absolute(),  # the engine starts a program in the project's folder
@@ -95,6 +99,7 @@ kept_by: dict[str, CompileCacheGrant] = {}
 trial = settings.as_canary
 if settings.server.compile_cache.enabled:
     caches = CompileCacheBucket("compile-caches", CompileCacheBucketArgs(place=place), after_services)
+    built.append(caches)
     for one in filter(None, (settings, trial)):
         key, account = cache_key(one) or "", server_account(one)
         kept[account] = KeptCache(bucket=caches.bucket_name, key=key)
@@ -113,7 +118,7 @@ grants = WorkloadAccessArgs(
 access = WorkloadAccess("access", grants, after_services)
 if isinstance(capacity, Calendar) and capacity.create is not None:
     window = CalendarReservationArgs(place=place, zone=zones[0], calendar=capacity, machine_type=machine.type)
-    CalendarReservation("calendar", window, after_services)
+    built.append(CalendarReservation("calendar", window, after_services))
 
 # Kubernetes: one provider, from the platform's cluster, inherited by every component below.
 on_cluster = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access])
@@ -139,6 +144,7 @@ release = WeightsArgs(
     disk_labels=settings.labels,
 )
 weights = Weights("weights", release, guarded)
+built += [access, namespace, weights]
 if settings.spending is not None:
     # Does not depend on the servers: a renewed limit must reach the guard while the update waits for paused servers.
     from settings.derived.spending import rates
@@ -146,7 +152,7 @@ if settings.spending is not None:
 
     grace = settings.placement.grace_seconds
     limit = SpendingGuardArgs(space=space, spending=settings.spending, rates=rates(settings), grace_seconds=grace)
-    SpendingGuard("spending", limit, guarded)
+    built.append(SpendingGuard("spending", limit, guarded))
 placed = guarded
 if isinstance(capacity, Ladder):
     name = ladder_class(settings.namespace, machine)
@@ -154,6 +160,7 @@ if isinstance(capacity, Ladder):
     # After the weights: GKE may install ComputeClass long after the cluster, and the download gives it time.
     after_weights = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, weights])
     ladder = CapacityLadder("ladder", rungs, after_weights)
+    built.append(ladder)
     placed = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, namespace, ladder])
 replica = ServerArgs(
     space=space,
@@ -175,16 +182,19 @@ replica = ServerArgs(
     annotations=declarations(settings),
 )
 server = Server("server", replica, placed)
+built.append(server)
 scalers = [access, namespace]
 if settings.makes_keda:
     from workloads.keda.keda import Keda, KedaArgs
 
     scalers.append(Keda("keda", KedaArgs(ranges=traffic(settings).ranges, labels=marks), on_cluster))
+    built.append(scalers[-1])
 if policy is not None:
     from workloads.autoscaling import Autoscaling, AutoscalingArgs
 
     scaled = AutoscalingArgs(space=space, server=server, policy=policy, project=project)
-    Autoscaling("autoscaling", scaled, ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=scalers))
+    after_scalers = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=scalers)
+    built.append(Autoscaling("autoscaling", scaled, after_scalers))
 canary: Server | None = None
 if trial is not None:
     # Separate resources for the canary: adding or removing it changes nothing of the servers.
@@ -192,7 +202,9 @@ if trial is not None:
     if ending := weights_ending(settings):
         volume = settings.weights.model_copy(update={"name_ending": ending})
         second = replace(release, model=trial.serving.model, volume=volume, beside=weights)
-        mount = Weights("weights-canary", second, guarded).mount
+        weights_canary = Weights("weights-canary", second, guarded)
+        built.append(weights_canary)
+        mount = weights_canary.mount
     tried = replace(
         replica,
         name=trial.server.name,
@@ -210,9 +222,11 @@ if trial is not None:
         beside=server,
     )
     canary = Server("server-canary", tried, placed)
+    built.append(canary)
 gateway: Gateway | None = None
 if settings.gateway.enabled:
     gateway = Gateway("gateway", GatewayArgs(space=space, server=server, gateway=settings.gateway), guarded)
+    built.append(gateway)
 endpoint = server.endpoint if gateway is None else gateway.endpoint
 if settings.benchmark.enabled:
     clients = BenchmarkArgs(
@@ -223,7 +237,7 @@ if settings.benchmark.enabled:
         measurement=measurement(settings),
         run_on_update=settings.benchmark.run_on_update,
     )
-    Benchmark("benchmark", clients, guarded)
+    built.append(Benchmark("benchmark", clients, guarded))
 if settings.monitoring.enabled:
     signals = catalogue(watched(settings, numbers))
     scrapes = MonitoringArgs(
@@ -234,13 +248,15 @@ if settings.monitoring.enabled:
         signals=signals,
         monitoring=settings.monitoring,
     )
-    Monitoring("monitoring", scrapes, guarded)
+    built.append(Monitoring("monitoring", scrapes, guarded))
     dashboard_url: pulumi.Output[str] | None = None
     # Imported on use: other stacks' previews do not load these modules.
     if settings.monitoring.has_dashboard:
         from infra.dashboard import Dashboard, DashboardArgs
 
-        dashboard_url = Dashboard("dashboard", DashboardArgs(place=place, signals=signals), after_services).url
+        dashboard = Dashboard("dashboard", DashboardArgs(place=place, signals=signals), after_services)
+        built.append(dashboard)
+        dashboard_url = dashboard.url
         pulumi.export("dashboard", dashboard_url)
     if settings.monitoring.alerts is not None:
         from infra.alerting import Alerting, AlertingArgs, ChannelSecrets
@@ -257,7 +273,11 @@ if settings.monitoring.enabled:
             dashboard_url=dashboard_url,
             slos=settings.monitoring.alerts.slos,
         )
-        Alerting("alerting", told, after_services)
+        built.append(Alerting("alerting", told, after_services))
+
+if settings.owns_platform:
+    whole = DeletionProtectionArgs(enabled=settings.cluster.deletion_protection, covers=built)
+    DeletionProtection("deletion-protection", whole)
 
 # Outputs for people and other stacks. Published figures carry their label; see docs/provenance.md.
 pulumi.export("stack", settings.stack)

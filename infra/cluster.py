@@ -133,8 +133,8 @@ class Cluster(pulumi.ComponentResource):
             deletion_protection=cluster.deletion_protection,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                # One setting for both protections. Pulumi's refuses during the preview, before anything is deleted;
-                # the provider's refuses only when the cluster itself is deleted.
+                # One setting for both protections, and for `DeletionProtection`, which covers what is on the cluster: these two
+                # refuse only when the cluster itself is deleted.
                 protect=cluster.deletion_protection,
                 # Nodes without the account's roles send no telemetry and cannot pull images; nodes that outlive
                 # NAT lose their connections.

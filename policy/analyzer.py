@@ -21,7 +21,7 @@ from pulumi_policy import (
 
 import money
 import pods
-from rule import AnyRule, Resource, Rule, StackRule, message, with_defaults
+from rule import AnyRule, Finding, Resource, Rule, StackRule, message, with_defaults
 from settings.rules.verdict import REPEATED_ON_PURPOSE
 
 
@@ -32,9 +32,12 @@ class _Asked(threading.local):
     are kept here until the pack's last policy reports them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, by_urn: dict[str, Resource]) -> None:
+        """`by_urn` keeps every resource with its inputs; shared by all threads."""
+        self._by_urn = by_urn
         self._resource = Resource(type="", props={})
         self._stack: list[Resource] = []
+        self._seen: object = None
         self._last = -1
         self.excused: list[str] = []
 
@@ -44,21 +47,26 @@ class _Asked(threading.local):
             self.excused = []
         self._last = place
         if self._resource.props is not args.props or self._resource.urn != args.urn:
-            self._resource = _resource(args)
+            self._resource = self._by_urn[args.urn] = _resource(args)
         return self._resource
 
     def stack(self, args: StackValidationArgs) -> list[Resource]:
-        """The resources, the same objects for every policy."""
+        """The resources, the same objects for every policy, with their outputs.
+
+        In a preview the engine sends no outputs for objects of a cluster that does not exist yet: their inputs stand in. Source:
+        pulumi 3.259.0, pkg/resource/plugin/provider_plugin.go (Create), pkg/resource/deploy/step_generator.go (AnalyzeResources).
+        """
         # The SDK keeps its views during one evaluation, so comparing the first is enough.
-        known = len(self._stack) == len(args.resources) and bool(self._stack)
-        if not known or self._stack[0].props is not args.resources[0].props:
-            self._stack = [_stack_resource(one) for one in args.resources]
+        first = args.resources[0].props if args.resources else None
+        if first is None or first is not self._seen:
+            self._seen = first
+            self._stack = [_stack_resource(one, self._by_urn.get(one.urn)) for one in args.resources]
         return self._stack
 
 
 def policies(rules: tuple[AnyRule, ...]) -> list[Policy]:
     """One policy for each rule, then the one that reports deliberate exceptions."""
-    asked = _Asked()
+    asked = _Asked({})
     made = [
         _resource_policy(rule, asked, place) if isinstance(rule, Rule) else _stack_policy(rule, asked)
         for place, rule in enumerate(rules)
@@ -88,12 +96,23 @@ def is_excused(rule: Rule, resource: Resource) -> bool:
 def _stack_policy(rule: StackRule, asked: _Asked) -> Policy:
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:
         resources = asked.stack(args)
+        if unseen := sum(1 for one in resources if one.is_kubernetes and not one.props):
+            report(message(rule, _unjudged(unseen)), None)
+            return
         for finding in rule.judge(resources, with_defaults(rule, args.get_config())):
             concerned = next((one for one in resources if one.urn == finding.urn), None)
             stake = "" if concerned is None else money.at_stake(concerned)
             report(message(rule, finding, at_stake=stake), finding.urn or None)
 
     return StackValidationPolicy(validate=validate, **_description(rule))
+
+
+def _unjudged(objects: int) -> Finding:
+    return Finding(
+        what=f"{objects} Kubernetes objects have no outputs in this preview, and no policy was asked about their inputs",
+        why="a first preview gives a stack policy the outputs alone; this pack keeps the inputs that its resource policies get",
+        fix=f"enable a resource policy, for example {REPEATED_ON_PURPOSE}",
+    )
 
 
 def _repeated_on_purpose(asked: _Asked, place: int) -> Policy:
@@ -138,12 +157,15 @@ def _resource(args: ResourceValidationArgs) -> Resource:
     )
 
 
-def _stack_resource(one: PolicyResource) -> Resource:
+def _stack_resource(one: PolicyResource, with_inputs: Resource | None) -> Resource:
+    dependencies = tuple(other.urn for other in one.dependencies)
+    if with_inputs is not None and not one.props:
+        return replace(with_inputs, dependencies=dependencies)
     return Resource(
         type=one.resource_type,
         props=one.props,
         name=one.name,
         urn=one.urn,
         protect=bool(one.opts.protect),
-        dependencies=tuple(other.urn for other in one.dependencies),
+        dependencies=dependencies,
     )

@@ -12,6 +12,7 @@ import pulumi_kubernetes as k8s
 from settings.derived.traffic import Traffic, VpcRanges
 from workloads.names import BENCHMARK_ACCOUNT, WRITER_ACCOUNT
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
+from workloads.space import once_created
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ResourceQuotaSpecArgsDict
@@ -45,7 +46,7 @@ class Namespace(pulumi.ComponentResource):
     """The Kubernetes namespace of one stack, with quota, accounts and policies."""
 
     name: pulumi.Output[str]
-    """Name of the namespace; resolves once it exists."""
+    """Name of the namespace. What takes it is created after the namespace."""
 
     def __init__(self, name: str, args: NamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Namespace", name, None, opts)
@@ -56,7 +57,7 @@ class Namespace(pulumi.ComponentResource):
             metadata={"name": args.name, "labels": {**part_of, **pod_security_labels(args.traffic)}},
             opts=child,
         )
-        self.name = namespace.metadata.name
+        self.name = once_created(namespace, args.name)
         if args.gpus is not None:
             k8s.core.v1.ResourceQuota(
                 f"{name}-gpu-quota",

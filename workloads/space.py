@@ -8,6 +8,15 @@ from dataclasses import dataclass, field
 import pulumi
 
 
+def once_created(resource: pulumi.Resource, name: str) -> pulumi.Output[str]:
+    """`name`, after `resource` was created; known already in a first preview.
+
+    Outputs of Kubernetes objects, their names included, are unknown while the cluster does not exist, and policies cannot
+    judge what refers to them. The URN is known.
+    """
+    return resource.urn.apply(lambda _: name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
     """A namespace with common labels and an image prefix."""

@@ -6,12 +6,13 @@ is spawned first and queried later, so that it starts during imports and recordi
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
@@ -124,6 +125,8 @@ class PolicyRun:
         """May be replaced between two recordings."""
         self._configured: Any = None
         self._answers_kept: dict[bytes, Any] = {}
+        self._inputs_kept: dict[str, bytes] = {}
+        """What the pack was asked last about a resource, by URN: it keeps these inputs for its stack rules."""
         of_the_engine = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_CONFIG")}
         environment = of_the_engine | {
             "PULUMI_PROJECT": project,
@@ -183,9 +186,12 @@ class PolicyRun:
             try:
                 self._configure(stub, messages)
                 former, self._answers_kept = self._answers_kept, {}
-                asked = self._ask(stub, messages, recording, recording.resources, former)
-                again = self._ask_what_is_unknown(stub, first(), former) if first is not None else []
-                found, unreached = list(self._answers(asked)), _unreached(self._answers(again))
+                inputs = self._ask_inputs(stub, messages, recording.resources, former)
+                known_less = first() if first is not None else None
+                found = list(self._answers(self._ask_stack(stub, messages, recording, inputs, former)))
+                unreached: Mapping[str, tuple[str, ...]] = {}
+                if known_less is not None:
+                    unreached = _unreached(self._answers(self._ask_what_is_unknown(stub, known_less, former)))
             except ValueError as error:
                 self.close()
                 raise PolicyError(f"the policy pack in {self._pack} cannot be queried: {error}") from error
@@ -208,41 +214,60 @@ class PolicyRun:
         stub.Configure(messages.configure(info, self.config), timeout=_ANSWER_SECONDS)
         self._configured = (self.config, recorded)
 
-    def _ask(
+    def _ask_inputs(
         self,
         stub: Any,
         messages: PolicyMessages,
-        recording: Recording,
         resources: Iterable[RecordedResource],
         former: Mapping[bytes, Any],
     ) -> list[_Asked]:
+        """Ask about each resource's inputs."""
         # Many at once: the pack's server has threads of its own, and waiting for each answer would add up. Not all: gRPC's
         # server cancels calls beyond what it takes at a time.
         room = threading.Semaphore(_ASKED_AT_ONCE)
 
-        def ask(method: Any, request: Any) -> Any:
-            # A rule is a function of what it is asked about and of the configuration: an earlier answer still holds.
+        def ask(urn: str, request: Any) -> _Asked:
+            # A rule is a function of what it is asked about and of the configuration: an earlier answer still holds, if the
+            # pack has kept these inputs.
             key = request.SerializeToString(deterministic=True)
-            answer = former.get(key)
+            answer = former.get(key) if self._inputs_kept.get(urn) == key else None
             if answer is None:
                 room.acquire()
-                answer = method.future(request, timeout=_ANSWER_SECONDS)
+                answer = stub.Analyze.future(request, timeout=_ANSWER_SECONDS)
                 answer.add_done_callback(lambda _: room.release())
+            self._inputs_kept[urn] = key
             self._answers_kept[key] = answer
-            return answer
+            return urn, answer
 
-        asked = [
-            (one.urn, ask(stub.Analyze, messages.analyze(one))) for one in resources if one.type != STACK_REFERENCE_TYPE
-        ]
+        return [ask(one.urn, messages.analyze(one)) for one in resources if one.type != STACK_REFERENCE_TYPE]
+
+    def _ask_stack(
+        self,
+        stub: Any,
+        messages: PolicyMessages,
+        recording: Recording,
+        inputs: Sequence[_Asked],
+        former: Mapping[bytes, Any],
+    ) -> list[_Asked]:
+        """Ask about the stack once the pack has all its inputs, which stack rules read where a first preview has no outputs."""
+        for _, answer in inputs:
+            answer.exception()  # Waits. `_answers` reports it.
+        request = messages.analyze_stack()
+        kept = [self._inputs_kept[one.urn] for one in recording.resources if one.urn in self._inputs_kept]
+        key = hashlib.sha256(b"".join((request.SerializeToString(deterministic=True), *kept))).digest()
+        answer = former.get(key) or stub.AnalyzeStack.future(request, timeout=_ANSWER_SECONDS)
+        self._answers_kept[key] = answer
         stack_urn = next((one.urn for one in recording.resources if not one.parent), "")
-        return [*asked, (stack_urn, ask(stub.AnalyzeStack, messages.analyze_stack()))]
+        return [*inputs, (stack_urn, answer)]
 
     def _ask_what_is_unknown(self, stub: Any, first: Recording, former: Mapping[bytes, Any]) -> list[_Asked]:
         """Only what has unknown inputs is asked again: the verdict on anything else is the same."""
         from fleet.preview.policy_messages import PolicyMessages
 
         unknown = [one for one in first.resources if paths_of_unknowns(dict(one.inputs))]
-        return self._ask(stub, PolicyMessages(first), first, unknown, former)
+        messages = PolicyMessages(first)
+        inputs = self._ask_inputs(stub, messages, unknown, former)
+        return self._ask_stack(stub, messages, first, inputs, former)
 
     def _answers(self, asked: Iterable[_Asked]) -> Iterator[Violation]:
         import grpc

@@ -72,12 +72,16 @@ class PolicyMessages:
         )
 
     def analyze_stack(self) -> analyzer_pb2.AnalyzeStackRequest:
-        """All resources with what is known of their outputs."""
+        """All resources with what a first preview knows of their outputs: nothing of the objects of a cluster.
+
+        Source: pulumi 3.259.0, pkg/resource/plugin/provider_plugin.go (Create): a provider with an unknown configuration is not
+        asked, and the outputs are empty.
+        """
         return analyzer_pb2.AnalyzeStackRequest(
             resources=[
                 analyzer_pb2.AnalyzerResource(
                     type=one.type,
-                    properties=encode_struct(dict(one.outputs), unwrap_secrets=True),
+                    properties=encode_struct({} if one.is_kubernetes else dict(one.outputs), unwrap_secrets=True),
                     urn=one.urn,
                     name=one.name,
                     options=self._options(one),

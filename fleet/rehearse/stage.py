@@ -201,11 +201,11 @@ class Stage:
 
     def preview(self, sections: Mapping[str, Any] | None = None) -> Outcome:
         """`pulumi preview`, by default of the unchanged stack. Raises SettingsError."""
-        return self.updates.preview(self.varied(sections))
+        return self.updates.preview(self.updates.write(self.varied(sections)))
 
     def up(self, sections: Mapping[str, Any] | None = None, *, upsert: bool = False) -> UpReport:
         """`pulumi up --skip-preview`, by default of the unchanged stack. Raises SettingsError."""
-        return self.updates.up(self.varied(sections), SKIP_PREVIEW, upsert=upsert)
+        return self.updates.up(self.updates.write(self.varied(sections)), SKIP_PREVIEW, upsert=upsert)
 
     def destroy(self, *options: str) -> DestroyReport:
         """`pulumi destroy`."""
@@ -217,9 +217,9 @@ class Stage:
         The unchanged stack comes up with the policy pack and a preview, as in the README.
         """
         wanted = self.servers if servers is None else servers
-        options = (SKIP_PREVIEW,) if sections else (SKIP_PREVIEW, *self._policies())
+        options = (SKIP_PREVIEW,) if sections else self._policies()
         with self._phase("pulumi up"):
-            report = self.first_report = self.updates.up(self.varied(sections), *options)
+            report = self.first_report = self.updates.up(self.updates.write(self.varied(sections)), *options)
         self.began_seconds = report.began_seconds
         if report.failed:
             raise DrillBrokenOffError(f"the stack did not come up: {'; '.join(report.failed.values())}")

@@ -10,12 +10,16 @@ from typing import Final
 import money
 from environment import ENVIRONMENT, why_production
 from facts import ledger
+from objects import number
 from pods import GPU, Pod, pods, quantity, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has
 from scalers import most_replicas
 
 _FUTURE: Final = "gcp:compute/futureReservation:FutureReservation"
 _TOTAL: Final = re.compile(r"\btotal\b\D{0,12}[0-9][0-9,.]*", re.IGNORECASE)
+_STACK: Final = "pulumi:pulumi:Stack"
+OWN_ESTIMATE: Final = "usdPerHour"
+"""Output with the program's own estimate, disks and fees included."""
 _QUOTA_KEYS: Final = (f"requests.{GPU}", f"limits.{GPU}")
 _LOAD_GENERATORS: Final = re.compile(
     r"vllm bench|launch_clients|benchmark_serving|genai-perf|aiperf|guidellm|inference[-_]perf|\blocust\b|\bk6 run\b"
@@ -71,12 +75,21 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
             what=f"the stack's GPU nodes cost ${total:,.2f} an hour, above ${ceiling:,.2f} ({'; '.join(parts)}{more})",
             at_stake=f"${total:,.2f} an hour, ${total * 24 * 30:,.0f} in 30 days",
         )
+    elif settings["usdPerNodeHour"] is None and (own := _own_estimate(resources) or 0) > ceiling:
+        yield Finding(
+            what=f"the stack's own estimate, its output {OWN_ESTIMATE}, is ${own:,.2f} an hour, above ${ceiling:,.2f}",
+            at_stake=f"${own:,.2f} an hour, ${own * 24 * 30:,.0f} in 30 days",
+        )
     elif unpriced and settings["usdPerNodeHour"] is None:
         yield Finding(
             what=f"{unpriced} GPU node(s) have no published price in {region or 'an unknown region'}, so the ceiling of "
             f"${ceiling:,.2f} an hour cannot be checked",
             fix="set usdPerNodeHour to your contract's price",
         )
+
+
+def _own_estimate(resources: Sequence[Resource]) -> float | None:
+    return next((number(dig(one.props, OWN_ESTIMATE)) for one in resources if one.type == _STACK), None)
 
 
 def _quota_above_plan(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
@@ -194,7 +207,7 @@ RULES: Final = (
     StackRule(
         name="hourly-cost-above-ceiling",
         subject="cost",
-        statement="A stack's GPU nodes cost no more an hour than its ceiling.",
+        statement="A stack costs no more an hour than its ceiling, by its GPU nodes and by its own output usdPerHour.",
         evidence=f"an A4 node cost the article ${ledger.value('prices.article.spot.usd')} an hour on Spot and "
         f"${ledger.value('prices.article.cud-1y.usd')} with a 1-year commitment (Americas, March 2026); an extra digit in replicas costs "
         "a thousand dollars an hour. Mandatory where a ceiling is set; not checked otherwise",
@@ -207,7 +220,8 @@ RULES: Final = (
                 name="usdPerNodeHour",
                 type="number",
                 unit="USD an hour",
-                why="your price of a node; unset: list prices of the stack's region, and nodes without one are reported",
+                why="your price of a node, then the only one used; unset: list prices of the stack's region, where nodes without "
+                "one are reported, and usdPerHour",
             ),
         ),
         judge=_above_ceiling,

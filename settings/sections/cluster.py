@@ -73,7 +73,7 @@ class Cluster(Section):
     """Release channel; the article uses RAPID, which has no SLA. Use REGULAR in production. The program needs
     1.34.0-gke.1626000 or later, which every channel has (September 2026)."""
     deletion_protection: bool = True
-    """Prevent `pulumi destroy`. To destroy the cluster, set it to false and run `pulumi up` first."""
+    """Prevent `pulumi destroy` of the stack, with `-f` too. To destroy it, set this to false and run `pulumi up` first."""
     min_version: (
         Annotated[str, like(r"^1\.[0-9]{2}\.[0-9]{1,2}-gke\.[0-9]{1,8}$", "a GKE version, such as 1.37.0-gke.3100000")]
         | None

@@ -216,5 +216,8 @@ def test_two_stacks_of_one_project_never_ask_for_the_same_name() -> None:
     assert names("dev") & names("spot") == set()
 
 
-def test_the_cluster_is_the_only_protected_resource(everything: Recording) -> None:
-    assert [one.name for one in everything.resources if one.protect] == ["platform-cluster-autopilot"]
+def test_the_cluster_and_the_stacks_protection_are_all_that_is_protected(everything: Recording) -> None:
+    assert [one.name for one in everything.resources if one.protect] == [
+        "platform-cluster-autopilot",
+        "deletion-protection",
+    ]

@@ -82,6 +82,7 @@ class Pack(PolicyRun):
 
     def __init__(self) -> None:
         super().__init__(PACK, project=NAMESPACE, stack="mutants", config={})
+        self._asked: dict[str, RecordedResource] = {}
 
     def __enter__(self) -> Pack:
         self._channel = grpc.insecure_channel(f"127.0.0.1:{self._wait_for_port()}")
@@ -114,17 +115,27 @@ class Pack(PolicyRun):
         self._stub.Configure(messages.configure(self._info, config), timeout=_SECONDS)
 
     def ask(self, recording: Recording, resources: Iterable[RecordedResource], *, stack: bool) -> Asked:
-        """Send what is to be judged; the answers are awaited later."""
+        """Send what is to be judged. The answers of resource rules are awaited later."""
         messages = PolicyMessages(recording)
-        questions = [
-            (one.urn, self._stub.Analyze.future(messages.analyze(one), timeout=_SECONDS))
-            for one in resources
-            if one.type != STACK_REFERENCE_TYPE
-        ]
+        questions = self._inputs(messages, resources)
         if stack:
+            # Stack rules read the last inputs that the pack was asked about: other mutants' must not be among them.
+            stale = [one for one in recording.resources if self._asked.get(one.urn) is not one]
+            _await([*questions, *self._inputs(messages, stale)])
             request = messages.analyze_stack()
             questions.append((recording.resources[0].urn, self._stub.AnalyzeStack.future(request, timeout=_SECONDS)))
+            _await(questions)
         return Asked(questions)
+
+    def _inputs(self, messages: PolicyMessages, resources: Iterable[RecordedResource]) -> list[tuple[str, Any]]:
+        judged = [one for one in resources if one.type != STACK_REFERENCE_TYPE]
+        self._asked |= {one.urn: one for one in judged}
+        return [(one.urn, self._stub.Analyze.future(messages.analyze(one), timeout=_SECONDS)) for one in judged]
+
+
+def _await(questions: Iterable[tuple[str, Any]]) -> None:
+    for _, question in questions:
+        question.exception()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from settings.names import KEDA_NAMESPACE, KEDA_VERSION
 from workloads import network_policies as net
 from workloads.keda.values import CHART, METRICS_SERVER, OPERATOR, REPOSITORY, WEBHOOKS, chart_values
 from workloads.namespace import restricted
+from workloads.space import once_created
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
@@ -54,16 +55,17 @@ class Keda(pulumi.ComponentResource):
             metadata={"name": KEDA_NAMESPACE, "labels": {**labels, **restricted()}},
             opts=child,
         )
+        inside = once_created(namespace, KEDA_NAMESPACE)
         policies: list[pulumi.Resource] = []
         for policy, spec in net.policies(flows(args.ranges)).items():
-            metadata: ObjectMetaArgsDict = {"name": policy, "namespace": namespace.metadata.name, "labels": labels}
+            metadata: ObjectMetaArgsDict = {"name": policy, "namespace": inside, "labels": labels}
             policies.append(
                 k8s.networking.v1.NetworkPolicy(f"{name}-{policy}", metadata=metadata, spec=spec, opts=child)
             )
         k8s.helm.v3.Release(
             f"{name}-release",
             name=CHART,
-            namespace=namespace.metadata.name,
+            namespace=inside,
             chart=CHART,
             version=KEDA_VERSION,
             repository_opts={"repo": REPOSITORY},

@@ -15,6 +15,7 @@ from settings.sections.server import Server as ServerSection
 from workloads import names, secret_files
 from workloads.server import api_key
 from workloads.server.pod import PROVISIONING_MINUTES, Drain, ServerPod, pod_template
+from workloads.space import once_created
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.apps.v1 import DeploymentSpecArgsDict
@@ -129,7 +130,10 @@ class Server(pulumi.ComponentResource):
         weights = args.weights
         self.after_first_node = weights.depends_on if weights and weights.written_here else (self.deployment,)
         self.endpoint = pulumi.Output.format(
-            "http://{0}.{1}.svc.cluster.local:{2}", self.service.metadata.name, args.space.namespace, names.HTTP_PORT
+            "http://{0}.{1}.svc.cluster.local:{2}",
+            once_created(self.service, args.name),
+            args.space.namespace,
+            names.HTTP_PORT,
         )
         self.register_outputs({"endpoint": self.endpoint})
 

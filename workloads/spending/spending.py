@@ -14,7 +14,7 @@ from settings.names import SPENDING_GUARD_VCPUS
 from settings.sections.spending import Spending
 from workloads import pod_programs
 from workloads.names import SPENDING_APP, labels, selector
-from workloads.space import Space
+from workloads.space import Space, once_created
 from workloads.spending.guard import QUOTA, STATE
 
 if TYPE_CHECKING:
@@ -67,8 +67,12 @@ class SpendingGuard(pulumi.ComponentResource):
         binding = k8s.rbac.v1.RoleBinding(
             f"{name}-binding",
             metadata=own,
-            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": role.metadata.name},
-            subjects=[{"kind": "ServiceAccount", "name": account.metadata.name, "namespace": namespace}],
+            role_ref={
+                "api_group": "rbac.authorization.k8s.io",
+                "kind": "Role",
+                "name": once_created(role, SPENDING_APP),
+            },
+            subjects=[{"kind": "ServiceAccount", "name": once_created(account, SPENDING_APP), "namespace": namespace}],
             opts=child,
         )
         # No data, which the guard owns: an update never overwrites the sum. The guard's objects are owned by this one.

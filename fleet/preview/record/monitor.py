@@ -70,6 +70,7 @@ class RecordingMonitor:
         self.resources: dict[str, RecordedResource] = {}
         self.announced: dict[str, dict[str, Any]] = {}
         self.diagnostics: list[Diagnostic] = []
+        self._unconfigured: dict[str, bool] = {}
         self.cloud = synthesis.Cloud.of(context.project, context.stack, context.config)
 
     def GetDeploymentInfo(self, request: empty_pb2.Empty) -> resource_pb2.DeploymentInfo:  # noqa: ARG002
@@ -96,6 +97,8 @@ class RecordingMonitor:
                 if key in outputs:
                     outputs = outputs | {key: Secret(outputs[key])}
             body = encode_struct(outputs)
+        elif request.custom and self._is_unconfigured(request.provider):
+            outputs, body = {}, encode_struct({})
         if urn in self.context.live:
             outputs = {**outputs, **self.context.live[urn]}
             body = encode_struct(outputs)
@@ -188,6 +191,17 @@ class RecordingMonitor:
                 "kubeconfig names; pass provider= (or providers= to its component)"
             )
             self.diagnostics.append(Diagnostic(severity="error", message=message, urn=urn))
+
+    def _is_unconfigured(self, provider: str) -> bool:
+        """Whether the provider's configuration has unknown values; the engine then answers for it, without any output.
+
+        Source: pulumi 3.259.0, pkg/resource/plugin/provider_plugin.go (Create).
+        """
+        urn = provider.rpartition("::")[0]
+        if urn not in self._unconfigured:
+            made = self.resources.get(urn)
+            self._unconfigured[urn] = made is not None and bool(paths_of_unknowns(dict(made.inputs)))
+        return self._unconfigured[urn]
 
     def _outputs_of_stack(self, name: str, urn: str) -> StackOutputs:
         if self.context.stack_outputs is None:

@@ -86,9 +86,15 @@ class RecordedResource:
     delete_before_replace: bool | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    """Known mode: inputs and synthesised outputs. Preview mode: the inputs. Components: what they announced."""
+    """Known mode: inputs and synthesised outputs. Preview mode: the inputs, or nothing where the engine would not ask the provider,
+    because its configuration is unknown. Components: what they announced."""
     source_position: str = ""
     """`file:line` of the program that made the resource, relative to the project's root; empty if none did."""
+
+    @property
+    def is_kubernetes(self) -> bool:
+        """Whether the Kubernetes provider makes it: an object or a Helm release."""
+        return self.custom and self.type.startswith("kubernetes:")
 
 
 @dataclass(frozen=True, kw_only=True)

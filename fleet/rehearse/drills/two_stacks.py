@@ -37,7 +37,7 @@ def _two_stacks(stage: Stage, proof: Proof) -> None:
         ", ".join(both) or f"{len(_cluster_wide(recorded))} names, its namespace included",
     )
     before = stage.fingerprints()
-    report = stage.updates.up(guest, SKIP_PREVIEW)
+    report = stage.updates.up(stage.updates.write(guest), SKIP_PREVIEW)
     proof.findings.extend(report.findings)
     proof.check(
         "the guest comes up beside its host",

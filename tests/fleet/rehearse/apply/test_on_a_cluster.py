@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 import pulumi_kubernetes as k8s
 import pytest
+from fleet.rehearse.apply.applier import Applier
 
 from fleet.preview.record.recording import Recording
 from fleet.rehearse.api import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD, ClusterApi, Manifest
-from fleet.rehearse.apply.applier import Applier
 from fleet.rehearse.apply.state import AppliedState, ApplyEvent
 from fleet.rehearse.clock import Clock
 from fleet.rehearse.timeline import Timeline

@@ -14,8 +14,8 @@ from fleet.rehearse.providers.google_api.check import check, check_inputs
 from fleet.rehearse.providers.google_api.documents import Document
 from fleet.rehearse.providers.google_api.mapping import TypeMapping
 from fleet.rehearse.providers.google_api.request import build
-from tests.fleet.rehearse.providers.google_api.samples import everything, full_name, inputs_of, spoilt
 from fleet.rehearse.providers.google_api.schema_check import check_request
+from tests.fleet.rehearse.providers.google_api.samples import everything, full_name, inputs_of, spoilt
 
 SUBNETWORK, CLUSTER = "subnetwork:Subnetwork", "cluster:Cluster"
 MISTAKES = [

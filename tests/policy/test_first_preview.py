@@ -1,0 +1,137 @@
+"""A first preview of a stack that makes its cluster: the engine sends no outputs of Kubernetes objects, only their inputs.
+
+Source: pulumi 3.259.0, pkg/resource/plugin/provider_plugin.go (Create); pkg/resource/deploy/step_generator.go (AnalyzeResources).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.policy import PolicyRun, find_pack, start
+from fleet.preview.record.recording import Recording
+from fleet.preview.record.values import UNKNOWN, merge
+from rule import Resource, StackRule, message, with_defaults
+from tests.inventory import ROOT
+from tests.policy.case import Case, Edit, delete, options
+from tests.policy.cases import CASES
+from tests.policy.mutation import mutated, unchanged
+from tests.policy.samples import rule_named
+from tests.policy.test_analyzer import Pack, pack, started  # noqa: F401 - fixtures
+from tests.policy.test_cases import seen
+
+OF_STACKS = [
+    case
+    for cases in CASES.values()
+    for case in cases
+    if case.through == "resource"
+    and case.rule != "repeated-on-purpose"
+    and isinstance(rule_named(case.rule), StackRule)
+]
+CANNOT_BE_KNOWN = {"public-grant", "compile-cache-writers"}
+"""They ask who gets a role: service accounts that Google has still to name."""
+DENY = "namespace-network-policies-default-deny"
+RULES = "monitoring-rules"
+
+
+def judged_by(rule: str, recording: Recording, limits: Mapping[str, Any], *, by_inputs: bool) -> set[str]:
+    stack_rule = rule_named(rule)
+    assert isinstance(stack_rule, StackRule)
+    outputs = {one.urn: one for one in seen(recording, by_inputs=False)}
+    inputs = {one.urn: one for one in seen(recording, by_inputs=True)}
+    stack = [inputs[urn] if by_inputs and one.is_kubernetes else one for urn, one in outputs.items()]
+    return {
+        f"{one.urn}: {message(stack_rule, one)}" for one in stack_rule.judge(stack, with_defaults(stack_rule, limits))
+    }
+
+
+@pytest.mark.parametrize("case", OF_STACKS, ids=lambda case: case.label)
+def test_a_stack_rule_finds_in_inputs_what_it_finds_in_outputs(case: Case) -> None:
+    recording = mutated(case)
+    by_outputs = judged_by(case.rule, recording, case.limits, by_inputs=False)
+    assert judged_by(case.rule, recording, case.limits, by_inputs=True) == by_outputs
+
+
+def edited(stack: str, *edits: Edit) -> Recording:
+    return mutated(Case(rule="", what="", through="resource", stack=stack, edits=edits))
+
+
+def mandatory(recording: Recording, **config: Any) -> set[str]:
+    pack_folder = find_pack(ROOT)
+    assert pack_folder is not None
+    with start(pack_folder, project=recording.project, stack=recording.stack, config=config) as run:
+        return {one.policy for one in run.judge(recording) if one.level == "mandatory"}
+
+
+def test_no_shipped_stack_is_blocked_and_its_weakenings_are() -> None:
+    assert mandatory(unchanged("dev")) == set()
+    ceiling = {"hourly-cost-above-ceiling": {"maxUsdPerHour": 1}}
+    nothing_first = options(RULES, dependencies=())
+    assert mandatory(edited("dev", delete(DENY), nothing_first), **ceiling) == {
+        "namespace-without-network-policy",
+        "webhook-before-any-node",
+        "hourly-cost-above-ceiling",
+    }
+
+
+@pytest.mark.parametrize("stack", ["smoke", "spot", "prod"])
+def test_only_rules_about_accounts_wait_for_the_update(stack: str) -> None:
+    opened = open_stack(ROOT, stack)
+    with _run(stack) as run:
+        _, unreached = run.judge_and_compare(unchanged(stack), lambda: record_stack(opened, "preview"))
+    assert set(unreached) <= CANNOT_BE_KNOWN
+
+
+def _run(stack: str) -> PolicyRun:
+    pack_folder = find_pack(ROOT)
+    assert pack_folder is not None
+    return start(pack_folder, project="vllm-fleet", stack=stack)
+
+
+def test_a_warm_pack_judges_by_the_inputs_of_now() -> None:
+    sound, weak = unchanged("dev"), edited("dev", delete(DENY))
+    unknown = replace(sound, resources=tuple(_without_name(one) for one in sound.resources))
+    with _run("dev") as run:
+        for recording in (sound, weak, sound, weak):
+            found = {one.policy for one in run.judge_and_compare(recording, lambda: unknown)[0]}
+            assert ("namespace-without-network-policy" in found) == (recording is weak)
+
+
+def _without_name(resource: Any) -> Any:
+    if resource.name != DENY:
+        return resource
+    return replace(resource, inputs=merge(dict(resource.inputs), {"metadata": {"namespace": UNKNOWN}}))
+
+
+def test_in_a_preview_the_program_knows_every_namespace() -> None:
+    for stack in ("smoke", "prod"):
+        recording = record_stack(open_stack(ROOT, stack), "preview")
+        spaces = [one.inputs["metadata"].get("namespace") for one in recording.resources if "metadata" in one.inputs]
+        assert spaces
+        assert UNKNOWN not in spaces
+
+
+def test_objects_of_an_unconfigured_provider_have_no_outputs_in_a_preview() -> None:
+    recording = record_stack(open_stack(ROOT, "smoke"), "preview")
+    assert {bool(one.outputs) for one in recording.resources if one.is_kubernetes} == {False}
+    assert all(one.outputs for one in recording.resources if one.custom and one.type.startswith("gcp:compute"))
+
+
+def test_a_stacks_own_estimate_counts_against_its_ceiling(pack: Pack) -> None:  # noqa: F811 - the fixture
+    stack = Resource(type="pulumi:pulumi:Stack", urn="urn:stack", props={"usdPerHour": 12.5})
+    for ceiling, blocked in ((12, True), (13, False)):
+        pack.configure({"hourly-cost-above-ceiling": {"maxUsdPerHour": ceiling}})
+        assert ("hourly-cost-above-ceiling" in pack.judge_stack(stack)) == blocked
+    pack.configure({"hourly-cost-above-ceiling": {"maxUsdPerHour": 12, "usdPerNodeHour": 1}})
+    assert pack.judge_stack(stack) == {}
+
+
+def test_objects_that_no_policy_was_asked_about_are_not_taken_for_sound(pack: Pack) -> None:  # noqa: F811 - the fixture
+    unseen = Resource(type="kubernetes:core/v1:Namespace", urn="urn:never-asked-about", name="space", props={})
+    level, text = pack.judge_stack(unseen)["namespace-without-network-policy"]
+    assert level == "mandatory"
+    assert "1 Kubernetes objects" in text
