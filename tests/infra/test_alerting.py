@@ -9,14 +9,14 @@ import pytest
 
 from fleet.preview.record.recorder import RecordedResource
 from fleet.preview.record.recording import needs_of
+from fleet.rehearse.providers.google_api.documents import document
 from infra.alerting import AlertingArgs
 from infra.dashboard import COLUMNS, tiles
 from infra.naming import Place
 from settings.sections.monitoring import Email
 from settings.signals.catalogue import catalogue
-from tests.settings.signals.fleets import EVERYTHING, FLEETS
-from fleet.rehearse.providers.google_api.documents import document
 from tests.fleet.rehearse.providers.google_api.samples import everything
+from tests.settings.signals.fleets import EVERYTHING, FLEETS
 from tests.support.recorded import all_of, only, recorded_platform
 
 PLACE = Place(project="fleet-tests", region="europe-west4", name_prefix="spot")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fleet.preview.offline import open_stack, record_stack
-from settings.names import stack_names
 from fleet.rehearse.providers.google_api.check import check
 from fleet.rehearse.providers.google_api.mapping import table
+from settings.names import stack_names
 from tests.fleet.rehearse.providers.google_api.samples import IP_ENDPOINT, everything
 from tests.support.recorded import recorded_platform
 
