@@ -190,8 +190,7 @@ def _destroy(stage: Stage, proof: Proof) -> None:
     disks = [volume["metadata"]["name"] for volume in stage.api.list_all(PERSISTENT_VOLUME)]
     proof.check("no billed disk remains", not disks, ", ".join(disks) or "none")
     stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
-    empty = (at for at, machines in stage.meter.gpu_nodes.steps if at >= began and machines == 0)
-    gone = next(empty, began)
+    gone = stage.meter.gpu_nodes.gone_at(began)
     proof.check("no GPU node remains", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} nodes")
     proof.figure(
         "GPUs billed after pulumi destroy starts",
