@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fleet.preview.record.recording import NOTHING_LIVE, Live
 from settings.load import check, parse
 from settings.neighbours import beside_others
 from settings.problems import Problem, SettingsError
@@ -53,8 +54,18 @@ def open_stack(root: Path, stack: str) -> OfflineStack:
     return OfflineStack(root=root, file=file, config=config, settings=settings, problems=problems)
 
 
-def record_stack(stack: OfflineStack, mode: Mode, references: StackReferences | None = None) -> Recording:
-    """Record the stack's program; other stacks that it refers to are recorded first. Raises ProgramError."""
+def record_stack(
+    stack: OfflineStack,
+    mode: Mode,
+    references: StackReferences | None = None,
+    live: Live = NOTHING_LIVE,
+    *,
+    is_up: bool = False,
+) -> Recording:
+    """Record the stack's program; other stacks that it refers to are recorded first. `live`, `is_up`: see `record`.
+
+    Raises ProgramError.
+    """
     from fleet.preview.record.recorder import record
 
     return record(
@@ -65,6 +76,8 @@ def record_stack(stack: OfflineStack, mode: Mode, references: StackReferences | 
         secret_keys=stack.file.secret_keys,
         mode=mode,
         stack_outputs=references or _references_of(stack),
+        live=live,
+        is_up=is_up,
     )
 
 

@@ -11,7 +11,7 @@ import pulumi
 import pytest
 
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording, StackOutputs, record
-from fleet.preview.record.recording import needs_of
+from fleet.preview.record.recording import NOTHING_LIVE, Live, needs_of
 from fleet.preview.record.values import UNKNOWN, reveal, transform
 from settings.stack import Settings
 from tests.support.settings import make_config, make_settings
@@ -82,9 +82,10 @@ def recorded_component(
     mode: Mode = "known",
     *,
     stack: str = "test",
+    live: Live = NOTHING_LIVE,
     **sections: Any,
 ) -> Recording:
-    """What the component registers, with settings made of these sections."""
+    """What the component registers, with settings made of these sections; `live` as `record` takes it."""
     settings = make_settings(stack, **sections)
 
     def program() -> None:
@@ -94,7 +95,7 @@ def recorded_component(
         build(settings, pulumi.ResourceOptions(providers={"kubernetes": provider}))
 
     config = make_config(**sections)
-    return record(ROOT, project="vllm-fleet", stack=stack, config=config, mode=mode, program=program)
+    return record(ROOT, project="vllm-fleet", stack=stack, config=config, mode=mode, program=program, live=live)
 
 
 def objects(recording: Recording) -> dict[str, RecordedResource]:

@@ -8,14 +8,15 @@ import pulumi
 import pytest
 from pydantic import ValidationError
 
-from fleet.preview.record.recorder import Mode, RecordedResource, Recording
+from fleet.preview.record.recorder import Mode, ProgramError, RecordedResource, Recording
+from fleet.preview.record.recording import NOTHING_LIVE, Live, LiveResource
 from fleet.preview.record.values import UNKNOWN
 from settings.sections.gateway import Epp
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.workloads.args import NAMESPACE, gateway_args, server_args
-from workloads.gateway.gateway import Gateway, address_of
+from workloads.gateway.gateway import Gateway
 from workloads.gateway.values import ChartValues, chart_values
 from workloads.server.server import Server
 
@@ -29,10 +30,13 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
     return gateway
 
 
-def record(mode: Mode = "known", *, gateway: dict[str, Any] | None = None, **sections: Any) -> Recording:
+def record(
+    mode: Mode = "known", *, gateway: dict[str, Any] | None = None, live: Live = NOTHING_LIVE, **sections: Any
+) -> Recording:
     return recorded_component(
         build,
         mode,
+        live=live,
         **{"server": {"replicas": 1}, "weights": {"source": "huggingface"}, **sections},
         gateway={"enabled": True, **(gateway or {})},
     )
@@ -65,17 +69,25 @@ def test_the_endpoint_is_the_load_balancers_address_once_there_is_one() -> None:
     assert str(record("known").outputs["endpoint"]).startswith("http://203.0.113.")
 
 
+def up(one: RecordedResource, status: Any) -> Live:
+    return Live(resources={one.urn: LiveResource(id="x", outputs={**one.inputs, "status": status})})
+
+
 NOT_PROGRAMMED = {"conditions": [{"type": "Programmed", "status": "Unknown"}]}
 
 
 @pytest.mark.parametrize("status", [NOT_PROGRAMMED, NOT_PROGRAMMED | {"addresses": []}, None])
-def test_a_gateway_without_an_address_is_unknown_in_a_preview_and_otherwise_says_what_to_do(
-    status: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(pulumi.RunError, match=r"Gateway inference-gateway has no address.*pulumi refresh"):
-        address_of("inference-gateway", status)
-    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    assert address_of("inference-gateway", status) is pulumi.UNKNOWN
+def test_a_gateway_whose_wait_timed_out_has_an_unknown_address_in_the_previews_that_follow(status: Any) -> None:
+    gateway = objects(record("preview"))["Gateway/inference-gateway"]
+    again = record("preview", live=up(gateway, status))
+    assert again.outputs["endpoint"] is UNKNOWN
+    assert again.by_urn[gateway.urn].outputs["status"] == status
+
+
+def test_a_gateway_that_nothing_waited_for_and_that_has_no_address_says_what_to_do() -> None:
+    gateway = objects(record())["Gateway/inference-gateway"]
+    with pytest.raises(ProgramError, match=r"Gateway inference-gateway has no address.*pulumi refresh"):
+        record(live=up(gateway, NOT_PROGRAMMED))
 
 
 def test_the_gateway_is_waited_for_because_it_fails_in_silence() -> None:

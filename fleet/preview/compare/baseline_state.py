@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _DEFAULTS: Final = "__defaults"
 """Property in which the Google provider lists map entries that it added."""
 _OWN_ANNOTATIONS: Final = ("pulumi.com/autonamed",)
+_OF_PROVIDERS: Final = ("version", "__internal")
+"""Inputs that the engine adds to a provider. Source: pulumi, pkg/resource/deploy/providers/registry.go."""
 _HELM_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 
 
@@ -33,11 +35,11 @@ class StateFile:
     def __init__(self, path: Path, stacks: Sequence[str]) -> None:
         if len(stacks) > 1:
             raise BaselineError(f"{path} holds the state of one stack, but this is a preview of {len(stacks)}")
-        self._path, self._state = path, read_state(path)
+        self._path, self.state = path, read_state(path)
 
     def wait(self, stack: str) -> Baseline:
         """The state, if it is this stack's."""
-        state = self._state
+        state = self.state
         if state.resources and state.stack != stack:
             raise BaselineError(
                 f"{self._path} is the state of stack {state.stack}, but this is a preview of {stack}: pass "
@@ -85,6 +87,7 @@ def read_state(path: Path) -> StateBaseline:
         stack=parts[0].removeprefix("urn:pulumi:"),
         resources=tuple(_resource(one) for one in entries),
         outputs=dict(_opened(stack.get("outputs") or {})) if stack else {},
+        ids={one["urn"]: str(one["id"]) for one in entries if one.get("id")},
         label=f"the state in {path.name}" + (f" of {when}" if when else ""),
     )
 
@@ -167,6 +170,8 @@ def as_the_program_says(old: Mapping[str, Any], new: Mapping[str, Any], type_: s
     """Inputs of a live resource without provider defaults."""
     if type_ == _HELM_RELEASE:  # helm options, object names, a checksum
         return {key: value for key, value in old.items() if key in new}
+    if type_.startswith("pulumi:providers:"):
+        return {key: value for key, value in old.items() if key not in _OF_PROVIDERS}
     if not type_.startswith("kubernetes:"):
         return old
     said, metadata = _metadata(new), _metadata(old)

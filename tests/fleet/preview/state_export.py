@@ -54,9 +54,12 @@ def _entry(one: RecordedResource, sealed: bool) -> dict[str, Any]:
         inputs = {**inputs, "metadata": {**inputs["metadata"], "annotations": annotations}}
     if one.type.startswith("kubernetes:helm.sh"):
         inputs = {**inputs, "checksum": "12ab", "resourceNames": {"Deployment": ["a"]}, "atomic": False}
+    if one.type.startswith("pulumi:providers:"):
+        inputs = {**inputs, "version": "4.34.2", "__internal": {}}
     entry = {
         "urn": one.urn,
         "custom": one.custom,
+        "id": f"id-of-{one.name}" if one.custom else "",
         "type": one.type,
         "inputs": inputs,
         "outputs": _value(dict(one.outputs), sealed),
