@@ -9,13 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.preview.offline import open_stack, record_stack
-<<<<<<< HEAD
 from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE
 from fleet.rehearse.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI, binaries, helm, promrules, pulumi
-=======
-from fleet.rehearse.apply.manifests import is_release
-from fleet.rehearse.control_plane.build import ETCD, KUBERNETES, KWOK, binaries, helm, promrules, pulumi
->>>>>>> engine
 from fleet.rehearse.control_plane.modules import module_folders
 from fleet.rehearse.custom_resources.definitions import definitions
 from fleet.rehearse.engine.installation import users_own
@@ -45,30 +40,9 @@ def rehearse(
     """
     began = time.monotonic()
     opened = open_stack(root, stack)
-<<<<<<< HEAD
-    shown.starts("record the program")
-    recording = record_stack(opened, "known")
-    shown.starts("build the control plane")
-    programs, modules = binaries(shown.step), module_folders(shown.step)
-    if users_own() is None:
-        pulumi(shown.step)  # Built now: a drill's clock would run meanwhile.
-    if any(one.type == RELEASE_TYPE for one in recording.resources):
-        helm(shown.step)
-    if opened.settings.monitoring.enabled and any(one.alerts is not None for one in drills):
-        promrules(shown.step)
-    around = Surroundings(
-        binaries=programs,
-        definitions=tuple(definitions(modules)),
-        recordings={recording_key(opened): recording},
-        charts=Charts(modules=modules, progress=shown.step),
-        speed=speed,
-        progress=shown.step,
-    )
-=======
     recording, around = prepared(opened, speed=speed, shown=shown)
     if opened.settings.monitoring.enabled and any(one.alerts is not None for one in drills):
         promrules(shown.step)
->>>>>>> engine
     shown.drills(len(drills))
     runner = Runner(
         opened,
@@ -110,11 +84,12 @@ def prepared(opened: OfflineStack, *, speed: float, shown: Shown) -> tuple[Recor
     programs, modules = binaries(shown.step), module_folders(shown.step)
     if users_own() is None:
         pulumi(shown.step)
-    if any(is_release(one) for one in recording.resources):
+    if any(one.type == RELEASE_TYPE for one in recording.resources):
         helm(shown.step)
     around = Surroundings(
         binaries=programs,
         definitions=tuple(definitions(modules)),
+        recordings={recording_key(opened): recording},
         charts=Charts(modules=modules, progress=shown.step),
         speed=speed,
         progress=shown.step,
