@@ -133,8 +133,14 @@ def _schema(type_: str, default: Any, description: str) -> dict[str, Any]:
 
 
 def _resource(args: ResourceValidationArgs) -> Resource:
+    timeouts = args.opts.custom_timeouts
     return Resource(
-        type=args.resource_type, props=args.props, name=args.name, urn=args.urn, protect=bool(args.opts.protect)
+        type=args.resource_type,
+        props=args.props,
+        name=args.name,
+        urn=args.urn,
+        protect=bool(args.opts.protect),
+        timeouts={"create": timeouts.create_seconds, "update": timeouts.update_seconds},
     )
 
 
@@ -145,5 +151,5 @@ def _stack_resource(one: PolicyResource) -> Resource:
         name=one.name,
         urn=one.urn,
         protect=bool(one.opts.protect),
-        dependencies=tuple(other.urn for other in one.dependencies),
+        dependencies=tuple(other.urn for other in (*one.dependencies, one.parent) if other is not None),
     )
