@@ -46,14 +46,15 @@ def _objects(resources: Sequence[Resource]) -> Iterator[Resource]:
             yield one
 
 
-def _group(resource: Resource) -> str:
+def group(resource: Resource) -> str:
+    """API group, `core` for the core group."""
     return resource.type.split(":")[1].partition("/")[0]
 
 
 def _twice(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     found: dict[tuple[str, ...], list[Resource]] = defaultdict(list)
     for one in _objects(resources):
-        found[_group(one), one.kind, namespace_of(one), own_name(one)].append(one)
+        found[group(one), one.kind, namespace_of(one), own_name(one)].append(one)
     for first, *others in found.values():
         for other in others:
             yield Finding(
@@ -106,7 +107,7 @@ def _before_needs(resources: Sequence[Resource], _: Settings) -> Iterator[Findin
     for one in resources:
         needed = _used(one, by_name)
         if one.is_kubernetes and one.kind == "PersistentVolumeClaim":
-            source = mapped(dig(one.props, "spec", "dataSource"))
+            source = mapped(dig(one.props, "spec", "dataSource") or dig(one.props, "spec", "dataSourceRef"))
             origin = by_name.get((str(dig(source, "kind")), namespace_of(one), str(dig(source, "name"))))
             given = (classes.get(str(dig(one.props, "spec", "storageClassName") or "")), origin)
             needed = {need.urn: need for need in given if need is not None}

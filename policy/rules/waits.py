@@ -8,27 +8,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, Final
 
-from objects import named, number
+from objects import cluster_wide, named, number, of_kind
 from pods import Pod, pods
 from routing import RELEASE, pools
 from rule import Finding, Resource, Rule, Settings, StackRule, dig, mapped
-from rules.order import SKIP_AWAIT, WAIT_FOR, annotation, awaited_services, is_awaited, pods_of
+from rules.order import SKIP_AWAIT, WAIT_FOR, annotation, awaited_services, group, is_awaited, pods_of
 from rules.rollout import DEFAULT_SURGE, DEFAULT_UNAVAILABLE, budget_seconds, count
 
 AWAIT_SECONDS: Final = 600
 """Pulumi's default timeout. Source: pulumi-kubernetes 4, provider/pkg/await/await.go."""
+CLAIM_MINUTES: Final = 5
+"""For a claim, whatever its custom timeouts. Source: pulumi-kubernetes 4, provider/pkg/await/awaiters.go."""
 TIMEOUT: Final = "pulumi.com/timeoutSeconds"
 """Counts where the resource has no custom timeout. Source: pulumi-kubernetes 4, provider/pkg/metadata/overrides.go."""
-_PATH: Final = re.compile(r"jsonpath=\{.+\}(=[^=]+)?")
-_CONDITIONS: Final[Mapping[str, frozenset[str]]] = {
-    "Deployment": frozenset({"Available", "Progressing", "ReplicaFailure"}),
-    "Job": frozenset({"Complete", "Failed", "Suspended", "SuccessCriteriaMet", "FailureTarget"}),
-    "Gateway": frozenset({"Accepted", "Programmed", "Scheduled", "Ready", "ResolvedRefs"}),
-    "HTTPRoute": frozenset(),
-    "InferencePool": frozenset(),
-    "VolumeSnapshot": frozenset(),
+_PATH: Final = re.compile(r"jsonpath=\{.+\}(=.+)?")
+_CONDITIONS: Final[Mapping[tuple[str, str], frozenset[str]]] = {
+    ("apps", "Deployment"): frozenset({"Available", "Progressing", "ReplicaFailure"}),
+    ("batch", "Job"): frozenset({"Complete", "Failed", "Suspended", "SuccessCriteriaMet", "FailureTarget"}),
+    ("gateway.networking.k8s.io", "Gateway"): frozenset(
+        {"Accepted", "Programmed", "Scheduled", "Ready", "ResolvedRefs"}
+    ),
+    ("gateway.networking.k8s.io", "HTTPRoute"): frozenset(),
+    ("inference.networking.k8s.io", "InferencePool"): frozenset(),
+    ("snapshot.storage.k8s.io", "VolumeSnapshot"): frozenset(),
 }
-"""Conditions under status.conditions by kind; other kinds may have any. Source: Kubernetes 1.36; Gateway API 1.4;
+"""Conditions under status.conditions by API group and kind; other kinds may have any. Source: Kubernetes 1.36; Gateway API 1.4;
 external-snapshotter 8."""
 _PER_PARENT: Final = ("HTTPRoute", "InferencePool")
 _ELECTION: Final = "ha-enable-leader-election"
@@ -39,7 +43,7 @@ def _never_met(resource: Resource, _: Settings) -> Iterator[Finding]:
     written = annotation(resource, WAIT_FOR) if resource.is_kubernetes and is_awaited(resource) else None
     for expression in _expressions(written) if written else ():
         kind, _equals, rest = expression.partition("=")
-        condition, known = rest.partition("=")[0], _CONDITIONS.get(resource.kind)
+        condition, known = rest.partition("=")[0], _CONDITIONS.get((group(resource), resource.kind))
         if kind != "condition":
             if not _PATH.fullmatch(expression):
                 yield Finding(what=f"{WAIT_FOR} is {expression}, which the provider refuses")
@@ -95,6 +99,22 @@ def _elects(pod: Pod) -> bool:
     return not words.isdisjoint((_ELECTION, f"{_ELECTION}=true"))
 
 
+def _restored(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    classes = cluster_wide(resources, "StorageClass")
+    for claim in of_kind(resources, "PersistentVolumeClaim"):
+        spec = dig(claim.props, "spec")
+        storage_class = classes.get(str(dig(spec, "storageClassName") or ""))
+        if storage_class is None or dig(storage_class.props, "volumeBindingMode") == "WaitForFirstConsumer":
+            continue  # Ready while it waits for a pod, or unknown: GKE's own classes wait, too.
+        source = mapped(dig(spec, "dataSource") or dig(spec, "dataSourceRef"))
+        if source and is_awaited(claim):
+            yield Finding(
+                what=f"Pulumi waits {CLAIM_MINUTES} minutes for {named(claim)} to be filled from {dig(source, 'kind')} "
+                f"{dig(source, 'name')}",
+                urn=claim.urn,
+            )
+
+
 def _too_short(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.kind not in ("Deployment", "StatefulSet", "Job") or not is_awaited(resource):
         return
@@ -112,7 +132,7 @@ def _too_short(resource: Resource, _: Settings) -> Iterator[Finding]:
             deadline = number(dig(resource.props, "spec", "activeDeadlineSeconds")) or 0
             needed = {"create": (deadline, f"activeDeadlineSeconds allows {deadline / 60:g}")}
         for operation, (seconds, why) in needed.items():
-            given = resource.timeouts.get(operation) or number(_plain(annotation(resource, TIMEOUT))) or AWAIT_SECONDS
+            given = resource.timeouts.get(operation) or _whole(annotation(resource, TIMEOUT)) or AWAIT_SECONDS
             if seconds > given:
                 yield Finding(
                     what=f"Pulumi waits {given / 60:g} minutes for the {operation}, and {why}",
@@ -127,8 +147,8 @@ def _startup_probes(pod: Pod) -> Iterator[Any]:
             yield probe
 
 
-def _plain(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch("[0-9]{1,9}", text) else None
 
 
 def _steps(pod: Pod) -> int:
@@ -177,6 +197,17 @@ RULES: Final = (
         level="mandatory",
         severity="high",
         judge=_standbys,
+    ),
+    StackRule(
+        name="restored-claim-awaited",
+        subject="storage",
+        statement="Pulumi does not wait for a volume that is filled from an image, a snapshot or another volume.",
+        evidence=f"it gives up on a claim after {CLAIM_MINUTES} minutes, whatever its custom timeouts, and a large volume takes longer to "
+        "fill. Source: pulumi-kubernetes 4, provider/pkg/await/awaiters.go, and its issue 4179. Advisory: a small one is filled in time",
+        fix=f'{SKIP_AWAIT}: "true" in the annotations of the claim: its pods wait for the volume anyway',
+        level="advisory",
+        severity="medium",
+        judge=_restored,
     ),
     Rule(
         name="timeout-below-start",

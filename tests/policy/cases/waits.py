@@ -7,6 +7,7 @@ from tests.policy.case import (
     DEPLOYMENT,
     HERE,
     Edit,
+    Props,
     arguments,
     constant,
     drop,
@@ -22,7 +23,13 @@ from tests.policy.case import (
 _SERVICE, _JOB, _POOL, _IMAGE = "server-service", "weights-download", "gateway-pool", "weights-image"
 _SERVICE_MADE = "workloads.server.server.k8s.core.v1.Service"
 _AWAITED = drop(_SERVICE, "metadata.annotations", "pulumi.com/skipAwait")
+_READER = "weights-reader"
+_READER_AWAITED = drop(_READER, "metadata.annotations", "pulumi.com/skipAwait")
 _TWO = put(_POOL, "values.inferenceExtension.replicas", value=2)
+
+
+def _unannotated(given: Props) -> None:
+    given["metadata"].pop("annotations", None)
 
 
 def _until(name: str, expression: str) -> Edit:
@@ -100,11 +107,20 @@ CASES = (
     sound(
         "condition-never-met", "a condition of a kind that is not known", _until("monitoring-rules", "condition=Ready")
     ),
+    sound(
+        "condition-never-met",
+        "another group's Gateway",
+        new(
+            "mesh",
+            "kubernetes:networking.istio.io/v1:Gateway",
+            {"metadata": {"name": "mesh", "annotations": {"pulumi.com/waitFor": "condition=Reconciled"}}},
+        ),
+    ),
     sound("condition-never-met", "nothing is awaited", _until(_IMAGE, "x"), _annotated(_IMAGE, "skipAwait", "true")),
     of_program(
         "service-awaits-no-pod",
         "an awaited Service of a paused fleet",
-        arguments(_SERVICE_MADE, lambda given: given["metadata"].pop("annotations")),
+        arguments(_SERVICE_MADE, _unannotated),
         settings={"server": {"replicas": 0}},
     ),
     of_resource("service-awaits-no-pod", "no replicas", _AWAITED, _replicas(0), says="which has 0 replicas"),
@@ -144,6 +160,38 @@ CASES = (
     sound("epp-standbys-awaited", "two, not awaited", _TWO, put(_POOL, "skipAwait", value=True), stack="gateway"),
     sound("epp-standbys-awaited", "two without the chart, not awaited", *_pickers(_ELECTION, skipAwait="true")),
     sound("epp-standbys-awaited", "two that elect nobody", *_pickers(f"{_ELECTION}=false")),
+    of_program(
+        "restored-claim-awaited",
+        "an awaited volume of the servers",
+        arguments("workloads.weights.weights.k8s.core.v1.PersistentVolumeClaim", _unannotated),
+    ),
+    of_resource(
+        "restored-claim-awaited",
+        "an awaited volume of the servers, written manually",
+        _READER_AWAITED,
+        says="5 minutes for PersistentVolumeClaim weights-qwen3-5-27b-fp8-2e1b213-64gib-1200mibps-b",
+    ),
+    of_resource(
+        "restored-claim-awaited",
+        "a copy of another claim",
+        _READER_AWAITED,
+        drop(_READER, "spec.dataSource"),
+        put(_READER, "spec.dataSourceRef", value={"kind": "PersistentVolumeClaim", "name": "other"}),
+        says="filled from PersistentVolumeClaim other",
+    ),
+    sound("restored-claim-awaited", "an empty volume", _READER_AWAITED, drop(_READER, "spec.dataSource")),
+    sound(
+        "restored-claim-awaited",
+        "a volume that waits for a pod",
+        _READER_AWAITED,
+        put("weights-reader-class", "volumeBindingMode", value="WaitForFirstConsumer"),
+    ),
+    sound(
+        "restored-claim-awaited",
+        "a class of GKE's own",
+        _READER_AWAITED,
+        put(_READER, "spec.storageClassName", value="premium-rwo"),
+    ),
     of_program("timeout-below-start", "Pulumi's own ten minutes", returning("workloads.server.server.timeouts", None)),
     of_resource(
         "timeout-below-start",
@@ -172,6 +220,13 @@ CASES = (
         "long enough in an annotation",
         _timeouts(),
         _annotated(DEPLOYMENT, "timeoutSeconds", "1800"),
+    ),
+    of_resource(
+        "timeout-below-start",
+        "no number in an annotation",
+        _timeouts(),
+        _annotated(DEPLOYMENT, "timeoutSeconds", "30m"),
+        says="waits 10 minutes",
     ),
     sound("timeout-below-start", "nothing is awaited", _timeouts(), _annotated(DEPLOYMENT, "skipAwait", "true")),
     sound("timeout-below-start", "no startup probe", _timeouts(), drop(DEPLOYMENT, f"{CONTAINER}.startupProbe")),
