@@ -11,7 +11,6 @@ from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError, ClusterApi,
 from fleet.rehearse.apply.deletion import Deletion
 from fleet.rehearse.apply.destroy import DestroyReport, Destruction, account, findings_of
 from fleet.rehearse.apply.diagnosis import Diagnosis, diagnose
-from fleet.rehearse.apply.findings_static import static_findings
 from fleet.rehearse.apply.graph import needs_by_urn, reversed_graph, walk
 from fleet.rehearse.apply.operations import Operations
 from fleet.rehearse.apply.plan import Plan, is_work, plan
@@ -74,7 +73,6 @@ class Applier:
         """
         self._stop.clear()
         self._killed.clear()
-        foreseen = static_findings(recording, self._chart_objects)
         todo = plan(recording, previous, self._live_is_ready)
         with Waiter(self._api, self._clock, self._stop, self._slack_seconds) as waiter:
             run = self._run(todo, recording, previous, waiter, upsert_existing=upsert_existing)
@@ -95,7 +93,7 @@ class Applier:
             skipped=tuple(urn for urn in walked.skipped if is_work(todo.steps[urn].resource)),
             started_seconds=run.started_seconds,
             finished_seconds=run.finished_seconds,
-            findings=(*foreseen, *run.findings),
+            findings=tuple(run.findings),
         )
 
     def destroy(self, state: AppliedState) -> DestroyReport:

@@ -34,25 +34,6 @@ def reversed_graph(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
     return reverse
 
 
-def transitive(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Direct and indirect dependencies. The recorder has refused cycles."""
-    found: dict[str, set[str]] = {}
-    for start in needs:
-        stack = [start]
-        while stack:
-            urn = stack[-1]
-            if urn in found:
-                stack.pop()
-                continue
-            missing = [one for one in needs[urn] if one not in found]
-            if missing:
-                stack.extend(missing)
-                continue
-            found[urn] = set(needs[urn]).union(*(found[one] for one in needs[urn]))
-            stack.pop()
-    return found
-
-
 def walk(
     needs: Mapping[str, set[str]],
     work: Callable[[str], bool],

@@ -9,8 +9,6 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from fleet.preview.record.recording import Recording
-from fleet.rehearse.apply.findings_static import static_findings
-from fleet.rehearse.results import Finding
 from tests.fleet.preview.programs import run
 
 NAMESPACE = "apply-test"
@@ -56,11 +54,6 @@ def recorded(program: Callable[[Callable[..., pulumi.ResourceOptions]], None], *
         program(options)
 
     return run(whole, **config)
-
-
-def findings(program: Callable[[Callable[..., pulumi.ResourceOptions]], None], **kwargs: Any) -> tuple[Finding, ...]:
-    """What can be told of a program before it is applied."""
-    return static_findings(recorded(program), **kwargs)
 
 
 def namespace(options: Callable[..., pulumi.ResourceOptions]) -> k8s.core.v1.Namespace:

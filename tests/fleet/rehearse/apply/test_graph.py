@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fleet.rehearse.apply.graph import reversed_graph, transitive, walk
+from fleet.rehearse.apply.graph import reversed_graph, walk
 
 DIAMOND = {"bottom": set[str](), "left": {"bottom"}, "right": {"bottom"}, "top": {"left", "right"}}
 
@@ -99,13 +99,3 @@ def test_reversed_graph_what_is_needed_goes_last() -> None:
     walk(reversed_graph(DIAMOND), lambda urn: done.append(urn) is None, 1)
     assert done[0] == "top"
     assert done[-1] == "bottom"
-
-
-def test_transitive_follows_the_edges_to_the_end() -> None:
-    below = transitive(DIAMOND)
-    assert below == {"bottom": set(), "left": {"bottom"}, "right": {"bottom"}, "top": {"left", "right", "bottom"}}
-
-
-def test_a_long_chain_is_no_trouble() -> None:
-    chain = {str(index): {str(index - 1)} if index else set() for index in range(3000)}
-    assert len(transitive(chain)["2999"]) == 2999
