@@ -38,6 +38,20 @@ def rehearse(
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Play only the fast drills, as CI does.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the drills and what each proves.")] = False,
+    shell: Annotated[
+        bool,
+        typer.Option("--shell", help="Open a shell in the rehearsed stack: pulumi, kubectl and fleet work there."),
+    ] = False,
+    command: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--command",
+            "-c",
+            metavar="LINE",
+            help="Run this command line in the rehearsed stack, as in --shell. Repeatable; stops at the first that fails.",
+            show_default=False,
+        ),
+    ] = None,
     speed: Annotated[
         float,
         typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds per wall second."),
@@ -59,10 +73,17 @@ def rehearse(
     """Apply a stack to a local Kubernetes control plane with a simulated Google Cloud, and play failure drills.
 
     Needs no cloud and no GPU. The first run builds the control plane with Go, which takes minutes. Without --drill, plays every
-    drill. Exits with 1 when a drill fails; Ctrl-C keeps the drills that have ended.
+    drill. Exits with 1 when a drill fails; Ctrl-C keeps the drills that have ended. --shell and --command play none: they let
+    you type what you would type against Google Cloud; the exit code is the shell's or the command's.
     """
     if drill and fast:
         raise CommandError("--fast and --drill cannot be combined")
+    if (shell or command) and (drill or fast or list_ or out is not None or format_ != "text"):
+        raise CommandError(
+            "--shell and --command play no drills: leave out --drill, --fast, --list, --out and --format"
+        )
+    if shell and command:
+        raise CommandError("--shell and --command cannot be combined")
     from fleet.rehearse.drills.catalogue import chosen
 
     drills = chosen(drill or (), fast_only=fast)
@@ -74,6 +95,8 @@ def rehearse(
     folder = find_root(root)
     name = require_stack(folder, stack)
     require_rehearsal_packages()
+    if shell or command:
+        return _open_shell(folder, name, tuple(command or ()), speed)
     if out is not None:
         _prepare(out)
     return _run(folder, name, drills, speed, format_, out)
@@ -105,6 +128,18 @@ def _run(
     if trouble is not None:
         raise trouble
     leave(report.stop_code or (CLEAN if report.passed else FINDINGS))
+
+
+def _open_shell(root: Path, stack: str, commands: tuple[str, ...], speed: float) -> NoReturn:
+    from fleet.preview.record import quick_sdk
+
+    quick_sdk.install()
+    from fleet.rehearse.report.progress import shown
+    from fleet.rehearse.shell import open_shell
+    from fleet.report.terminal import stderr_paper
+
+    # On stderr: stdout is for the commands.
+    leave(open_shell(root, stack, commands, speed=speed, shown=shown(stderr_paper())))
 
 
 def _prepare(out: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fleet.preview.record.recording import NOTHING_LIVE, Live
 from settings.load import check, parse
 from settings.neighbours import beside_others
 from settings.problems import Problem, SettingsError
@@ -57,9 +58,14 @@ def record_stack(
     stack: OfflineStack,
     mode: Mode,
     references: StackReferences | None = None,
-    live: Mapping[str, Mapping[str, Any]] | None = None,
+    live: Live = NOTHING_LIVE,
+    *,
+    is_up: bool = False,
 ) -> Recording:
-    """Record the stack's program; other stacks that it refers to are recorded first. `live`: see `record`. Raises ProgramError."""
+    """Record the stack's program; other stacks that it refers to are recorded first. `live`, `is_up`: see `record`.
+
+    Raises ProgramError.
+    """
     from fleet.preview.record.recorder import record
 
     return record(
@@ -71,6 +77,7 @@ def record_stack(
         mode=mode,
         stack_outputs=references or _references_of(stack),
         live=live,
+        is_up=is_up,
     )
 
 

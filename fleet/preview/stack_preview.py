@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleet.preview.offline import open_stack, record_stack, write_manifests
+from fleet.preview.offline import OfflineStack, open_stack, record_stack, write_manifests
 
 if TYPE_CHECKING:
-    from fleet.preview.compare.baseline import RunningBaseline
+    from fleet.preview.compare.baseline import Baseline, RunningBaseline
     from fleet.preview.compare.changes import Changes
     from fleet.preview.policy import PolicyRun
     from fleet.preview.record.recording import Recording
@@ -48,7 +48,11 @@ def preview_stack(
                 begin = pack_of or start
                 run = cleanup.enter_context(begin(pack, project=opened.file.project, stack=stack, config=config))
         whole = record_stack(opened, "known") if run is not None or out is not None else None
-        shown = record_stack(opened, "preview") if whole is None or for_machines or against is not None else whole
+        baseline = None
+        if against is not None:
+            shown, baseline = _on(against, opened)
+        else:
+            shown = record_stack(opened, "preview") if whole is None or for_machines else whole
         if out is not None and whole is not None:
             write_manifests(whole, out)
         policies = _policies(
@@ -67,14 +71,26 @@ def preview_stack(
         environments=opened.file.about_environments,
         secret_keys=sorted(opened.file.secret_keys),
         out=None if out is None else str(out),
-        comparison=None if against is None else _compared(against, shown),
+        comparison=None if baseline is None else _compared(baseline, shown),
     )
 
 
-def _compared(against: RunningBaseline, recording: Recording) -> Changes:
+def _on(against: RunningBaseline, opened: OfflineStack) -> tuple[Recording, Baseline]:
+    """The program recorded for a stack that is up, and what it is compared with."""
+    from fleet.preview.compare.baseline_state import StateFile
+
+    if not isinstance(against, StateFile):
+        shown = record_stack(opened, "preview", is_up=True)  # Meanwhile the other version is recorded.
+        return shown, against.wait(opened.file.stack)
+    from fleet.preview.compare.on_state import record_on
+
+    baseline = against.wait(opened.file.stack)
+    return record_on(against.state, lambda live: record_stack(opened, "preview", live=live)), baseline
+
+
+def _compared(baseline: Baseline, recording: Recording) -> Changes:
     from fleet.preview.compare.compare import compare
 
-    baseline = against.wait(recording.stack)
     return compare(baseline.resources, recording, against=baseline.label, remarks=baseline.remarks)
 
 

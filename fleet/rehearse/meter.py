@@ -53,6 +53,10 @@ class Series:
             return since_seconds
         return next((at for at, step in self.steps if at > since_seconds and step >= value), None)
 
+    def gone_at(self, since_seconds: float) -> float:
+        """When the number fell to zero at or after that moment; that moment, if it was zero then."""
+        return next((at for at, step in self.steps if at >= since_seconds and step == 0), since_seconds)
+
     def integral(self, since_seconds: float, until_seconds: float) -> float:
         """Sum of value times seconds over a window: node-seconds, pod-seconds."""
         total, value, at = 0.0, self.within(since_seconds)[0], since_seconds

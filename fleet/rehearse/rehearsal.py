@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.preview.offline import open_stack, record_stack
-from fleet.rehearse.apply.manifests import is_release
-from fleet.rehearse.control_plane.build import ETCD, KUBERNETES, KWOK, binaries, helm, promrules
+from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE
+from fleet.rehearse.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI, binaries, helm, promrules, pulumi
 from fleet.rehearse.control_plane.modules import module_folders
 from fleet.rehearse.custom_resources.definitions import definitions
+from fleet.rehearse.engine.installation import users_own
 from fleet.rehearse.report.model import RehearsalReport, Versions, redacted
 from fleet.rehearse.runner import Runner
 from fleet.rehearse.simulation.chart import Charts
-from fleet.rehearse.stage import Surroundings
+from fleet.rehearse.stage import Surroundings, recording_key
 
 if TYPE_CHECKING:
+    from fleet.preview.offline import OfflineStack
+    from fleet.preview.record.recording import Recording
     from fleet.rehearse.drills.drill import Drill
     from fleet.rehearse.report.progress import Shown
 
@@ -37,21 +40,9 @@ def rehearse(
     """
     began = time.monotonic()
     opened = open_stack(root, stack)
-    shown.starts("record the program")
-    recording = record_stack(opened, "known")
-    shown.starts("build the control plane")
-    programs, modules = binaries(shown.step), module_folders(shown.step)
-    if any(is_release(one) for one in recording.resources):
-        helm(shown.step)  # Built now: a drill's clock would run meanwhile.
+    recording, around = prepared(opened, speed=speed, shown=shown)
     if opened.settings.monitoring.enabled and any(one.alerts is not None for one in drills):
         promrules(shown.step)
-    around = Surroundings(
-        binaries=programs,
-        definitions=tuple(definitions(modules)),
-        charts=Charts(modules=modules, progress=shown.step),
-        speed=speed,
-        progress=shown.step,
-    )
     shown.drills(len(drills))
     runner = Runner(
         opened,
@@ -66,6 +57,8 @@ def rehearse(
         project=recording.project,
         stack=recording.stack,
         versions=Versions(
+            pulumi=PULUMI.version if runner.pulumi is None else runner.pulumi.installation.version,
+            required_pulumi=None if runner.pulumi is None else runner.pulumi.project.dropped_version,
             kubernetes=runner.kubernetes_version or KUBERNETES.version,
             kwok=KWOK.version,
             etcd=ETCD.version,
@@ -78,6 +71,30 @@ def rehearse(
         stop_code=_exit_code(runner.stopped),
     )
     return redacted(report, recording.plaintexts)
+
+
+def prepared(opened: OfflineStack, *, speed: float, shown: Shown) -> tuple[Recording, Surroundings]:
+    """The recorded program, and what its stages need. Programs are built now: a drill's clock would run meanwhile.
+
+    Raises ProgramError and RehearsalError.
+    """
+    shown.starts("record the program")
+    recording = record_stack(opened, "known")
+    shown.starts("build the control plane")
+    programs, modules = binaries(shown.step), module_folders(shown.step)
+    if users_own() is None:
+        pulumi(shown.step)
+    if any(one.type == RELEASE_TYPE for one in recording.resources):
+        helm(shown.step)
+    around = Surroundings(
+        binaries=programs,
+        definitions=tuple(definitions(modules)),
+        recordings={recording_key(opened): recording},
+        charts=Charts(modules=modules, progress=shown.step),
+        speed=speed,
+        progress=shown.step,
+    )
+    return recording, around
 
 
 def _exit_code(stop: KeyboardInterrupt | SystemExit | None) -> int:

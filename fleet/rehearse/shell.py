@@ -8,11 +8,21 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from fleet.preview.offline import open_stack
+from fleet.rehearse.control_plane.build import KUBERNETES
 from fleet.rehearse.engine.pulumi import Pulumi
+from fleet.rehearse.rehearsal import prepared
+from fleet.rehearse.stage import Stage
+
+if TYPE_CHECKING:
+    from fleet.rehearse.report.progress import Shown
 
 UPSERT: Final = "PULUMI_K8S_UPSERT_EXISTING_OBJECTS"
 """Variable by which the Kubernetes provider takes over existing objects. Source: pulumi-kubernetes, provider/pkg/provider/provider.go.
@@ -24,6 +34,30 @@ _QUIET: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Options of interactive shells against start-up files: these often export logins, or put another `pulumi` first on PATH."""
 _END_SECONDS: Final = 10.0
+
+
+def open_shell(
+    root: Path, stack: str, commands: Sequence[str], *, speed: float, shown: AbstractContextManager[Shown]
+) -> int:
+    """Start a control plane and a simulated cloud for the stack, and run the user's shell, or these commands, in it.
+
+    `shown` is left before the shell starts. Returns the exit code of the shell, or of the first command that fails.
+    Raises SettingsError and ProgramError for the stack, RehearsalError for this machine.
+    """
+    opened = open_stack(root, stack)
+    with contextlib.ExitStack() as started:
+        with shown as progress:
+            _, around = prepared(opened, speed=speed, shown=progress)
+            progress.starts("start the control plane")
+            stage = started.enter_context(Stage(opened, replace(around, progress=lambda _: None)))
+        updates = stage.updates
+        variables = environment(
+            updates.pulumi, kubeconfig=stage.control_plane.kubeconfig, upsert=updates.upsert_variables, stack=stack
+        )
+        sys.stderr.write(banner(updates.pulumi, stack=stack, speed=speed))
+        sys.stderr.flush()
+        folder = updates.pulumi.project.folder
+        return run_commands(commands, folder, variables) if commands else run_shell(folder, variables)
 
 
 def environment(pulumi: Pulumi, *, kubeconfig: Path, upsert: Mapping[str, str], stack: str) -> dict[str, str]:
@@ -45,13 +79,13 @@ def environment(pulumi: Pulumi, *, kubeconfig: Path, upsert: Mapping[str, str], 
     }
 
 
-def banner(pulumi: Pulumi, *, kubernetes: str, stack: str, speed: float) -> str:
+def banner(pulumi: Pulumi, *, stack: str, speed: float) -> str:
     """What is simulated, and how to leave."""
     engine = pulumi.installation
     whose = "yours" if engine.is_users_own else "built for rehearsals"
     lines = [
         f"Rehearsed stack {stack}: nothing here costs money or reaches a cloud.",
-        f"  real       Pulumi's engine {engine.version} ({whose}), Kubernetes {kubernetes}",
+        f"  real       Pulumi's engine {engine.version} ({whose}), Kubernetes {KUBERNETES.version}",
         f"  simulated  Google Cloud, both Pulumi providers, nodes, GPUs, time (times {speed:g})",
         "  yours      a copy of the project; your logins are not passed on, and nothing of your checkout changes",
         f"Start with: pulumi stack init {stack}; pulumi config set gcp:project my-project --stack {stack}",

@@ -39,6 +39,8 @@ class UpReport:
         done = _done(outcome.done)
         violated = {one.urn: one.message for one in _mandatory(outcome)}
         failed = {**violated, **outcome.failures, **observed.failed}
+        if len(failed) > 1:
+            failed.pop("", None)  # "update failed", because of the others
         if outcome.code and not failed:
             failed = {"": outcome.output.strip()[-600:] or f"pulumi ended with exit code {outcome.code}"}
         return cls(

@@ -93,17 +93,20 @@ class Updates:
 
     # What a person types
 
-    def up(self, stack: OfflineStack, *options: str, upsert: bool = False) -> UpReport:
-        """`pulumi up` with these options. `upsert`: with the Kubernetes provider's variable set."""
+    def write(self, stack: OfflineStack) -> str:
+        """Make this the content of its stack file; the name of the stack."""
         self.pulumi.stage(stack)
+        return stack.file.stack
+
+    def up(self, stack: str, *options: str, upsert: bool = False) -> UpReport:
+        """`pulumi up` with these options. `upsert`: with the Kubernetes provider's variable set."""
         variables = self.upsert_variables if upsert else None
-        outcome = self._operate("up", stack.file.stack, *options, variables=variables)
+        outcome = self._operate("up", stack, *options, variables=variables)
         return UpReport.of(outcome, self.observed, self._redactor)
 
-    def preview(self, stack: OfflineStack, *options: str) -> Outcome:
+    def preview(self, stack: str, *options: str) -> Outcome:
         """`pulumi preview`."""
-        self.pulumi.stage(stack)
-        return self._operate("preview", stack.file.stack, *options)
+        return self._operate("preview", stack, *options)
 
     def refresh(self, stack: str, *options: str) -> Outcome:
         """`pulumi refresh`."""

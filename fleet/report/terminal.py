@@ -66,10 +66,18 @@ class Paper:
 
 def stdout_paper() -> Paper:
     """Width from COLUMNS, the terminal, else 100. Styles for terminals and on FORCE_COLOR; NO_COLOR is rich's to obey."""
-    terminal = sys.stdout.isatty()
-    styled = bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
+    return _paper(sys.stdout)
+
+
+def stderr_paper() -> Paper:
+    """The same of stderr, for progress beside the output of other programs."""
+    return _paper(sys.stderr)
+
+
+def _paper(stream: TextIO) -> Paper:
+    styled = bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
     width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns
-    return Paper(stream=sys.stdout, width=width, styled=styled)
+    return Paper(stream=stream, width=width, styled=styled)
 
 
 def cleaned(parts: Iterable[Part]) -> tuple[Part, ...]:

@@ -66,7 +66,7 @@ class Plugin:
         dependencies: Mapping[str, list[str]] | None = None,
     ) -> tuple[dict[str, Any], RecordingMonitor, provider_pb2.ConstructResponse]:
         """The component's outputs, what it registered, and the whole answer. Raises grpc.RpcError."""
-        context = RunContext(root=ROOT, project=PROJECT, stack=STACK, mode=mode, config={}, stack_outputs=None, live={})
+        context = RunContext(root=ROOT, project=PROJECT, stack=STACK, mode=mode, config={}, stack_outputs=None)
         monitor = Monitor(context)
         # As an engine's, it outlives the call: of a refused one, a question about a provider may still be on its way.
         address = self._until_the_end.enter_context(serving(monitor, context))
@@ -133,7 +133,7 @@ def running(folder: Path, elsewhere: Path) -> Iterator[Plugin]:
 
     Source: pulumi, sdk/python/cmd/pulumi-language-python/main.go, RunPlugin. What it complains of is in `elsewhere`/stderr.
     """
-    context = RunContext(root=ROOT, project=PROJECT, stack=STACK, mode="known", config={}, stack_outputs=None, live={})
+    context = RunContext(root=ROOT, project=PROJECT, stack=STACK, mode="known", config={}, stack_outputs=None)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PULUMI_", "PYTHONPATH"))}
     if folder.parent == ROOT:  # an editable installation of another checkout must not come first
         environment["PYTHONPATH"] = str(ROOT)

@@ -11,7 +11,7 @@ import pulumi
 import pytest
 
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording, StackOutputs, record
-from fleet.preview.record.recording import needs_of
+from fleet.preview.record.recording import NOTHING_LIVE, Live, needs_of
 from fleet.preview.record.values import UNKNOWN, reveal, transform
 from settings.stack import Settings
 from tests.support.settings import make_config, make_settings
@@ -82,7 +82,7 @@ def recorded_component(
     mode: Mode = "known",
     *,
     stack: str = "test",
-    live: Mapping[str, Mapping[str, Any]] | None = None,
+    live: Live = NOTHING_LIVE,
     **sections: Any,
 ) -> Recording:
     """What the component registers, with settings made of these sections; `live` as `record` takes it."""

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from fleet.preview.record.recorder import Mode, ProgramError, RecordedResource, Recording
+from fleet.preview.record.recording import NOTHING_LIVE, Live, LiveResource
 from fleet.preview.record.values import UNKNOWN
 from settings.sections.gateway import Epp
 from settings.stack import Settings
@@ -30,7 +31,7 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
 
 
 def record(
-    mode: Mode = "known", *, gateway: dict[str, Any] | None = None, live: Any = None, **sections: Any
+    mode: Mode = "known", *, gateway: dict[str, Any] | None = None, live: Live = NOTHING_LIVE, **sections: Any
 ) -> Recording:
     return recorded_component(
         build,
@@ -68,21 +69,25 @@ def test_the_endpoint_is_the_load_balancers_address_once_there_is_one() -> None:
     assert str(record("known").outputs["endpoint"]).startswith("http://203.0.113.")
 
 
+def up(one: RecordedResource, status: Any) -> Live:
+    return Live(resources={one.urn: LiveResource(id="x", outputs={**one.inputs, "status": status})})
+
+
 NOT_PROGRAMMED = {"conditions": [{"type": "Programmed", "status": "Unknown"}]}
 
 
 @pytest.mark.parametrize("status", [NOT_PROGRAMMED, NOT_PROGRAMMED | {"addresses": []}, None])
 def test_a_gateway_whose_wait_timed_out_has_an_unknown_address_in_the_previews_that_follow(status: Any) -> None:
-    urn = objects(record("preview"))["Gateway/inference-gateway"].urn
-    again = record("preview", live={urn: {"status": status}})
+    gateway = objects(record("preview"))["Gateway/inference-gateway"]
+    again = record("preview", live=up(gateway, status))
     assert again.outputs["endpoint"] is UNKNOWN
-    assert again.by_urn[urn].outputs["status"] == status
+    assert again.by_urn[gateway.urn].outputs["status"] == status
 
 
 def test_a_gateway_that_nothing_waited_for_and_that_has_no_address_says_what_to_do() -> None:
-    urn = objects(record())["Gateway/inference-gateway"].urn
+    gateway = objects(record())["Gateway/inference-gateway"]
     with pytest.raises(ProgramError, match=r"Gateway inference-gateway has no address.*pulumi refresh"):
-        record(live={urn: {"status": NOT_PROGRAMMED}})
+        record(live=up(gateway, NOT_PROGRAMMED))
 
 
 def test_the_gateway_is_waited_for_because_it_fails_in_silence() -> None:

@@ -100,10 +100,10 @@ def step_costs(
     # Read once, written once.
     state_s = 2 * model.linear_state_bytes / bytes_per_s
     drafted = 1 + engine.speculative_tokens
-    weights_gib = model.text_weights_gib * read_share(model, sequences * drafted)
+    limit, limited_by = _running_limit(deployment, workload, budget, steps)
+    weights_gib = model.text_weights_gib * read_share(model, min(sequences, limit) * drafted)
     weights_gib += model.draft_weights_gib if engine.speculative_tokens else 0.0
     prompt_tokens = workload.input_tokens.mean - _cached_tokens(layout, workload)
-    limit, limited_by = _running_limit(deployment, workload, budget, steps)
     return StepCosts(
         fixed_s=weights_gib * GIB / ranks / gpu.bandwidth_bytes_per_s
         + _MS * parameters.host_ms_per_step

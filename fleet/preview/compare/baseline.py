@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from fleet.preview.record.values import reveal
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -26,6 +28,15 @@ class StateBaseline:
     outputs: Mapping[str, Any]
     label: str
     """Label of the source."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """Cloud id of every resource that has one, by URN."""
+
+    @property
+    def project_number(self) -> str | None:
+        """Of the Google project, from the stack's output `platform`: a data source told it, which nothing else stores."""
+        platform = reveal(self.outputs.get("platform"))
+        number = platform.get("projectNumber") if isinstance(platform, Mapping) else None
+        return number if isinstance(number, str) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,7 @@ def _record(job: Any, stack: str, references: StackReferences | None) -> Recordi
         secret_keys=found["secret_keys"],
         # Outputs of other stacks are those they would have if they were up.
         mode="preview" if references is None else "known",
+        is_up=True,
         stack_outputs=references
         or StackReferences(root, project=job["project"], stack=stack, record_stack=record_other),
     )

@@ -35,11 +35,11 @@ class StateFile:
     def __init__(self, path: Path, stacks: Sequence[str]) -> None:
         if len(stacks) > 1:
             raise BaselineError(f"{path} holds the state of one stack, but this is a preview of {len(stacks)}")
-        self._path, self._state = path, read_state(path)
+        self._path, self.state = path, read_state(path)
 
     def wait(self, stack: str) -> Baseline:
         """The state, if it is this stack's."""
-        state = self._state
+        state = self.state
         if state.resources and state.stack != stack:
             raise BaselineError(
                 f"{self._path} is the state of stack {state.stack}, but this is a preview of {stack}: pass "
@@ -87,6 +87,7 @@ def read_state(path: Path) -> StateBaseline:
         stack=parts[0].removeprefix("urn:pulumi:"),
         resources=tuple(_resource(one) for one in entries),
         outputs=dict(_opened(stack.get("outputs") or {})) if stack else {},
+        ids={one["urn"]: str(one["id"]) for one in entries if one.get("id")},
         label=f"the state in {path.name}" + (f" of {when}" if when else ""),
     )
 

@@ -55,6 +55,11 @@ def compare(
     return comparison.redactor.whole(changes)
 
 
+def operations(old: Recording | StateBaseline, new: Recording) -> tuple[ResourceChange, ...]:
+    """The engine's operation for every resource, see `compare`."""
+    return _Comparison(old, new).run()
+
+
 def with_blast_radius(changes: Changes, old: Sequence[RecordedResource], new: Sequence[RecordedResource]) -> Changes:
     """The changes with their effect on a running fleet."""
     from fleet.preview.compare.blast_radius import measure
@@ -87,6 +92,7 @@ class _Comparison:
             old.plaintexts if isinstance(old, Recording) else plaintexts_in(one.inputs for one in old.resources)
         )
         self.redactor = Redactor(new.plaintexts | old_plaintexts)
+        self._are_sources_hidden = isinstance(old, StateBaseline) and old.project_number is None
         # A placeholder says nothing about the live secret.
         self._stand_ins = new.secrets if self.live else frozenset()
 
@@ -172,8 +178,8 @@ class _Comparison:
         before = {urn for urn in before if urn in self._fates or urn in self._old_by_urn}
         if not now and not before:
             return None
-        # A state holds resolved values; some sources of an unknown value do not show here.
-        same = now <= before if self.live else now == before
+        # Where a data source cannot be answered, what it depends on does not show here.
+        same = now <= before if self._are_sources_hidden else now == before
         ending = ("create", "replace", "delete")
         gone = any((fate := self._fates.get(urn)) is None or fate.operation in ending for urn in now | before)
         return gone or not same

@@ -20,10 +20,12 @@ from pulumi.runtime.proto import alias_pb2, engine_pb2, resource_pb2
 
 from fleet.preview.record import synthesis
 from fleet.preview.record.recording import (
+    NOTHING_LIVE,
     STACK_REFERENCE_TYPE,
     STACK_TYPE,
     Alias,
     Diagnostic,
+    Live,
     Mode,
     ProgramError,
     RecordedResource,
@@ -59,7 +61,8 @@ class RunContext:
     mode: Mode
     config: Mapping[str, str]
     stack_outputs: Callable[[str], StackOutputs] | None
-    live: Mapping[str, Mapping[str, Any]]
+    live: Live = NOTHING_LIVE
+    is_up: bool = False
 
 
 class RecordingMonitor:
@@ -90,7 +93,11 @@ class RecordingMonitor:
         inputs = decode_struct(request.object)
         outputs, id_ = inputs, ""
         body = request.object
-        if request.custom and self.context.mode == "known":
+        there = self.context.live.resources.get(urn)
+        if there is not None:
+            id_, outputs = there.id, dict(there.outputs)
+            body = encode_struct(outputs)
+        elif request.custom and self.context.mode == "known":
             id_, extra = synthesis.outputs_of(request.type, request.name, inputs, self.cloud)
             outputs = merge(inputs, extra)
             for key in request.additionalSecretOutputs:
@@ -99,9 +106,6 @@ class RecordingMonitor:
             body = encode_struct(outputs)
         elif request.custom and self._is_unconfigured(request.provider):
             outputs, body = {}, encode_struct({})
-        if urn in self.context.live:
-            outputs = {**outputs, **self.context.live[urn]}
-            body = encode_struct(outputs)
         self.resources[urn] = _recorded(request, urn, inputs, outputs, self.context.root)
         self._check_provider(request, urn)
         # `unknown` makes the SDK treat what was not synthesised as unknown instead of as a known None, which would
@@ -141,9 +145,11 @@ class RecordingMonitor:
                 f"{', '.join(synthesis.ANSWERED_INVOKES)}"
             )
         self._refuse_disabled(request.tok, request.provider, request.tok)
-        if self.context.mode == "preview":
-            return resource_pb2.ResourceInvokeResponse(unknown=True)  # only a cloud could tell
         answer = synthesis.answer_invoke(request.tok, decode_struct(request.args), self.cloud)
+        if self.context.mode == "preview":
+            if "number" not in answer or self.context.live.project_number is None:
+                return resource_pb2.ResourceInvokeResponse(unknown=True)  # only a cloud could tell
+            answer = {**answer, "number": self.context.live.project_number}
         return resource_pb2.ResourceInvokeResponse(**{"return": encode_struct(answer)})
 
     def Call(self, request: resource_pb2.ResourceCallRequest) -> NoReturn:
@@ -198,6 +204,8 @@ class RecordingMonitor:
         Source: pulumi 3.259.0, pkg/resource/plugin/provider_plugin.go (Create).
         """
         urn = provider.rpartition("::")[0]
+        if self.context.is_up or urn in self.context.live.resources:
+            return False
         if urn not in self._unconfigured:
             made = self.resources.get(urn)
             self._unconfigured[urn] = made is not None and bool(paths_of_unknowns(dict(made.inputs)))

@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fleet import program_folder
 from fleet.clients.stopping import Stopped
 from fleet.preview.record.recording import (
+    NOTHING_LIVE,
     ORGANIZATION,
     Diagnostic,
+    Live,
     Mode,
     ProgramError,
     RecordedResource,
@@ -68,12 +70,13 @@ def record(
     mode: Mode,
     stack_outputs: Callable[[str], StackOutputs] | None = None,
     program: Callable[[], None] | None = None,
-    live: Mapping[str, Mapping[str, Any]] | None = None,
+    live: Live = NOTHING_LIVE,
+    is_up: bool = False,
 ) -> Recording:
     """Run the program of `root` (its `__main__.py`, or `program`) for one stack and return what it registered.
 
-    Every value of `config` is text, keyed `project:key`, structured values as JSON. `live` has outputs of resources that are
-    there already, by URN, as the engine gives them to a program from the second run on; no placeholders are made for these.
+    Every value of `config` is text, keyed `project:key`, structured values as JSON. `live` has what is up already, as the engine
+    tells a program from the second run on; `is_up` says that it is, though nothing of it is known: its providers are configured.
     Raises `ProgramError` when the program fails or asks for what no offline run can give. May be called from any thread, one
     recording at a time per process: the working folder, `sys.path` and the module `__main__` belong to the process.
     """
@@ -89,7 +92,8 @@ def record(
             mode=mode,
             config=config,
             stack_outputs=stack_outputs,
-            live=live or {},
+            live=live,
+            is_up=is_up,
         )
         monitor = _run_program(context, program, secret_keys)
         return _finish(monitor, {key: config[key] for key in secret_keys if key in config})
@@ -221,14 +225,13 @@ class _InlineLoop(asyncio.SelectorEventLoop):
         return future
 
 
-def _wait_without_polling(sdk: types.ModuleType) -> None:
+@contextlib.contextmanager
+def _without_polling(sdk: types.ModuleType) -> Iterator[None]:
     """Let the SDK wait for its Outputs once the loop has nothing else to run.
 
     It waits for the first of all pending ones, then for the first of the rest: quadratic, a fifth of a recording.
     Source: pulumi 3.272.0, runtime/stack.py (wait_for_rpcs).
     """
-    if sdk.asyncio is not asyncio:
-        return
 
     async def wait(tasks: Collection[asyncio.Future[Any]], *, return_when: str) -> Any:
         loop = asyncio.get_running_loop()
@@ -240,7 +243,12 @@ def _wait_without_polling(sdk: types.ModuleType) -> None:
                 break
         return await asyncio.wait(tasks, return_when=return_when)
 
+    before = sdk.asyncio
     vars(sdk)["asyncio"] = types.SimpleNamespace(**{**vars(asyncio), "wait": wait})
+    try:
+        yield
+    finally:
+        vars(sdk)["asyncio"] = before
 
 
 def _run_program(
@@ -251,7 +259,6 @@ def _run_program(
 
     from fleet.preview.record.monitor import RecordingEngine, RecordingMonitor
 
-    _wait_without_polling(stack)
     monitor = RecordingMonitor(context)
     pulumi_config.set_all_config(dict(context.config), list(secret_keys))
     settings.reset_options(
@@ -264,7 +271,7 @@ def _run_program(
         root_directory=str(context.root),
     )
     body = program or _main_program(context.root)
-    with _event_loop() as loop, _no_configuration_from_outside():
+    with _event_loop() as loop, _without_polling(stack), _no_configuration_from_outside():
         try:
             loop.run_until_complete(stack.run_in_stack(body))
         except Stopped:

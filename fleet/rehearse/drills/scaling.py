@@ -23,11 +23,8 @@ def _pause(stage: Stage, proof: Proof) -> None:
     paused_at = report.began_seconds
     proof.succeeds("pulumi up with zero replicas succeeds", report)
     stage.until("every replica to go", lambda: stage.meter.servers.now == 0, 1800)
-    empty = stage.until(
-        "every GPU node to go",
-        lambda: stage.clock.now_seconds() if stage.meter.gpu_nodes.now == 0 else None,
-        4 * stage.timings.scale_down_seconds,
-    )
+    stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
+    empty = stage.meter.gpu_nodes.gone_at(paused_at)
     kept = _disks_and_images(stage)
     proof.check("the weights are kept", volumes <= kept, f"{len(kept)} disks and images")
     report = stage.up()

@@ -95,7 +95,7 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
         name = pending["metadata"]["name"]
         code = "scale.up.error.quota.exceeded" if scarce == "quota_nodes" else "scale.up.error.out.of.resources"
         trouble = stage.until("the reason it is pending", lambda: _trouble(stage, pending, code), 900)
-        waited = stage.clock.now_seconds() - began
+        waited = stage.clock.now_seconds() - stage.updates.observed.began_seconds
         nodes, ready = stage.meter.gpu_nodes.highest(began), stage.meter.ready_servers.lowest(began)
         statement = f"replica {servers + 1} is within the namespace's quota, stays Pending and reports why"
         proof.check(statement, True, f"{trouble.message} {trouble.fix}")

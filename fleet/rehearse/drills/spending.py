@@ -19,6 +19,7 @@ from workloads.spending.spending import IDLE_SECONDS
 
 if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
+    from fleet.rehearse.update_report import UpReport
     from settings.stack import Settings
 
 USD: Final = 40.0
@@ -42,9 +43,10 @@ def _guarded(stage: Stage, proof: Proof, limit: float) -> tuple[Manifest, Rates]
     return state, rates(varied(stage.opened, _sections(limit)).settings)
 
 
-def _up(stage: Stage, proof: Proof, statement: str, limit: float) -> None:
+def _up(stage: Stage, proof: Proof, statement: str, limit: float) -> UpReport:
     report = stage.up(_sections(limit))
     proof.succeeds(statement, report)
+    return report
 
 
 def _limit_reached(stage: Stage, proof: Proof) -> None:
@@ -67,7 +69,7 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     proof.check("requests find no endpoint", requests.unserved > 0, f"{requests.unserved} requests")
     running = stage.meter.gpu_nodes.integral(began, emptied) * USD + (emptied - began) * prices.fixed
     stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 3 * stage.timings.scale_down_seconds)
-    gone = stage.clock.now_seconds()
+    gone = stage.meter.gpu_nodes.gone_at(emptied)
     paid = (running + machines * IDLE_SECONDS * USD) / SECONDS_PER_HOUR
     # Two intervals of the guard, and the delay of controllers in wall time.
     slack = machines * USD * (60 + LAG_WALL_SECONDS * stage.clock.speed) / SECONDS_PER_HOUR
@@ -81,8 +83,7 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     proof.figure("from the last replica to the last node", round((gone - emptied) / 60, 1), "min", "counted in advance")
     sets = stage.api.list_all(REPLICA_SET, stage.namespace)
     refused = sum(any(map(is_refusal, one["status"].get("conditions", ()))) for one in sets)
-    renewed = stage.clock.now_seconds()
-    _up(stage, proof, "pulumi up with a higher limit succeeds", 2 * day)
+    renewed = _up(stage, proof, "pulumi up with a higher limit succeeds", 2 * day).began_seconds
     quota = Kind("v1", "ResourceQuota")
     stage.until("the quota to go", lambda: stage.api.get(quota, QUOTA, stage.namespace) is None, NOTICED_SECONDS)
     stage.until("new replicas", lambda: stage.meter.servers.now == servers, NOTICED_SECONDS)

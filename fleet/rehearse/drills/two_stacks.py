@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fleet.preview.offline import record_stack
 from fleet.preview.record.synthesis import Cloud, outputs_of
-from fleet.rehearse.apply.manifests import is_object
 from fleet.rehearse.drills.conditions import all_of, needs_servers, owns_platform
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.updates import SKIP_PREVIEW
@@ -37,7 +36,7 @@ def _two_stacks(stage: Stage, proof: Proof) -> None:
         ", ".join(both) or f"{len(_cluster_wide(recorded))} names, its namespace included",
     )
     before = stage.fingerprints()
-    report = stage.updates.up(guest, SKIP_PREVIEW)
+    report = stage.updates.up(stage.updates.write(guest), SKIP_PREVIEW)
     proof.findings.extend(report.findings)
     proof.check(
         "the guest comes up beside its host",
@@ -95,7 +94,7 @@ def _cluster_wide(recording: Recording) -> set[str]:
     return {
         f"{one.inputs['kind']}/{one.inputs['metadata']['name']}"
         for one in recording.resources
-        if is_object(one) and "namespace" not in one.inputs["metadata"]
+        if one.type.startswith("kubernetes:") and "namespace" not in one.inputs.get("metadata", {"namespace": ""})
     }
 
 

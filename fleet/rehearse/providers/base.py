@@ -67,7 +67,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     """Whether its resources are in the cluster."""
 
     def __init__(self, observed: Observed) -> None:
-        self._observed = observed
+        self.observed = observed
 
     # For subclasses. Each raises RefusedError.
 
@@ -209,13 +209,13 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         if getattr(request, "preview", False):
             return _answered(context, answer)
         name = self.title(request.urn, decode_struct(inputs))
-        self._observed.starts(request.urn, name, operation, is_object=self.makes_objects)
+        self.observed.starts(request.urn, name, operation, is_object=self.makes_objects)
         try:
             found = answer()
         except RefusedError as refusal:
-            self._observed.ends(request.urn, name, operation, refusal.message)
+            self.observed.ends(request.urn, name, operation, refusal.message)
             _refuse(context, refusal)
-        self._observed.ends(request.urn, name, operation)
+        self.observed.ends(request.urn, name, operation)
         return found
 
 

@@ -171,10 +171,10 @@ class Kubernetes(Provider):
                 accepted = self._operations.update(manifest, manager, before, ignored, warnings)
             rule, timeout = rule_for(accepted, options), request.timeout or None
             ready = self._operations.await_ready(
-                accepted, rule, timeout, before, lambda text: self._observed.waits(name, text)
+                accepted, rule, timeout, before, lambda text: self.observed.waits(name, text)
             )
             if ready.late_seconds:
-                self._observed.found(_late(request.urn, name, ready.late_seconds))
+                self.observed.found(_late(request.urn, name, ready.late_seconds))
             live = self._operations.read(_ref(kind, accepted)) or accepted
         except OperationError as error:
             text = self._explained(request.urn, error)
@@ -222,7 +222,7 @@ class Kubernetes(Provider):
         release = Release(name=str(opened["name"]), namespace=str(opened.get("namespace") or "default"), inputs=opened)
         id_, extra = kubernetes_outputs(RELEASE_TYPE, release.name, inputs, uid="", address="", suffix="")
         try:
-            refs = self._releases.apply(release, old, lambda text: self._observed.waits(name, text), warnings)
+            refs = self._releases.apply(release, old, lambda text: self.observed.waits(name, text), warnings)
         except OperationError as error:
             text = self._explained(request.urn, error)
             if not error.objects:
@@ -245,12 +245,12 @@ class Kubernetes(Provider):
         if error.waited_for is not None:
             found = diagnose(self._api, error.waited_for)
             text, fix = f"{text}: {self._redactor.text(found.text)}", found.fix
-        self._observed.found(Finding(severity="error", subject=urn, message=text, fix=fix))
+        self.observed.found(Finding(severity="error", subject=urn, message=text, fix=fix))
         return text
 
     def _warned(self, urn: str, name: str, warnings: list[str], *, of_chart: bool = False) -> None:
         texts = map(self._redactor.text, warnings)
-        self._observed.found(*warning_findings(urn, name, texts, of_chart=of_chart))
+        self.observed.found(*warning_findings(urn, name, texts, of_chart=of_chart))
 
 
 def _manager(urn: str) -> str:

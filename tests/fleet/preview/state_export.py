@@ -59,6 +59,7 @@ def _entry(one: RecordedResource, sealed: bool) -> dict[str, Any]:
     entry = {
         "urn": one.urn,
         "custom": one.custom,
+        "id": f"id-of-{one.name}" if one.custom else "",
         "type": one.type,
         "inputs": inputs,
         "outputs": _value(dict(one.outputs), sealed),

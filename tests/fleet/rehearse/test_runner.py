@@ -13,12 +13,12 @@ import pytest
 from fleet.preview.record.recording import ProgramError
 from fleet.rehearse import runner as runner_module
 from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError
-from fleet.rehearse.apply.state import AppliedState, ApplyReport
 from fleet.rehearse.clock import Clock
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.results import DrillBrokenOffError, DrillResult, Finding, RehearsalError
 from fleet.rehearse.runner import Runner
 from fleet.rehearse.timeline import Moment, Timeline
+from fleet.rehearse.update_report import UpReport
 
 FOUND = Finding(severity="error", subject="Job/download", message="it waits for ever", fix="bind the claim")
 Log = list[str]
@@ -49,7 +49,8 @@ def fake_stage(script: Script) -> type:
             self.story = SimpleNamespace(moments=lambda _since: (a_moment("story"),))
             self.api = SimpleNamespace(version=lambda: "v1.36.3")
             self.control_plane = SimpleNamespace(require_running=self.require_running)
-            self.first_report = ApplyReport(state=AppliedState(project="p", stack="s"))
+            self.updates = SimpleNamespace(pulumi="the engine")
+            self.first_report = UpReport()
 
         def __enter__(self) -> Any:
             script.log.append(f"start {self.number}")
@@ -65,7 +66,7 @@ def fake_stage(script: Script) -> type:
         def bring_up(self) -> None:
             script.log.append("bring up")
             if script.bring_up_fails:
-                self.first_report = ApplyReport(state=self.first_report.state, findings=(FOUND,))
+                self.first_report = UpReport(findings=(FOUND,))
                 reason = script.bring_up_fails.pop(0)
                 raise reason if isinstance(reason, Exception) else DrillBrokenOffError(reason)
 

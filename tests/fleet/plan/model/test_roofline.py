@@ -188,6 +188,14 @@ def test_one_token_reads_its_experts_and_many_read_all() -> None:
     assert read_share(LLAMA_8B, 1) == 1
 
 
+def test_requests_that_wait_for_memory_read_no_experts() -> None:
+    fleet = one("g2-standard-24", "Qwen/Qwen3.5-35B-A3B-FP8")
+    work = Workload(input_tokens=Lengths.exactly(32), output_tokens=Lengths.exactly(256))
+    few, many = (estimate(fleet, work, OfferedLoad(in_flight=count)) for count in (4, 32))
+    assert many.running_per_engine.value < 5
+    assert many.total_tokens_per_s.value == pytest.approx(few.total_tokens_per_s.value, rel=0.05)
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     machine=st.sampled_from([one for one in MACHINES if not one.startswith("g2-standard-4")]),

@@ -13,6 +13,7 @@ from fleet.preview.compare.baseline import Baseline, BaselineError
 from fleet.preview.compare.baseline_state import read_state
 from fleet.preview.compare.changes import Changes
 from fleet.preview.compare.compare import compare
+from fleet.preview.compare.on_state import record_on
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.recording_json import SECRET, SIGNATURE
@@ -48,7 +49,8 @@ def test_a_program_that_is_up_changes_nothing_but_what_is_sealed(tmp_path: Path)
 def test_the_real_program_that_is_up_changes_nothing(tmp_path: Path, stack: str, sealed: bool) -> None:
     opened = open_stack(ROOT, stack)
     path = write_state(record_stack(opened, "known"), tmp_path / "state.json", sealed=sealed)
-    changes = against(path, record_stack(opened, "preview"))
+    recording = record_on(read_state(path), lambda live: record_stack(opened, "preview", live=live))
+    changes = against(path, recording)
     told = [(one.name, one.operation, [p.path for p in one.properties], one.reasons) for one in changes.changed]
     assert told == []
     assert changes.outputs == ()

@@ -1,4 +1,4 @@
-"""A Kubernetes API in memory, for what the applier does with one: objects, versions, watches, refusals. No admission, no defaults."""
+"""A Kubernetes API in memory, for what a provider does with one: objects, versions, watches, refusals. No admission, no defaults."""
 
 from __future__ import annotations
 
@@ -31,12 +31,22 @@ class FakeCluster:
         self._lock = threading.RLock()
         self._watchers: list[tuple[Kind, queue.Queue[tuple[str, Manifest]]]] = []
 
-    def apply(self, manifest: Manifest, *, field_manager: str = "", warnings: list[str] | None = None) -> Manifest:
+    def apply(
+        self,
+        manifest: Manifest,
+        *,
+        field_manager: str = "",
+        dry_run: bool = False,
+        warnings: list[str] | None = None,
+        **_: Any,
+    ) -> Manifest:
         self._answer()
         one = copy.deepcopy(dict(manifest))
         title = f"{one['kind']}/{one['metadata']['name']}"
         with self._lock:
             self.on_apply(one)
+            if dry_run:
+                return {**one, "status": {}}
             self.applied.append(title)
             if warnings is not None:
                 warnings.extend(self.warnings.get(title, ()))
@@ -53,13 +63,13 @@ class FakeCluster:
             self._store(key, one, "ADDED" if before is None else "MODIFIED")
             return copy.deepcopy(one)
 
-    def create(self, manifest: Manifest, *, field_manager: str = "", warnings: list[str] | None = None) -> Manifest:
+    def create(self, manifest: Manifest, **given: Any) -> Manifest:
         with self._lock:
             key = (Kind.of(manifest), manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
             if key in self.objects:
                 self._answer()
                 refuse(409, "AlreadyExists", f"{key[0]} {key[2]!r} already exists")
-            return self.apply(manifest, field_manager=field_manager, warnings=warnings)
+            return self.apply(manifest, **given)
 
     def patch(self, kind: Kind, name: str, namespace: str | None, body: Any, **_: Any) -> Manifest:
         """Of JSON patches, the one kind that is sent: another value for one field of the metadata."""

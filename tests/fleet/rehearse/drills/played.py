@@ -6,40 +6,54 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleet.preview.record.recording import Recording
-from fleet.rehearse.apply.state import ApplyReport
 from fleet.rehearse.drills.catalogue import DRILLS
 from fleet.rehearse.drills.drill import Proof
+from fleet.rehearse.providers.base import type_of
+from fleet.rehearse.providers.kubernetes import Kubernetes
 from fleet.rehearse.results import DrillBrokenOffError, DrillResult
 from fleet.rehearse.runner import result_of
 from fleet.rehearse.stage import Stage
+from fleet.rehearse.update_report import UpReport
+from fleet.rehearse.updates import SKIP_PREVIEW
 from tests.fleet.rehearse.drills.mutation import Mutation
 
 
 class BreakableStage(Stage):
-    """Records the program, and breaks the recording as long as a `broken` block lasts."""
+    """Hands the engine other inputs than the program's as long as a `broken` block lasts; with a `mutation`, always."""
 
     mutation: Mutation | None = None
-    last_report: ApplyReport
+    last_report: UpReport
 
-    def record(self, sections: Mapping[str, Any] | None = None) -> Recording:
-        """The program, broken if it is to be."""
-        recording = super().record(sections)
-        return recording if self.mutation is None else self.mutation(recording)
-
-    def up(self, recording: Recording | None = None, *, upsert_existing: bool = False) -> ApplyReport:
+    def up(self, sections: Mapping[str, Any] | None = None, *, upsert: bool = False) -> UpReport:
         """As the stage's own; the report is kept."""
-        self.last_report = super().up(recording, upsert_existing=upsert_existing)
+        self.last_report = super().up(sections, upsert=upsert)
         return self.last_report
+
+    def _policies(self) -> tuple[str, ...]:
+        return (SKIP_PREVIEW,)  # The pack would refuse most breaks before the drill sees them.
+
+    def _start(self) -> None:
+        super()._start()
+        if self.mutation is not None:
+            self._stack.enter_context(self.broken(self.mutation))
 
     @contextlib.contextmanager
     def broken(self, mutation: Mutation) -> Iterator[None]:
-        """Whatever is recorded in the block is broken like this."""
-        self.mutation, self._base = mutation, None
+        """Whatever the program registers in the block is broken like this."""
+        whole, hits = Kubernetes.check, list[str]()
+
+        def check(provider: Kubernetes, request: Any) -> tuple[dict[str, Any], list[str]]:
+            inputs, wrong = whole(provider, request)
+            if mutation(type_of(request.urn).rpartition(":")[2], request.urn.rpartition("::")[2], inputs):
+                hits.append(request.urn)
+            return inputs, wrong
+
+        Kubernetes.check = check  # type: ignore[method-assign]
         try:
             yield
+            assert hits, "the stack has nothing to break like this"
         finally:
-            self.mutation = self._base = None
+            Kubernetes.check = whole  # type: ignore[method-assign]
 
 
 def played(stage: Stage, name: str) -> DrillResult:
