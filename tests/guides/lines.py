@@ -21,7 +21,9 @@ _PLACES: Final = (
 )
 _NO_GUIDES: Final = frozenset({"CHANGELOG.md"})
 _COMMAND: Final = re.compile(r"(?:[A-Z][A-Z0-9_]*=\S+ )*pulumi [a-z].*")
-_NAMED: Final = re.compile(r"pulumi (stack (export|init|output|ls)|package add|config set|state unprotect|[a-z]+)")
+_NAMED: Final = re.compile(
+    r"pulumi (stack (export|init|output|ls)|package (add|get-schema)|config set|state unprotect|[a-z]+)"
+)
 """A command that prose names, without anything to type after it."""
 _COMMENT: Final = re.compile(r"\s+# .*")
 

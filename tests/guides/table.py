@@ -36,6 +36,8 @@ class Elsewhere:
 
     line: str
     test: str
+    text: str = ""
+    """The line as the test has it, where that differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,14 @@ def secret(key: str) -> Typed:
         assert "hush-hush" not in files
 
     return Typed(f"pulumi config set --secret {key}", given="hush-hush", look=look)
+
+
+def new_key(world: World, _: Said) -> None:
+    """The next update replaces the key's Secret and restarts the servers."""
+    said = world.type("pulumi up --stack dev")
+    assert said.code == 0, said
+    assert re.search(r"core/v1:Secret server-api-key replaced", said.stdout), said.stdout
+    assert re.search(r"apps/v1:Deployment server-deployment updated", said.stdout), said.stdout
 
 
 def kubeconfig(world: World, said: Said) -> None:
@@ -150,7 +160,7 @@ def of_stack_file(stack: str) -> Page:
 
 def of_example(name: str) -> tuple[str, Page]:
     """The stack file of an example that runs on the reader's own cluster."""
-    return f"examples/{name}/Pulumi.example.yaml", Page((Elsewhere(OWN_CLUSTER, "test_examples.py"),))
+    return f"examples/{name}/Pulumi.example.yaml", Page((Elsewhere(OWN_CLUSTER, "test_examples.py", "OWN_CLUSTER"),))
 
 
 STACK = "${outputs.stack}"
@@ -206,7 +216,11 @@ PAGES: Final[Mapping[str, Page]] = {
             Elsewhere("pulumi cancel --stack dev", FIRST_UP),
             Elsewhere("pulumi cancel --stack dev", FIRST_UP),
             Elsewhere("pulumi refresh --clear-pending-creates --stack dev", FIRST_UP),
-            Elsewhere("PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true pulumi up --stack dev", FIRST_UP),
+            Elsewhere(
+                "PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true pulumi up --stack dev",
+                FIRST_UP,
+                "PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true {UP}",
+            ),
             Elsewhere("pulumi up --stack dev", FIRST_UP),
             Typed(
                 "pulumi stack --show-urns --stack dev", ("urn:pulumi:dev::vllm-fleet::vllm-fleet:infra:OwnPlatform",)
@@ -257,7 +271,7 @@ PAGES: Final[Mapping[str, Page]] = {
                 LeftOut(f"pulumi package add ../vllm-fleet/{folder}", "needs a language host that generates an SDK")
                 for folder in ("package", "out/component-package")
             ),
-            Elsewhere("pulumi new ./template", "../test_stack_files.py"),
+            Elsewhere("pulumi new ./template", "../test_stack_files.py", '"new", str(template)'),
             *(
                 LeftOut(f"pulumi config set {rest}", "needs the language host for YAML")
                 for rest in ("project MY-PROJECT", '--secret kubeconfig "$(cat FILE)"')
@@ -322,7 +336,15 @@ PAGES: Final[Mapping[str, Page]] = {
         ),
         has={"spot": False},
     ),
-    "docs/server.md": Page((secret("apiKey"), secret("apiKey")), has={"dev": False}),
+    "docs/server.md": Page(
+        (
+            secret("apiKey"),
+            Typed(
+                "pulumi config set --secret apiKey", given="another", before=("pulumi up --stack dev",), look=new_key
+            ),
+        ),
+        has={"dev": False},
+    ),
     "docs/spending.md": Page((Typed("pulumi up --stack dev", (CREATED,)),), has={"dev": False}),
     "docs/verify.md": Page(
         (Typed("pulumi stack output --json --show-secrets --stack spot > outputs.json", look=outputs),),
