@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.preview.offline import open_stack, record_stack
-from fleet.rehearse.apply.manifests import is_release
-from fleet.rehearse.control_plane.build import ETCD, KUBERNETES, KWOK, binaries, helm, promrules, pulumi
+from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE
+from fleet.rehearse.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI, binaries, helm, promrules, pulumi
 from fleet.rehearse.control_plane.modules import module_folders
 from fleet.rehearse.custom_resources.definitions import definitions
 from fleet.rehearse.engine.installation import users_own
 from fleet.rehearse.report.model import RehearsalReport, Versions, redacted
 from fleet.rehearse.runner import Runner
 from fleet.rehearse.simulation.chart import Charts
-from fleet.rehearse.stage import Surroundings
+from fleet.rehearse.stage import Surroundings, recording_key
 
 if TYPE_CHECKING:
     from fleet.preview.offline import OfflineStack
@@ -57,6 +57,8 @@ def rehearse(
         project=recording.project,
         stack=recording.stack,
         versions=Versions(
+            pulumi=PULUMI.version if runner.pulumi is None else runner.pulumi.installation.version,
+            required_pulumi=None if runner.pulumi is None else runner.pulumi.project.dropped_version,
             kubernetes=runner.kubernetes_version or KUBERNETES.version,
             kwok=KWOK.version,
             etcd=ETCD.version,
@@ -82,11 +84,12 @@ def prepared(opened: OfflineStack, *, speed: float, shown: Shown) -> tuple[Recor
     programs, modules = binaries(shown.step), module_folders(shown.step)
     if users_own() is None:
         pulumi(shown.step)
-    if any(is_release(one) for one in recording.resources):
+    if any(one.type == RELEASE_TYPE for one in recording.resources):
         helm(shown.step)
     around = Surroundings(
         binaries=programs,
         definitions=tuple(definitions(modules)),
+        recordings={recording_key(opened): recording},
         charts=Charts(modules=modules, progress=shown.step),
         speed=speed,
         progress=shown.step,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fleet.preview.offline import OfflineStack
     from fleet.rehearse.apply.inventory import Retained
     from fleet.rehearse.clock import Clock
+    from fleet.rehearse.engine.pulumi import Pulumi
 
 LOG = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class Runner:
         """Ctrl-C, SIGTERM or SIGHUP before the last drill ended."""
         self.kubernetes_version = ""
         """Reported by the API server; empty without a stage."""
+        self.pulumi: Pulumi | None = None
+        """The engine of the last stage; None without one."""
         self._stage: Stage | None = None
         self._used = False
         """Whether a drill has been played on the shared stage."""
@@ -150,6 +153,7 @@ class Runner:
     def _on(self, stage: Stage, drill: Drill) -> DrillResult:
         proof, gave_up = Proof(), ""
         self.kubernetes_version = self.kubernetes_version or stage.api.version()
+        self.pulumi = stage.updates.pulumi
         # The bring-up drill reports what happened since the clock started.
         since = 0.0 if drill.name == "bring-up" else stage.clock.now_seconds()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -81,8 +82,15 @@ class Surroundings:
     definitions: tuple[Manifest, ...]
     """CustomResourceDefinitions that GKE preinstalls."""
     charts: Charts
+    recordings: dict[str, Recording] = field(default_factory=dict)
+    """Of programs with their settings, by `recording_key`: each takes seconds on a busy machine."""
     speed: float = DEFAULT_SPEED
     progress: Progress = field(default=lambda _: None)
+
+
+def recording_key(stack: OfflineStack) -> str:
+    """Tells stacks with different settings apart."""
+    return json.dumps([stack.file.stack, sorted(stack.config.items())])
 
 
 class Stage:
@@ -119,7 +127,6 @@ class Stage:
         self.phase_seconds: dict[str, float] = {}
         """Wall seconds of each phase of the bring-up."""
         self._stack = contextlib.ExitStack()
-        self._base: Recording | None = None
 
     @property
     def settings(self) -> Settings:
@@ -181,14 +188,16 @@ class Stage:
 
     @property
     def base(self) -> Recording:
-        """The unchanged stack, recorded once."""
-        if self._base is None:
-            self._base = self.record()
-        return self._base
+        """The unchanged stack."""
+        return self.record()
 
     def record(self, sections: Mapping[str, Any] | None = None) -> Recording:
-        """Record the program with changed settings, as in `varied`. Raises SettingsError and ProgramError."""
-        return record_stack(varied(self.opened, sections) if sections else self.opened, "known")
+        """Record the program offline with changed settings, as in `varied`. Raises SettingsError and ProgramError."""
+        stack, known = self.varied(sections), self.around.recordings
+        key = recording_key(stack)
+        if key not in known:
+            known[key] = record_stack(stack, "known")
+        return known[key]
 
     @property
     def stack(self) -> str:

@@ -225,14 +225,13 @@ class _InlineLoop(asyncio.SelectorEventLoop):
         return future
 
 
-def _wait_without_polling(sdk: types.ModuleType) -> None:
+@contextlib.contextmanager
+def _without_polling(sdk: types.ModuleType) -> Iterator[None]:
     """Let the SDK wait for its Outputs once the loop has nothing else to run.
 
     It waits for the first of all pending ones, then for the first of the rest: quadratic, a fifth of a recording.
     Source: pulumi 3.272.0, runtime/stack.py (wait_for_rpcs).
     """
-    if sdk.asyncio is not asyncio:
-        return
 
     async def wait(tasks: Collection[asyncio.Future[Any]], *, return_when: str) -> Any:
         loop = asyncio.get_running_loop()
@@ -244,7 +243,12 @@ def _wait_without_polling(sdk: types.ModuleType) -> None:
                 break
         return await asyncio.wait(tasks, return_when=return_when)
 
+    before = sdk.asyncio
     vars(sdk)["asyncio"] = types.SimpleNamespace(**{**vars(asyncio), "wait": wait})
+    try:
+        yield
+    finally:
+        vars(sdk)["asyncio"] = before
 
 
 def _run_program(
@@ -255,7 +259,6 @@ def _run_program(
 
     from fleet.preview.record.monitor import RecordingEngine, RecordingMonitor
 
-    _wait_without_polling(stack)
     monitor = RecordingMonitor(context)
     pulumi_config.set_all_config(dict(context.config), list(secret_keys))
     settings.reset_options(
@@ -268,7 +271,7 @@ def _run_program(
         root_directory=str(context.root),
     )
     body = program or _main_program(context.root)
-    with _event_loop() as loop, _no_configuration_from_outside():
+    with _event_loop() as loop, _without_polling(stack), _no_configuration_from_outside():
         try:
             loop.run_until_complete(stack.run_in_stack(body))
         except Stopped:

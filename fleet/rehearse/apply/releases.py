@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from fleet.rehearse.api import Manifest
-from fleet.rehearse.apply.manifests import HELM_MANAGER
 from fleet.rehearse.apply.operations import OperationError, Operations, ref_of
 from fleet.rehearse.apply.readiness import Rule, helm_judge
 from fleet.rehearse.apply.state import ObjectRef
 from fleet.rehearse.simulation.chart import Release
 
+HELM_MANAGER: Final = "helm"
+"""Field manager of a chart's objects."""
 TIMEOUT_SECONDS: Final = 300.0
 """Default of the release's `timeout`. Source: pulumi-kubernetes, provider/pkg/provider/helm_release.go, defaultTimeoutSeconds."""
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fleet.preview.offline import record_stack
 from fleet.preview.record.synthesis import Cloud, outputs_of
-from fleet.rehearse.apply.manifests import is_object
 from fleet.rehearse.drills.conditions import all_of, needs_servers, owns_platform
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.updates import SKIP_PREVIEW
@@ -95,7 +94,7 @@ def _cluster_wide(recording: Recording) -> set[str]:
     return {
         f"{one.inputs['kind']}/{one.inputs['metadata']['name']}"
         for one in recording.resources
-        if is_object(one) and "namespace" not in one.inputs["metadata"]
+        if one.type.startswith("kubernetes:") and "namespace" not in one.inputs.get("metadata", {"namespace": ""})
     }
 
 

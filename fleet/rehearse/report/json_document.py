@@ -3,7 +3,7 @@
     project, stack          names
     passed                  whether the exit code is 0
     verdict                 one line of text
-    versions                kubernetes, kwok, etcd
+    versions                pulumi, kubernetes, kwok, etcd
     speed                   simulated seconds per wall second
     wallSeconds             of the whole run
     drills                  in the order played: name, title, proves, state (passed, failed, skipped), skipped and gaveUp (reasons,
@@ -41,7 +41,12 @@ def as_document(report: RehearsalReport) -> dict[str, Any]:
         "stack": report.stack,
         "passed": report.passed,
         "verdict": report.verdict,
-        "versions": {"kubernetes": versions.kubernetes, "kwok": versions.kwok, "etcd": versions.etcd},
+        "versions": {
+            "pulumi": versions.pulumi,
+            "kubernetes": versions.kubernetes,
+            "kwok": versions.kwok,
+            "etcd": versions.etcd,
+        },
         "speed": report.speed,
         "wallSeconds": round(report.wall_seconds, 3),
         "drills": [_drill(one) for one in report.drills],

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from fleet.rehearse.apply.inventory import Retained
 
 LIMITS: Final = (
-    "No GPU, vLLM or Google Cloud was used. Kubernetes' API server, controllers and scheduler are real. Nodes, disks, Spot "
-    "notices, capacity and the load balancer are simulated, following Google's documentation.",
+    "No GPU, vLLM or Google Cloud was used. Pulumi's engine, the policy pack, and Kubernetes' API server, controllers and "
+    "scheduler are real. Pulumi's providers, Google's API, nodes, disks, Spot notices, capacity and the load balancer are "
+    "simulated, following the providers' source and Google's documentation.",
     "Simulated times add up assumed durations of each step, such as six minutes for a node. They are not measurements.",
     "Network policies are applied but not enforced: simulated nodes carry no traffic.",
     "Requests go to stub servers on this machine. They answer as slowly as the published record, or as the planner predicts "
@@ -29,7 +30,12 @@ ADVICE_FROM_CHARACTERS: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """Versions of the control plane's programs."""
+    """Versions of the programs."""
+
+    pulumi: str
+    """E.g. "v3.259.0"."""
+    required_pulumi: str | None = None
+    """The project's requiredPulumiVersion, if the rehearsed copy leaves it out."""
 
     kubernetes: str
     """E.g. "v1.36.3", reported by the API server."""
@@ -109,7 +115,9 @@ class RehearsalReport:
             f"Kubernetes' controllers run in wall time: a second of theirs counts as {self.speed:g} simulated seconds. "
             "A lower --speed makes short times more accurate."
         )
-        return (*LIMITS[:2], controllers, *LIMITS[2:])
+        required = self.versions.required_pulumi
+        older = f"The engine is Pulumi {self.versions.pulumi}, although the project requires {required}: no newer one can be built."
+        return (*LIMITS[:2], controllers, *LIMITS[2:], *((older,) if required else ()))
 
     def same_abort_as(self, drill: DrillResult) -> str:
         """Name of the first drill aborted for the same reason; empty where this drill is the first."""

@@ -49,7 +49,12 @@ def print_text(paper: Paper, report: RehearsalReport, *, written: Sequence[str] 
 def _headline(page: Page, report: RehearsalReport) -> None:
     page.heading(f"{report.project} / {report.stack}", "rehearsal")
     versions = report.versions
-    parts = [f"Kubernetes {versions.kubernetes}", f"kwok {versions.kwok}", f"etcd {versions.etcd}"]
+    parts = [
+        f"Pulumi {versions.pulumi}",
+        f"Kubernetes {versions.kubernetes}",
+        f"kwok {versions.kwok}",
+        f"etcd {versions.etcd}",
+    ]
     parts.append(f"speed {report.speed:g}")
     page.prose(" · ".join(parts), indent=0, style="dim")
     state: State = "passed" if report.passed else "failed"

@@ -11,7 +11,7 @@ import pytest
 
 import fleet.rehearse.rehearsal as module
 from fleet.preview.offline import open_stack, record_stack
-from fleet.rehearse.control_plane.build import ETCD, KUBERNETES, KWOK
+from fleet.rehearse.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI
 from fleet.rehearse.drills.catalogue import chosen
 from fleet.rehearse.report.model import RehearsalReport
 from fleet.rehearse.report.progress import Shown
@@ -32,6 +32,8 @@ class Parts:
     played: tuple[str, ...] = ()
     steps: list[str] = field(default_factory=list)
     kubernetes_version: str = "v1.99.0"
+    pulumi: Any = None
+    engines: int = 0
     said: str = "held"
     no_go: str = ""
     stopped: BaseException | None = None
@@ -61,7 +63,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
         def __init__(self, _opened: Any, around: Any, *, on_start: Any, on_clock: Any, on_result: Any) -> None:
             parts.around = around
             self._on_start, self._on_clock, self._on_result = on_start, on_clock, on_result
-            self.kubernetes_version = parts.kubernetes_version
+            self.kubernetes_version, self.pulumi = parts.kubernetes_version, parts.pulumi
 
         def play(self, drills: Any) -> tuple[DrillResult, ...]:
             parts.played = tuple(one.name for one in drills)
@@ -86,7 +88,13 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
 
     monkeypatch.setattr(module, "Runner", FakeRunner)
     monkeypatch.setattr(module, "binaries", programs)
+
+    def pulumi(_progress: Any) -> None:
+        parts.engines += 1
+
     monkeypatch.setattr(module, "helm", helm)
+    monkeypatch.setattr(module, "pulumi", pulumi)
+    monkeypatch.setattr(module, "users_own", lambda: None)
     monkeypatch.setattr(module, "module_folders", lambda _: {})
     monkeypatch.setattr(module, "definitions", lambda _: [])
     return parts
@@ -102,7 +110,8 @@ def test_the_report_says_what_was_played_on_what(parts: Parts) -> None:
     assert (report.project, report.stack, report.speed) == ("vllm-fleet", "dev", 240.0)
     assert (report.versions.kubernetes, report.versions.kwok) == ("v1.99.0", KWOK.version)
     assert report.versions.etcd == ETCD.version
-    assert parts.builds == 1
+    assert (report.versions.pulumi, report.versions.required_pulumi) == (PULUMI.version, None)
+    assert (parts.builds, parts.engines) == (1, 1)
     assert parts.around.speed == 240.0
 
 
@@ -118,6 +127,17 @@ def test_a_stopped_run_names_the_drills_without_a_result(parts: Parts, stop: Bas
 def test_helm_is_built_before_the_first_drill_where_the_stack_has_a_chart(parts: Parts, stack: str, built: int) -> None:
     rehearsed(parts, stack)
     assert parts.helms == built
+
+
+def test_a_users_own_engine_is_not_built_again_and_an_older_one_than_required_is_told(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "users_own", lambda: Path("/usr/bin/pulumi"))
+    installation, project = SimpleNamespace(version="v3.200.0"), SimpleNamespace(dropped_version=">=3.272.0")
+    parts.pulumi = SimpleNamespace(installation=installation, project=project)
+    report = rehearsed(parts)
+    assert parts.engines == 0
+    assert any("v3.200.0" in limit and ">=3.272.0" in limit for limit in report.limits)
 
 
 def test_where_no_stage_was_needed_the_version_is_the_pinned_one(parts: Parts) -> None:

@@ -49,6 +49,7 @@ def fake_stage(script: Script) -> type:
             self.story = SimpleNamespace(moments=lambda _since: (a_moment("story"),))
             self.api = SimpleNamespace(version=lambda: "v1.36.3")
             self.control_plane = SimpleNamespace(require_running=self.require_running)
+            self.updates = SimpleNamespace(pulumi="the engine")
             self.first_report = UpReport()
 
         def __enter__(self) -> Any:

@@ -311,6 +311,11 @@ def test_reading_a_live_resource_is_refused() -> None:
         run(lambda: (serviceaccount.Account.get("found", "x"), None)[1])
 
 
+def test_a_recording_leaves_the_sdk_as_it_was() -> None:
+    run(account)
+    assert vars(pulumi.runtime.stack)["asyncio"] is asyncio
+
+
 def test_remote_components_are_refused() -> None:
     with pytest.raises(ProgramError, match="remote component"):
         run(lambda: (k8s.yaml.v2.ConfigGroup("group", yaml="", opts=on_cluster()), None)[1])

@@ -1,10 +1,10 @@
-"""Annotations and timeouts as the provider reads them."""
+"""Annotations as the provider reads them."""
 
 from __future__ import annotations
 
 import pytest
 
-from fleet.rehearse.apply.options import Options, duration_seconds, options_of
+from fleet.rehearse.apply.options import Options, options_of
 
 
 def of(**annotations: str) -> Options:
@@ -29,16 +29,3 @@ def test_one_condition_or_a_list_of_them() -> None:
 def test_a_condition_that_the_provider_refuses_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="waitFor"):
         of(waitFor=value)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("60m", 3600.0), ("1h30m", 5400.0), ("90s", 90.0), ("1.5h", 5400.0), ("500ms", 0.5)]
-)
-def test_durations_are_gos(text: str, seconds: float) -> None:
-    assert duration_seconds(text) == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize("text", ["60", "", "10 m", "1d", "m"])
-def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ValueError, match="45m"):
-        duration_seconds(text)

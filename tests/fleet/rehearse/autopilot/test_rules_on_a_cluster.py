@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fleet.preview.record.values import reveal
 from fleet.rehearse.api import NAMESPACE as NAMESPACE_KIND
 from fleet.rehearse.api import ApiRefusedError, ClusterApi, Kind
 from fleet.rehearse.autopilot.install import BINDING, POLICY, SENTINEL, install
 from fleet.rehearse.autopilot.policies import policies
 from fleet.rehearse.autopilot.verdicts import Verdict, verdict
+from fleet.rehearse.simulation.chart import Release
 from tests.fleet.rehearse.autopilot.broken import BROKEN, Broken
 from tests.fleet.rehearse.autopilot.objects import NAMESPACE, SPOT, cron_job, deployment, gpu_pod, pod
 from tests.fleet.rehearse.shapes import SHAPES, STACKS, manifests, recorded
@@ -149,12 +151,12 @@ def test_autopilot_has_nothing_to_say_about_any_object_of_the_program(ruled: Clu
 def test_what_autopilot_changes_of_the_charts_picker_is_known(ruled: ClusterApi, charts: Charts) -> None:
     """The chart sets no security context, and neither can its values; a general-purpose pod gets 1 GiB of disk."""
     found = [
-        (manifest["kind"], one.policy, one.problem)
-        for release in recorded("gateway").resources
-        if release.custom and "helm" in release.type
-        for manifest in charts.objects(release)
+        (manifest["kind"], said.policy, said.problem)
+        for one in recorded("gateway").resources
+        if one.custom and "helm" in one.type
+        for manifest in charts.objects(Release(name="pool", namespace=NAMESPACE, inputs=reveal(dict(one.inputs))))
         if manifest["kind"] in PLURALS
-        for one in tried(ruled, {**manifest, "metadata": {**manifest["metadata"], "namespace": NAMESPACE}})
+        for said in tried(ruled, {**manifest, "metadata": {**manifest["metadata"], "namespace": NAMESPACE}})
     ]
     filled_in = "Autopilot sets missing requests to 0.5 vCPU, 2 GiB of memory and 1 GiB of ephemeral-storage"
     assert sorted(found) == [

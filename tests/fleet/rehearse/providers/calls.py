@@ -11,7 +11,7 @@ from pulumi.runtime.proto import provider_pb2, status_pb2
 
 from fleet.preview.record.redact import Redactor
 from fleet.preview.record.wire import decode_struct, encode_struct
-from fleet.rehearse.api import Manifest
+from fleet.rehearse.api import ClusterApi, Manifest
 from fleet.rehearse.apply.operations import Operations
 from fleet.rehearse.apply.releases import Releases
 from fleet.rehearse.apply.waiter import Waiter
@@ -144,7 +144,7 @@ class Resource:
 
 
 def kubernetes(
-    cluster: FakeCluster,
+    cluster: FakeCluster | ClusterApi,
     *,
     charts: Callable[[Release], list[Manifest]] = lambda _: [],
     speed: float = SPEED,
@@ -152,7 +152,7 @@ def kubernetes(
     upsert: bool = False,
     secrets: tuple[str, ...] = (),
 ) -> Kubernetes:
-    """The provider on a cluster in memory. Its watches end with the process."""
+    """The provider on a cluster, by default one in memory. Its watches end with the process."""
     clock, stop, killed = Clock(speed), threading.Event(), threading.Event()
     api: Any = cluster
     operations = Operations(api, clock, Waiter(api, clock, stop, slack_seconds), stop, killed, upsert=upsert)

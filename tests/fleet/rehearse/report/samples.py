@@ -285,7 +285,7 @@ def sample_report(*drills: DrillResult) -> RehearsalReport:
     return RehearsalReport(
         project="vllm-fleet",
         stack="spot",
-        versions=Versions(kubernetes="v1.36.3", kwok="v0.8.0", etcd="3.6.6"),
+        versions=Versions(pulumi="v3.259.0", kubernetes="v1.36.3", kwok="v0.8.0", etcd="3.6.6"),
         speed=60.0,
         wall_seconds=372.4,
         drills=drills or (bring_up(), stock_out(), preempt_four(), reservation(), gateway_skipped(), scale_128()),

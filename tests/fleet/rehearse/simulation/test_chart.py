@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from fleet.preview.record.recording import RecordedResource
 from fleet.rehearse.api import Manifest
 from fleet.rehearse.control_plane import build
 from fleet.rehearse.control_plane.modules import pinned
 from fleet.rehearse.results import RehearsalError
-from fleet.rehearse.simulation.chart import MODULE, REGISTRY, Charts
+from fleet.rehearse.simulation.chart import MODULE, REGISTRY, Charts, Release
 from tests.fleet.rehearse.shapes import SHAPES, STACKS, recorded
 from tests.support.settings import make_settings
 from workloads import names
@@ -24,16 +23,14 @@ from workloads.gateway.values import CHART, chart_values
 POOL = {"modelServers": {"matchLabels": {"app": "qwen35-server"}}}
 
 
-def release(values: dict[str, Any] | None = None, **inputs: Any) -> RecordedResource:
+def release(values: dict[str, Any] | None = None, name: str = "qwen35-pool", **inputs: Any) -> Release:
     given = {
-        "name": "qwen35-pool",
-        "namespace": "vllm",
         "chart": CHART,
         "version": pinned()[MODULE],
         "values": {"inferencePool": POOL, **(values or {})},
         **inputs,
     }
-    return RecordedResource(urn="urn", type="kubernetes:helm.sh/v3:Release", name="gateway-pool", inputs=given)
+    return Release(name=name, namespace="vllm", inputs=given)
 
 
 def by_kind(objects: list[Manifest], kind: str) -> list[Manifest]:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fleet.preview.record.recording import RecordedResource
 from fleet.rehearse.api import EVENT, GATEWAY, NAMESPACE, POD, ApiRefusedError, ClusterApi, Kind, Manifest
 from fleet.rehearse.clock import Clock
 from fleet.rehearse.control_plane.modules import pinned
 from fleet.rehearse.mirror import Mirror
-from fleet.rehearse.simulation.chart import MODULE
+from fleet.rehearse.simulation.chart import MODULE, Release
 from fleet.rehearse.simulation.gateway import (
     BACKEND_POLICY,
     GATEWAY_CLASS,
@@ -79,9 +78,8 @@ class Place:
 
     def chart_of(self, **values: Any) -> list[Manifest]:
         given = {**chart_values(SETTINGS.server.name, SETTINGS.gateway.epp).rendered(), **values}
-        inputs = {"name": POOL, "namespace": self.name, "chart": CHART, "version": pinned()[MODULE], "values": given}
-        release = RecordedResource(urn="u", type="kubernetes:helm.sh/v3:Release", name="pool", inputs=inputs)
-        return self.charts.objects(release)
+        inputs = {"chart": CHART, "version": pinned()[MODULE], "values": given}
+        return self.charts.objects(Release(name=POOL, namespace=self.name, inputs=inputs))
 
     def everything(self) -> None:
         self.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS.gateway.gateway_class))
