@@ -152,13 +152,19 @@ def _schema(type_: str, default: Any, description: str) -> dict[str, Any]:
 
 
 def _resource(args: ResourceValidationArgs) -> Resource:
+    timeouts = args.opts.custom_timeouts
     return Resource(
-        type=args.resource_type, props=args.props, name=args.name, urn=args.urn, protect=bool(args.opts.protect)
+        type=args.resource_type,
+        props=args.props,
+        name=args.name,
+        urn=args.urn,
+        protect=bool(args.opts.protect),
+        timeouts={"create": timeouts.create_seconds, "update": timeouts.update_seconds},
     )
 
 
 def _stack_resource(one: PolicyResource, with_inputs: Resource | None) -> Resource:
-    dependencies = tuple(other.urn for other in one.dependencies)
+    dependencies = tuple(other.urn for other in (*one.dependencies, one.parent) if other is not None)
     if with_inputs is not None and not one.props:
         return replace(with_inputs, dependencies=dependencies)
     return Resource(

@@ -67,6 +67,31 @@ def all_pods(resources: Sequence[Resource]) -> Iterator[Pod]:
         yield from pods(one)
 
 
+class Order:
+    """Which resources Pulumi makes before which."""
+
+    def __init__(self, resources: Sequence[Resource]) -> None:
+        self._by_urn = {one.urn: one for one in resources}
+        self._before: dict[str, frozenset[str]] = {}
+
+    def is_before(self, earlier: Resource, later: Resource) -> bool:
+        """Whether `later` is made once `earlier` is ready."""
+        return earlier.urn in later.dependencies or earlier.urn in self.before(later)
+
+    def before(self, resource: Resource) -> frozenset[str]:
+        """URNs of everything that is ready before the resource is made."""
+        known = self._before.get(resource.urn)
+        if known is None:
+            seen, todo = set[str](), [*resource.dependencies]
+            while todo:
+                urn = todo.pop()
+                if urn not in seen:
+                    seen.add(urn)
+                    todo += self._by_urn[urn].dependencies if urn in self._by_urn else ()
+            known = self._before[resource.urn] = frozenset(seen)
+        return known
+
+
 def selects(selector: Any, labels: Mapping[str, Any]) -> bool:
     """Whether a LabelSelector, or a plain map of labels, selects an object with these labels. An empty one selects all."""
     selector = mapped(selector)

@@ -43,8 +43,10 @@ class Resource:
     urn: str = ""
     protect: bool = False
     """Pulumi's option of that name."""
+    timeouts: Mapping[str, float] = field(default_factory=dict)
+    """Custom timeouts in seconds by operation (`create`, `update`), 0 where unset; only in resource rules."""
     dependencies: tuple[str, ...] = ()
-    """URNs; only in stack rules."""
+    """URNs of what Pulumi makes first: dependencies and the parent; only in stack rules."""
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Cache shared by all rules."""
 

@@ -10,7 +10,7 @@ from typing import Final
 import money
 from environment import ENVIRONMENT, why_production
 from facts import ledger
-from objects import number
+from objects import namespace_of, number, of_kind
 from pods import GPU, Pod, pods, quantity, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has
 from scalers import most_replicas
@@ -92,35 +92,46 @@ def _own_estimate(resources: Sequence[Resource]) -> float | None:
     return next((number(dig(one.props, OWN_ESTIMATE)) for one in resources if one.type == _STACK), None)
 
 
-def _quota_above_plan(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    for quota in resources:
-        if not quota.is_kubernetes or quota.kind != "ResourceQuota":
-            continue
-        hard = dig(quota.props, "spec", "hard")
+def _quotas(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, float, int]]:
+    """GPU quotas with their namespace, the GPUs that they allow and those that its workloads request."""
+    for quota in of_kind(resources, "ResourceQuota"):
+        hard, namespace = dig(quota.props, "spec", "hard"), namespace_of(quota)
         limits = [amount for key in _QUOTA_KEYS if (amount := quantity(dig(hard, key))) is not None]
-        if not limits:
-            continue
-        namespace = str(dig(quota.props, "metadata", "namespace") or "default")
-        planned = _planned_gpus(resources, namespace)
-        if planned is None:
-            continue
-        spare = min(limits) - planned - settings["spareGpus"]
+        planned = _planned_gpus(resources, namespace) if limits else None
+        if planned is not None:
+            yield quota, namespace, min(limits), planned
+
+
+def _quota_above_plan(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
+    for quota, namespace, limit, planned in _quotas(resources):
+        spare = limit - planned - settings["spareGpus"]
         if spare > 0:
             yield Finding(
-                what=f"the quota of namespace {namespace} allows {min(limits):g} GPUs, and its workloads request {planned}",
+                what=f"the quota of namespace {namespace} allows {limit:g} GPUs, and its workloads request {planned}",
                 fix=f"{_QUOTA_KEYS[0]}: {planned + settings['spareGpus']:g}",
                 urn=quota.urn,
                 at_stake=_stake_of_spare(resources, namespace, spare),
             )
 
 
+def _quota_below_plan(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    most = most_replicas(resources)
+    scaled = {pod.namespace for one in resources if one.urn in most for pod in pods(one)}
+    for quota, namespace, limit, planned in _quotas(resources):
+        # Where there is an autoscaler, scaler-above-quota speaks of its maximum.
+        if planned > limit and namespace not in scaled:
+            yield Finding(
+                what=f"the quota of namespace {namespace} allows {limit:g} GPUs, and its workloads request {planned}",
+                fix=f"{_QUOTA_KEYS[0]}: {planned}, or fewer replicas",
+                urn=quota.urn,
+            )
+
+
 def _without_quota(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     limited = {
-        str(dig(one.props, "metadata", "namespace") or "default")
-        for one in resources
-        if one.is_kubernetes
-        and one.kind == "ResourceQuota"
-        and any(quantity(dig(one.props, "spec", "hard", key)) is not None for key in _QUOTA_KEYS)
+        namespace_of(one)
+        for one in of_kind(resources, "ResourceQuota")
+        if any(quantity(dig(one.props, "spec", "hard", key)) is not None for key in _QUOTA_KEYS)
     }
     for one in resources:
         for pod in pods(one):
@@ -245,6 +256,17 @@ RULES: Final = (
             ),
         ),
         judge=_quota_above_plan,
+    ),
+    StackRule(
+        name="gpu-quota-below-plan",
+        subject="cost",
+        statement="A namespace's GPU quota allows the GPUs that its workloads request.",
+        evidence="the cluster refuses the remaining pods, and Pulumi waits for them until its timeout, on paid nodes. Source: "
+        "Kubernetes, ResourceQuota. Mandatory: one of the two numbers is wrong",
+        fix="a ResourceQuota of GPUs x replicas",
+        level="mandatory",
+        severity="medium",
+        judge=_quota_below_plan,
     ),
     StackRule(
         name="gpu-quota-missing",

@@ -10,7 +10,7 @@ from typing import Any
 import money
 from facts import ledger
 from facts.engines import EXIT_SECONDS
-from objects import named, namespace_of, number, of_kind, selects, shown
+from objects import Order, named, namespace_of, number, of_kind, selects, shown
 from pods import Container, Pod, pods, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
 
@@ -36,22 +36,11 @@ def _before_any_node(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
     # Another stack's cluster may already have nodes.
     if not any(one.type == CLUSTER and dig(one.props, "enableAutopilot") is True for one in resources):
         return
-    by_urn = {one.urn: one for one in resources}
+    order, with_pods = Order(resources), {one.urn for one in resources if pods(one)}
     for kind in JUDGED_BY_A_POD:
         for one in of_kind(resources, kind, MONITORING_API):
-            if not any(pods(need) for need in _needed(one, by_urn)):
+            if with_pods.isdisjoint(order.before(one)):
                 yield Finding(what=f"{named(one)} depends on no resource that runs a pod", urn=one.urn)
-
-
-def _needed(resource: Resource, by_urn: Mapping[str, Resource]) -> Iterator[Resource]:
-    """Everything that is ready before a resource is created."""
-    seen, todo = set[str](), [*resource.dependencies]
-    while todo:
-        one = by_urn.get(todo.pop())
-        if one is not None and one.urn not in seen:
-            seen.add(one.urn)
-            todo += one.dependencies
-            yield one
 
 
 def _gpu_deployments(resources: Sequence[Resource]) -> Iterator[tuple[Resource, Pod]]:
@@ -60,7 +49,7 @@ def _gpu_deployments(resources: Sequence[Resource]) -> Iterator[tuple[Resource, 
             yield from ((one, pod) for pod in pods(one) if pod.gpus)
 
 
-def _count(value: Any, of: int, *, up: bool) -> int | None:
+def count(value: Any, of: int, *, up: bool) -> int | None:
     """A number or percentage ("25%") of `of` pods as a count, None where it is neither."""
     plain = number(value)
     if plain is not None:
@@ -90,7 +79,7 @@ def _surge(resource: Resource, settings: Settings) -> Iterator[Finding]:
             continue
         written = dig(strategy, "rollingUpdate", "maxSurge")
         value = DEFAULT_SURGE if written is None else written
-        surge = _count(value, max(1, pod.replicas), up=True)
+        surge = count(value, max(1, pod.replicas), up=True)
         if surge:
             yield Finding(
                 what=f"spec.strategy.rollingUpdate.maxSurge is {shown(value)}{'' if written is not None else ' (default)'}: "
@@ -123,7 +112,7 @@ def _half(resource: Resource, settings: Settings) -> Iterator[Finding]:
             continue
         written = dig(strategy, "rollingUpdate", "maxUnavailable")
         value = DEFAULT_UNAVAILABLE if written is None else written
-        gone = _count(value, replicas, up=False)
+        gone = count(value, replicas, up=False)
         # Without a surge, at least one must stop at a time.
         if gone is not None and gone > max(1, replicas * float(settings["share"])):
             yield Finding(
@@ -161,10 +150,10 @@ def _no_budget(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
 def _evictable(budget: Resource, replicas: int) -> int | None:
     """How many of these ready pods a budget allows to evict, None without a readable limit."""
     spec = dig(budget.props, "spec")
-    gone = _count(dig(spec, "maxUnavailable"), replicas, up=True)
+    gone = count(dig(spec, "maxUnavailable"), replicas, up=True)
     if gone is not None:
         return gone
-    kept = _count(dig(spec, "minAvailable"), replicas, up=True)
+    kept = count(dig(spec, "minAvailable"), replicas, up=True)
     return None if kept is None else max(0, replicas - kept)
 
 

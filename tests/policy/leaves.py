@@ -16,6 +16,7 @@ from typing import Any
 
 from pulumi_policy.proxy import UnknownValueError, unknown_checking_proxy
 
+from fleet.preview.policy_messages import seconds
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.values import UNKNOWN, reveal, transform
 from rule import Resource, Rule, all_rules, with_defaults
@@ -176,7 +177,8 @@ def _resource(one: RecordedResource) -> Resource:
         urn=one.urn,
         props=_behind_proxy(_plain(one)),
         protect=one.protect,
-        dependencies=one.dependencies,
+        timeouts={operation: seconds(text) for operation, text in one.custom_timeouts.items()},
+        dependencies=(*one.dependencies, one.parent),
     )
 
 

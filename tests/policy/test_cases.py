@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 import money
+from fleet.preview.policy_messages import seconds
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.values import reveal
 from rule import Resource, Rule, message, with_defaults
@@ -35,7 +36,8 @@ def seen(recording: Recording, *, by_inputs: bool) -> list[Resource]:
             urn=one.urn,
             props=reveal(dict(one.inputs if by_inputs else one.outputs)),
             protect=one.protect,
-            dependencies=one.dependencies,
+            timeouts={operation: seconds(text) for operation, text in one.custom_timeouts.items()},
+            dependencies=(*one.dependencies, one.parent),
         )
         for one in recording.resources
     ]

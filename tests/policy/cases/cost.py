@@ -206,6 +206,22 @@ CASES = (
     sound("gpu-quota-above-plan", "another namespace's", _quota(960), put(_QUOTA, "metadata.namespace", value="other")),
     sound("gpu-quota-above-plan", "room for an autoscaler", _quota(104), stack="spot", spareGpus=8.0),
     of_program(
+        "gpu-quota-below-plan",
+        "a quota of one node",
+        result("workloads.namespace.gpu_quota", lambda quota: set_at(quota, "hard", _GPUS, value="8")),
+        stack="spot",
+    ),
+    of_resource(
+        "gpu-quota-below-plan",
+        "four GPUs for eight",
+        _quota(4),
+        says=("4 GPUs", "requests.nvidia.com/gpu: 8, or fewer"),
+    ),
+    of_resource("gpu-quota-below-plan", "more replicas than before", _replicas(13), stack="spot", says="104"),
+    sound("gpu-quota-below-plan", "replicas of another owner", _quota(4), drop(DEPLOYMENT, "spec.replicas")),
+    sound("gpu-quota-below-plan", "another namespace's", _quota(4), put(_QUOTA, "metadata.namespace", value="other")),
+    sound("gpu-quota-below-plan", "an autoscaler, of which another rule speaks", _quota(8), stack="prod"),
+    of_program(
         "gpu-quota-missing",
         "a quota of nothing",
         result("workloads.namespace.gpu_quota", lambda quota: quota["hard"].clear()),
