@@ -61,7 +61,7 @@ class Google(Provider):
         """Change it in place."""
         inputs, type_ = decode_struct(request.news), type_of(request.urn)
         if request.preview:
-            return {**decode_struct(request.olds), **inputs}
+            return dict(merge(decode_struct(request.olds), inputs))
         try:
             made = self._cloud.update(type_, request.id, _name(request), inputs, self._cloud_of(request.urn))
         except GoogleError as error:

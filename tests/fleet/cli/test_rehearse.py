@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import fleet.rehearse.rehearsal as played
+import fleet.rehearse.shell as shell
 from fleet.cli.main import main
 from fleet.preview.record import quick_sdk
 from fleet.rehearse.drills.catalogue import DRILLS
@@ -113,6 +114,43 @@ def test_the_stack_may_come_from_the_environment(stand_in: Played, run: Run, mon
     monkeypatch.setenv("PULUMI_STACK", "gateway")
     assert run().code == 0
     assert stand_in.stack == "gateway"
+
+
+@pytest.mark.parametrize(
+    ("options", "commands"),
+    [(("--shell",), ()), (("-c", "pulumi up", "--command", "kubectl get pods"), ("pulumi up", "kubectl get pods"))],
+)
+def test_a_shell_and_commands_play_no_drill_and_give_their_code(
+    stand_in: Played, run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], commands: tuple[str, ...]
+) -> None:
+    asked: list[Any] = []
+
+    def open_shell(root: Path, stack: str, lines: tuple[str, ...], *, speed: float, **_: Any) -> int:
+        asked.append((root, stack, lines, speed))
+        return 7
+
+    monkeypatch.setattr(shell, "open_shell", open_shell)
+    assert run("--stack", "dev", "--speed", "120", *options).code == 7
+    assert asked == [(ROOT, "dev", commands, 120.0)]
+    assert stand_in.drills == ()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--shell", "--command", "true"),
+        ("--shell", "--drill", "drain"),
+        ("--command", "true", "--fast"),
+        ("--shell", "--out", "report"),
+        ("--command", "true", "--format", "json"),
+        ("--shell", "--list"),
+    ],
+)
+@pytest.mark.usefixtures("stand_in")
+def test_a_shell_cannot_be_combined(run: Run, options: tuple[str, ...]) -> None:
+    ended = run("--stack", "dev", *options)
+    assert ended.code == 2
+    assert "--shell and --command" in ended.err
 
 
 # Wrong input

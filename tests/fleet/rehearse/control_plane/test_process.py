@@ -137,3 +137,13 @@ def test_last_lines_are_few_and_short(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines] == ["497", "498", "499"]
     assert max(map(len, lines)) <= 402
     assert last_lines(tmp_path / "none") == "  (nothing)"
+
+
+def test_an_interrupt_reaches_the_program_as_ctrl_c_does(tmp_path: Path) -> None:
+    process = start(tmp_path, "trap 'echo interrupted; exit 7' INT; echo up; while :; do sleep 0.05; done")
+    assert within(10, lambda: (tmp_path / "log").read_text() == "up\n")
+    process.interrupt()
+    assert process.wait(10) == 7
+    process.interrupt()  # Too late: nothing happens.
+    process.stop()
+    assert (tmp_path / "log").read_text() == "up\ninterrupted\n"

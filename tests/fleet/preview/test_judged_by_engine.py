@@ -1,0 +1,247 @@
+"""The offline preview, judged by Pulumi's engine: the same resources, inputs, operations and policy findings, on all eight stacks.
+
+The engine previews the program with the rehearsal's simulated Google and a Kubernetes provider without a cluster. These share the
+preview's tables of what replaces a resource; everything else (order, what is unknown, what follows from a replacement) is the
+engine's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.preview.compare.baseline_state import StateFile
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource
+from fleet.preview.record.recording_json import UNKNOWN_TEXT
+from fleet.preview.record.values import UNKNOWN, Secret
+from fleet.preview.report.model import Policies
+from fleet.preview.stack_preview import preview_stack
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.engine.events import Events, Outcome
+from fleet.rehearse.engine.pulumi import Pulumi
+from fleet.rehearse.providers.base import Served
+from fleet.rehearse.providers.cloud import SimulatedCloud
+from fleet.rehearse.providers.google import Google
+from fleet.rehearse.providers.observed import Observed
+from fleet.rehearse.timeline import Timeline
+from fleet.rehearse.variants import varied
+from settings.names import stack_names
+from tests.support.plain_kubernetes import PlainKubernetes
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+HOSTS = {"guest": "spot"}
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+CHANGES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "smoke": {
+        "nothing": {},
+        "machine": {"machine": "g2-standard-16"},
+        "capacity mode": {"capacity": {"mode": "flex-start", "runDurationSeconds": 3600}},
+        "alerts": {"monitoring": {"alerts": {"channels": [{"type": "email", "address": "oncall@example.com"}]}}},
+        "gateway on": {"gateway": {"enabled": True}},
+        "protection on": {"cluster": {"deletionProtection": True}},
+    },
+    "dev": {
+        "profile": {"server": {"profile": "serve-chat"}},
+        "canary on": {"rollout": {"canary": {"engine": {"maxNumSeqs": 256}}}},
+        "weights revision": {"model": {"id": "Qwen/Qwen3.5-27B-FP8", "revision": REVISION}},
+    },
+    "h100": {"machine": {"machine": "a3-highgpu-2g"}},
+    "cud": {
+        "replicas": {"server": {"replicas": 2}},
+        "version": {"server": {"engine": {"version": "0.33.0"}, "image": {"digest": f"sha256:{'0' * 64}"}}},
+    },
+    "spot": {
+        "pause": {"server": {"replicas": 0}, "benchmark": {"runOnUpdate": False}},
+        "rename": {"server": {"name": "renamed"}},
+        "namespace": {"namespace": "elsewhere"},
+        "zone": {"zones": ["europe-west4-a"]},
+        "benchmark off": {"benchmark": {"enabled": False}},
+        "disk": {"weights": {"sizeGib": 80}},
+        "gateway on": {"gateway": {"enabled": True}},
+    },
+    "gateway": {"gateway off": {"gateway": {"enabled": False}}},
+    "prod": {
+        "protection off": {"cluster": {"deletionProtection": False}},
+        "scaling off": {"server": {"scaling": None, "replicas": 2}},
+        "compile cache off": {"server": {"compileCache": {"enabled": False}}},
+    },
+    "guest": {"nothing": {}, "replicas": {"server": {"replicas": 2}}},
+}
+
+
+@dataclass
+class Bench:
+    """The engine with one stack, and those that it refers to."""
+
+    pulumi: Pulumi
+    stack: str
+    state: Path
+    """Export of the stack, once it is up."""
+
+    def preview(self) -> Outcome:
+        """The engine's preview as README says, with everything that the engine knows of each resource."""
+        config = f"policy/config/{self.stack}.json"
+        pack = ("--policy-pack", "policy", *(("--policy-pack-config", config) if (ROOT / config).is_file() else ()))
+        return self.pulumi.preview(self.stack, "--json", *pack)
+
+
+@pytest.fixture(scope="module", params=stack_names(ROOT))
+def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    stack, folder = str(request.param), tmp_path_factory.mktemp("engine")
+    clock = Clock(60.0)
+    observed = Observed(clock, Timeline(clock))
+    with ExitStack() as started:
+        served = started.enter_context(Served(Google(observed, SimulatedCloud()), PlainKubernetes(observed)))
+        pulumi = Pulumi(ROOT, folder / "run", providers=served.ports)
+        if stack in HOSTS:
+            pulumi.stage(open_stack(ROOT, HOSTS[stack]))
+            assert pulumi.up(HOSTS[stack], "--skip-preview").succeeded
+        pulumi.stage(open_stack(ROOT, stack))
+        yield Bench(pulumi, stack, folder / "state.json")
+
+
+def test_a_first_preview_and_every_change_are_the_engines(bench: Bench) -> None:
+    """One test a stack, so that a runner of tests brings each up once."""
+    wrong = {"first preview": differences_of_a_first_preview(bench)}
+    up = bench.pulumi.up(bench.stack, "--skip-preview")
+    assert up.succeeded, up.output
+    bench.state.write_text(json.dumps(bench.pulumi.export(bench.stack)))
+    opened = open_stack(ROOT, bench.stack)
+    for name, sections in CHANGES[bench.stack].items():
+        bench.pulumi.stage(varied(opened, sections))
+        wrong[name] = differences_of_a_change(bench)
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def differences_of_a_first_preview(bench: Bench) -> list[Any]:
+    """Everything that a program says of its resources, and the findings."""
+    outcome = bench.preview()
+    assert outcome.succeeded, outcome.failures
+    theirs = {
+        step["newState"]["urn"]: step["newState"]
+        for step in json_of(outcome)["steps"]
+        if not is_default_provider(step["urn"])
+    }
+    root = bench.pulumi.project.folder
+    ours = record_stack(open_stack(root, bench.stack), "preview").by_urn
+    found: list[Any] = [("resources", urn) for urn in sorted(ours.keys() ^ theirs.keys())]
+    for urn in ours.keys() & theirs.keys():
+        mine, engines = registration(ours[urn]), registered(theirs[urn])
+        found += [(urn, key, mine[key], engines[key]) for key in mine if mine[key] != engines[key]]
+    return found + different_findings(outcome.planned, preview_stack(root, bench.stack).policies)
+
+
+def differences_of_a_change(bench: Bench) -> list[Any]:
+    """Operations and findings."""
+    outcome = bench.preview()
+    report = preview_stack(bench.pulumi.project.folder, bench.stack, against=StateFile(bench.state, [bench.stack]))
+    findings = different_findings(outcome.planned, report.policies)
+    if any(one.level == "mandatory" for one in outcome.planned.violations):
+        return findings  # The engine stops there.
+    assert outcome.succeeded, outcome.failures
+    assert report.comparison is not None
+    ours = {one.urn: one.operation for one in report.comparison.resources}
+    theirs = {
+        urn: operation
+        for urn, operation in outcome.planned.operations.items()
+        if not is_default_provider(urn) and STACK_REFERENCE_TYPE not in urn
+    }
+    wrong = [(urn, ours.get(urn), theirs.get(urn)) for urn in ours.keys() | theirs.keys()]
+    return [one for one in wrong if one[1] != one[2]] + findings
+
+
+def registration(one: RecordedResource) -> dict[str, Any]:
+    """What the recorder has of a resource."""
+    return {
+        "inputs": plain(one.inputs),
+        "custom": one.custom,
+        "parent": one.parent,
+        "provider": one.provider.rpartition("::")[0],
+        "protect": one.protect,
+        "retainOnDelete": one.retain_on_delete,
+        "dependencies": sorted(one.dependencies),
+        "propertyDependencies": {key: sorted(urns) for key, urns in one.property_dependencies.items()},
+        "additionalSecretOutputs": sorted(one.additional_secret_outputs),
+        "ignoreChanges": list(one.ignore_changes),
+        "replaceOnChanges": list(one.replace_on_changes),
+        "deletedWith": one.deleted_with,
+        "customTimeouts": {key: seconds(text) for key, text in one.custom_timeouts.items()},
+    }
+
+
+def registered(one: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of the engine's, without what it adds to a provider."""
+    provider, is_provider = one.get("provider", "").rpartition("::")[0], one["type"].startswith("pulumi:providers:")
+    added = ("version", "__internal") if is_provider else ()
+    return {
+        "inputs": known({key: value for key, value in (one.get("inputs") or {}).items() if key not in added}),
+        "custom": one["custom"],
+        "parent": one.get("parent", ""),
+        "provider": "" if is_default_provider(provider) else provider,
+        "protect": one.get("protect", False),
+        "retainOnDelete": one.get("retainOnDelete", False),
+        "dependencies": sorted(one.get("dependencies") or ()),
+        "propertyDependencies": {
+            key: sorted(urns) for key, urns in (one.get("propertyDependencies") or {}).items() if urns
+        },
+        "additionalSecretOutputs": sorted(one.get("additionalSecretOutputs") or ()),
+        "ignoreChanges": one.get("ignoreChanges") or [],
+        "replaceOnChanges": one.get("replaceOnChanges") or [],
+        "deletedWith": one.get("deletedWith", ""),
+        "customTimeouts": one.get("customTimeouts") or {},
+    }
+
+
+def different_findings(engines: Events, ours: Policies) -> list[Any]:
+    """Findings of one side alone; what a pack cannot judge in a preview is one of them."""
+    theirs = {
+        ("unreached", one.policy, one.urn)
+        if "can't be known during preview" in one.message
+        else (one.level, one.policy, one.urn, one.message)
+        for one in engines.violations
+    }
+    mine: set[tuple[str, ...]] = {(one.level, one.policy, one.urn, one.message) for one in ours.violations}
+    mine |= {("unreached", one.policy, urn) for one in ours.unreached for urn in one.urns}
+    return sorted(theirs ^ mine)
+
+
+def json_of(outcome: Outcome) -> Any:
+    """The document that `--json` prints, after what the command has to say before."""
+    return json.JSONDecoder().raw_decode(outcome.output[outcome.output.index("{\n") :])[0]
+
+
+def is_default_provider(urn: str) -> bool:
+    return "::pulumi:providers:" in urn and urn.rpartition("::")[2].startswith("default")
+
+
+def plain(value: Any) -> Any:
+    """A recorded value as the engine prints it."""
+    if value is UNKNOWN:
+        return None
+    if isinstance(value, Secret):
+        return "[secret]"
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def known(value: Any) -> Any:
+    """A printed value with None for what is unknown."""
+    if isinstance(value, dict):
+        return {key: known(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [known(item) for item in value]
+    return None if value == UNKNOWN_TEXT else value
+
+
+def seconds(text: str) -> int:
+    return int(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1]]
