@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from importlib.metadata import version
 from typing import Any
 
@@ -12,6 +13,7 @@ from fleet.preview.record.wire import decode_struct
 from fleet.rehearse.providers.base import Provider, type_of
 from fleet.rehearse.providers.diff import diff_response
 from fleet.rehearse.providers.objects import named, reuses_name
+from fleet.rehearse.providers.observed import Observed
 
 
 class PlainKubernetes(Provider):
@@ -20,6 +22,11 @@ class PlainKubernetes(Provider):
     package = "kubernetes"
     version = version("pulumi-kubernetes")
     makes_objects = True
+
+    def __init__(self, observed: Observed) -> None:
+        super().__init__(observed)
+        self._made: Counter[str] = Counter()
+        """How often each object was created: each time it gets another uid."""
 
     def check(self, request: Any) -> tuple[dict[str, Any], list[str]]:
         """The inputs with a name."""
@@ -32,12 +39,16 @@ class PlainKubernetes(Provider):
     def create(self, request: Any) -> tuple[str, dict[str, Any]]:
         """The object."""
         inputs = decode_struct(request.properties)
-        return ("", inputs) if request.preview else _made(request.urn, inputs)
+        if request.preview:
+            return "", inputs
+        made = _object(request.urn, inputs, self._made[request.urn])
+        self._made[request.urn] += 1
+        return made
 
     def update(self, request: Any) -> dict[str, Any]:
         """The object with its new inputs."""
         inputs = decode_struct(request.news)
-        return inputs if request.preview else _made(request.urn, inputs)[1]
+        return inputs if request.preview else _object(request.urn, inputs, max(0, self._made[request.urn] - 1))[1]
 
     def read(self, request: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
         """As the state has it."""
@@ -51,8 +62,8 @@ class PlainKubernetes(Provider):
         return diff_response(type_of(request.urn), old, new, reuses_name=reuses_name(old, new))
 
 
-def _made(urn: str, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    seed = hashlib.sha256(urn.encode()).hexdigest()
+def _object(urn: str, inputs: dict[str, Any], before: int) -> tuple[str, dict[str, Any]]:
+    seed = hashlib.sha256(f"{urn}{before or ''}".encode()).hexdigest()
     id_, extra = kubernetes_outputs(
         type_of(urn), urn.rpartition("::")[2], inputs, uid=seed[:32], address="10.0.0.1", suffix=seed[:8]
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from pulumi.runtime.proto import provider_pb2
@@ -27,7 +28,10 @@ def diff_response(
     so that the old one must go first; by default the inputs tell.
     """
     found = list(differences(old, new))
-    replacing = {one.path for one in reasons(type_, decisive(type_, old, new, found))}
+    deciding = decisive(type_, old, new, found)
+    if type_.startswith("kubernetes:"):
+        deciding = [_bare(one) for one in deciding]
+    replacing = {one.path for one in reasons(type_, deciding)}
     detailed = {property_path(one.path): _kind(one, path_text(one.path) in replacing) for one in found}
     replaces = sorted(
         {*(str(one.path[0]) for one in found if path_text(one.path) in replacing), *filter(None, (also,))}
@@ -55,6 +59,16 @@ def property_path(path: Path) -> str:
             quoted = step.replace('"', '\\"')
             text += f'["{quoted}"]'
     return text
+
+
+def _bare(one: Difference) -> Difference:
+    """An unknown value without what it may hold: it replaces a resource if its own path does, not by a path below it. Otherwise a
+    replaced Secret would delete and create each Deployment whose `spec` depends on it.
+
+    Source: pulumi-kubernetes, provider/pkg/provider/provider.go (addPatchValueToDiff: unknown values are null in the patch) and
+    provider/pkg/openapi/match.go (a path below null is not found).
+    """
+    return replace(one, before=None, after=None) if one.kind == "may change" else one
 
 
 def _kind(one: Difference, replaces: bool) -> Any:
