@@ -60,7 +60,9 @@ class _Asked(threading.local):
         first = args.resources[0].props if args.resources else None
         if first is None or first is not self._seen:
             self._seen = first
-            self._stack = [_stack_resource(one, self._by_urn.get(one.urn)) for one in args.resources]
+            # The engine's order varies, and messages name resources in order.
+            ordered = sorted(args.resources, key=lambda one: one.urn)
+            self._stack = [_stack_resource(one, self._by_urn.get(one.urn)) for one in ordered]
         return self._stack
 
 
