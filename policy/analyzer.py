@@ -161,6 +161,7 @@ def _resource(args: ResourceValidationArgs) -> Resource:
         name=args.name,
         urn=args.urn,
         protect=bool(args.opts.protect),
+        ignore_changes=tuple(args.opts.ignore_changes),
         timeouts={"create": timeouts.create_seconds, "update": timeouts.update_seconds},
     )
 
@@ -175,5 +176,6 @@ def _stack_resource(one: PolicyResource, with_inputs: Resource | None) -> Resour
         name=one.name,
         urn=one.urn,
         protect=bool(one.opts.protect),
+        ignore_changes=tuple(one.opts.ignore_changes),
         dependencies=dependencies,
     )
