@@ -27,6 +27,7 @@ from settings.derived.compile_cache import cache_key, server_account
 from settings.derived.figures import figures
 from settings.derived.google_cloud_needs import dataset_object, required_apis, secret_readers
 from settings.derived.measurement import measurement
+from settings.derived.readme import filled
 from settings.derived.scaling import scaling_policy
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
@@ -280,16 +281,19 @@ if settings.owns_platform:
     DeletionProtection("deletion-protection", whole)
 
 # Outputs for people and other stacks. Published figures carry their label; see docs/provenance.md.
-pulumi.export("stack", settings.stack)
-pulumi.export("namespace", settings.namespace)
-pulumi.export("server", settings.server.name)
-pulumi.export("endpoint", endpoint)
-pulumi.export("clusterName", platform.cluster_name)
-pulumi.export("kubeconfig", pulumi.Output.secret(platform.kubeconfig))
-pulumi.export("platform", platform.export())
-pulumi.export("modelRevision", model.revision)
-pulumi.export("profile", settings.serving.profile.name)
-for name, value in numbers.exports().items():
+outputs = {
+    "stack": settings.stack,
+    "namespace": settings.namespace,
+    "server": settings.server.name,
+    "endpoint": endpoint,
+    "clusterName": platform.cluster_name,
+    "platform": platform.export(),
+    "modelRevision": model.revision,
+    "profile": settings.serving.profile.name,
+    **numbers.exports(),
+}
+for name, value in outputs.items():
     pulumi.export(name, value)
-# Pulumi Cloud shows this page with the outputs filled in.
-pulumi.export("readme", Path(__file__).with_name("Pulumi.README.md").read_text(encoding="utf-8"))
+pulumi.export("kubeconfig", pulumi.Output.secret(platform.kubeconfig))
+page = Path(__file__).with_name("Pulumi.README.md").read_text(encoding="utf-8")
+pulumi.export("readme", pulumi.Output.all(**outputs).apply(lambda known: filled(page, known)))

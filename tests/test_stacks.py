@@ -13,6 +13,7 @@ from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.policy_messages import seconds
 from fleet.preview.record.recording import Mode, Recording, needs_of
 from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transform
+from settings.derived.readme import filled
 from settings.names import stack_names
 from settings.rules.secrets_in_text import without_secrets
 from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over, reviewed_stack
@@ -91,10 +92,9 @@ def test_nothing_ordinary_looks_like_a_secret(stack: str) -> None:
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_readme_of_a_stack_names_outputs_that_it_has_and_none_that_is_secret(stack: str) -> None:
-    """Pulumi Cloud fills in `${outputs.a.b}` and shows the rest as it is written."""
-    outputs = recorded(stack, "known").outputs
-    assert outputs["readme"] == (ROOT / "Pulumi.README.md").read_text(encoding="utf-8")
-    named = re.findall(r"\$\{(.*?)\}", outputs["readme"])
+    page, outputs = (ROOT / "Pulumi.README.md").read_text(encoding="utf-8"), recorded(stack, "known").outputs
+    assert outputs["readme"] == filled(page, outputs)
+    named = re.findall(r"\$\{(.*?)\}", page)
     assert len(set(named)) > 8
     for path in named:
         value: Value = {"outputs": outputs}

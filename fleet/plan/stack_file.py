@@ -40,6 +40,8 @@ _CEILING_MARGIN = 1.05
 _CEILING_STEP_USD = 5
 # Assumed: how much longer than planned a batch may run before flex-start ends its nodes.
 _BATCH_MARGIN = 1.5
+_APART = "  #"
+"""Separates sections. A blank line would vanish with the first `pulumi config set`: the engine writes the file anew."""
 _MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
 """For the editor. The installed program's project has no such file."""
 
@@ -110,7 +112,7 @@ def stack_text(
     lines = [*_heading(plan), *_place(plan, project, zone), *_capacity(plan, reservation), *_cluster(plan)]
     if plan.question.routing == "inference-gateway":
         lines += _gateway(plan)
-    return "\n".join([*lines, *_server(plan, revision), *_weights(plan), *_benchmark(plan), *_budget(plan)]) + "\n"
+    return "\n".join([*lines, *_server(plan, revision), *_weights(plan), *_budget(plan), *_benchmark(plan)]) + "\n"
 
 
 def _heading(plan: Plan) -> Iterator[str]:
@@ -145,14 +147,14 @@ def _place(plan: Plan, project: str | None, zone: str) -> Iterator[str]:
     else:
         yield f"  gcp:project: {project}"
     yield f"  gcp:region: {zone.rpartition('-')[0]}"
-    yield ""
+    yield _APART
     machine = plan.question.machine
     what = machine.family.upper() if machine == DEFAULT_MACHINE else machine.type
     yield f"  # Zone with {what} capacity: gcloud compute accelerator-types list --filter=name={machine.accelerator}"
     yield f'  vllm-fleet:zones: ["{zone}"]'
     if machine != DEFAULT_MACHINE:
         yield f"  vllm-fleet:machine: {machine.type} # {machine.gpus} x {machine.gpu.name}"
-    yield ""
+    yield _APART
 
 
 def _capacity(plan: Plan, reservation: str | None) -> Iterator[str]:
@@ -190,7 +192,7 @@ def _capacity(plan: Plan, reservation: str | None) -> Iterator[str]:
                 yield f"    commitment: {capacity}"
     if question.usd_per_node_hour is not None:
         yield f"    usdPerNodeHour: {question.usd_per_node_hour:g} # passed to fleet plan"
-    yield ""
+    yield _APART
 
 
 def _run_seconds(plan: Plan) -> tuple[int, str]:
@@ -208,7 +210,7 @@ def _cluster(plan: Plan) -> Iterator[str]:
         yield "    deletionProtection: false # true if others depend on the cluster"
     else:
         yield "    deletionProtection: true # `pulumi destroy` refuses until this is false"
-    yield ""
+    yield _APART
 
 
 def _gateway(plan: Plan) -> Iterator[str]:
@@ -221,7 +223,7 @@ def _gateway(plan: Plan) -> Iterator[str]:
     yield "      cpu: 10 # the default crashed at 8,000 connections"
     yield "      memoryGib: 16"
     yield "      replicas: 1 # more replicas are standby and add no throughput"
-    yield ""
+    yield _APART
 
 
 def _server(plan: Plan, revision: str | None) -> Iterator[str]:
@@ -244,7 +246,7 @@ def _server(plan: Plan, revision: str | None) -> Iterator[str]:
     yield "    needs:"
     in_flight = max(1, ceil(plan.in_flight_per_node))
     yield f"      concurrencyPerReplica: {in_flight} # planned maximum of requests in flight"
-    yield ""
+    yield _APART
 
 
 def _model(profile: ProfileFacts, revision: str | None) -> Iterator[str]:
@@ -253,7 +255,7 @@ def _model(profile: ProfileFacts, revision: str | None) -> Iterator[str]:
     yield f"    id: {profile.model}"
     yield f"    revision: {revision or CATALOGUE[profile.model].revision}"
     yield f"    sizeGb: {profile.weights_gb:g}"
-    yield ""
+    yield _APART
 
 
 def _key(long_name: str) -> str:
@@ -272,7 +274,7 @@ def _weights(plan: Plan) -> Iterator[str]:
     yield "  vllm-fleet:weights:"
     yield f"    sizeGib: {sizing.volume_gib}"
     yield f"    throughputMibps: {sizing.volume_mibps}"
-    yield ""
+    yield _APART
 
 
 def _benchmark(plan: Plan) -> Iterator[str]:
@@ -295,11 +297,12 @@ def _budget(plan: Plan) -> Iterator[str]:
     if plan.money.usd_per_node_hour is None:
         return
     usd = plan.batch.usd if plan.batch is not None and plan.batch.usd is not None else plan.money.usd_per_month
-    yield ""
+    # Above the last section: a comment at the end of the file would move with the first `pulumi config set`.
     yield "  # A budget only alerts; it does not stop spending. Fill in and uncomment."
     yield "  # vllm-fleet:budget:"
     yield "  #   billingAccount: 01ABCD-234567-89EFAB"
     yield f"  #   usdPerMonth: {ceil(usd)}"
+    yield _APART
 
 
 def _check(root: Path, stack: str, text: str) -> None:

@@ -124,6 +124,8 @@ class Stage:
         self.clock = Clock(speed or around.speed)
         self.timeline = Timeline(self.clock)
         self.first_report = UpReport()
+        self._as_declared: dict[str, tuple[str, str]] | None = None
+        """Fingerprints after the last `up`, if that was of the unchanged stack."""
         self.phase_seconds: dict[str, float] = {}
         """Wall seconds of each phase of the bring-up."""
         self._stack = contextlib.ExitStack()
@@ -214,7 +216,9 @@ class Stage:
 
     def up(self, sections: Mapping[str, Any] | None = None, *, upsert: bool = False) -> UpReport:
         """`pulumi up --skip-preview`, by default of the unchanged stack. Raises SettingsError."""
-        return self.updates.up(self.updates.write(self.varied(sections)), SKIP_PREVIEW, upsert=upsert)
+        report = self.updates.up(self.updates.write(self.varied(sections)), SKIP_PREVIEW, upsert=upsert)
+        self._as_declared = self.fingerprints() if not sections and not report.failed else None
+        return report
 
     def destroy(self, *options: str) -> DestroyReport:
         """`pulumi destroy`."""
@@ -234,6 +238,7 @@ class Stage:
             raise DrillBrokenOffError(f"the stack did not come up: {'; '.join(report.failed.values())}")
         with self._phase("last replica Ready"):
             self.until_ready(wanted)
+        self._as_declared = None if sections else self.fingerprints()
         return report
 
     def _policies(self) -> tuple[str, ...]:
@@ -361,9 +366,10 @@ class Stage:
             self.rest()
         elif isinstance(fixed := self.settings.server.fixed_replicas, int):
             forget_scaling(self.api, self.server, self.namespace, fixed)
-        report = self.up()
-        if report.failed:
-            raise DrillBrokenOffError(f"the stack could not be restored: {'; '.join(report.failed.values())}")
+        if self._as_declared is None or self._as_declared != self.fingerprints():
+            report = self.up()
+            if report.failed:
+                raise DrillBrokenOffError(f"the stack could not be restored: {'; '.join(report.failed.values())}")
         self.until_ready(self.servers)
         if self.is_scattered:
             # Consolidation by the autoscaler is not simulated.

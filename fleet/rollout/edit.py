@@ -102,22 +102,24 @@ class StackText:
         self._hold(wanted)
 
     def add_section(self, key: str, value: Mapping[str, Any], *, comment: str, after: str) -> None:
-        """Add a section under `config` with a comment above it, after the section `after`. Raises SettingsError."""
+        """Add a section under `config` with a comment above it, after the section `after`. Raises SettingsError.
+
+        The engine writes the file anew with the next `pulumi config set`, and drops blank lines: `#` separates sections.
+        """
         wanted = self._data()
         wanted["config"][key] = dict(value)
         parent, _ = self._deepest(("config",))
         behind = next((one for name, one in parent.value if name.value == after), parent.value[-1][1])
         column = " " * parent.value[0][0].start_mark.column
-        lines = ["", f"# {comment}", *_lines(key, value)]
-        text = "\n".join(f"{column}{line}" if line else "" for line in lines)
+        text = "\n".join(f"{column}{line}" for line in ("#", f"# {comment}", *_lines(key, value)))
         at = self._section_end(_end(behind), len(column))
         self._replace(at, at, f"\n{text}")
         self._hold(wanted)
 
     def remove_section(self, key: str, *, comment: str) -> None:
-        """Remove the section with its comment and the blank line before."""
+        """Remove the section with its comment and the line that separates it, which the engine may have dropped."""
         self.remove(("config", key))
-        self._lf = re.sub(rf"\n[ ]*\n[ ]*# {re.escape(comment)}\n", "\n", self._lf, count=1)
+        self._lf = re.sub(rf"\n(?:[ ]*#?\n)?[ ]*# {re.escape(comment)}\n", "\n", self._lf, count=1)
 
     def _data(self) -> dict[str, Any]:
         found: dict[str, Any] = load(self._lf.encode(), name=self._name, stack=self._stack) or {}

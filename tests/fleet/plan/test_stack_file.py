@@ -25,6 +25,7 @@ from settings.load import accept
 from settings.problems import SettingsError
 from settings.stack_file import read
 from tests.support.canaries import CANARIES, shown
+from tests.support.engine_form import rewritten
 
 ROOT = Path(__file__).resolve().parents[3]
 OF_A4 = [capacity for capacity in CAPACITIES if capacity != "on-demand"]
@@ -45,7 +46,8 @@ def root(tmp_path: Path) -> Path:
 def written(root: Path, made: Plan, **options: Any) -> Any:
     if made.question.capacity in NAMED:
         options.setdefault("reservation", "b200-production")
-    write_stack(root, "planned", made, replace=True, **options)
+    path = write_stack(root, "planned", made, replace=True, **options)
+    assert rewritten(path.read_text(encoding="utf-8")) == []
     return open_stack(root, "planned").settings
 
 

@@ -1,0 +1,366 @@
+"""What becomes of every `pulumi` line of every page: typed on the engine, in the page's order, or left out for a reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from fleet.rehearse.engine.pulumi import Said
+from tests.guides.world import World
+
+Look = Callable[[World, Said], None]
+"""Checks what a line did, beyond its exit code and words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A line that is typed."""
+
+    line: str
+    says: tuple[str, ...] = ()
+    """Patterns of its output."""
+    code: int = 0
+    given: str = ""
+    """What the reader enters."""
+    before: tuple[str, ...] = ()
+    """Other command lines of the page, or edits of the stack file, that come first."""
+    look: Look | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A line that a test types which needs more than this shell."""
+
+    line: str
+    test: str
+    text: str = ""
+    """The line as the test has it, where that differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A line that cannot be typed without a cloud."""
+
+    line: str
+    reason: str
+
+
+Step = Typed | Elsewhere | LeftOut
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The lines of a page and what the reader has before the first."""
+
+    steps: tuple[Step, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The reader's own, for the words in capitals."""
+    has: Mapping[str, bool] = field(default_factory=dict)
+    """Stacks that exist already, and whether they are up. The last one is selected."""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Stacks with a stack file of the reader's own, by the shipped one that it is a copy of."""
+
+
+PROJECT: Final = {"MY-PROJECT": "my-project"}
+CREATED, UPDATED, UNCHANGED = r"\+ \d+ created", r"~ \d+ updated", r"Resources:\n +\d+ unchanged"
+OWN_CLUSTER: Final = 'pulumi config set --secret kubeconfig "$(kubectl config view --minify --flatten)"'
+ENGINE_CLOUD: Final = "needs Pulumi Cloud"
+
+
+def policies(stack: str) -> str:
+    """The options of the policy pack."""
+    return f"--stack {stack} --policy-pack policy --policy-pack-config policy/config/{stack}.json"
+
+
+def secret(key: str) -> Typed:
+    """`pulumi config set --secret`, which asks for the value."""
+
+    def look(world: World, said: Said) -> None:
+        assert "hush-hush" not in f"{said.stdout}{said.stderr}"
+        files = "".join(path.read_text(encoding="utf-8") for path in world.folder.glob("Pulumi.*.yaml"))
+        assert re.search(rf"vllm-fleet:{key.removeprefix('vllm-fleet:')}:\n +secure: v1:", files)
+        assert "hush-hush" not in files
+
+    return Typed(f"pulumi config set --secret {key}", given="hush-hush", look=look)
+
+
+def new_key(world: World, _: Said) -> None:
+    """The next update replaces the key's Secret and restarts the servers."""
+    said = world.type("pulumi up --stack dev")
+    assert said.code == 0, said
+    assert re.search(r"core/v1:Secret server-api-key replaced", said.stdout), said.stdout
+    assert re.search(r"apps/v1:Deployment server-deployment updated", said.stdout), said.stdout
+
+
+def kubeconfig(world: World, said: Said) -> None:
+    """The output is a kubeconfig."""
+    files = [said.stdout, *(path.read_text() for path in world.folder.glob("*kubeconfig"))]
+    assert any(json.loads(text)["kind"] == "Config" for text in files if text)
+
+
+def outputs(world: World, said: Said) -> None:
+    """The outputs are whole, secrets included."""
+    file = world.folder / "outputs.json"
+    found = json.loads(file.read_text() if file.exists() else said.stdout)
+    assert {"endpoint", "platform", "server"} <= found.keys()
+    assert json.loads(found["kubeconfig"])["kind"] == "Config"
+
+
+def replicas(number: int) -> Look:
+    """The servers' Deployment has so many replicas."""
+
+    def look(world: World, _: Said) -> None:
+        found = [
+            one.outputs["spec"]["replicas"]
+            for stack in world.pulumi.stacks()
+            for one in world.pulumi.state(stack).resources
+            if one.type == "kubernetes:apps/v1:Deployment" and one.name == "server-deployment"
+        ]
+        assert found == [number], found
+
+    return look
+
+
+def gone(world: World, _: Said) -> None:
+    """Nothing is left in the state."""
+    assert all(not world.pulumi.state(stack).resources for stack in world.pulumi.stacks())
+
+
+def pause(stack: str) -> tuple[Step, ...]:
+    """The two commands that pause a fleet."""
+    return (
+        Typed(f"pulumi config set --path vllm-fleet:server.replicas 0 --stack {stack}"),
+        Typed(f"pulumi up --stack {stack}", (UPDATED,), look=replicas(0)),
+    )
+
+
+def unprotect(stack: str) -> tuple[Step, ...]:
+    """The commands that destroy a fleet."""
+    return (
+        Typed(f"pulumi config set --path vllm-fleet:cluster.deletionProtection false --stack {stack}"),
+        Typed(f"pulumi up --stack {stack}"),
+        Typed(f"pulumi destroy --stack {stack}", (r"- \d+ deleted",), look=gone),
+    )
+
+
+def of_stack_file(stack: str) -> Page:
+    """The head of a stack file."""
+    return Page(
+        (
+            Typed(f"pulumi stack init {stack}"),
+            Typed(f"pulumi config set gcp:project MY-PROJECT --stack {stack}"),
+            Typed(f"pulumi up --stack {stack}", (CREATED,), look=replicas(1)),
+        ),
+        PROJECT,
+    )
+
+
+def of_example(name: str) -> tuple[str, Page]:
+    """The stack file of an example that runs on the reader's own cluster."""
+    return f"examples/{name}/Pulumi.example.yaml", Page((Elsewhere(OWN_CLUSTER, "test_examples.py", "OWN_CLUSTER"),))
+
+
+STACK = "${outputs.stack}"
+FIRST_UP = "test_first_up.py"
+
+PAGES: Final[Mapping[str, Page]] = {
+    "README.md": Page(
+        (
+            Typed("pulumi login", ("Logged in",)),
+            Typed("pulumi stack init smoke", ("Created stack 'smoke'",)),
+            Typed("pulumi config set gcp:project MY-PROJECT --stack smoke"),
+            Typed(f"pulumi preview {policies('smoke')}", (r"\+ \d+ to create", "Policies:")),
+            Typed(f"pulumi up {policies('smoke')}", (CREATED,), look=replicas(1)),
+            *pause("smoke"),
+            Typed("pulumi destroy --stack smoke", (r"- \d+ deleted",), look=gone),
+        ),
+        PROJECT,
+    ),
+    "Pulumi.README.md": Page(
+        (
+            Typed(f"pulumi stack output kubeconfig --show-secrets --stack {STACK} > kubeconfig", look=kubeconfig),
+            *pause(STACK),
+            *unprotect(STACK),
+        ),
+        {STACK: "smoke"},
+        {"smoke": True},
+    ),
+    "Pulumi.cud.yaml": Page((secret("apiKey"),), has={"cud": False}),
+    "Pulumi.dev.yaml": of_stack_file("dev"),
+    "Pulumi.guest.yaml": Page(
+        (Typed("pulumi up --stack spot", (CREATED,)), Typed("pulumi up --stack guest", (CREATED,))),
+        has={"spot": False, "guest": False},
+    ),
+    "Pulumi.h100.yaml": of_stack_file("h100"),
+    "Pulumi.smoke.yaml": of_stack_file("smoke"),
+    "Pulumi.yaml": Page(
+        (secret("hfToken"), LeftOut("pulumi stack ls --tag workload=llm-inference", ENGINE_CLOUD)),
+        has={"dev": False},
+    ),
+    "docs/compare.md": Page(
+        (
+            Typed("pulumi stack export --stack cud --file state.json"),
+            Typed("pulumi stack export --show-secrets", ('"plaintext"',)),
+        ),
+        has={"cud": True},
+    ),
+    "docs/first-up.md": Page(
+        (
+            Typed("pulumi stack init dev", ("Created stack 'dev'",)),
+            Typed("pulumi config set gcp:project PROJECT --stack dev"),
+            Typed(f"pulumi preview {policies('dev')}", (r"\+ \d+ to create", "Policies:")),
+            Typed("pulumi up --stack dev", (CREATED,), look=replicas(1)),
+            Elsewhere("pulumi cancel --stack dev", FIRST_UP),
+            Elsewhere("pulumi cancel --stack dev", FIRST_UP),
+            Elsewhere("pulumi refresh --clear-pending-creates --stack dev", FIRST_UP),
+            Elsewhere(
+                "PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true pulumi up --stack dev",
+                FIRST_UP,
+                "PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true {UP}",
+            ),
+            Elsewhere("pulumi up --stack dev", FIRST_UP),
+            Typed(
+                "pulumi stack --show-urns --stack dev", ("urn:pulumi:dev::vllm-fleet::vllm-fleet:infra:OwnPlatform",)
+            ),
+            Elsewhere(
+                "pulumi import TYPE NAME ID --parent parent=PARENT --protect=false --generate-code=false --stack dev",
+                FIRST_UP,
+            ),
+            Elsewhere("pulumi refresh --clear-pending-creates --stack dev", FIRST_UP),
+            Elsewhere("pulumi up --stack dev", FIRST_UP),
+        ),
+        {"PROJECT": "my-project"},
+    ),
+    "docs/from-the-article.md": Page(
+        (
+            Typed("pulumi config set gcp:project …"),
+            secret("hfToken"),
+            Typed("pulumi stack output kubeconfig --show-secrets", look=kubeconfig),
+        ),
+        {"…": "my-project"},
+        {"dev": True},
+    ),
+    "docs/google-cloud.md": Page(
+        (
+            Typed("pulumi stack output kubeconfig --show-secrets > fleet.kubeconfig", look=kubeconfig),
+            Typed("pulumi up --skip-preview", (UNCHANGED,)),
+        ),
+        has={"dev": True},
+    ),
+    "docs/monitoring.md": Page(
+        tuple(map(secret, ("slackToken", "pagerdutyKey", "webhookPassword"))), has={"prod": False}
+    ),
+    "docs/operate.md": Page(
+        (
+            Typed("pulumi stack output readme --stack dev", (r"kubectl -n vllm-dev", r"fleet verify --stack dev")),
+            Typed("pulumi stack output kubeconfig --show-secrets --stack dev > fleet.kubeconfig", look=kubeconfig),
+            Typed("pulumi up --stack dev", (UNCHANGED,)),
+            Typed("pulumi stack output --stack dev", ("endpoint", "profile", "modelRevision", "usdPerHour")),
+            *pause("dev"),
+            *unprotect("dev"),
+        ),
+        has={"dev": True},
+    ),
+    "docs/package.md": Page(
+        (
+            LeftOut("pulumi package add github.com/ORG/vllm-fleet/package@v0.1.0", "reads from GitHub"),
+            *(
+                LeftOut(f"pulumi package add ../vllm-fleet/{folder}", "needs a language host that generates an SDK")
+                for folder in ("package", "out/component-package")
+            ),
+            Elsewhere("pulumi new ./template", "../test_stack_files.py", '"new", str(template)'),
+            *(
+                LeftOut(f"pulumi config set {rest}", "needs the language host for YAML")
+                for rest in ("project MY-PROJECT", '--secret kubeconfig "$(cat FILE)"')
+            ),
+        )
+    ),
+    "docs/policies.md": Page((Typed(f"pulumi preview {policies('spot')}", ("Policies:",)),), has={"spot": False}),
+    "docs/preview.md": Page(
+        (
+            LeftOut("pulumi env open ORGANIZATION/PROJECT/NAME pulumiConfig", ENGINE_CLOUD),
+            Typed("pulumi stack output --json", ('"endpoint"',)),
+        ),
+        has={"dev": True},
+    ),
+    "docs/pull-requests.md": Page(
+        (
+            LeftOut("pulumi login gs://STATE", "needs a bucket at Google"),
+            LeftOut(
+                "pulumi stack init organization/vllm-fleet/dev --secrets-provider "
+                "gcpkms://projects/PROJECT/locations/europe-west4/keyRings/pulumi/cryptoKeys/state",
+                "needs a key at Google",
+            ),
+        )
+    ),
+    "docs/rollout.md": Page(
+        (
+            Typed(
+                "pulumi up --stack production",
+                (CREATED,),
+                before=(
+                    f"fleet rollout start --stack production --engine-version 0.33.0 --image-digest sha256:{'0' * 64}"
+                    " --set engine.enablePrefixCaching=false --set engine.mambaCacheMode=null --set engine.mambaBlockSize=null",
+                ),
+            ),
+            Typed("pulumi stack output --json --show-secrets --stack production > outputs.json", look=outputs),
+            Typed(
+                "pulumi up --stack production",
+                (UPDATED,),
+                before=("fleet rollout promote --stack production --without-verdict 'a quiet week'",),
+            ),
+            Typed(
+                "pulumi up --stack production",
+                (r"- \d+ deleted",),
+                before=("fleet rollout promote --finish --stack production",),
+            ),
+            Typed(
+                "pulumi up --stack production",
+                (UNCHANGED,),
+                before=(
+                    "fleet rollout start --stack production --set engine.maxNumSeqs=1024",
+                    "fleet rollout abort --stack production",
+                ),
+            ),
+        ),
+        copies={"production": "dev"},
+        has={"production": True},
+    ),
+    "docs/run-a-benchmark.md": Page(
+        (
+            Typed("pulumi up --stack spot", (CREATED,)),
+            Typed("pulumi stack output --json --show-secrets --stack spot", look=outputs),
+        ),
+        has={"spot": False},
+    ),
+    "docs/server.md": Page(
+        (
+            secret("apiKey"),
+            Typed(
+                "pulumi config set --secret apiKey", given="another", before=("pulumi up --stack dev",), look=new_key
+            ),
+        ),
+        has={"dev": False},
+    ),
+    "docs/spending.md": Page((Typed("pulumi up --stack dev", (CREATED,)),), has={"dev": False}),
+    "docs/verify.md": Page(
+        (Typed("pulumi stack output --json --show-secrets --stack spot > outputs.json", look=outputs),),
+        has={"spot": True},
+    ),
+    "docs/weights.md": Page((secret("vllm-fleet:hfToken"),), has={"dev": False}),
+    "infra/README.md": Page(
+        (Elsewhere("pulumi stack init example", "test_examples.py"),),
+    ),
+    "policy/README.md": Page(
+        (Typed("pulumi preview --policy-pack policy --policy-pack-config policy/config/STACK.json", ("Policies:",)),),
+        {"STACK": "smoke"},
+        {"smoke": False},
+    ),
+    "settings/signals/runbook.md": Page(
+        (*pause("STACK"), Typed("pulumi up --stack STACK", (UNCHANGED,))), {"STACK": "smoke"}, {"smoke": True}
+    ),
+    **dict(map(of_example, ("server_on_a_cluster", "two_models", "weights_from_image", "weights_volume"))),
+}

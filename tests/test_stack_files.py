@@ -1,0 +1,148 @@
+"""`pulumi stack init` and `pulumi config set` change the lines that they should, and no other line of a stack file."""
+
+from __future__ import annotations
+
+from difflib import ndiff
+from pathlib import Path
+
+import pytest
+
+from fleet.rehearse.engine.pulumi import Pulumi
+from settings.names import stack_names
+from tests.support.engine_form import rewritten
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = sorted([*ROOT.glob("Pulumi.*.yaml"), *ROOT.glob("examples/*/Pulumi.*.yaml"), ROOT / "template" / "Pulumi.yaml"])
+
+STRAY = [
+    "config:\n  n:a: b\n\n  n:c: d\n",
+    "config:\n  n:a: b\n  # at the end\n",
+    "config:\n  n:a:\n    b: 1\n    # of a\n  n:c: d\n",
+    "config:\n  n:a:\n      b: 1\n",
+    "config:\n  n:a:\n  - 1\n",
+    "config:\n  n:a: b  # two spaces\n",
+    "config:\n  n:a: {b: 1.50}\n",
+    "config:\n  n:a: {b: 1e3}\n",
+    "config:\n  n:a: {b: 0x10}\n",
+    "config:\n  n:a: {b: True}\n",
+    "config:\n  n:a: {b: ~}\n",
+    "config:\n  n:a: { b: 1 }\n",
+    "config:\n  n:a: [1,\n    2]\n",
+    "config:\n  n:a: 1\n",
+    "config:\n  n:a: >-\n    b\n    c\n",
+    "config:\n  n:a: b",
+    "config:\n  a: b\n",
+]
+"""Files of which the engine changes more than it was asked to."""
+KEPT = [
+    "# head\n#\n# more\nconfig:\n  # of a\n  n:a: b # why\n  #\n  # of c\n  n:c: # why\n    # of d\n    d: 1\n",
+    'config:\n  n:a:\n    - {b: [1, 2.5, true, null], "c": \'d\'}\n    - e: "1"\n      f: -3\n  n:g: ["x"] # why\n  n:h: {}\n',
+]
+"""Files of which it changes nothing else."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_engine_would_keep_every_line(path: Path) -> None:
+    assert rewritten(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("text", STRAY)
+def test_what_the_engine_would_change_is_found(text: str) -> None:
+    assert rewritten(text) != []
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_what_the_engine_keeps_is_not_reported(text: str) -> None:
+    assert rewritten(text) == []
+
+
+@pytest.fixture(scope="module")
+def pulumi(tmp_path_factory: pytest.TempPathFactory) -> Pulumi:
+    return Pulumi(ROOT, tmp_path_factory.mktemp("engine") / "run", providers={})
+
+
+def difference(before: str, after: str) -> list[str]:
+    """The lines that went and came, with the engine's ciphertexts left out."""
+    changed = [line for line in ndiff(before.splitlines(), after.splitlines()) if line[0] in "-+"]
+    return [line.split("v1:")[0].rstrip() for line in changed]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", stack_names(ROOT))
+def test_commands_change_the_lines_that_they_should(pulumi: Pulumi, stack: str) -> None:
+    path = pulumi.project.stack_file(stack)
+
+    def changed(*arguments: str, given: str = "") -> list[str]:
+        before = path.read_text(encoding="utf-8")
+        said = pulumi.run(*arguments, given=given)
+        assert said.code == 0, said.stderr
+        return difference(before, path.read_text(encoding="utf-8"))
+
+    shipped = path.read_text(encoding="utf-8")
+    (project,) = (line for line in shipped.splitlines() if line.startswith("  gcp:project: "))
+    (profile,) = (line for line in shipped.splitlines() if line.startswith("    profile: "))
+    here = ("--stack", stack)
+
+    assert changed("stack", "init", stack) == ["+ encryptionsalt:"]
+    assert changed("config", "set", "gcp:project", "my-project", *here) == [
+        f"- {project}",
+        f"+ {project.replace('your-project-id', 'my-project')}",
+    ]
+    assert changed("config", "set", "gcp:billingProject", "other", *here) == ["+   gcp:billingProject: other"]
+    name = profile.split()[1]
+    assert changed("config", "set", "--path", "vllm-fleet:server.profile", "mine", *here) == [
+        f"- {profile}",
+        f"+ {profile.replace(name, 'mine', 1)}",
+    ]
+    assert changed("config", "set", "--path", "vllm-fleet:server.new", "3", *here) == ["+     new: 3"]
+    assert changed("config", "set", "--path", "vllm-fleet:new.inner[0]", "x", *here) == [
+        "+   vllm-fleet:new:",
+        "+     inner:",
+        "+       - x",
+    ]
+    assert changed("config", "set", "--secret", "hfToken", *here, given="hush") == [
+        "+   vllm-fleet:hfToken:",
+        "+     secure:",
+    ]
+    assert changed("config", "rm", "gcp:billingProject", *here) == ["-   gcp:billingProject: other"]
+    assert changed("config", "rm", "--path", "vllm-fleet:server.new", *here) == ["-     new: 3"]
+    for key in ("vllm-fleet:new", "hfToken"):
+        changed("config", "rm", key, *here)
+    changed("config", "set", "gcp:project", "your-project-id", *here)
+    changed("config", "set", "--path", "vllm-fleet:server.profile", name, *here)
+    assert difference(shipped, path.read_text(encoding="utf-8")) == ["+ encryptionsalt:"]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Pulumi:
+    root = tmp_path_factory.mktemp("bare")
+    (root / "Pulumi.yaml").write_text("name: bare\nruntime: python\n")
+    pulumi = Pulumi(root, root / "run", providers={})
+    assert pulumi.run("stack", "init", "any").code == 0
+    return pulumi
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [*STRAY, *KEPT])
+def test_the_engine_is_of_the_same_opinion(bare: Pulumi, text: str) -> None:
+    path = bare.project.stack_file("any")
+    path.write_text(text)
+    section = (
+        "n:a." if "# of a\n  n:c" in text else "other:"
+    )  # a comment at the end of a section moves with a key of that section
+    assert bare.run("config", "set", "--path", f"{section}new", "x", "--stack", "any").code == 0
+    kept = [line for line in path.read_text().splitlines(keepends=True) if not line.endswith("new: x\n")]
+    assert ("".join(kept) == text) == (text in KEPT)
+
+
+@pytest.mark.slow
+def test_a_new_project_looks_like_the_template(bare: Pulumi, tmp_path: Path) -> None:
+    template = ROOT / "template"
+    # The command then fails without a language host for YAML, which no registry that we know serves.
+    bare.run("new", str(template), "--generate-only", "--yes", "--name", "chat", folder=tmp_path)
+    lines = (template / "Pulumi.yaml").read_text(encoding="utf-8").splitlines()
+    made = (tmp_path / "Pulumi.yaml").read_text(encoding="utf-8").splitlines()
+    added = [line for line in made if line not in lines]
+    assert [line.split(":")[0].strip() for line in added] == ["name", "description", "pulumi", "value", "pulumi"]
+    from_packages = lines[lines.index("packages:") :]
+    assert [line for line in made[made.index("packages:") :] if line not in added] == from_packages
