@@ -60,7 +60,9 @@ class _Asked(threading.local):
         first = args.resources[0].props if args.resources else None
         if first is None or first is not self._seen:
             self._seen = first
-            self._stack = [_stack_resource(one, self._by_urn.get(one.urn)) for one in args.resources]
+            # The engine's order varies, and messages name resources in order.
+            ordered = sorted(args.resources, key=lambda one: one.urn)
+            self._stack = [_stack_resource(one, self._by_urn.get(one.urn)) for one in ordered]
         return self._stack
 
 
@@ -159,6 +161,7 @@ def _resource(args: ResourceValidationArgs) -> Resource:
         name=args.name,
         urn=args.urn,
         protect=bool(args.opts.protect),
+        ignore_changes=tuple(args.opts.ignore_changes),
         timeouts={"create": timeouts.create_seconds, "update": timeouts.update_seconds},
     )
 
@@ -173,5 +176,6 @@ def _stack_resource(one: PolicyResource, with_inputs: Resource | None) -> Resour
         name=one.name,
         urn=one.urn,
         protect=bool(one.opts.protect),
+        ignore_changes=tuple(one.opts.ignore_changes),
         dependencies=dependencies,
     )

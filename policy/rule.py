@@ -43,6 +43,8 @@ class Resource:
     urn: str = ""
     protect: bool = False
     """Pulumi's option of that name."""
+    ignore_changes: tuple[str, ...] = ()
+    """Paths whose changes Pulumi ignores: their values are those of the state, not the program's."""
     timeouts: Mapping[str, float] = field(default_factory=dict)
     """Custom timeouts in seconds by operation (`create`, `update`), 0 where unset; only in resource rules."""
     dependencies: tuple[str, ...] = ()

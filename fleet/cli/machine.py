@@ -177,6 +177,7 @@ def _system() -> Check:
 def _go() -> Check:
     """Go builds the control plane once. Without Go, a rehearsal installs PyPI's, which needs pip."""
     from fleet.rehearse.control_plane import build, modules, toolchain
+    from fleet.rehearse.engine.installation import users_own
 
     needed = toolchain.needed_version()
     oldest, found = ".".join(map(str, needed[:2])), _version("go", "version")
@@ -184,6 +185,7 @@ def _go() -> Check:
     if build.is_built(*build.SOURCES) and modules.are_fetched():
         found = "not needed: the control plane is built and in the cache"
         missing = (
+            *(() if users_own() else ((build.PULUMI, "compiles Pulumi's engine"),)),
             (build.HELM, "of a gateway compiles Helm"),
             (build.PROMRULES, "of alerts compiles Prometheus' rules engine"),
         )

@@ -70,7 +70,8 @@ def _fallback(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
 def _written(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     for scaler in scalers(resources):
         spec = dig(scaler.deployment.props, "spec")
-        if has(spec, "replicas"):
+        # An ignored number is not the program's: the API server's default, or what the autoscaler has set.
+        if has(spec, "replicas") and "spec.replicas" not in scaler.deployment.ignore_changes:
             yield scaler.found(
                 f"{named(scaler.deployment)}: spec.replicas is {shown(spec['replicas'])}, and {named(scaler.resource)} scales it",
                 urn=scaler.deployment.urn,

@@ -177,6 +177,7 @@ def _resource(one: RecordedResource) -> Resource:
         urn=one.urn,
         props=_behind_proxy(_plain(one)),
         protect=one.protect,
+        ignore_changes=one.ignore_changes,
         timeouts={operation: seconds(text) for operation, text in one.custom_timeouts.items()},
         dependencies=(*one.dependencies, one.parent),
     )

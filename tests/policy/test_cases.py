@@ -36,6 +36,7 @@ def seen(recording: Recording, *, by_inputs: bool) -> list[Resource]:
             urn=one.urn,
             props=reveal(dict(one.inputs if by_inputs else one.outputs)),
             protect=one.protect,
+            ignore_changes=one.ignore_changes,
             timeouts={operation: seconds(text) for operation, text in one.custom_timeouts.items()},
             dependencies=(*one.dependencies, one.parent),
         )

@@ -35,7 +35,7 @@ def compare(
     resources = comparison.run()
     assumed = sorted(comparison.assumed)
     if assumed:
-        remarks = (*remarks, f"Data sources are assumed unchanged: {', '.join(assumed)}.")
+        remarks = (*remarks, f"Data sources and other stacks are assumed unchanged: {', '.join(assumed)}.")
     changes = with_blast_radius(
         Changes(
             against=against,
@@ -87,7 +87,7 @@ class _Comparison:
         self._new_by_old = {old_urn: urn for urn, old_urn in self.matches.old_by_new.items()}
         self._fates: dict[str, ResourceChange] = {}
         self.assumed: list[str] = []
-        """Live properties that come from data sources, which cannot be read offline."""
+        """Live properties that come from data sources or from secrets of other stacks, which cannot be read offline."""
         old_plaintexts = (
             old.plaintexts if isinstance(old, Recording) else plaintexts_in(one.inputs for one in old.resources)
         )
@@ -162,7 +162,7 @@ class _Comparison:
             for one in differences(*mine):
                 if one.kind == "may change" and unsettled is False:
                     continue  # its source is unchanged
-                if self.live and unsettled is None and one.after is UNKNOWN and not old.property_dependencies.get(key):
+                if self.live and unsettled is None and _is_told_elsewhere(one, old.property_dependencies.get(key, ())):
                     self.assumed.append(f"{new.name}: {path_text(one.path)}")
                     continue
                 found.append(one)
@@ -235,6 +235,13 @@ class _Comparison:
             after=after,
             secret=one.hidden or bare,
         )
+
+
+def _is_told_elsewhere(one: Difference, sources: Sequence[str]) -> bool:
+    """Whether the value of a live property comes from outside of the program: a data source, or another stack's secret."""
+    if any(f"{STACK_REFERENCE_TYPE}::" in urn for urn in sources):
+        return one.kind == "may change"
+    return one.after is UNKNOWN and not sources
 
 
 def _may_change(before: Value, after: Value, path: Path, found: Sequence[Difference]) -> Iterator[Difference]:

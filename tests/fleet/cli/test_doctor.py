@@ -101,10 +101,10 @@ def test_no_go_is_needed_once_the_control_plane_is_in_the_cache(
     monkeypatch.setattr(machine, "_version", lambda *_: None)
     programs = [
         cache.place() / one.home / name
-        for one in (*build.SOURCES, build.HELM, build.PROMRULES)
-        for name in one.packages
+        for one in (*build.SOURCES, build.HELM, build.PROMRULES, build.PULUMI)
+        for name in (*one.packages, *one.scripts)
     ]
-    *control_plane, helm, rules = programs
+    *control_plane, helm, rules, engine, executor = programs
     for program in control_plane:
         program.parent.mkdir(parents=True, exist_ok=True)
         program.touch()
@@ -114,8 +114,9 @@ def test_no_go_is_needed_once_the_control_plane_is_in_the_cache(
     built = _named("go")
     assert built.ok
     assert "Helm" in built.found  # a gateway's chart still needs it
-    for program in (helm, rules):
-        program.parent.mkdir()
+    assert "Pulumi's engine" in built.found
+    for program in (helm, rules, engine, executor):
+        program.parent.mkdir(exist_ok=True)
         program.touch()
     assert _named("go").ok
     assert "Helm" not in _named("go").found

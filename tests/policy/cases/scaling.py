@@ -9,7 +9,9 @@ from typing import Any
 from tests.policy.case import (
     DEPLOYMENT,
     Patch,
+    Props,
     Resources,
+    arguments,
     change,
     drop,
     of_program,
@@ -24,6 +26,17 @@ _SCALER = "autoscaling-scaled-object"
 _LOAD = "spec.triggers.0"
 _DOWN = "spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleDown"
 _WAITING = 'sum(vllm:num_requests_waiting{app="qwen35-server"})'
+
+
+def _with_a_number(given: Props) -> None:
+    given["spec"]["replicas"] = 2
+    given["opts"].ignore_changes = None
+
+
+def _numbered(resources: Resources) -> None:
+    """A number that the program writes, and does not ignore."""
+    put(DEPLOYMENT, "spec.replicas", value=2)(resources)
+    resources[DEPLOYMENT] = replace(resources[DEPLOYMENT], ignore_changes=())
 
 
 def _second(resources: Resources) -> None:
@@ -117,11 +130,15 @@ CASES = (
     of_program(
         "replicas-beside-scaler",
         "a number in the program",
-        result("workloads.server.server.deployment_spec", lambda spec: spec.update(replicas=2)),
+        arguments("workloads.server.server.k8s.apps.v1.Deployment", _with_a_number),
         stack="prod",
     ),
-    of_resource(
-        "replicas-beside-scaler", "a number", put(DEPLOYMENT, "spec.replicas", value=2), stack="prod", says="is 2"
+    of_resource("replicas-beside-scaler", "a number", _numbered, stack="prod", says="is 2"),
+    sound(
+        "replicas-beside-scaler",
+        "the number of a cluster, which is ignored",
+        put(DEPLOYMENT, "spec.replicas", value=2),
+        stack="prod",
     ),
     of_program(
         "scaler-above-quota",
