@@ -8,6 +8,7 @@ import pulumi
 from pulumi import ResourceOptions
 
 from facades.inputs import PACKAGE, CapacityMode, secret, settings_of
+from infra.deletion_protection import DeletionProtection, DeletionProtectionArgs
 from infra.naming import Place, labels_of
 from infra.platform import OwnPlatform, OwnPlatformArgs
 from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
@@ -183,7 +184,12 @@ class VllmFleet(pulumi.ComponentResource):
         )
         signals = catalogue(watched(settings, figures(settings)))
         scrapes = MonitoringArgs(space=space, server=server, signals=signals, monitoring=settings.monitoring)
-        Monitoring(f"{name}-monitoring", scrapes, after(namespace))
+        monitoring = Monitoring(f"{name}-monitoring", scrapes, after(namespace))
+        whole = DeletionProtectionArgs(
+            enabled=settings.cluster.deletion_protection,
+            covers=[own, access, *needed, weights, server, monitoring],
+        )
+        DeletionProtection(f"{name}-deletion-protection", whole, ResourceOptions(parent=self))
         self.endpoint, self.namespace, self.cluster_name = server.endpoint, namespace.name, platform.cluster_name
         self.model = pulumi.Output.from_input(settings.serving.model.id)
         self.kubeconfig = pulumi.Output.secret(platform.kubeconfig)

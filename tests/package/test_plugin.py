@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -58,7 +59,12 @@ def the_programs(mode: Mode) -> dict[tuple[str, str], RecordedResource]:
     config |= {f"vllm-fleet:{key}": json.dumps(value) for key, value in sections.items()}
     recording = record(ROOT, project=PROJECT, stack=f"{STACK}-fleet", config=config, mode=mode)
     of_its_own = {"pulumi:pulumi:Stack", "gcp:monitoring/dashboard:Dashboard", "vllm-fleet:infra:Dashboard"}
-    return by_name((one for one in recording.resources if one.type not in of_its_own), "")
+    shared = [one for one in recording.resources if one.type not in of_its_own]
+    left_out = {one.urn for one in recording.resources} - {one.urn for one in shared}
+    return by_name(
+        (replace(one, dependencies=tuple(sorted({*one.dependencies} - left_out))) for one in shared),
+        "",
+    )
 
 
 @pytest.mark.parametrize("mode", ["known", "preview"])
