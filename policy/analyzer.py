@@ -169,7 +169,7 @@ def _resource(args: ResourceValidationArgs) -> Resource:
 def _stack_resource(one: PolicyResource, with_inputs: Resource | None) -> Resource:
     dependencies = tuple(other.urn for other in (*one.dependencies, one.parent) if other is not None)
     if with_inputs is not None and not one.props:
-        return replace(with_inputs, dependencies=dependencies)
+        return replace(with_inputs, dependencies=dependencies, parsed={})  # what is parsed refers to its resource
     return Resource(
         type=one.resource_type,
         props=one.props,

@@ -83,6 +83,7 @@ class Pack(PolicyRun):
     def __init__(self) -> None:
         super().__init__(PACK, project=NAMESPACE, stack="mutants", config={})
         self._asked: dict[str, RecordedResource] = {}
+        self._on_their_way: list[tuple[str, Any]] = []
 
     def __enter__(self) -> Pack:
         self._channel = grpc.insecure_channel(f"127.0.0.1:{self._wait_for_port()}")
@@ -117,14 +118,17 @@ class Pack(PolicyRun):
     def ask(self, recording: Recording, resources: Iterable[RecordedResource], *, stack: bool) -> Asked:
         """Send what is to be judged. The answers of resource rules are awaited later."""
         messages = PolicyMessages(recording)
-        questions = self._inputs(messages, resources)
         if stack:
             # Stack rules read the last inputs that the pack was asked about: other mutants' must not be among them.
+            _await(self._on_their_way)
+        questions = self._inputs(messages, resources)
+        if stack:
             stale = [one for one in recording.resources if self._asked.get(one.urn) is not one]
             _await([*questions, *self._inputs(messages, stale)])
             request = messages.analyze_stack()
             questions.append((recording.resources[0].urn, self._stub.AnalyzeStack.future(request, timeout=_SECONDS)))
             _await(questions)
+        self._on_their_way = questions if stack else [*self._on_their_way, *questions]
         return Asked(questions)
 
     def _inputs(self, messages: PolicyMessages, resources: Iterable[RecordedResource]) -> list[tuple[str, Any]]:
