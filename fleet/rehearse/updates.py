@@ -134,6 +134,7 @@ class Updates:
 
     def cancel(self) -> None:
         """Ctrl-C."""
+        self.observed.may_change.set()
         if (running := self._running) is not None:
             running.cancel()
 
@@ -141,6 +142,7 @@ class Updates:
         """`kill -9` of the engine and its plugins: what they were doing stays undone."""
         self._killed.set()
         self._stop.set()
+        self.observed.may_change.set()
         if (running := self._running) is not None:
             running.kill()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import ceil
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
     from fleet.rehearse.timeline import Lane, Mood
     from fleet.rehearse.traffic.outcomes import TrafficReport
+    from fleet.rehearse.update_report import UpReport
 
 COMPRESSION: Final = 10.0
 """Speed of the trace's day. Load then grows faster than the target's headroom covers."""
@@ -42,6 +44,7 @@ ALERTS_SECONDS: Final = 90.0
 BESIDE_SECONDS: Final = 600.0
 """How long the canary serves."""
 AFTER_HOURS_SECONDS: Final = 120.0
+CANARY: Final = {"engine": {"extraEnv": {"VLLM_LOGGING_LEVEL": "INFO"}}}
 COST, NOTICED = "What it cost", "What clients noticed"
 SECTIONS: Final[dict[str, Any]] = {
     "capacity": {"mode": "spot", "usdPerNodeHour": USD},
@@ -143,8 +146,9 @@ def _play(stage: Stage, proof: Proof) -> None:
             callers.advance(HUMP)
             stage.until_ready(callers.wanted())
             _spot_loss(stage, proof, diary)
-            _stock_out(stage, proof, diary, callers)
-            _canary(stage, proof, diary)
+            with stage.ready_up({"rollout": {"canary": CANARY}}) as start_canary:
+                _stock_out(stage, proof, diary, callers)
+                _canary(stage, proof, diary, start_canary)
             _evening(stage, proof, diary, callers)
             if stage.keda.now >= ends:
                 raise DrillBrokenOffError(
@@ -214,15 +218,15 @@ def _stock_out(stage: Stage, proof: Proof, diary: _Diary, callers: _Callers) -> 
     proof.check(f"the other {servers} stay Ready", lowest == servers, f"at least {lowest} Ready")
 
 
-def _canary(stage: Stage, proof: Proof, diary: _Diary) -> None:
+def _canary(stage: Stage, proof: Proof, diary: _Diary, start: Callable[[], UpReport]) -> None:
     began, name = stage.clock.now_seconds(), stage.server + CANARY_ENDING
     servers = {pod["metadata"]["uid"] for pod in stage.ready_pods()}
-    flags = {"engine": {"extraEnv": {"VLLM_LOGGING_LEVEL": "INFO"}}}
-    came = stage.up({"rollout": {"canary": flags}})
-    stage.until("the canary", lambda: stage.ready_pods(name), 2 * stage.timings.whole_start_seconds)
-    ready = stage.clock.now_seconds()
-    stage.clock.sleep(BESIDE_SECONDS)
-    went = stage.up()
+    came = start()
+    with stage.ready_up() as end:
+        stage.until("the canary", lambda: stage.ready_pods(name), 2 * stage.timings.whole_start_seconds)
+        ready = stage.clock.now_seconds()
+        stage.clock.sleep(BESIDE_SECONDS)
+        went = end()
     stage.until("the canary to go", lambda: not stage.pods(name), SECONDS_PER_HOUR)
     diary.note("operator", "canary", "starts", "waiting", began, ready)
     diary.note("operator", "canary", "serves, then is removed", "good", ready)

@@ -79,15 +79,13 @@ def _scale_up_in_time(stage: Stage, proof: Proof) -> None:
     before, began = _desired(stage), stage.clock.now_seconds()
     wanted = min(policy.max, ceil(servers * GROWTH_DURING_LEAD))
     steps = int(policy.lead_seconds / STEP_SECONDS)
-    kept = True
-    for step in range(1, steps + 1):
-        keda.in_flight.offer(servers * target * (1 + (GROWTH_DURING_LEAD - 1) * step / steps))
-        stage.clock.sleep(STEP_SECONDS)
-        if step == steps // 2:
-            desired = _desired(stage)
-            report = stage.up()
-            kept = not (report.failed or report.updated) and _desired(stage) >= desired
-    ready = stage.until_ready(wanted)
+    with stage.up_in_background() as running:
+        for step in range(1, steps + 1):
+            keda.in_flight.offer(servers * target * (1 + (GROWTH_DURING_LEAD - 1) * step / steps))
+            stage.clock.sleep(STEP_SECONDS)
+        ready = stage.until_ready(wanted)
+        report = running.result()
+    kept = not (report.failed or report.updated) and _desired(stage) >= wanted
     late = keda.in_flight.delayed_share(began)
     proof.check(f"{plural(servers, 'replica')} before the load grows", before == servers, f"{before} desired")
     proof.check("pulumi up meanwhile changes nothing", kept, f"{_desired(stage)} desired afterwards")

@@ -19,6 +19,9 @@ class Observed:
     def __init__(self, clock: Clock, timeline: Timeline, on_progress: Callable[[str], None] = lambda _: None) -> None:
         self._clock, self._timeline, self._tell = clock, timeline, on_progress
         self._lock = threading.Lock()
+        self.may_change = threading.Event()
+        """Cleared, the next change waits: what the engine does before it passes beside something else."""
+        self.may_change.set()
         self.begin()
 
     def begin(self) -> None:
@@ -38,6 +41,7 @@ class Observed:
 
     def starts(self, urn: str, name: str, operation: str, *, is_object: bool) -> None:
         """A call for this resource begins. `name`: `Kind/name`; `is_object`: in the cluster, not at Google."""
+        self.may_change.wait()
         with self._lock:
             now = self._clock.now_seconds()
             self.started_seconds[urn] = now
