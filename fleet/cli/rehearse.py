@@ -131,9 +131,6 @@ def _run(
 
 
 def _open_shell(root: Path, stack: str, commands: tuple[str, ...], speed: float) -> NoReturn:
-    from fleet.preview.record import quick_sdk
-
-    quick_sdk.install()
     from fleet.rehearse.report.progress import shown
     from fleet.rehearse.shell import open_shell
     from fleet.report.terminal import stderr_paper
