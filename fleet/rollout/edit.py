@@ -104,7 +104,7 @@ class StackText:
     def add_section(self, key: str, value: Mapping[str, Any], *, comment: str, after: str) -> None:
         """Add a section under `config` with a comment above it, after the section `after`. Raises SettingsError.
 
-        The engine writes the file anew with the next `pulumi config set`, and drops blank lines: `#` separates sections.
+        The engine rewrites the file with the next `pulumi config set`, and drops blank lines: `#` separates sections.
         """
         wanted = self._data()
         wanted["config"][key] = dict(value)

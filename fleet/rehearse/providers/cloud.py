@@ -1,6 +1,6 @@
 """A simulated Google Cloud: what exists in its project, which APIs are enabled, and what it refuses.
 
-It outlives a stack's state, so that a lost state, a second stack with the same names or a resource deleted by hand show as they
+It outlives a stack's state, so that a lost state, a second stack with the same names or a resource deleted manually show as they
 would at Google. Nothing takes time in it, and nothing runs.
 """
 
@@ -160,7 +160,7 @@ class SimulatedCloud:
 
 
 def service_of(type_: str) -> str:
-    """The API that makes resources of this type; empty if nobody has written it down."""
+    """The API that makes resources of this type; empty if the mapping has no service for it."""
     known = table().types.get(type_)
     return f"{known.document.partition('.')[0]}.googleapis.com" if known is not None else ""
 

@@ -1,4 +1,4 @@
-"""What a value must look like: the formats that API descriptions name, and those that they state in words."""
+"""What a value must look like: the formats that API descriptions name, and those that their texts state."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def service(value: Any) -> str | None:
 
 
 def iam_role(value: Any) -> str | None:
-    """A role: predefined, or a project's or an organisation's own."""
+    """A role: predefined, or a project's or an organization's own."""
     form = r"(roles|projects/[^/\s]+/roles|organizations/\d+/roles)/[A-Za-z0-9_.]+"
     if isinstance(value, str) and re.fullmatch(form, value):
         return None

@@ -182,7 +182,7 @@ class _Builder:
 
 
 def _moved(mapping: TypeMapping, parent: tuple[Step, ...], path: str) -> tuple[Step, ...]:
-    """Where an input lands whose parent is at `parent`: indexes and keys of the parent are kept as far as both go the same way."""
+    """Where an input lands whose parent is at `parent`: indexes and keys of the parent are kept while both go the same way."""
     rename = mapping.fields.get(path)
     if rename is None:
         return (*parent, path.rpartition(".")[2])
