@@ -20,8 +20,10 @@ class DamagedSumError(ValueError):
     """A stored sum with a value that no guard writes."""
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{name} is {repr(value)[:60]}; allowed: {allowed}")
-        self.name, self.value, self.allowed = name, value, allowed
+        is_plain = value is None or isinstance(value, str | int | float)
+        self.name, self.allowed = name, allowed
+        self.shown = json.dumps(value)[:60] if is_plain else f"a {type(value).__name__}"
+        super().__init__(f"{name} is {self.shown}; allowed: {allowed}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,14 +123,14 @@ def _sound(name: str, value: Any) -> Any:
     """A stored value, if a guard can have written it. Raises DamagedSumError."""
     match name:
         case "since":
-            allowed, sound = "a text or null", value is None or isinstance(value, str)
+            allowed, sound = "a text or null", value is None or _is_text(value)
         case "reason":
-            allowed, sound = ", ".join(map(repr, WHY_RESUMED)), isinstance(value, str) and value in WHY_RESUMED
+            allowed, sound = ", ".join(map(repr, WHY_RESUMED)), _is_text(value) and value in WHY_RESUMED
         case "from" | "unknown":
-            allowed, sound = "a text", isinstance(value, str)
+            allowed, sound = "a text", _is_text(value)
         case "unpriced":
             allowed = "a list of texts"
-            sound = isinstance(value, list) and all(isinstance(one, str) for one in value)
+            sound = isinstance(value, list) and all(map(_is_text, value))
         case "nodes":
             allowed, sound = "a machine's seconds and whether it is there, by its name", isinstance(value, dict)
             if sound:
@@ -141,6 +143,10 @@ def _sound(name: str, value: Any) -> Any:
     if not sound:
         raise DamagedSumError(name, value, allowed)
     return value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable() and len(value) <= 1000
 
 
 def _is_number(value: Any, most: float) -> bool:
