@@ -16,7 +16,7 @@ from settings.names import SPENDING_GUARD_VCPUS, spending_namespace
 from settings.sections.spending import Spending
 from workloads import network_policies as net
 from workloads import pod_programs
-from workloads.names import SPENDING_APP, labels, selector
+from workloads.names import APP_LABEL, SPENDING_APP, labels, selector
 from workloads.namespace import restricted
 from workloads.space import Space, once_created
 from workloads.spending.guard import ALIVE, QUOTA, ROLE, STATE
@@ -72,7 +72,8 @@ class SpendingGuard(pulumi.ComponentResource):
     def __init__(self, name: str, args: SpendingGuardArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:SpendingGuard", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        common, marks = dict(args.space.labels), labels(args.space.labels, SPENDING_APP)
+        marks = labels(args.space.labels, SPENDING_APP)
+        common = {key: value for key, value in args.space.labels.items() if key != APP_LABEL}
         home = spending_namespace(args.name)
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace", metadata={"name": home, "labels": {**common, **restricted()}}, opts=child
