@@ -31,8 +31,10 @@ ROLE: Final = "spending-guard"
 GPU: Final = "nvidia.com/gpu"
 ACCELERATORS: Final = ("nvidia.com/", "google.com/tpu")
 """Beginnings of the names of resources for which GKE adds dear machines."""
-CLOSED: Final = (f"requests.{GPU}", "requests.google.com/tpu", "count/resourceclaims.resource.k8s.io")
-"""What a pause admits none of; other accelerators join when a pod asks for one."""
+CLOSED: Final = dict.fromkeys(
+    (f"requests.{GPU}", "requests.google.com/tpu", "count/resourceclaims.resource.k8s.io"), "0"
+)
+"""A pause's quota."""
 # Upper bound of one gap: a clock that is wrong by a year must not add a year's cost.
 MOST_GAP_SECONDS: Final = 86_400.0
 # Tolerated difference between the API server's clock and the process's between two turns.
@@ -62,8 +64,7 @@ class Pod(NamedTuple):
     name: str
     uid: str
     node: str
-    closed_by: frozenset[str]
-    """Quota entries that admit no such pod; empty without accelerators."""
+    has_gpus: bool
     grace_seconds: float
     """Of its deletion, once it is deleted; else what it asks for."""
     is_deleted: bool
@@ -86,7 +87,6 @@ class Guard:
         self._kept_usd = self._most_usd = 0.0
         self._is_new = self._must_read = True
         self._has_started = self._is_settled = False
-        self._closed = set(CLOSED)
         # Failures: since when, and when to log next.
         self._troubles: dict[str, tuple[float, float]] = {}
         self._refused: dict[str, str] = {}
@@ -97,7 +97,9 @@ class Guard:
         terms, self._refused = self._terms, {}
         if self._must_read:
             self._load()
-        pods = [_pod(one) for one in self._api.each(f"{self._core}/pods?{_NOT_OVER}")]
+        every = map(_pod, self._api.each(f"{self._core}/pods?{_NOT_OVER}"))
+        # A pod without GPUs keeps a machine too, where it stays after the last that has.
+        pods = [pod for pod in every if pod.has_gpus or pod.node in self._sum.nodes]
         steady = self._is_steady()
         machines = self._count(pods)
         if not self._has_started:
@@ -238,8 +240,7 @@ class Guard:
     def _count(self, pods: list[Pod]) -> int:
         """Counts to this moment; returns the number of machines with pods."""
         total, now = self._sum, time.monotonic()
-        # A pod without accelerators keeps a machine too, where it stays after the last that has.
-        here = {pod.node for pod in pods if pod.node and (pod.closed_by or pod.node in total.nodes)}
+        here = {pod.node for pod in pods if pod.node}
         total.count(here, now - self._counted_to, self._terms)
         self._counted_to = now
         # Within a process a sum never falls.
@@ -278,12 +279,10 @@ class Guard:
 
     def _pause(self, reason: str, pods: list[Pod]) -> bool:
         """Applies the quota, then deletes pods on machines; returns whether work remains."""
-        self._closed.update(*(pod.closed_by for pod in pods))
-        spec = {"hard": dict.fromkeys(sorted(self._closed), "0")}
         # Owned by the Role, which goes with the stack's section: without a guard nothing else would delete it.
         role = self._try("read its role", "GET", self._role)
         owner = [{**_kind(role), "name": ROLE, "uid": role["metadata"]["uid"]}] if role else []
-        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": spec}
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": CLOSED}}
         quota |= {"metadata": {"name": QUOTA, "ownerReferences": owner}}
         # Applied, not created: permission to create cannot be limited to a name.
         made = self._try("pause", "PATCH", f"{self._quota}?{_AS_GUARD}", quota, _APPLY)
@@ -292,14 +291,14 @@ class Guard:
         if self._sum.reason != reason:
             self._sum.reason = reason
             self._tell("paused", f"paused by {reason}; a higher limit or a later moment in the stack file resumes")
-        if made["spec"] != spec:  # another's, with a scope, which no update can change
+        if made["spec"] != quota["spec"]:  # another's, with a scope, which no update can change
             self._try("pause", "DELETE", self._quota)
             return True
-        if made.get("status", {}).get("hard") != spec["hard"]:
+        if made.get("status", {}).get("hard") != CLOSED:
             return True  # not enforced yet: a pod deleted now would be replaced
-        left = [pod for pod in pods if (pod.closed_by or pod.node in self._sum.nodes) and not _ends_soon(pod)]
-        # Pods that could not be deleted come last, so that they do not block others.
-        left.sort(key=lambda pod: pod.uid in self._stuck)
+        left = [pod for pod in pods if not _ends_soon(pod)]
+        # Pods that could not be deleted come last, so that they do not block others, and before them those without GPUs.
+        left.sort(key=lambda pod: (pod.uid in self._stuck, not pod.has_gpus))
         self._stuck &= {pod.uid for pod in left}
         for pod in left[:AT_ONCE]:
             self._delete(pod)
@@ -367,21 +366,18 @@ def _kind(found: Any) -> dict[str, Any]:
 
 
 def _pod(found: Any) -> Pod:
-    """A pod with the quota entries of what it asks for in any container, be it a sidecar or runs only at the start."""
+    """A pod, which has GPUs if any of its containers asks for some, be it a sidecar or one that runs only at the start."""
     metadata, spec = found["metadata"], found["spec"]
-    closed = {
-        f"requests.{name}"
+    has_gpus = bool(spec.get("resourceClaims")) or any(
+        name.startswith(ACCELERATORS) and amount != "0"
         for one in (spec, *spec["containers"], *(spec.get("initContainers") or ()))
         for part in ("requests", "limits")
         for name, amount in ((one.get("resources") or {}).get(part) or {}).items()
-        if name.startswith(ACCELERATORS) and amount != "0"
-    }
-    if spec.get("resourceClaims"):
-        closed.add(CLOSED[-1])
+    )
     is_deleted = bool(metadata.get("deletionTimestamp"))
     asked = metadata.get("deletionGracePeriodSeconds") if is_deleted else spec.get("terminationGracePeriodSeconds")
     node = spec.get("nodeName") or ""
-    return Pod(metadata["name"], metadata["uid"], node, frozenset(closed), asked or 0, is_deleted)
+    return Pod(metadata["name"], metadata["uid"], node, has_gpus, asked or 0, is_deleted)
 
 
 def _ends_soon(pod: Pod) -> bool:

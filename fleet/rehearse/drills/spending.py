@@ -166,6 +166,8 @@ def _users_cannot(stage: Stage, proof: Proof) -> None:
     stage.api.delete(RESOURCE_QUOTA, QUOTA, stage.namespace)
     back = stage.until("the quota to be there again", lambda: _quota(stage), NOTICED_SECONDS)
     proof.check("a deleted quota is restored", bool(back), QUOTA)
+    proof.succeeds("pulumi up without the section succeeds", stage.up())
+    stage.until("the pause to go with the section", lambda: _quota(stage) is None, NOTICED_SECONDS)
 
 
 def _refused(stage: Stage, proof: Proof, user: ClusterApi, when: str) -> None:
