@@ -337,7 +337,7 @@ DRILLS = (
     Drill(
         name="spending-tampered",
         title="A user of the namespace tries to stop the spending guard",
-        proves="a user with the role edit can neither stop the guard nor change its sum, and a changed sum is restored",
+        proves="the role edit can neither stop the guard nor change its sum, and a changed sum is restored",
         play=_users_cannot,
         skip=all_of(needs_servers(), _countable),
         fast=False,
