@@ -329,7 +329,8 @@ def _rest() -> Iterator[Case]:
     guard = {"metric": "kube_deployment_status_replicas_available", "deployment": "spending-guard"}
     guard["namespace"] = "{namespace}-spending"
     for gone in ("1x60 0x60", "1x60 _x60"):  # scaled to nothing, and deleted
-        yield Case("SpendingUnwatched", True, [of(values=gone, **guard), *deployment("2x120", "2x120")], decoys=False)
+        there = [of(values="2x120", **{**guard, "deployment": "another"}), *deployment("2x120", "2x120")]
+        yield Case("SpendingUnwatched", True, [of(values=gone, **guard), *there], decoys=False)
     back = [of(values="1x60 0x20 1x40", **guard), *deployment("0x120", "0x120")]
     yield Case("SpendingUnwatched", False, back, decoys=False)
     own = {"namespace": "gke-managed-system", "exported_namespace": "{namespace}", "exported_pod": "{pod}"}
