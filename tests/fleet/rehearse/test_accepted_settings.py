@@ -78,7 +78,10 @@ LONGEST: Mapping[str, dict[str, Any]] = {
     },
     "reservation": {"capacity": {"mode": "reservation", "name": "r" * 63, "project": "p" * 30, "blocks": ["b" * 63]}},
     "calendar": {"capacity": {"mode": "calendar", "reservation": "r" * 63}},
-    "keda": {"cluster": {"name": "c" * 40, "keda": True}},
+    "keda and spending": {
+        "cluster": {"name": "c" * 40, "keda": True},
+        "spending": {"limit": 1e6, "then": "pause"},
+    },
 }
 
 
