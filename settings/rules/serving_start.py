@@ -88,14 +88,14 @@ def _of_another_release(server: Served, _: Limits) -> Iterator[Broken]:
     release = server.release
     if release is None or not release.known:
         return
-    for option, wrong in mistakes(server.flags, release):
+    for wrong in mistakes(server.flags, release):
         yield Broken(
-            option=option,
-            value=server.flags.options[option],
-            allowed="an option of this release",
-            because=wrong,
-            why=f"the server exits at startup; {INSTEAD.get(option, 'remove the option')}",
-            changes={option: None},
+            option=wrong.option,
+            value=wrong.value,
+            allowed=wrong.allowed,
+            because=wrong.because,
+            why=f"the server exits at startup; {INSTEAD.get(wrong.option, 'correct or remove the option')}",
+            changes={wrong.option: None},
         )
 
 

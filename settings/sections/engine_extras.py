@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from facts.engines import parse
+from facts.releases import INSTEAD
 from settings.rules.secrets_in_text import names_secret
 
 _FLAG = re.compile(r"^--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+\+?)?(=.+)?$", re.DOTALL)
@@ -64,10 +66,11 @@ def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> t
         if not _FLAG.match(argument):
             # Not quoted: the second half of `--api-key VALUE` is a secret of any form.
             raise ValueError(f"flag {number} must be one string: --name or --name=value")
-        name = argument.removeprefix("--").partition("=")[0].partition(".")[0].replace("_", "-")
-        positive = name.removeprefix("no-")
-        if owner := _owner(positive, fields):
-            raise ValueError(f"--{name} cannot be an extra flag: {owner}")
+        written = argument.removeprefix("--").partition("=")[0].partition(".")[0].replace("_", "-")
+        (name,) = parse([argument]).options
+        if owner := f"write server.engine.{fields[name]}" if name in fields else _OF_THE_SERVER.get(name):
+            instead = f"; {INSTEAD[written]}" if written in INSTEAD else ""
+            raise ValueError(f"--{written} cannot be an extra flag: {owner}{instead}")
     return arguments
 
 
@@ -81,11 +84,3 @@ def check_extra_env(variables: dict[str, str]) -> dict[str, str]:
         if name in _OF_THE_POD:
             raise ValueError(f"{name} is set by the server or by a field of the engine; remove it")
     return variables
-
-
-def _owner(name: str, fields: Mapping[str, str]) -> str | None:
-    """Where the flag is set, or None. vLLM accepts abbreviations, so a prefix of a flag counts as the flag."""
-    for flag, setting in fields.items():
-        if flag.startswith(name):
-            return f"write server.engine.{setting}"
-    return next((why for flag, why in _OF_THE_SERVER.items() if flag.startswith(name)), None)

@@ -103,13 +103,14 @@ class Vllm:
         """Every long option with its kind, other spellings and choices, as `facts.releases` reads them."""
         version = self.release.version
         lines = [
-            f"# Long options of vLLM's server in {version}: name, kind (switch, value, list), short forms, --other names, !names that",
-            f"# switch it off, =choices. Source: the argument parser of vLLM {version} itself. `-O` is read apart.",
+            f"# Long options of vLLM's server in {version}: name, kind (switch, list, value, or int, count, number, json),",
+            "# short forms, --other names, !names that switch it off, =choices. "
+            f"Source: the argument parser of vLLM {version} itself. `-O` is read apart.",
         ]
         for action in sorted((one for one in self._module._actions if one.option_strings), key=_first_option):
             name, *others = [text[2:] for text in action.option_strings if text[:2] == "--" and text[:5] != "--no-"]
             short = [text[1:] for text in action.option_strings if text[:2] != "--"]
-            kind = _KINDS.get(type(action).__name__, "list" if action.nargs == "+" else "value")
+            kind = _KINDS.get(type(action).__name__, "list" if action.nargs == "+" else _kind(action))
             off = type(action).__name__ == "EnableDisableAction"
             other = [f"!{text}" if off and _other_side(name) == text else f"--{text}" for text in others]
             choices = sorted(str(one) for one in action.choices or () if one is not None and kind == "value")
@@ -153,6 +154,23 @@ def checks(vllm: Vllm) -> Iterator[Check]:
 
 
 _KINDS = dict.fromkeys(("BooleanOptionalAction", "EnableDisableAction", "_StoreTrueAction", "_HelpAction"), "switch")
+
+
+def _kind(action: argparse.Action) -> str:
+    """The kind of value that an option accepts, by trying some."""
+
+    def takes(text: str) -> bool:
+        try:
+            action.type(text) if callable(action.type) else None
+        except (ValueError, TypeError, argparse.ArgumentTypeError):
+            return False
+        return True
+
+    if action.choices or takes("abc"):
+        return "value"
+    if takes('["a"]') or takes("{}") or not takes("1024"):
+        return "json"
+    return "number" if takes("1.5") else "count" if takes("2k") else "int"
 
 
 def _other_side(name: str) -> str:
