@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,21 @@ class DeclaredServer(Served):
             return self._engine.extra_env.get(name)
         value = getattr(self._engine, field)
         return None if value is None else environment_text(value)
+
+    @property
+    def variables(self) -> Mapping[str, str | None]:
+        """Extra variables."""
+        return self._engine.extra_env
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """`server.reasons`."""
+        return self._settings.server.reasons
+
+    @property
+    def is_declared(self) -> bool:
+        """Always true."""
+        return True
 
     @property
     def gpu(self) -> Gpu:

@@ -17,6 +17,10 @@ from settings.rules.lesson import Broken, Told
 
 CONTEXT_ANNOTATION: Final = "vllm-fleet.dev/context-tokens"
 """Longest prompt plus output of the expected traffic."""
+REASONS_ANNOTATION: Final = "vllm-fleet.dev/reasons"
+"""JSON object on the Deployment: reason by option (`--name`) or variable."""
+SHORTEST_REASON: Final = 10
+"""Characters of a reason. Assumed: less says nothing."""
 CONCURRENCY_ANNOTATION: Final = "vllm-fleet.dev/concurrency-per-replica"
 """Peak requests in flight per replica."""
 
@@ -29,6 +33,7 @@ _AROUND_THE_SERVER: Final[Mapping[str, tuple[str, str]]] = {
     "start-up": ("server.startupMinutes", "the startup probe"),
     "needed-context": ("server.needs.contextTokens", CONTEXT_ANNOTATION),
     "offered-concurrency": ("server.needs.concurrencyPerReplica", CONCURRENCY_ANNOTATION),
+    "reasons": ("server.reasons", f"the annotation {REASONS_ANNOTATION}"),
     "epp-cpu": ("gateway.epp.cpu", "the endpoint picker's CPU"),
     "epp-replicas": ("gateway.epp.replicas", "the endpoint picker's replica count"),
     "proxy-only-subnet": ("network.proxyOnly.enabled", "the proxy-only subnet"),
@@ -98,7 +103,7 @@ class _OfResources(Spelling):
         if value is None:
             return f"no {self.name(option)}"
         if option in _AROUND_THE_SERVER:
-            return f"set {self.name(option)} to {value}"
+            return f"set {self.name(option)} to {json.dumps(value) if isinstance(value, Mapping) else value}"
         if is_variable(option):
             # vLLM reads 0 and 1.
             return f"{_bare(option)}={int(value) if isinstance(value, bool) else value}"
@@ -147,11 +152,14 @@ class StackFile(Spelling):
 
     def assignment(self, option: str, value: object) -> str:
         """`maxModelLen: 4096`."""
+        path = self.path(option)
+        if value is None and path.startswith((_EXTRA_ARGS, _EXTRA_ENV)):
+            return f"{path.split('.')[2]}: without {RESOURCES.name(option)}"
         if self.is_extra(option):
-            flag = RESOURCES.assignment(option, value)
-            return (
-                f"extraArgs: without {RESOURCES.name(option)}" if value is None else f"extraArgs: [{json.dumps(flag)}]"
-            )
+            return f"extraArgs: [{json.dumps(RESOURCES.assignment(option, value))}]"
+        if option == "reasons":
+            # Keys are flags and variables, which stay as they are.
+            return f"{path}: {json.dumps(value)}"
         *outer, last = self.name(option).split(".")
         written = f"{last}: {_yaml(value)}"
         for key in reversed(outer):

@@ -10,6 +10,7 @@ from facts.releases import INSTEAD
 from settings.rules.secrets_in_text import names_secret
 
 _FLAG = re.compile(r"^--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+\+?)?(=.+)?$", re.DOTALL)
+_KEY = re.compile(r"--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+)?")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 _OF_THE_SERVER = {
@@ -63,7 +64,7 @@ _OF_THE_POD = frozenset(
 def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> tuple[str, ...]:
     """The flags. Raises ValueError for a malformed flag, or one that the stack sets elsewhere. `fields`: the engine's settings by flag."""
     for number, argument in enumerate(arguments, 1):
-        if not _FLAG.match(argument):
+        if not _FLAG.fullmatch(argument):
             # Not quoted: the second half of `--api-key VALUE` is a secret of any form.
             raise ValueError(f"flag {number} must be one string: --name or --name=value")
         written = argument.removeprefix("--").partition("=")[0].partition(".")[0].replace("_", "-")
@@ -74,10 +75,20 @@ def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> t
     return arguments
 
 
+def check_keys(reasons: dict[str, str]) -> dict[str, str]:
+    """The reasons. Raises ValueError for a key that is neither a flag nor a variable."""
+    for key in reasons:
+        if not (_KEY.fullmatch(key) or _VARIABLE.fullmatch(key)):
+            raise ValueError(
+                f"{key!r} must be a flag, such as --trust-remote-code, or a variable, such as VLLM_PLUGINS"
+            )
+    return reasons
+
+
 def check_extra_env(variables: dict[str, str]) -> dict[str, str]:
     """The variables. Raises ValueError for a malformed name, a secret, or a variable that is set elsewhere."""
     for name in variables:
-        if not _VARIABLE.match(name):
+        if not _VARIABLE.fullmatch(name):
             raise ValueError(f"{name!r} is not a valid name of an environment variable")
         if names_secret(name):
             raise ValueError(f"{name} looks like a secret and would be printed; use a Secret Manager secret")
