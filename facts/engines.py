@@ -168,7 +168,7 @@ def parse(arguments: Sequence[str], *, entrypoint: str = "serve") -> Flags:
 
 
 def _is_option(word: str) -> bool:
-    return len(word) > 1 and word.startswith("-") and not re.fullmatch(r"-[0-9.]+", word)
+    return word not in ("-", "--") and word.startswith("-") and not re.fullmatch(r"-[0-9.]+", word)
 
 
 def _split(word: str) -> tuple[str, str | None]:
@@ -179,7 +179,7 @@ def _split(word: str) -> tuple[str, str | None]:
         known = find(VERSIONS[-1]).options.short
         name, equals, value = word[1:].partition("=")
         short, dot, rest = name.partition(".")
-        if short not in known and short[0] in known:
+        if short not in known and short[:1] in known:
             # As in `-n2`.
             return known[short[0]], word[2:]
         return known.get(short, short) + dot + rest, value if equals else None

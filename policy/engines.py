@@ -68,8 +68,10 @@ class Engine(Served):
 
     @property
     def variables(self) -> Mapping[str, str | None]:
-        """From the container."""
-        return {name: self.env(name) for name in self.server.container.env_names}
+        """From the container, and from its command."""
+        container = self.server.container
+        assigned = container.started.variables if container.started else {}
+        return {**{name: self.env(name) for name in container.env_names}, **assigned}
 
     @cached_property
     def reasons(self) -> Mapping[str, str]:

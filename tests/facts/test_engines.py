@@ -286,7 +286,22 @@ def test_the_table_of_options_is_sorted_and_whole(version: str, count: int) -> N
 
 
 def test_reading_never_fails() -> None:
-    odd = ("--", "-", "---x", "--=3", "--a.b.c=1", "--a=1", "--a.b=2", "-0.5", "--no-", "=", "--x=")
+    odd = (
+        "--",
+        "-",
+        "---x",
+        "--=3",
+        "--a.b.c=1",
+        "--a=1",
+        "--a.b=2",
+        "-0.5",
+        "--no-",
+        "=",
+        "--x=",
+        "-=3",
+        "--..=1",
+        "-.x",
+    )
     assert parse(odd).entrypoint == "serve"
 
 

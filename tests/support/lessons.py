@@ -47,7 +47,9 @@ class Case:
     @property
     def server(self) -> dict[str, Any]:
         """As the stack file's section has it."""
-        section: dict[str, Any] = {"engine": dict(_setting(*one) for one in self.options.items())}
+        section: dict[str, Any] = {
+            "engine": dict(_setting(*one) for one in self.options.items() if not _is_dropped(*one))
+        }
         section |= {"image": {"tag": self.tag, "digest": f"sha256:{'0' * 64}"}} if self.tag else {}
         section |= {"resources": {"cpu": self.cpu}} if self.cpu else {}
         section |= {"reasons": dict(self.reasons)} if self.reasons else {}
@@ -88,10 +90,14 @@ class Case:
         if self.cpu:
             container["resources"]["requests"]["cpu"] = str(self.cpu)
         if self.reasons:
-            props["metadata"]["annotations"][REASONS_ANNOTATION] = json.dumps(dict(self.reasons))
+            props["metadata"].setdefault("annotations", {})[REASONS_ANNOTATION] = json.dumps(dict(self.reasons))
         for name, number in self.needs.items():
             annotation = re.sub(r"([A-Z])", lambda match: f"-{match[1].lower()}", name)
             template["metadata"]["annotations"][f"vllm-fleet.dev/{annotation}"] = str(number)
+
+
+def _is_dropped(option: str, value: Any) -> bool:
+    return value is None and stack_file().path(option).startswith("server.engine.extra")
 
 
 def _text(value: Any) -> str:
