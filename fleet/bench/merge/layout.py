@@ -72,7 +72,7 @@ class Choice:
 
     def __init__(self, patterns: tuple[str, ...], folder: Path) -> None:
         self.reasons = {text.removeprefix(_BY_REASON) for text in patterns if text.startswith(_BY_REASON)}
-        self.patterns = {text: _within(text, folder) for text in patterns if not text.startswith(_BY_REASON)}
+        self.patterns = {text: within(text, folder) for text in patterns if not text.startswith(_BY_REASON)}
         self.used: set[str] = set()
         self.excluded: dict[str, str] = {}
 
@@ -116,8 +116,8 @@ class Choice:
         return tuple(Excluded(file=file, why=why) for file, why in sorted(self.excluded.items()))
 
 
-def _within(text: str, folder: Path) -> tuple[str, ...]:
-    """How files in the folder may be named by that text: as it stands and, where it leads into the folder, from there on."""
+def within(text: str, folder: Path) -> tuple[str, ...]:
+    """How files in the folder may be named by that text: as it stands and, last, from the folder on where it leads into it."""
     written = text.removeprefix("./").rstrip("/")
     place, home = Path(realpath(Path(text).parent)) / Path(text).name, Path(realpath(folder))
     inside = place.relative_to(home).as_posix() if place.is_relative_to(home) and place != home else written

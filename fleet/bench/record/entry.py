@@ -13,14 +13,13 @@ from fleet.bench.certificate import certify
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import LOOPBACK_MACHINE, Asked, AskedWorkload
 from fleet.bench.measurement import Certificate, Distribution, Estimate, Latencies, Measurement, Point, Run
+from fleet.bench.repeats import WALL_CLOCK
 
 ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 RAW: Final = re.compile(r"(https|gs)://[A-Za-z0-9\[][^\s/]*(/\S*)?")
 """URL of raw results."""
 SOURCE: Final = "own-measurement"
 """Of facts/data/sources.yaml."""
-_WALL_CLOCK: Final = 1e9
-"""Seconds since 1970 are above it, seconds since a first request are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +158,7 @@ def _date(asked: Asked, runs: list[Run]) -> date:
         pass
     # Without it: the first request's moment, if that is by the wall clock.
     began = min(run.whole.began for run in runs)
-    if not began > _WALL_CLOCK:
+    if not began > WALL_CLOCK:
         raise BenchmarkError(
             f"run.json: created is {asked.created!r}, and no client recorded the time; write the date, for example 2026-11-21"
         )

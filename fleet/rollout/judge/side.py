@@ -15,9 +15,8 @@ from fleet.bench.certificate.baseline import Baseline, BaselinePoint, of
 from fleet.bench.certificate.certify import certify
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import RUN_FILE, Asked
-from fleet.bench.measurement import Certificate, Check, Measurement, Run
+from fleet.bench.measurement import Certificate, Check, Measurement, MergeOptions, Run
 from fleet.bench.merge.measure import merge_folder
-from fleet.bench.merge.options import MergeOptions
 from fleet.rollout.judge.answers import ANSWERS_FILE, Answers
 from fleet.rollout.judge.verdict import File, Part, declaration_of, parsed
 

@@ -90,7 +90,7 @@ def declaration_of(run: Mapping[str, Any]) -> str:
 
     The `run` of settings.derived.measurement.measurement(...) gives the same value.
     """
-    asked = Asked.model_validate(run).model_dump(mode="json")
+    asked = Asked.model_validate(run, strict=False).model_dump(mode="json")
     declared = {key: asked[key] for key in ("stack", "profile", "served_model", "model_revision", "image", "release")}
     declared |= {key: value for key, value in asked["shape"].items() if key not in ("replicas", "routing", "workload")}
     return hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()

@@ -204,7 +204,7 @@ def test_loads_say_what_they_ask_for(tmp_path: Path) -> None:
         calibrating(),
         saturating(asked(tmp_path), 20.0),
     ):
-        said = Asked.model_validate(load.asked(2))
+        said = Asked.model_validate(load.asked(2), strict=False)
         assert said.points[0].clients == load.clients
         assert said.prompts_per_client * load.clients >= 1
 
