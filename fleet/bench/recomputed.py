@@ -55,7 +55,7 @@ def digests(folder: Path) -> dict[str, str]:
     for name in names:
         if not name.isprintable():
             raise BenchmarkError(
-                f"{folder}: the file name {ascii(name)} has line breaks, control characters or bytes that are not UTF-8; rename it"
+                f"{folder}: the file name {name!a} has line breaks, control characters or bytes that are not UTF-8; rename it"
             )
     return {name: digest(path) for name, path in names.items()}
 
@@ -133,8 +133,8 @@ def _differences(stated: Any, computed: Any, where: str) -> Iterator[tuple[str, 
                 yield from _differences(stated.get(key, _NOTHING), computed.get(key, _NOTHING), inner)
     elif isinstance(stated, list) and isinstance(computed, list):
         for number in range(max(len(stated), len(computed))):
-            pair = (each[number] if number < len(each) else _NOTHING for each in (stated, computed))
-            yield from _differences(*pair, f"{where}.{number}")
+            said, found = (each[number] if number < len(each) else _NOTHING for each in (stated, computed))
+            yield from _differences(said, found, f"{where}.{number}")
     elif not _equal(stated, computed):
         yield where, stated, computed
 

@@ -16,8 +16,8 @@ from typing import Final
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import MERGED_FILE, SUMS_FILE
+from fleet.bench.judged import recomputed, write
 from fleet.bench.measurement import Certificate
-from fleet.bench.merge.judged import recomputed, write
 from fleet.bench.recomputed import digest, digests
 from settings.files import write_whole
 

@@ -14,7 +14,7 @@ def judged_of(folder: Path) -> Judged:
 
     Raises BenchmarkError where nothing can be merged, and where a merged.json of these inputs says something else.
     """
-    from fleet.bench.merge.judged import judge, recomputed
+    from fleet.bench.judged import judge, recomputed
 
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
@@ -36,4 +36,3 @@ def newest_input_ns(folder: Path) -> int:
         if is_input(path, folder) and (path.is_file() or RUN_FOLDER.fullmatch(path.name))
     ]
     return max((path.stat().st_mtime_ns for path in found), default=0)
-

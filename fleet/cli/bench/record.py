@@ -74,17 +74,17 @@ def record(
         raise CommandError("--ledger and --raw need --id and --title")
     require_benchmark_packages()
     if baseline is not None:
-        from fleet.cli.bench.written import require_own_file
+        from fleet.cli.bench.written import require_outside, require_own_file
 
+        require_outside(baseline, folder, "--baseline")
         require_own_file("--baseline", baseline, "a baseline", frozenset({"shape", "points", "lacks"}))
-    from fleet.bench.merge import MergeOptions, merge_folder
+    from fleet.bench.merge import merge_folder
 
-    measurement = merge_folder(folder, MergeOptions())
     # The baseline first: unlike a ledger entry, it can be written again.
     if baseline is not None:
-        _store(measurement, point, baseline)
+        _store(folder, point, baseline)
     if id_ is not None and title is not None:
-        _add(measurement, id_, title, point, raw, ledger)
+        _add(merge_folder(folder), id_, title, point, raw, ledger)
     return CLEAN
 
 
@@ -103,13 +103,9 @@ def _add(
         sys.stdout.write("Next: python -m docs.generate.provenance writes docs/provenance.md; commit both files.\n")
 
 
-def _store(measurement: Measurement, point: int | None, file: Path) -> None:
-    from fleet.bench.certificate import baseline, certify
-    from fleet.bench.errors import BenchmarkError
-    from fleet.bench.record.entry import only
+def _store(folder: Path, point: int | None, file: Path) -> None:
+    from fleet.bench.record import baseline_file
 
-    stored = baseline.of(only(measurement, point), certify(measurement, point))
-    if not stored.judges:
-        raise BenchmarkError(f"{file} was not written: a baseline must be certified. {stored.headline}")
-    baseline.write(file, stored)
+    stored = baseline_file.stored(folder, point, file)
+    baseline_file.write(file, stored)
     sys.stdout.write(f"{stored.headline}\nbaseline in {file}; compare with: fleet bench merge DIR --baseline {file}\n")

@@ -53,7 +53,7 @@ def verify_signature(
     """
     require_benchmark_packages()
     from fleet.bench import signature
-    from fleet.bench.merge.judged import recomputed
+    from fleet.bench.judged import recomputed
 
     who = signature.signer(folder, allowed_signers)
     if who is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.merge.judged import as_text, judge, recomputed, write
+from fleet.bench.judged import as_text, judge, recomputed, write
 from fleet.bench.recomputed import digests, located, require_same, results_of
 from tests.fleet.bench.merge.folders import client, copied, edit, sound
 

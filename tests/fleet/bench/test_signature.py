@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.merge.judged import judge, write
+from fleet.bench.judged import judge, write
 from fleet.bench.report.source import newest_input_ns
 from fleet.bench.signature import sign, signer
 from tests.fleet.bench.made_up.results import make_measurement
@@ -86,11 +86,11 @@ def test_a_key_that_is_listed_twice_is_allowed_by_either_line(signed: Path, keys
 
 def test_a_name_that_no_list_of_sums_holds_is_refused(signed: Path, keys: Path) -> None:
     for name in (b"\xff.txt", b"a\nb"):
-        file = os.fsencode(signed) + b"/" + name
-        os.close(os.open(file, os.O_CREAT))
+        file = signed / os.fsdecode(name)
+        file.touch()
         with pytest.raises(BenchmarkError, match="rename"):
             sign(signed, keys / "mine")
-        os.unlink(file)
+        file.unlink()
 
 
 def test_sums_that_were_written_again_are_refused(signed: Path) -> None:

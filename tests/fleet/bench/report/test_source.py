@@ -9,8 +9,8 @@ import pytest
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import MERGED_FILE, AskedSlo
+from fleet.bench.judged import judge, write
 from fleet.bench.measurement import Judged, MergeOptions
-from fleet.bench.merge.judged import judge, write
 from fleet.bench.report.source import judged_of, newest_input_ns
 from tests.fleet.bench.made_up.results import make_measurement
 

@@ -23,7 +23,8 @@ def judge(folder: Path, options: MergeOptions | None = None, baseline: Path | No
     Raises BenchmarkError for files that cannot be merged and for a baseline that cannot be read.
     """
     from fleet.bench.certificate import certify
-    from fleet.bench.certificate.baseline import compare, read
+    from fleet.bench.certificate.baseline import compare
+    from fleet.bench.record.baseline_file import read
 
     options = options or MergeOptions()
     before = read(baseline) if baseline is not None else None
