@@ -12,13 +12,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet import CODE
+from fleet.clients.scratch import scratch
 from fleet.preview import children
 from fleet.preview.compare.baseline import Baseline, BaselineError
 from fleet.preview.compare.baseline_process import result_name
@@ -49,9 +49,7 @@ class GitBaseline:
         try:
             commit = _resolve(reference, root)
             self._label = commit[:_SHORT] if reference == commit else f"{reference} ({commit[:_SHORT]})"
-            # A recognizable name, in case a killed process leaves the folder behind.
-            folder = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="fleet-against-"))
-            self._begin(commit, Path(folder))
+            self._begin(commit, self._cleanup.enter_context(scratch("against")))
         except BaseException:
             self._cleanup.close()
             raise

@@ -266,4 +266,4 @@ def test_pods_and_clients_end_when_the_self_test_does(how: signal.Signals, tmp_p
     assert started_by_it() == []
     assert code == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}[how]
     if how != signal.SIGKILL:
-        assert list(tmp_path.glob("fleet-selftest-*")) == []
+        assert list(tmp_path.glob("fleet-tmp-selftest-*")) == []

@@ -69,7 +69,7 @@ def networks(recording: Recording) -> list[str]:
 
 
 def left_behind() -> set[str]:
-    return {path.name for path in Path(tempfile.gettempdir()).glob("fleet-against-*")}
+    return {path.name for path in Path(tempfile.gettempdir()).glob("fleet-tmp-against-*")}
 
 
 def test_the_program_is_that_of_the_reference_and_so_are_its_modules_and_stack_file(repository: Path) -> None:
