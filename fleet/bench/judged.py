@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from fleet.bench.measurement import Judged, MergeOptions
 from fleet.bench.merge.layout import within
 from fleet.bench.merge.measure import merge_folder
 from fleet.bench.merge.problems import merge_command
-from fleet.bench.recomputed import part_of, require_same, stated_in
+from fleet.bench.recomputed import part_of, relative, require_same, stated_in
 from settings.files import write_whole
 
 
@@ -34,7 +33,7 @@ def judge(folder: Path, options: MergeOptions | None = None, baseline: Path | No
     exclude = tuple(within(text, folder)[-1] for text in options.exclude)
     return Judged(
         options=options.model_copy(update={"exclude": exclude}),
-        baseline=None if baseline is None else Path(os.path.relpath(baseline.resolve(), folder.resolve())).as_posix(),
+        baseline=None if baseline is None else relative(baseline, folder),
         measurement=measurement,
         certificate=certificate,
         comparisons=compare(measurement, before, certificate) if before is not None else (),

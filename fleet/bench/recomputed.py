@@ -41,11 +41,19 @@ class Results(BaseModel):
 
 def results_of(folder: Path, file: Path) -> Results:
     """What `file` says of the results in `folder`."""
-    return Results(folder=_relative(folder, file), files=digests(folder))
+    return Results(folder=relative(folder, file.resolve().parent), files=digests(folder))
 
 
-def _relative(folder: Path, file: Path) -> str:
-    return Path(os.path.relpath(folder.resolve(), file.resolve().parent)).as_posix()
+def relative(path: Path, folder: Path) -> str:
+    """A path as a file in `folder` names it. Raises BenchmarkError for one that is no text."""
+    found = Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        raise BenchmarkError(
+            f"{path}: the name has bytes that are not UTF-8, which JSON cannot hold; rename it"
+        ) from None
+    return found
 
 
 def digests(folder: Path) -> dict[str, str]:

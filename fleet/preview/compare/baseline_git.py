@@ -161,13 +161,13 @@ def _resolve(reference: str, root: Path) -> str:
 
 def _check_out(commit: str, root: Path, folder: Path, checkout: Path) -> None:
     """Write the project's folder at `commit`, using only the repository's objects."""
-    prefix = _git("rev-parse", "--show-prefix", root=root).stdout.decode().strip()
+    prefix = os.fsdecode(_git("rev-parse", "--show-prefix", root=root).stdout).removesuffix("\n")
     index = {"GIT_INDEX_FILE": str(folder / "index")}
     checkout.mkdir()
     tree = _git("rev-parse", "--verify", "--quiet", f"{commit}:{prefix.rstrip('/')}", root=root)
     if tree.returncode:
         return  # the project's folder did not exist yet
-    top = Path(_git("rev-parse", "--show-toplevel", root=root).stdout.decode().removesuffix("\n"))
+    top = Path(os.fsdecode(_git("rev-parse", "--show-toplevel", root=root).stdout).removesuffix("\n"))
     for arguments in (
         ("read-tree", tree.stdout.decode().strip()),
         ("checkout-index", "--all", "--quiet", f"--prefix={checkout}/"),
@@ -175,7 +175,7 @@ def _check_out(commit: str, root: Path, folder: Path, checkout: Path) -> None:
         # From the top: checkout-index prefixes paths with its working folder.
         done = _git(*arguments, root=top, **index)
         if done.returncode:
-            raise BaselineError(f"git could not check out {commit[:_SHORT]}: {done.stderr.decode().strip()}")
+            raise BaselineError(f"git could not check out {commit[:_SHORT]}: {os.fsdecode(done.stderr).strip()}")
 
 
 def _git(*arguments: str, root: Path, **extra: str) -> subprocess.CompletedProcess[bytes]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.judged import as_text, judge, recomputed, write
-from fleet.bench.recomputed import digests, located, require_same, results_of
+from fleet.bench.measurement import MergeOptions
+from fleet.bench.recomputed import digests, located, relative, require_same, results_of
 from tests.fleet.bench.merge.folders import client, copied, edit, sound
 
 FILE = Path("merged.json")
@@ -116,3 +118,20 @@ def test_results_that_a_file_names_are_those_results(tmp_path: Path, change: str
     folder.rename(tmp_path / "moved")
     with pytest.raises(BenchmarkError, match="missing"):
         located(file, results, "its results", "measure again")
+
+
+def test_names_that_are_not_utf_8_are_refused_by_name(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    moved = folder.rename(tmp_path / os.fsdecode(b"measured-\xff"))
+    write(judge(moved), moved / FILE)
+    assert recomputed(moved) == judge(moved)
+    for refused in (lambda: results_of(moved, tmp_path / FILE), lambda: relative(moved / FILE, tmp_path)):
+        with pytest.raises(BenchmarkError, match="rename"):
+            refused()
+    assert results_of(moved, moved / FILE).folder == "."
+    for name in (b"\xff.log", b"client\n.json"):
+        file = moved / "point-00-repeat-0" / os.fsdecode(name)
+        file.touch()
+        with pytest.raises(BenchmarkError, match="rename"):
+            judge(moved, MergeOptions(exclude=(f"point-00-repeat-0/{file.name}",)))
+        file.unlink()
