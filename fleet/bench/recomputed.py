@@ -68,6 +68,12 @@ def digests(folder: Path) -> dict[str, str]:
     return {name: digest(path) for name, path in names.items()}
 
 
+def digest_of_all(folder: Path) -> str:
+    """SHA-256 of a folder's measured files, as `sha256sum` would list them."""
+    listed = "".join(f"{one}  {name}\n" for name, one in digests(folder).items())
+    return hashlib.sha256(listed.encode()).hexdigest()
+
+
 def digest(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:

@@ -58,9 +58,9 @@ def only(measurement: Measurement, point: int | None) -> Measurement:
 
 
 def entry_of(
-    measurement: Measurement, *, id_: str, title: str, point: int | None = None, raw: str | None = None
+    measurement: Measurement, *, results: str, id_: str, title: str, point: int | None = None, raw: str | None = None
 ) -> Entry:
-    """The entry for one load of a measurement.
+    """The entry for one load of a measurement. `results`: digest of all its files.
 
     Raises BenchmarkError for bare results, for a self-test, for a load that is not certified, for a sweep without a
     named load, and for an id, a title or a place of raw results that a ledger cannot keep.
@@ -96,6 +96,7 @@ def entry_of(
         "certificate": certificate.verdict,
         "measurement": asked.name or "unnamed",
         "raw": raw or f"runs/{asked.name} in the results bucket of stack {asked.stack}",
+        "results_sha256": results,
         "profile": asked.profile,
         "image": asked.image,
         "model_revision": asked.model_revision,
