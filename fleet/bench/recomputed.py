@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.folder import is_input
+from fleet.bench.folder import RUN_FILE, is_input
 from settings import strict_json
 
 _SAME: Final = 1e-10
@@ -110,7 +110,8 @@ def part_of(file: Path, stated: dict[str, Any], key: str, kind: type[Part], todo
 def located(file: Path, results: Results, which: str, todo: str) -> Path:
     """The folder of the results. Raises BenchmarkError if they are missing or not those that `file` was computed from."""
     folder = (file.resolve().parent / results.folder).resolve()
-    if not folder.is_dir():
+    # Before anything is read: the path is whatever the file says.
+    if not (folder / RUN_FILE).is_file() and not any(folder.glob(f"*/{RUN_FILE}")):
         raise BenchmarkError(
             f"{file}: {which}, {folder}, are missing, and without them nothing in it can be computed again: put them back, or {todo}"
         )

@@ -42,7 +42,7 @@ def yaml_values(entry: Entry) -> Any:
     """The entry's fields as a reader of the file gets them."""
     import yaml
 
-    return yaml.safe_load(yaml.safe_dump(dict(entry.fields)))
+    return yaml.safe_load(yaml.safe_dump(dict(entry.fields), sort_keys=False))
 
 
 def _read(path: Path) -> str:
