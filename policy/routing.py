@@ -13,6 +13,7 @@ from rule import Resource, dig, listed, mapped
 
 GATEWAY_API: Final = "gateway.networking.k8s.io"
 GKE_API: Final = "networking.gke.io"
+ROUTES: Final = ("HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute")
 RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 CHART: Final = "inferencepool"
 CHART_EPP_CPU: Final = 4.0
@@ -116,10 +117,10 @@ def gateways(resources: Sequence[Resource]) -> tuple[GatewayObject, ...]:
 
 
 def routes(resources: Sequence[Resource]) -> Iterator[Route]:
-    """The HTTP and gRPC routes of the stack, including those of the pool's chart."""
+    """The routes of the stack, including those of the pool's chart."""
     known = {(namespace_of(one.resource), own_name(one.resource)): one for one in gateways(resources)}
     for one in resources:
-        if one.kind in ("HTTPRoute", "GRPCRoute") and one.is_kubernetes:
+        if one.kind in ROUTES and one.type.startswith(f"kubernetes:{GATEWAY_API}/"):
             space = namespace_of(one)
             rules = tuple(listed(dig(one.props, "spec", "rules")))
             yield Route(
@@ -258,7 +259,9 @@ def has_key(server: Server) -> bool:
 
 
 def is_internal(service: Resource) -> bool:
-    """Whether a LoadBalancer Service has only an internal address."""
+    """Whether a LoadBalancer Service has only an internal address: by its class, else by its annotation."""
+    if (chosen := dig(service.props, "spec", "loadBalancerClass")) is not None:
+        return str(chosen).endswith("-internal")
     annotations = mapped(dig(service.props, "metadata", "annotations"))
     keys = ("networking.gke.io/load-balancer-type", "cloud.google.com/load-balancer-type")
     return any(str(dig(annotations, key) or "").lower() == "internal" for key in keys)
