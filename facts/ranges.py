@@ -33,7 +33,8 @@ NOT_INTERNET = (
     "224.0.0.0/4",
     "240.0.0.0/4",
 )
-# Source: RFC 6890 and RFC 4193: unspecified, loopback, documentation, unique local (a VPC's, with the metadata server), link-local, multicast.
+# Source: RFC 6890 and RFC 4193: unique local (a VPC's, with the metadata server), link-local, and what no
+# network has.
 PRIVATE_V6 = ("fc00::/7", "fe80::/10")
 NOT_INTERNET_V6 = (*PRIVATE_V6, "::/8", "100::/64", "2001:db8::/32", "ff00::/8")
 # Source: RFC 4291 (IPv4-mapped) and RFC 6052 (NAT64): an IPv4 address in its last 32 bits.

@@ -87,17 +87,6 @@ def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> I
             )
 
 
-def _administrators(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if not resource.is_kubernetes or resource.kind not in ("RoleBinding", "ClusterRoleBinding"):
-        return
-    if dig(resource.props, "roleRef", "name") != "cluster-admin":
-        return
-    for index, subject in enumerate(listed(dig(resource.props, "subjects"))):
-        kind, name = dig(subject, "kind"), str(dig(subject, "name") or "")
-        if kind == "ServiceAccount" or name.startswith("system:"):
-            yield Finding(what=f"subjects[{index}]: {kind} {name} becomes cluster-admin")
-
-
 def _api_goes_along(resource: Resource, _: Settings) -> Iterator[Finding]:
     for key in ("disableOnDestroy", "disableDependentServices"):
         if resource.type == "gcp:projects/service:Service" and dig(resource.props, key) is True:
@@ -176,17 +165,6 @@ RULES = (
         level="mandatory",
         severity="critical",
         judge=_ambient_provider,
-    ),
-    Rule(
-        name="cluster-admin-bound",
-        subject="security",
-        statement="No service account and no system group is cluster-admin.",
-        evidence="an intruder in such a pod controls the cluster, its secrets and its nodes' accounts. Source: Kubernetes, RBAC good "
-        "practices. Mandatory: serving does not need it",
-        fix="a Role with only the required verbs and resources",
-        level="mandatory",
-        severity="critical",
-        judge=_administrators,
     ),
     Rule(
         name="api-off-on-destroy",
