@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, NamedTuple
 
@@ -11,6 +12,7 @@ from facts.ranges import NOT_INTERNET, NOT_INTERNET_V6, TRANSLATED_V6
 MOST_PUBLIC: Final = {4: 2**20, 6: 2**96}
 """Public addresses that count as named networks, by IP version. Assumed: a /12 holds the public networks of a company; a /32 of IPv6 is
 what a registry gives to one provider (RIPE-738)."""
+_TRANSLATED: Final = tuple(map(IPv6Network, TRANSLATED_V6))
 
 
 class Span(NamedTuple):
@@ -68,19 +70,23 @@ def _less(one: Span, gap: Span) -> Iterator[Span]:
 
 def _spans(cidrs: Iterable[object]) -> Iterator[Span]:
     for cidr in cidrs:
-        if isinstance(cidr, Span):
-            yield cidr
-            continue
-        try:
-            network = _as_reached(ip_network(str(cidr).strip(), strict=False))
-        except ValueError:
-            continue
-        yield Span(network.version, int(network.network_address), int(network.broadcast_address))
+        found = cidr if isinstance(cidr, Span) else _parsed(str(cidr).strip())
+        if found is not None:
+            yield found
+
+
+@lru_cache(maxsize=4096)
+def _parsed(cidr: str) -> Span | None:
+    try:
+        network = _as_reached(ip_network(cidr, strict=False))
+    except ValueError:
+        return None
+    return Span(network.version, int(network.network_address), int(network.broadcast_address))
 
 
 def _as_reached(network: IPv4Network | IPv6Network) -> IPv4Network | IPv6Network:
     """The IPv4 range that a range of translated addresses means."""
-    for translated in map(IPv6Network, TRANSLATED_V6):
+    for translated in _TRANSLATED:
         if isinstance(network, IPv6Network) and network.subnet_of(translated):
             return IPv4Network((int(network.network_address) % 2**32, network.prefixlen - translated.prefixlen))
     return network

@@ -123,7 +123,7 @@ class Container:
         return bool(tuple(listed(dig(self.props, "command"))))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pod:
     """A pod, or the template of pods."""
 
@@ -173,6 +173,11 @@ class Pod:
     def init_containers(self) -> tuple[Container, ...]:
         """Its init containers."""
         return self._containers("initContainers")
+
+    @cached_property
+    def every_container(self) -> tuple[Container, ...]:
+        """Init containers, containers and ephemeral ones."""
+        return (*self.init_containers, *self.containers, *self._containers("ephemeralContainers"))
 
     def _containers(self, key: str) -> tuple[Container, ...]:
         return tuple(

@@ -178,8 +178,7 @@ def _peers(where: str, key: str, entry: Any, *, dns: bool) -> Iterator[Finding]:
 def _blocks(where: str, key: str, entry: Any) -> Iterator[Finding]:
     for index, peer in enumerate(listed(dig(entry, key))):
         parts = blocks({key: [peer]}, key)
-        inside = _inside(parts)
-        if is_wide(parts) and (key == "from" or inside):
+        if is_wide(parts) and ((inside := _inside(parts)) or key == "from"):
             yield Finding(
                 what=f"{where}.{key}[{index}].ipBlock.cidr is {dig(peer, 'ipBlock', 'cidr')}"
                 + (f" and includes {', '.join(inside)}" if key == "to" else ""),

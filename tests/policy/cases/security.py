@@ -319,6 +319,13 @@ PODS = (
     ),
     of_resource("token-mounted-for-nothing", "rights of a namesake elsewhere", _SILENT, _NO_ACCOUNT, _rights("other")),
     of_program(
+        "server-variables-unseen", "a Secret's every key", _container("env_from", [{"secret_ref": {"name": "s"}}])
+    ),
+    of_resource(
+        "server-variables-unseen", "a ConfigMap's every key", _in_server("envFrom", [{"configMapRef": {"name": "c"}}])
+    ),
+    sound("server-variables-unseen", "a variable", variable(DEPLOYMENT, "A", "b")),
+    of_program(
         "role-without-names",
         "a guard of any quota",
         result("workloads.spending.spending.rights", _nameless),
