@@ -12,6 +12,8 @@ from rule import Resource, dig, has, listed, mapped
 
 Key = tuple[str, str]
 """Namespace and name."""
+SYSTEM_NAMESPACES: Final = ("kube-", "gke-", "gmp-")
+"""How names of namespaces begin that Kubernetes and GKE fill."""
 SHARED_LABELS: Final = frozenset({"app.kubernetes.io/managed-by", "app.kubernetes.io/part-of"})
 """Labels that tell how an object was made, not what it is. Source: Kubernetes, recommended labels."""
 

@@ -253,9 +253,13 @@ def stake(found: Sequence[Server]) -> str:
 
 
 def has_key(server: Server) -> bool:
-    """Whether a vLLM server requires a key: by option, variable, or a wrapper that sets the variable."""
+    """Whether a vLLM server requires a key: by option, by a variable that cannot be empty, or a wrapper that sets the variable."""
     name = "VLLM_API_KEY"
-    return "api-key" in server.flags or name in server.container.env_names or name in server.container.words
+    given = [one for one in listed(dig(server.container.props, "env")) if dig(one, "name") == name][-1:]
+    source = dig(given[0], "valueFrom") if given else None
+    optional = any(dig(source, kind, "optional") is True for kind in ("secretKeyRef", "configMapKeyRef"))
+    by_variable = given and not optional and (source is not None or bool(dig(given[0], "value")))
+    return bool(server.flags.options.get("api-key")) or bool(by_variable) or name in server.container.words
 
 
 def is_internal(service: Resource) -> bool:

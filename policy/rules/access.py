@@ -9,11 +9,10 @@ import money
 from addresses import is_wide, spans
 from grants import grants
 from network_policies import blocks, policy_specs
-from objects import named, namespace_of, of_kind, own_name, selects
+from objects import SYSTEM_NAMESPACES, named, namespace_of, of_kind, own_name, selects
 from pods import all_servers, pods
 from rule import Finding, Resource, Rule, Settings, StackRule, dig, has, listed, mapped
 
-SYSTEM_NAMESPACES = ("kube-", "gke-", "gmp-")
 _BUCKET_GRANTS = "gcp:storage/bucketIAM"
 _READS, _CREATES = "roles/storage.objectViewer", "roles/storage.objectCreator"
 COMPILE_CACHE = "compile-cache"

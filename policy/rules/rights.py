@@ -169,7 +169,7 @@ def _public(resource: Resource, _: Settings) -> Iterator[Finding]:
 
 def _lasting_key(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.type in ("gcp:serviceaccount/key:Key", "gcp:storage/hmacKey:HmacKey"):
-        yield Finding(what=f"{resource.label} is a key that lasts until somebody deletes it")
+        yield Finding(what=f"{resource.label} is a key that lasts until it is deleted")
     elif resource.type == "gcp:projects/apiKey:ApiKey" and not has(dig(resource.props, "restrictions"), "apiTargets"):
         yield Finding(what="restrictions.apiTargets is missing", fix="restrictions: {apiTargets: [{service: ...}]}")
     elif (
@@ -180,7 +180,7 @@ def _lasting_key(resource: Resource, _: Settings) -> Iterator[Finding]:
             what="type is kubernetes.io/service-account-token", fix="a token of the TokenRequest API, as pods get it"
         )
     elif resource.type.startswith(f"kubernetes:{CNRM}/") and resource.kind == "IAMServiceAccountKey":
-        yield Finding(what=f"{resource.label} is a key that lasts until somebody deletes it")
+        yield Finding(what=f"{resource.label} is a key that lasts until it is deleted")
 
 
 def _administrators(resource: Resource, _: Settings) -> Iterator[Finding]:

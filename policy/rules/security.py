@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from objects import all_pods, by_key, named, namespace_of, of_kind, own_name, shown
+from objects import SYSTEM_NAMESPACES, all_pods, by_key, named, namespace_of, of_kind, own_name, shown
 from pods import Container, Pod, pods, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed
 from settings.rules.secrets_in_text import names_secret, secrets_in, secrets_in_files
@@ -25,6 +25,8 @@ SECRET_STORES: Mapping[str, tuple[str, ...]] = {
     "gcp:secretmanager/regionalSecretVersion:RegionalSecretVersion": ("secretData", "secretDataWo"),
 }
 """Keys that may contain a secret; they are not read."""
+UNJUDGED = ("Namespace", "Node", "ServiceAccount", "StorageClass")
+"""Kinds of which parts are stated in earnest, such as labels; whole ones open nothing by themselves."""
 FILES: Mapping[str, tuple[str, ...]] = {
     "ConfigMap": ("data", "binaryData"),
     "Release": ("values",),
@@ -183,6 +185,20 @@ def _unseen_variables(resource: Resource, _: Settings) -> Iterator[Finding]:
                 yield Finding(what=f"{one.path}.envFrom[{index}] makes a variable of every key of a {kind}")
 
 
+def _in_part(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if not resource.is_kubernetes or namespace_of(resource).startswith(SYSTEM_NAMESPACES):
+        return
+    kind = resource.kind.removesuffix("Patch")
+    if kind != resource.kind and kind not in UNJUDGED:
+        yield Finding(
+            what=f"{own_name(resource)} is a {resource.kind}, which changes a {kind} that these rules do not see"
+        )
+    elif resource.kind.endswith("List") and has(resource.props, "items"):
+        yield Finding(
+            what=f"{resource.kind} makes many objects, which these rules do not see", fix="one resource for each object"
+        )
+
+
 def _plain_secret(resource: Resource, _: Settings) -> Iterator[Finding]:
     # Providers need credentials, and Pulumi encrypts them in its state.
     if resource.type.startswith("pulumi:providers:"):
@@ -263,6 +279,18 @@ RULES = (
         severity="medium",
         settings=(EXCEPTIONS,),
         judge=_tokens,
+    ),
+    Rule(
+        name="object-stated-in-part",
+        subject="security",
+        statement="An object of Kubernetes is one resource, stated whole.",
+        evidence="a DeploymentPatch or a RoleList changes what runs, and no rule sees the object that comes of it. Source: "
+        "pulumi-kubernetes, server-side apply patches. Mandatory: it evades every other rule. Not asked of the system's namespaces, nor "
+        f"of a {' or '.join(UNJUDGED)}",
+        fix="the change in the object's own resource",
+        level="mandatory",
+        severity="high",
+        judge=_in_part,
     ),
     Rule(
         name="secret-in-plain-text",

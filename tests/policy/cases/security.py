@@ -97,6 +97,19 @@ def _keyed(account: Any) -> Any:
     return make
 
 
+def _patching(account: Any) -> Any:
+    """A program that patches a Deployment beside each account."""
+
+    def make(name: str, **given: Any) -> Any:
+        import pulumi_kubernetes as k8s
+
+        metadata = {"name": f"{name}-other", "namespace": "vllm-dev"}
+        k8s.apps.v1.DeploymentPatch(f"{name}-patch", metadata=metadata, opts=given["opts"])
+        return account(name, **given)
+
+    return make
+
+
 _SECRET = "kubernetes:core/v1:Secret"
 _PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\n"
 _NODES = "serviceAccount:dev-vllm-nodes@offline-preview.iam.gserviceaccount.com"
@@ -318,6 +331,21 @@ PODS = (
         put(DEPLOYMENT, f"{POD}.automountServiceAccountToken", value=True),
     ),
     of_resource("token-mounted-for-nothing", "rights of a namesake elsewhere", _SILENT, _NO_ACCOUNT, _rights("other")),
+    of_program(
+        "object-stated-in-part",
+        "the server's account patches its Deployment",
+        Patch(target="workloads.namespace.k8s.core.v1.ServiceAccount", stand_in=_patching),
+    ),
+    of_resource(
+        "object-stated-in-part",
+        "a patch",
+        new("p", "kubernetes:core/v1:ConfigMapPatch", {"metadata": {"namespace": HERE}}),
+    ),
+    sound(
+        "object-stated-in-part",
+        "labels of a namespace",
+        new("p", "kubernetes:core/v1:NamespacePatch", {"metadata": {"name": HERE, "labels": {"team": "a"}}}),
+    ),
     of_program(
         "server-variables-unseen", "a Secret's every key", _container("env_from", [{"secret_ref": {"name": "s"}}])
     ),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.policy.weak import rows
+from tests.policy.samples import server
+from tests.policy.weak import Row, rows
 
+_SERVICE = "kubernetes:core/v1:Service"
 _PORTS = [{"port": 8000}]
 _FIREWALL = {"allows": [{"protocol": "tcp", "ports": ["8000"]}], "targetTags": ["server"]}
 _INTERNET = {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16"]}}  # fmt: skip
@@ -48,12 +50,28 @@ def _rule(**match: Any) -> dict[str, Any]:
     }
 
 
+def _published(what: str, variable: dict[str, Any], *flags: str) -> Row:
+    """A server behind an external load balancer."""
+    deployment = dict(server(*flags, container={"env": [{"name": "VLLM_API_KEY", **variable}]}).props)
+    deployment["spec"]["template"]["metadata"]["labels"] = {"app": "server"}
+    metadata = {"name": "server", "namespace": "vllm"}
+    service = {"metadata": metadata, "spec": {"type": "LoadBalancer", "selector": {"app": "server"}}}
+    return Row("open-to-the-internet", what, ((_SERVICE, service), ("kubernetes:apps/v1:Deployment", deployment)))
+
+
+def _key(**more: Any) -> dict[str, Any]:
+    return {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k", **more}}}
+
+
 _EIGHTS = [f"{first}.0.0.0/8" for first in range(256)]
 _HALVES = ["0.0.0.0/1", "128.0.0.0/1"]
 _SIX_HALVES = ["::/1", "8000::/1"]
 _NINES = [f"{first}.{half}.0.0/9" for first in range(256) for half in (0, 128)]
 
 WEAK = (
+    _published("a key that is empty", {"value": ""}),
+    _published("a key that may be missing", _key(optional=True)),
+    _published("an option without a key", {"value": ""}, "--api-key="),
     *rows(
         "network-policy-wide",
         "kubernetes:networking.k8s.io/v1:NetworkPolicy",
@@ -171,6 +189,7 @@ WEAK = (
 )  # fmt: skip
 
 SOUND = (
+    _published("a key", _key()),
     *rows(
         "network-policy-wide",
         "kubernetes:networking.k8s.io/v1:NetworkPolicy",
