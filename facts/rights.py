@@ -66,3 +66,10 @@ def reason(table: Mapping[str, str], text: str) -> str:
 def breadth(member: str) -> str:
     """Who a principal is, where it is more than one; empty for one workload, person or managed group."""
     return "" if NAMED_SETS.fullmatch(member) else reason(MORE_THAN_ONE, member)
+
+
+def is_default_account(email: str) -> bool:
+    """Whether a service account is the one that Google gives to whoever names none."""
+    return email == "default" or bool(
+        re.fullmatch(r"\d+-compute@developer\.gserviceaccount\.com|.+@appspot\.gserviceaccount\.com", email)
+    )

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from facts import engines, node_room
 from facts.machines import MACHINES, Gpu, Machine, of_accelerator
-from rule import ON_PURPOSE, REPRODUCES, Resource, dig, has, listed, mapped
+from rule import ON_PURPOSE, REPRODUCES, Resource, dig, has, known, listed, mapped
 from server_command import Started, is_server_image, server_arguments
 
 GPU: Final = "nvidia.com/gpu"
@@ -361,42 +361,34 @@ def on_purpose(resource: Resource) -> frozenset[str]:
 def _pods(resource: Resource) -> Iterator[Pod]:
     if not resource.is_kubernetes:
         return
-    known = False
+    found = False
     for path in _TEMPLATES.get(resource.kind, ()):
         template = dig(resource.props, *path)
         if isinstance(template, Mapping):
-            known = True
+            found = True
             yield Pod(resource, template, ".".join(path))
-    if not known and resource.type.split(":")[1].partition("/")[0] not in _BUILT_IN and has(resource.props, "spec"):
+    if not found and resource.type.split(":")[1].partition("/")[0] not in _BUILT_IN and has(resource.props, "spec"):
         yield from _anywhere(resource, dig(resource.props, "spec"), "spec")
 
 
 def _anywhere(resource: Resource, value: Any, path: str, beside: Mapping[str, Any] | None = None) -> Iterator[Pod]:
-    """The pods that an object of an unknown kind makes: wherever there are `containers`."""
+    """The pods that an object of an unknown kind makes: wherever there are `containers`, unless unknown in a preview."""
     if isinstance(value, Mapping):
-        spec = _known(value, "spec")
-        if _is_list(_known(spec, "containers")):
+        spec = known(value, "spec")
+        if _is_list(known(spec, "containers")):
             yield Pod(resource, value, path, beside or {})
-        elif _is_list(_known(value, "containers")):
+        elif _is_list(known(value, "containers")):
             yield Pod(resource, {"spec": value}, path, beside or {}, inline=True)
         else:
             for key in value:
-                yield from _anywhere(resource, _known(value, key), f"{path}.{key}", value)
+                yield from _anywhere(resource, known(value, key), f"{path}.{key}", value)
     elif _is_list(value):
         for index in range(len(value)):
-            yield from _anywhere(resource, _known(value, index), f"{path}[{index}]", beside)
+            yield from _anywhere(resource, known(value, index), f"{path}[{index}]", beside)
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
-
-
-def _known(value: Any, key: Any) -> Any:
-    """What is at a key, None where nothing is, or where it is unknown in a preview: no pod is looked for there."""
-    try:
-        return dig(value, key)
-    except Exception:  # the SDK's class for unknown values, which this module does not import
-        return None
 
 
 def _text(value: Any) -> str:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from facts.rights import CNRM, ESCALATES, TAKES_OVER, TAKES_OVER_A_PROJECT, breadth, reason
+from facts.rights import CNRM, ESCALATES, TAKES_OVER, TAKES_OVER_A_PROJECT, breadth, is_default_account, reason
 from grants import Grant, grants
 from objects import names_some
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
+from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, known, listed, mapped
 
 NODE_ROLES = (
     "roles/container.defaultNodeServiceAccount",
@@ -64,6 +64,14 @@ def _broad_roles(resources: Sequence[Resource], settings: Settings) -> Iterator[
                 what=f"{resource.label} has {', '.join(found)}",
                 why="whoever has the role becomes another account, or reads every secret",
                 fix="permissions of single services, without these",
+                urn=resource.urn,
+            )
+        acts_as = known(resource.props, "metadata", "annotations", "iam.gke.io/gcp-service-account")
+        if resource.is_kubernetes and acts_as and (is_default_account(acts_as) or acts_as in _node_accounts(resources)):
+            yield Finding(
+                what=f"{resource.label} acts as {acts_as}, which instances or nodes use",
+                why="its pods get all that every node may do",
+                fix="a grant for the pods' own principal",
                 urn=resource.urn,
             )
         for grant in grants(resource):
@@ -127,9 +135,11 @@ def _default_account(resource: Resource, _: Settings) -> Iterator[Finding]:
         where = "nodeConfig"
     else:
         return
-    # Presence only: before the first update the account's address is unknown.
+    # Before the first update the account's address is unknown.
     if not has(dig(resource.props, *where.split(".")), "serviceAccount"):
         yield Finding(what=f"{where}.serviceAccount is missing")
+    elif is_default_account(email := str(known(resource.props, *where.split("."), "serviceAccount"))):
+        yield Finding(what=f"{where}.serviceAccount is {email}, the default account")
 
 
 def _unnamed_rights(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -150,7 +160,9 @@ def _unnamed_rights(resource: Resource, _: Settings) -> Iterator[Finding]:
 def _public(resource: Resource, _: Settings) -> Iterator[Finding]:
     for grant in grants(resource):
         for member in dict.fromkeys(grant.members):
-            if who := breadth(member):
+            # A whole company may use what Identity-Aware Proxy guards.
+            guarded = grant.role == "roles/iap.httpsResourceAccessor" and member.startswith("domain:")
+            if (who := breadth(member)) and not guarded:
                 yield Finding(what=f"{grant.role or 'access'} is granted to {member}, {who}")
     if not resource.type.startswith("gcp:storage/"):
         return

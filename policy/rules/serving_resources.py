@@ -69,6 +69,15 @@ def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterat
                     what=f"{one.label}: {path} is {image}, and this stack pulls from {', '.join(sorted(trusted))}",
                     urn=one.urn,
                 )
+            program = (
+                next((image.removeprefix(own) for own in trusted if image.startswith(own)), "")
+                .partition("@")[0]
+                .partition(":")[0]
+            )
+            if program.endswith(f"/{_SERVER}") and program != f"vllm/{_SERVER}":
+                yield Finding(
+                    what=f"{one.label}: {path} is {image}, and vLLM publishes it as vllm/{_SERVER}", urn=one.urn
+                )
         if one.type.startswith("kubernetes:helm.sh/"):
             chart = "/".join(
                 str(part).rstrip("/")

@@ -112,6 +112,16 @@ WEAK = (
     *rows("public-grant", "gcp:serviceaccount/iAMBinding:IAMBinding", ("whoever has no account", {"role": "roles/iam.workloadIdentityUser", "members": [_MANY[11]]})),
     *rows("public-grant", "gcp:storage/objectAccessControl:ObjectAccessControl", ("one object", {"entity": "allUsers"}), ("a domain", {"entity": "domain-b.c"})),
     *rows("public-grant", f"{_CNRM}IAMPolicyMember", ("by Config Connector", {"spec": {"role": "r", "member": "allUsers", "resourceRef": {"kind": "StorageBucket"}}})),
+    *rows(
+        "node-account-default",
+        "gcp:container/nodePool:NodePool",
+        *((email, {"nodeConfig": {"serviceAccount": email}}) for email in ("default", "1-compute@developer.gserviceaccount.com")),
+    ),
+    *rows(
+        "broad-roles",
+        "kubernetes:core/v1:ServiceAccount",
+        ("pods as the default account", {"metadata": {"annotations": {"iam.gke.io/gcp-service-account": "1-compute@developer.gserviceaccount.com"}}}),
+    ),
     *rows("long-lived-key", "gcp:storage/hmacKey:HmacKey", ("for buckets", {"serviceAccountEmail": "a"})),
     *rows("long-lived-key", "gcp:projects/apiKey:ApiKey", ("for every API", {"displayName": "k"})),
     *rows("long-lived-key", "kubernetes:core/v1:Secret", ("for the cluster", {"type": "kubernetes.io/service-account-token"})),
@@ -197,6 +207,8 @@ SOUND = (
             )
         ),
     ),
+    *rows("public-grant", "gcp:iap/webIamMember:WebIamMember", ("a company behind Google's proxy", _grant("iap.httpsResourceAccessor", "domain:example.com"))),
+    *rows("node-account-default", "gcp:container/nodePool:NodePool", ("an account of its own", {"nodeConfig": {"serviceAccount": "nodes@p.iam.gserviceaccount.com"}})),
     *rows("long-lived-key", "gcp:projects/apiKey:ApiKey", ("for one API", {"restrictions": {"apiTargets": [{"service": "maps"}]}})),
     *rows(
         "cluster-admin-bound",

@@ -75,6 +75,7 @@ WEAK = (
     _beside(f"europe-west4-docker.pkg.dev/other/hub/a:1@{_OTHER}", "another project"),
     _beside(f"europe-west4-docker.pkg.dev/p/hub-2/a:1@{_OTHER}", "another repository"),
     _beside(f"a:1@{_OTHER}", "Docker Hub itself"),
+    _beside(f"{_OWN}/other/vllm-openai:v0.18.2@{_OTHER}", "another publisher in the stack's repository"),
     Row(
         "image-from-elsewhere",
         "beside a server from another stack's repository",
