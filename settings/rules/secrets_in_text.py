@@ -106,7 +106,7 @@ _ENTRY: Final = re.compile(
 """A key and its value alone on a line of a settings file."""
 _CODE: Final = re.compile(r"#!|import\s|from\s|(?:async )?def\s|function\s")
 """How a script begins, whose lines are no entries."""
-_ENCODED: Final = re.compile(r"[A-Za-z0-9+/_-]{24,}")
+_ENCODED: Final = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _STANDARD: Final = str.maketrans("-_", "+/")
 _OBJECT: Final = re.compile(r"[a-z](?:[a-z0-9.-]*[a-z0-9])?")
 """A name of an object in Kubernetes. Source: Kubernetes, object names."""
@@ -305,8 +305,10 @@ def _hidden(text: str) -> list[tuple[int, int]]:
 
 def _decoded(run: str) -> str:
     """What base64 encodes, empty where it is not text."""
+    run = run.rstrip("=").translate(_STANDARD)
+    run = run[:-1] if len(run) % 4 == 1 else run
     try:
-        return base64.b64decode(run[: len(run) // 4 * 4].translate(_STANDARD)).decode("ascii")
+        return base64.b64decode(run + "=" * (-len(run) % 4)).decode("ascii")
     except (binascii.Error, UnicodeDecodeError):
         return ""
 
