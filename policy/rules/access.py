@@ -41,7 +41,8 @@ def _open_egress(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
                 what=f"Namespace {name}: none of its {len(mine)} NetworkPolicies denies Egress by default", urn=urn
             )
     for server in all_servers(resources):
-        for one in resources:
+        # Another server downloads its model itself.
+        for one in resources if (server.flags.model or "").startswith("/") else ():
             if namespace_of(one) == server.pod.namespace and _leads_out(one, server.pod.labels):
                 yield Finding(
                     what=f"{named(one)} lets {server.label} reach the internet",
