@@ -19,6 +19,16 @@ ANONYMOUS_WAYS = {
         "enableInsecureBindingSystemUnauthenticated",
     ),
     "ABAC rules have no verbs or subresources": ("enableLegacyAbac",),
+    "a leaked token of a pod works from the internet, without IAM": (
+        "controlPlaneEndpointsConfig",
+        "dnsEndpointConfig",
+        "enableK8sTokensViaDns",
+    ),
+    "a leaked certificate works from the internet, without IAM": (
+        "controlPlaneEndpointsConfig",
+        "dnsEndpointConfig",
+        "enableK8sCertsViaDns",
+    ),
     "a client certificate cannot be revoked": ("masterAuth", "clientCertificateConfig", "issueClientCertificate"),
 }
 """Cluster settings that bypass IAM, with the reason against each. Source: GKE documentation, hardening."""

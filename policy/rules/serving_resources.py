@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from engines import Engine, each_engine
 from facts import releases
 from pods import pods
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed
+from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, known, listed
 from settings.rules.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -26,6 +26,8 @@ _CHARTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Where the authors publish the charts that this program uses. Source: KEDA documentation, deploying; Gateway API Inference Extension,
 getting started."""
+_AUTHORS: Final = ("ghcr.io", "kedacore/", "registry.k8s.io")
+"""How registries and repositories in the default values of these charts begin. Source: the charts' values.yaml."""
 _ELSEWHERE: Final = re.compile(r"(/|\.|[a-z0-9]+://)")
 
 
@@ -84,11 +86,25 @@ def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterat
                 for part in (dig(one.props, "repositoryOpts", "repo"), dig(one.props, "chart"))
                 if part
             )
-            if (known := _CHARTS.get(chart.rpartition("/")[2])) and "/" in chart and chart not in known:
+            published = _CHARTS.get(chart.rpartition("/")[2], ())
+            if published and "/" in chart and chart not in published:
                 yield Finding(
-                    what=f"{one.label}: the chart is {chart}, and its authors publish it as {' or '.join(known)}",
+                    what=f"{one.label}: the chart is {chart}, and its authors publish it as {' or '.join(published)}",
                     urn=one.urn,
                 )
+            for path, image in _images_in(dig(one.props, "values"), "values") if published else ():
+                if not image.startswith((*_AUTHORS, *trusted)):
+                    yield Finding(what=f"{one.label}: {path} is {image}, which its authors do not publish", urn=one.urn)
+
+
+def _images_in(values: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Path and text of every image, registry and repository in a chart's values."""
+    if isinstance(values, Mapping):
+        for key in values:
+            value = known(values, key)
+            if isinstance(value, str) and value and key in ("image", "registry", "repository", "hub"):
+                yield f"{path}.{key}", value
+            yield from _images_in(value, f"{path}.{key}")
 
 
 def _own_registries(resources: Sequence[Resource]) -> Iterator[str]:

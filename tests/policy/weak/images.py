@@ -85,6 +85,8 @@ WEAK = (
         "image-from-elsewhere",
         "kubernetes:helm.sh/v3:Release",
         ("KEDA by others", {"chart": "keda", "repositoryOpts": {"repo": "https://charts.example.com"}}),
+        ("KEDA's image by others", {"chart": "keda", "values": {"image": {"keda": {"repository": "other/keda"}}}}),
+        ("the picker by others", {"chart": "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool", "values": {"inferenceExtension": {"image": {"hub": "docker.io/other"}}}}),
         ("the pool by others", {"chart": "oci://ghcr.io/other/charts/inferencepool"}),
     ),
     *(
@@ -114,6 +116,7 @@ SOUND = (
         "image-from-elsewhere",
         "kubernetes:helm.sh/v3:Release",
         ("KEDA's own", {"chart": "keda", "repositoryOpts": {"repo": "https://kedacore.github.io/charts/"}}),
+        ("KEDA's own image", {"chart": "keda", "values": {"image": {"keda": {"registry": "ghcr.io", "repository": "kedacore/keda"}}}}),
         ("a chart that is not known", {"chart": "oci://ghcr.io/other/charts/thing"}),
     ),
     *(

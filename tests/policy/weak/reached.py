@@ -153,7 +153,8 @@ WEAK = (
     *rows(
         "cluster-open",
         "gcp:container/cluster:Cluster",
-        ("authorized networks in halves", {"privateClusterConfig": {"enablePrivateNodes": True}, "masterAuthorizedNetworksConfig": {"cidrBlocks": [{"cidrBlock": one} for one in _EIGHTS]}}),
+        ("tokens by DNS", {"privateClusterConfig": {"enablePrivateNodes": True}, "controlPlaneEndpointsConfig": {"ipEndpointsConfig": {"enabled": False}, "dnsEndpointConfig": {"enableK8sTokensViaDns": True}}}),
+        ("authorized networks in blocks", {"privateClusterConfig": {"enablePrivateNodes": True}, "masterAuthorizedNetworksConfig": {"cidrBlocks": [{"cidrBlock": one} for one in _EIGHTS]}}),
     ),
     *rows(
         "cluster-open",
