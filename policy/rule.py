@@ -170,6 +170,14 @@ def dig(value: Any, *path: str | int) -> Any:
     return value
 
 
+def known(value: Any, *path: str | int) -> Any:
+    """The value at a path, None where missing or unknown during a preview: for what may be judged in the update alone."""
+    try:
+        return dig(value, *path)
+    except Exception:  # the SDK's class for unknown values, which this module does not import
+        return None
+
+
 def has(mapping: Any, key: Any) -> bool:
     """Whether a key exists, without reading its value: `in` reads it, and an unknown value raises."""
     return isinstance(mapping, Mapping) and key in set(mapping)

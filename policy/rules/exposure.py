@@ -1,23 +1,14 @@
-"""Rules for access to the control plane, instances, pods, routes and buckets."""
+"""Rules for access to the control plane, for clusters, providers and buckets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import ip_network
 from typing import Any
 
+from addresses import wide_ranges
 from environment import ENVIRONMENT, why_production
-from facts.ranges import PRIVATE_RANGES
-from objects import number, selects, shown
 from rule import Finding, Resource, Rule, Settings, StackRule, dig, has, listed, mapped
 
-WIDE_PREFIX = 8
-"""An IPv4 range with a shorter prefix is wider than the widest private range, 10.0.0.0/8. Source: RFC 1918."""
-NOT_THE_INTERNET = tuple(sorted((*PRIVATE_RANGES, "169.254.0.0/16")))
-"""Private networks and link-local addresses, which include the metadata server. Source: `PRIVATE_RANGES`; RFC 3927."""
-DNS_PORT = 53
-WIDE_PORTS = 100
-"""Ports that one entry of a NetworkPolicy may span. Assumed: enough for serving."""
 ANONYMOUS_WAYS = {
     "anyone who reaches the cluster gets what is bound to system:authenticated": (
         "rbacBindingConfig",
@@ -28,20 +19,29 @@ ANONYMOUS_WAYS = {
         "enableInsecureBindingSystemUnauthenticated",
     ),
     "ABAC rules have no verbs or subresources": ("enableLegacyAbac",),
+    "a leaked token of a pod works from the internet, without IAM": (
+        "controlPlaneEndpointsConfig",
+        "dnsEndpointConfig",
+        "enableK8sTokensViaDns",
+    ),
+    "a leaked certificate works from the internet, without IAM": (
+        "controlPlaneEndpointsConfig",
+        "dnsEndpointConfig",
+        "enableK8sCertsViaDns",
+    ),
     "a client certificate cannot be revoked": ("masterAuth", "clientCertificateConfig", "issueClientCertificate"),
 }
 """Cluster settings that bypass IAM, with the reason against each. Source: GKE documentation, hardening."""
 
 
-def _is_wide(cidr: Any) -> bool:
-    try:
-        network = ip_network(str(cidr), strict=False)
-    except ValueError:
-        return False
-    return network.prefixlen < (WIDE_PREFIX if network.version == 4 else 4 * WIDE_PREFIX)
-
-
 def _open_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
+    is_pool = resource.type == "gcp:container/nodePool:NodePool"
+    if is_pool and dig(resource.props, "networkConfig", "enablePrivateNodes") is False:
+        yield Finding(
+            what="networkConfig.enablePrivateNodes is false",
+            why="each node of the pool gets a public address, whatever its cluster says",
+            fix="networkConfig: {enablePrivateNodes: true}",
+        )
     if resource.type != "gcp:container/cluster:Cluster":
         return
     if dig(resource.props, "privateClusterConfig", "enablePrivateNodes") is not True:
@@ -60,9 +60,9 @@ def _open_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
             "with your networks",
         )
     where = "masterAuthorizedNetworksConfig"
-    for index, block in enumerate(listed(dig(named, "cidrBlocks"))):
-        if _is_wide(cidr := dig(block, "cidrBlock")):
-            yield Finding(what=f"{where}.cidrBlocks[{index}].cidrBlock is {cidr}", fix="name the networks")
+    blocks = [dig(block, "cidrBlock") for block in listed(dig(named, "cidrBlocks"))]
+    if told := wide_ranges(f"{where}.cidrBlocks", blocks):
+        yield Finding(what=told, fix="name the networks")
     for way, path in ANONYMOUS_WAYS.items():
         if dig(resource.props, *path) is True:
             yield Finding(what=f"{'.'.join(path)} is true", why=way, fix=f"leave {path[-1]} out")
@@ -95,105 +95,6 @@ def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> I
                 + ("deletionProtection is false" if deletable else "is not protected in Pulumi"),
                 urn=one.urn,
             )
-
-
-def _open_firewall(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if resource.type != "gcp:compute/firewall:Firewall" or dig(resource.props, "direction") == "EGRESS":
-        return
-    allows = tuple(listed(dig(resource.props, "allows")))
-    sources = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
-    targets = ("destinationRanges", "targetTags", "targetServiceAccounts")
-    if not allows or dig(resource.props, "disabled") is True:
-        return
-    if not any(tuple(listed(dig(resource.props, key))) for key in sources):
-        yield Finding(what=f"{', '.join(sources)} are missing, which means any source")
-    for key in ("sourceRanges", "destinationRanges"):
-        for cidr in listed(dig(resource.props, key)):
-            if _is_wide(cidr):
-                yield Finding(what=f"{key} has {cidr}")
-    if not any(tuple(listed(dig(resource.props, key))) for key in targets):
-        yield Finding(what=f"{', '.join(targets)} are missing, which means every instance of the network")
-    for index, one in enumerate(allows):
-        protocol = str(dig(one, "protocol") or "")
-        if protocol == "all" or (protocol in ("tcp", "udp") and not tuple(listed(dig(one, "ports")))):
-            yield Finding(what=f"allows[{index}] allows every port of {protocol}")
-
-
-def _wide_policy(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if not resource.is_kubernetes or resource.kind != "NetworkPolicy":
-        return
-    spec = dig(resource.props, "spec")
-    for direction, peers in (("ingress", "from"), ("egress", "to")):
-        for index, entry in enumerate(listed(dig(spec, direction))):
-            where = f"spec.{direction}[{index}]"
-            yield from _peers(where, peers, entry)
-            ports = tuple(listed(dig(entry, "ports")))
-            numbers = [dig(port, "port") for port in ports]
-            if not ports or None in numbers:
-                yield Finding(what=f"{where} allows every port", fix="name the ports")
-            elif wide := [port for port in ports if _span(port) > WIDE_PORTS]:
-                yield Finding(
-                    what=f"{where} allows ports {shown(dig(wide[0], 'port'))} to {shown(dig(wide[0], 'endPort'))}",
-                    fix="name the ports",
-                )
-            elif _selects_all(dig(spec, "podSelector")) and any(one != DNS_PORT for one in numbers):
-                yield Finding(
-                    what=f"spec.podSelector selects every pod of the namespace, and {where} allows "
-                    + ", ".join(f"port {shown(one)}" for one in numbers),
-                    fix="select the pods that need it",
-                )
-
-
-def _span(port: Any) -> float:
-    first, last = number(dig(port, "port")), number(dig(port, "endPort"))
-    return 1 if first is None or last is None else last - first + 1
-
-
-def _peers(where: str, key: str, entry: Any) -> Iterator[Finding]:
-    peers = tuple(listed(dig(entry, key)))
-    if not peers:
-        yield Finding(what=f"{where}.{key} is empty, which means any peer")
-    for index, peer in enumerate(peers):
-        path = f"{where}.{key}[{index}]"
-        selectors = [dig(peer, one) for one in ("podSelector", "namespaceSelector") if has(peer, one)]
-        if selectors and all(_selects_all(one) for one in selectors):
-            yield Finding(what=f"{path} selects every pod" + (" of every namespace" if len(selectors) > 1 else ""))
-        block = mapped(dig(peer, "ipBlock"))
-        if not selectors and not has(block, "cidr"):
-            yield Finding(what=f"{path} is empty, which means any peer")
-        elif has(block, "cidr") and _is_wide(dig(block, "cidr")):
-            excepted = {str(one) for one in listed(dig(block, "except"))}
-            inside = [one for one in NOT_THE_INTERNET if one not in excepted]
-            if key == "from":
-                yield Finding(what=f"{path}.ipBlock.cidr is {dig(block, 'cidr')}")
-            elif inside:
-                yield Finding(
-                    what=f"{path}.ipBlock.cidr is {dig(block, 'cidr')} and includes {', '.join(inside)}",
-                    fix=f"except: [{', '.join(NOT_THE_INTERNET)}]",
-                )
-
-
-def _selects_all(selector: Any) -> bool:
-    return selects(selector, {}) and not tuple(listed(dig(selector, "matchExpressions")))
-
-
-def _open_routes(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if not resource.is_kubernetes or resource.kind != "Gateway":
-        return
-    for index, listener in enumerate(listed(dig(resource.props, "spec", "listeners"))):
-        if dig(listener, "allowedRoutes", "namespaces", "from") == "All":
-            yield Finding(what=f"spec.listeners[{index}].allowedRoutes.namespaces.from is All")
-
-
-def _administrators(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if not resource.is_kubernetes or resource.kind not in ("RoleBinding", "ClusterRoleBinding"):
-        return
-    if dig(resource.props, "roleRef", "name") != "cluster-admin":
-        return
-    for index, subject in enumerate(listed(dig(resource.props, "subjects"))):
-        kind, name = dig(subject, "kind"), str(dig(subject, "name") or "")
-        if kind == "ServiceAccount" or name.startswith("system:"):
-            yield Finding(what=f"subjects[{index}]: {kind} {name} becomes cluster-admin")
 
 
 def _api_goes_along(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -265,39 +166,6 @@ RULES = (
         judge=_unprotected_cluster,
     ),
     Rule(
-        name="firewall-open",
-        subject="security",
-        statement="An ingress firewall rule names its sources, targets and ports.",
-        evidence="a missing source, target or port means all of them. Source: VPC documentation, firewall rules. Mandatory: model servers "
-        "answer anyone who reaches port 8000",
-        fix="sourceRanges, destinationRanges or targets, and ports",
-        level="mandatory",
-        severity="critical",
-        judge=_open_firewall,
-    ),
-    Rule(
-        name="network-policy-wide",
-        subject="security",
-        statement="A NetworkPolicy names its pods, peers and ports.",
-        evidence="a missing peer or port means all of them, and the internet without exceptions includes the metadata server and the VPC. "
-        "Source: Kubernetes, network policies. Mandatory: one such entry undoes the default deny",
-        fix="a selector that names pods, or the narrowest range that works",
-        level="mandatory",
-        severity="high",
-        judge=_wide_policy,
-    ),
-    Rule(
-        name="routes-from-anywhere",
-        subject="security",
-        statement="A Gateway accepts routes only from named namespaces.",
-        evidence="otherwise anyone who can write an HTTPRoute in any namespace can take over its hostnames and paths. Source: Gateway "
-        "API, allowedRoutes. Advisory: a single-tenant cluster has no such user",
-        fix="from: Same, or Selector with labels that only an administrator sets",
-        level="advisory",
-        severity="medium",
-        judge=_open_routes,
-    ),
-    Rule(
         name="provider-without-kubeconfig",
         subject="security",
         statement="A Kubernetes provider has an explicit kubeconfig.",
@@ -307,17 +175,6 @@ RULES = (
         level="mandatory",
         severity="critical",
         judge=_ambient_provider,
-    ),
-    Rule(
-        name="cluster-admin-bound",
-        subject="security",
-        statement="No service account and no system group is cluster-admin.",
-        evidence="an intruder in such a pod controls the cluster, its secrets and its nodes' accounts. Source: Kubernetes, RBAC good "
-        "practices. Mandatory: serving does not need it",
-        fix="a Role with only the required verbs and resources",
-        level="mandatory",
-        severity="critical",
-        judge=_administrators,
     ),
     Rule(
         name="api-off-on-destroy",

@@ -67,7 +67,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         PersistentVolumeClaim: spec/dataSource spec/dataSource/*
         Pod: spec/containers/#/args spec/containers/#/args/** spec/containers/#/command spec/containers/#/command/**
         Pod: spec/containers/#/env spec/containers/#/env/** spec/containers/#/volumeMounts spec/containers/#/volumeMounts/#
-        Pod: spec/initContainers spec/initContainers/# spec/initContainers/#/args spec/initContainers/#/command
+        Pod: spec/initContainers spec/initContainers/# spec/initContainers/#/args
         Pod: spec/initContainers/#/command/** spec/initContainers/#/env spec/initContainers/#/env/**
         Pod: spec/initContainers/#/volumeMounts spec/initContainers/#/volumeMounts/# spec/serviceAccountName spec/volumes
         Pod: spec/volumes/#/configMap/** spec/volumes/#/csi/volumeAttributes spec/volumes/#/csi/volumeAttributes/**

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rules.exposure import NOT_THE_INTERNET
+from rules.reach import NOT_THE_INTERNET
 from tests.policy.case import (
     HERE,
     Edit,
@@ -216,6 +216,13 @@ CASES = (
             {},
         ),
     ),
+    of_program(
+        "service-open",
+        "an external load balancer for the Service",
+        result("workloads.server.server.service_spec", lambda made: made.update(type="LoadBalancer")),
+    ),
+    of_resource("service-open", "a port of each node", put("server-service", "spec.type", value="NodePort")),
+    sound("service-open", "an address for each pod", put("server-service", "spec.clusterIP", value="None")),
     of_program(
         "routes-from-anywhere",
         "routes of all namespaces",
