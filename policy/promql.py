@@ -7,7 +7,7 @@ querying: operators and functions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, isnan, nan
@@ -36,6 +36,10 @@ _PRECEDENCE: Final = {
     "atan2": 5, "^": 6,
 }  # fmt: skip
 _GROUPINGS: Final = ("by", "without", "on", "ignoring", "group_left", "group_right")
+_CLOCKS: Final = {
+    "hour": (0.0, 23.0), "minute": (0.0, 59.0), "day_of_week": (0.0, 6.0), "day_of_month": (1.0, 31.0), "day_of_year": (1.0, 366.0),
+    "days_in_month": (28.0, 31.0), "month": (1.0, 12.0), "year": (2025.0, 2100.0), "time": (1.7e9, 4.1e9), "timestamp": (0.0, 4.1e9),
+}  # fmt: skip
 _COUNTS: Final = ("count", "group", "count_over_time", "changes", "resets", "count_values")
 _RATES: Final = ("rate", "irate", "increase")
 _KEEP: Final = (
@@ -45,12 +49,33 @@ _KEEP: Final = (
 )  # fmt: skip
 
 
+Matcher = tuple[str, str, str]
+"""Label, operator, value."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A selector of an expression: its metric and its exact label matchers."""
+    """A selector of an expression: its metric and its label matchers."""
 
     metric: str
-    labels: tuple[tuple[str, str], ...] = ()
+    labels: tuple[Matcher, ...] = ()
+
+    def exact(self, label: str) -> str:
+        """The one value that it asks of a label; empty where it asks for none or for several."""
+        return next((value for name, operator, value in self.labels if name == label and operator == "="), "")
+
+    def chosen(self, label: str, values: Iterable[str]) -> set[str]:
+        """Those of the label's values that it selects. A pattern that cannot be read selects all."""
+        return {one for one in values if all(_holds(one, *asked) for name, *asked in self.labels if name == label)}
+
+
+def _holds(value: str, operator: str, asked: str) -> bool:
+    if operator in ("=", "!="):
+        return (value == asked) is (operator == "=")
+    try:
+        return (re.fullmatch(asked, value) is not None) is (operator == "=~")
+    except re.error:
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +143,7 @@ def _tokens(query: str) -> Iterator[tuple[str, str]]:
         place = match.end()
 
 
-def _series(name: str, labels: Sequence[tuple[str, str]]) -> Values:
+def _series(name: str, labels: Sequence[Matcher]) -> Values:
     high = inf if _UNBOUNDED.search(name) else MOST
     return Values(low=0, high=high, readings=(Reading(metric=name, labels=tuple(labels)),), varies=True)
 
@@ -197,19 +222,18 @@ class _Parser:
         self._take(")")
         return _called(name, arguments)
 
-    def _matchers(self) -> list[tuple[str, str]]:
+    def _matchers(self) -> list[Matcher]:
         self._take("{")
-        exact = []
+        found = []
         while self._peek() != "}":
             label = self._take()[1]
             if self._peek() in ("=", "!=", "=~", "!~"):
                 operator, (_, value) = self._take()[1], self._take()
-                if operator == "=":
-                    exact.append((label, value[1:-1]))
+                found.append((label, operator, value[1:-1]))
             if self._peek() == ",":
                 self._take()
         self._take("}")
-        return exact
+        return found
 
     def _groupings(self) -> None:
         while self._peek().lower() in _GROUPINGS:
@@ -242,8 +266,11 @@ def _called(name: str, arguments: Sequence[Values]) -> Values:
     if name in ("absent", "absent_over_time") and given is not None:
         there = not given.varies and not given.is_empty
         return Values(low=nan if there else 1, high=1, readings=readings, varies=varies)
+    if name in _CLOCKS:
+        low, high = _CLOCKS[name]
+        return Values(low=low, high=high, readings=readings, varies=True)
     if given is None:
-        return Values(low=-inf, high=inf, varies=True)  # time(), hour()
+        return Values(low=-inf, high=inf, varies=True)
     if given.is_empty:
         return replace(given, readings=readings)
     if name in _KEEP:

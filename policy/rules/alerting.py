@@ -18,15 +18,17 @@ RULES_OBJECTS: Final = ("Rules", "ClusterRules", "GlobalRules", "PrometheusRule"
 _PAGE: Final = "CRITICAL"
 _CHANNEL_ID: Final = re.compile(r"projects/([^/]+)/notificationChannels/[^/]+")
 _DESTINATIONS: Final = {
-    "email": ("email_address", r"[^@\s]+@[^@\s]+\.[^@\s]+"),
+    "email": ("email_address", r"[^@\s]+@[^@\s]+\.(?!invalid$|test$|localhost$)[^@\s.]+"),
     "slack": ("channel_name", r".+"),
     "sms": ("number", r"\+?[0-9 ()-]{5,}"),
     "pubsub": ("topic", r"projects/[^/]+/topics/.+"),
     "webhook_basicauth": ("url", r"https://.+"),
     "webhook_tokenauth": ("url", r"https://.+"),
+    **dict.fromkeys(("pagerduty", "google_chat", "campfire", "hipchat"), ("", "")),
 }
 """Label of a channel's address by type. Source: Cloud Monitoring API v3, notificationChannelDescriptors."""
 _LONGEST_EVALUATION: Final = 3600.0
+_MOST_SERIES: Final = 1000
 _UNREACHABLE: Final = 1e15
 """Above every metric in bytes or nanoseconds. Assumed."""
 
@@ -69,7 +71,9 @@ def _dead(channel: Resource) -> str:
     if dig(channel.props, "enabled") is False:
         return f"{channel.label}: enabled is false"
     kind = str(dig(channel.props, "type") or "")
-    label, pattern = _DESTINATIONS.get(kind, ("", ""))
+    if kind not in _DESTINATIONS:
+        return f"{channel.label}: type is {kind}"
+    label, pattern = _DESTINATIONS[kind]
     if label and re.fullmatch(pattern, str(dig(channel.props, "labels", label) or "")) is None:
         return f"{channel.label}: labels.{label} is no address of type {kind}"
     return ""
@@ -143,6 +147,8 @@ def _silences(policy: Resource, settings: Settings) -> Iterator[str]:
         yield "conditions is empty"
     page = dig(policy.props, "severity") == _PAGE
     most = float(settings["mostPageSeconds" if page else "mostSeconds"])
+    if seconds(dig(policy.props, "alertStrategy", "notificationRateLimit", "period")) > _LONGEST_EVALUATION:
+        yield f"alertStrategy.notificationRateLimit.period is {dig(policy.props, 'alertStrategy', 'notificationRateLimit', 'period')}"
     for index, whole in enumerate(conditions):
         for kind in _KINDS:
             if not has(whole, kind):
@@ -158,6 +164,8 @@ def _silences(policy: Resource, settings: Settings) -> Iterator[str]:
                 yield f"{where}.{text} is empty"
             elif kind == _KINDS[0] and (why := never_fires(written)):
                 yield f"{where}.query {why}"
+            if (number(dig(one, "trigger", "count")) or 0) > _MOST_SERIES:
+                yield f"{where}.trigger.count is {dig(one, 'trigger', 'count'):g}"
             threshold = number(dig(one, "thresholdValue"))
             below = dig(one, "comparison") == "COMPARISON_LT"
             if threshold is not None and (threshold < 0 if below else threshold >= _UNREACHABLE):

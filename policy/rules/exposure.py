@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_network
+from itertools import product
 from typing import Any
 
 from environment import ENVIRONMENT, why_production
 from facts.ranges import PRIVATE_RANGES
-from objects import number, selects, shown
+from objects import Order, number, selects, shown
 from rule import Finding, Resource, Rule, Settings, StackRule, dig, has, listed, mapped
 from rules.access import kept_caches
 
@@ -20,9 +21,13 @@ NOT_THE_INTERNET = tuple(sorted((*PRIVATE_RANGES, "169.254.0.0/16")))
 DELETION_PROTECTION = "vllm-fleet:infra:DeletionProtection"
 """Component that is protected for the whole stack: `pulumi destroy` must delete it first."""
 PLATFORM = "vllm-fleet:infra:OwnPlatform"
+LEAST_DAYS = 7
+"""For which results and logs are kept. Assumed: somebody looks once a week."""
 DEFAULT_SINK = "_Default"
 """Sink that keeps a project's logs. Source: Cloud Logging documentation, routing."""
-_SPARES = re.compile(r"severity\s*(<|<=|=)\s*\"?(DEFAULT|DEBUG|INFO|NOTICE|WARNING)\"?|sample\(", re.IGNORECASE)
+_SPARES = re.compile(
+    r"severity\s*(<|<=|=)\s*\"?(DEFAULT|DEBUG|INFO|NOTICE|WARNING)\"?|sample\([^,]+,\s*0?\.[0-9]+\)", re.IGNORECASE
+)
 DNS_PORT = 53
 WIDE_PORTS = 100
 """Ports that one entry of a NetworkPolicy may span. Assumed: enough for serving."""
@@ -90,11 +95,15 @@ def _unlogged(resource: Resource, _: Settings) -> Iterator[Finding]:
             yield Finding(what=f"{' and '.join(missing)} missing in loggingConfig.enableComponents")
         if dig(resource.props, "loggingService") == "none":
             yield Finding(what="loggingService is none", fix="leave loggingService out")
+    elif resource.type.startswith("gcp:logging/") and has(resource.props, "retentionDays"):
+        if (number(dig(resource.props, "retentionDays")) or 0) < LEAST_DAYS:
+            yield Finding(what=f"{resource.label} keeps logs for {shown(dig(resource.props, 'retentionDays'))} days")
     elif resource.type.startswith("gcp:logging/") and dig(resource.props, "disabled") is not True:
         exclusion = resource.kind.endswith("Exclusion")
         dropped = (resource.props,) if exclusion else tuple(listed(dig(resource.props, "exclusions")))
         for one in dropped if dig(resource.props, "name") == DEFAULT_SINK or exclusion else ():
-            if dig(one, "disabled") is not True and not _SPARES.search(str(dig(one, "filter") or "")):
+            text = str(dig(one, "filter") or "")
+            if dig(one, "disabled") is not True and (" OR " in text or not _SPARES.search(text)):
                 yield Finding(
                     what=f"{resource.label} drops logs of every severity: {dig(one, 'filter')}", fix="severity<WARNING"
                 )
@@ -115,6 +124,12 @@ def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> I
                 + ("deletionProtection is false" if deletable else "is not protected in Pulumi"),
                 urn=one.urn,
             )
+    order = Order(resources)
+    for lock, cluster in product(
+        *([one for one in kept if (one.type == DELETION_PROTECTION) is wanted] for wanted in (True, False))
+    ):
+        if not order.is_before(cluster, lock):
+            yield Finding(what=f"{lock.label} does not depend on {cluster.label}, which goes first", urn=lock.urn)
     if any(one.type == PLATFORM for one in resources) and all(one.type != DELETION_PROTECTION for one in kept):
         yield Finding(what=f"the stack is production ({because}) and has no DeletionProtection", urn=kept[0].urn)
 
@@ -261,7 +276,8 @@ def _name(bucket: Resource) -> str:
 def _waits(condition: Mapping[str, Any]) -> bool:
     """Whether a lifecycle condition spares new objects: any condition except an age of less than a week."""
     return any(
-        has(condition, key) and (key != "age" or (number(dig(condition, key)) or 0) >= 7) for key in set(condition)
+        has(condition, key) and (key != "age" or (number(dig(condition, key)) or 0) >= LEAST_DAYS)
+        for key in set(condition)
     )
 
 

@@ -15,6 +15,8 @@ from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has
 APP: Final = "spending-guard"
 """Label `app` of the guard's objects."""
 API_PORT: Final = 443
+PAUSED_BY: Final = "resourcequotas"
+"""What the guard's program writes."""
 COMPONENT: Final = ":SpendingGuard"
 _LONGEST_TURN: Final = 300.0
 """Seconds. Assumed: an eight-node fleet spends $60 in that time."""
@@ -57,7 +59,7 @@ def _faults(pod: Pod, resources: Sequence[Resource], settings: Settings) -> Iter
         yield "spec.replicas is 0"
     terms = _terms(pod)
     if not terms:
-        yield "its command has no --config with a limit"
+        yield "its command is not the guard's program with a limit"
         return
     limit, pauses = number(terms.get("limitusd")), terms.get("then") == "pause"
     if limit is None and not terms.get("until"):
@@ -86,16 +88,17 @@ def _faults(pod: Pod, resources: Sequence[Resource], settings: Settings) -> Iter
 
 
 def _terms(pod: Pod) -> Mapping[str, Any]:
-    """The guard's configuration, with keys in lowercase without underscores; empty where there is none."""
-    for container in pod.containers:
-        for word in container.words:
-            if word.startswith("--config={"):
-                try:
-                    found = json.loads(word.partition("=")[2])
-                except ValueError:
-                    return {}
-                return {key.replace("_", "").lower(): value for key, value in mapped(found).items()}
-    return {}
+    """The guard's configuration, with keys in lowercase without underscores; empty where it has none, or no program to read it."""
+    words = [word for container in pod.containers for word in container.words]
+    given = [word.partition("=")[2] for word in words if word.startswith("--config={")]
+    if not given or not any(PAUSED_BY in word for word in words):
+        return {}
+    try:
+        # The last one counts.
+        found = json.loads(given[-1])
+    except ValueError:
+        return {}
+    return {key.replace("_", "").lower(): value for key, value in mapped(found).items()}
 
 
 def _rights(pod: Pod, resources: Sequence[Resource], watched: str, needed: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -113,15 +116,16 @@ def _rights(pod: Pod, resources: Sequence[Resource], watched: str, needed: Seque
         yield f"the stack has no ServiceAccount {name} in {pod.namespace}"
     elif token is False or (token is None and dig(account.props, "automountServiceAccountToken") is False):
         yield "automountServiceAccountToken is false, and it calls the Kubernetes API"
-    granted = {
-        pair
-        for binding in (*of_kind(resources, "RoleBinding"), *of_kind(resources, "ClusterRoleBinding"))
-        if binding.kind != "RoleBinding" or namespace_of(binding) in (watched, pod.namespace)
-        if any(_is(subject, name, pod.namespace, binding) for subject in listed(dig(binding.props, "subjects")))
-        for pair in _grants(binding, resources)
-    }
-    if missing := [f"{verb} {what}" for what, verb in needed if not _covers(granted, what, verb)]:
-        yield f"its account may not {', '.join(missing)}"
+    for space, pairs in (("", needed[:1]), (watched, needed[1:])):
+        granted = {
+            pair
+            for binding in (*of_kind(resources, "RoleBinding"), *of_kind(resources, "ClusterRoleBinding"))
+            if not space or binding.kind != "RoleBinding" or namespace_of(binding) == space
+            if any(_is(subject, name, pod.namespace, binding) for subject in listed(dig(binding.props, "subjects")))
+            for pair in _grants(binding, resources)
+        }
+        if missing := [f"{verb} {what}" for what, verb in pairs if not _covers(granted, what, verb)]:
+            yield f"its account may not {', '.join(missing)}" + (f" in {space}" if space else "")
 
 
 def _is(subject: Any, name: str, namespace: str, binding: Resource) -> bool:
@@ -135,6 +139,11 @@ def _grants(binding: Resource, resources: Sequence[Resource]) -> Iterator[tuple[
     for role in of_kind(resources, kind):
         if own_name(role) == name and (kind != "Role" or namespace_of(role) == namespace_of(binding)):
             for rule in listed(dig(role.props, "rules")):
+                # A pod has no name that a role could know.
+                if has(rule, "resourceNames") and "pods" in listed(dig(rule, "resources")):
+                    continue
+                if not {"", "*"} & {str(one) for one in listed(dig(rule, "apiGroups"))}:
+                    continue
                 for what in listed(dig(rule, "resources")):
                     yield from ((str(what), str(verb)) for verb in listed(dig(rule, "verbs")))
 

@@ -8,14 +8,14 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from objects import by_key, named, namespace_of, number, of_kind, own_name, shown
-from pods import all_servers
+from pods import all_servers, quantity
 from promql import is_constant
 from rule import Finding, Resource, Setting, Settings, StackRule, dig, has, listed, mapped
 from scalers import KEDA, Scaler, scalers
 
 MONITORING: Final = "monitoring.googleapis.com"
 _PATH: Final = re.compile(r"/v1/projects/([a-z0-9.:-]+)/location/global/prometheus/?")
-_IN_CLUSTER: Final = re.compile(r"[a-z0-9-]+(?:\.([a-z0-9-]+)(\.svc(?:\.cluster\.local)?)?)?")
+_IN_CLUSTER: Final = re.compile(r"(?!localhost)[a-z][a-z0-9-]*(?:\.([a-z0-9-]+)(\.svc(?:\.cluster\.local)?)?)?")
 _IDENTITIES: Final = ("podIdentity", "gcpSecretManager", "azureKeyVault", "awsSecretManager", "hashiCorpVault")
 _ASKS: Final = (
     "serverAddress",
@@ -40,8 +40,11 @@ _WITHOUT_ADDRESS: Final = (
     "gcp-cloudtasks",
 )
 """Triggers that ask the cluster or the cloud's own API."""
+_LIKE_AN_ADDRESS: Final = re.compile(r"://|^[\w-]+(\.[\w-]+)+:[0-9]+")
 _SECRET: Final = ("customheaders", "headers", "bearertoken", "password", "token", "apikey")
 _PAUSED: Final = "autoscaling.keda.sh/paused"
+_MOST_FAILURES: Final = 100
+_LONGEST_RISE: Final = 600
 _DEFAULT_MOST: Final = 100_000.0
 """Requests in flight of one replica. Assumed: a hundred times what an engine admits."""
 CONCURRENCY: Final = "vllm-fleet.dev/concurrency-per-replica"
@@ -54,7 +57,7 @@ def _elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
     }
     spaces = {own_name(one) for one in of_kind(resources, "Namespace")}
     known = {kind: by_key(resources, kind) for kind in ("TriggerAuthentication", "ClusterTriggerAuthentication")}
-    for one in of_kind(resources, "ScaledObject", KEDA):
+    for one in (*of_kind(resources, "ScaledObject", KEDA), *of_kind(resources, "ScaledJob", KEDA)):
         for index, trigger in enumerate(listed(dig(one.props, "spec", "triggers"))):
             kind, metadata = str(dig(trigger, "type") or ""), mapped(dig(trigger, "metadata"))
             reference = dig(trigger, "authenticationRef")
@@ -63,7 +66,8 @@ def _elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
             by_name = {name: auth for (space, name), auth in known.get(chosen, {}).items()
                        if chosen != "TriggerAuthentication" or space == namespace_of(one)}  # fmt: skip
             authentication = by_name.get(str(dig(reference, "name")))
-            addresses = [(key, str(dig(metadata, key))) for key in _ASKS if has(metadata, key)]
+            written = {key: str(dig(metadata, key)) for key in sorted(set(metadata))}
+            addresses = [(key, text) for key, text in written.items() if key in _ASKS or (key != "query" and _LIKE_AN_ADDRESS.search(text))]
             if kind not in _WITHOUT_ADDRESS and not addresses:
                 yield Finding(what=f"{where} names no address that this rule can read", urn=one.urn)
             for key, address in addresses:
@@ -134,6 +138,12 @@ def _stuck(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
             yield Finding(
                 what=f"{named(one)} scales {kind} {dig(target, 'name')}, which the stack does not have", urn=one.urn
             )
+    for one in of_kind(resources, "AutoscalingMetric"):
+        for metric in listed(dig(one.props, "spec", "metrics")):
+            if is_constant(str(dig(metric, "promql", "query") or "")):
+                yield Finding(
+                    what=f"{named(one)}: the query of {dig(metric, 'promql', 'name')} is a constant", urn=one.urn
+                )
     for scaler in found:
         for what in _holds_still(scaler):
             yield scaler.found(f"{named(scaler.resource)}: {what}")
@@ -162,24 +172,20 @@ def _holds_still(scaler: Scaler) -> Iterator[str]:
     names = {str(dig(one, "name")) for one in scaler.metrics}
     if formula and names.isdisjoint(re.findall(r"[\w-]+", str(formula))):
         yield f"advanced.scalingModifiers.formula is {formula}, which reads no trigger"
-    for trigger in scaler.metrics if scaler.is_keda else ():
-        metadata = mapped(dig(trigger, "metadata"))
+    window = number(dig(scaler.spec, *horizontal, "behavior", "scaleUp", "stabilizationWindowSeconds"))
+    if window is not None and window > _LONGEST_RISE:
+        yield f"behavior.scaleUp.stabilizationWindowSeconds is {shown(window)}"
+    admitted = quantity(scaler.pod.annotation(CONCURRENCY)) or _DEFAULT_MOST
+    for trigger in scaler.metrics:
+        metadata, what = mapped(dig(trigger, "metadata")), str(dig(trigger, "type") or "metric")
         if (query := dig(metadata, "query")) is not None and is_constant(str(query)):
-            yield f"the query of its {dig(trigger, 'type')} trigger is a constant"
-        threshold = _amount(dig(metadata, "threshold") or dig(metadata, "targetValue"))
-        admitted = _amount(scaler.pod.annotation(CONCURRENCY)) or _DEFAULT_MOST
-        if threshold is not None and not 1 <= threshold <= admitted:
-            yield f"its {dig(trigger, 'type')} trigger adds a replica at {threshold:g} requests; a replica takes {admitted:g}"
-
-
-_MOST_FAILURES: Final = 100
-
-
-def _amount(value: Any) -> float | None:
-    try:
-        return float(str(value)) if value is not None else None
-    except ValueError:
-        return None
+            yield f"the query of its {what} trigger is a constant"
+        amounts = [dig(metadata, key) for key in ("threshold", "targetValue")] + [
+            dig(trigger, place, "target", "averageValue") for place in ("external", "pods", "object")
+        ]
+        for amount in (quantity(one) for one in amounts):
+            if amount is not None and not 1 <= amount <= admitted:
+                yield f"its {what} adds a replica at {amount:g}; a replica takes {admitted:g}"
 
 
 RULES: Final = (

@@ -35,6 +35,9 @@ _COMPONENTS: Final = {
 }
 """Component of GKE's monitoring that a series comes from. Source: GKE documentation, kube state metrics; DCGM metrics."""
 _LOAD: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+_NAME: Final = "__name__"
+_ADDED: Final = ("app", "namespace", "pod", "engine")
+"""Labels by which series of servers are told apart."""
 _LEAST_SAMPLES: Final = 1000
 """Samples of one scrape. Assumed: eight engines export several thousand."""
 
@@ -56,6 +59,8 @@ def _queries(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, str
             for index, group in enumerate(listed(dig(one.props, "spec", "groups"))):
                 for rule in listed(dig(group, "rules")):
                     yield one, f"spec.groups[{index}]", str(dig(rule, "expr") or "")
+            for index, metric in enumerate(listed(dig(one.props, "spec", "metrics"))):
+                yield one, f"spec.metrics[{index}]", str(dig(metric, "promql", "query") or "")
 
 
 def _readings(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, Reading]]:
@@ -95,23 +100,22 @@ class _There:
             if one.type == CLUSTER and has(dig(one.props, "monitoringConfig"), "enableComponents")
         ]
 
-    def has_namespace(self, name: str) -> bool:
-        return name in self.namespaces or name in self.charts or name.startswith(SYSTEM)
-
     def lacks(self, reading: Reading) -> str:
         """Why a series cannot exist; empty where it may."""
-        labels, metric = dict(reading.labels), reading.metric
-        space = labels.get("namespace") or labels.get("namespace_name") or ""
-        if space and not self.has_namespace(space):
-            return f"namespace {space}"
-        if space in self.namespaces - self.charts:
+        metric = reading.metric
+        asked = [text for label, _, text in reading.labels if label in ("namespace", "namespace_name")]
+        spaces = reading.chosen("namespace", self.namespaces | self.charts)
+        spaces &= reading.chosen("namespace_name", self.namespaces | self.charts)
+        if asked and not spaces:
+            return "" if any(text.startswith(SYSTEM) for text in asked) else f"namespace {' and '.join(asked)}"
+        if asked and spaces.isdisjoint(self.charts):
             for label, there in self.by_label.items():
-                if (value := labels.get(label)) and value not in there:
-                    return f"{label} {value} in namespace {space}"
-            if metric.startswith("vllm:") and (app := labels.get("app")) and self.apps and app not in self.apps:
-                return f"pods with the label app: {app}"
+                if (value := reading.exact(label)) and value not in there:
+                    return f"{label} {value} in namespace {asked[0]}"
+        if metric.startswith("vllm:") and self.apps and not reading.chosen("app", self.apps):
+            return "pods whose label app is another"
         if match := _LOGGED.fullmatch(metric):
-            log, source = self.logged.get(match[1]), labels.get("monitored_resource", "")
+            log, source = self.logged.get(match[1]), reading.exact("monitored_resource")
             if log is None or dig(log.props, "disabled") is True:
                 return f"a log-based metric {match[1]}"
             types = _TYPE_IN_FILTER.findall(str(dig(log.props, "filter") or ""))
@@ -139,8 +143,16 @@ def _missing(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
             of_clusters = key == "cluster_name"
             if of_clusters and there.clusters and value not in there.clusters:
                 yield Finding(what=f"{named(metric)}: filter asks for cluster {value}", urn=metric.urn)
-            elif not of_clusters and not there.has_namespace(value):
+            elif not (of_clusters or value.startswith(SYSTEM) or value in there.namespaces | there.charts):
                 yield Finding(what=f"{named(metric)}: filter asks for namespace {value}", urn=metric.urn)
+
+
+def _outside(resource: Resource, reading: Reading) -> str:
+    """The namespace that Rules ask for besides their own: they see only that one. Source: prometheus-engine, Rules."""
+    if not resource.is_kubernetes or resource.kind not in ("Rules", "AutoscalingMetric"):
+        return ""
+    own = namespace_of(resource)
+    return "" if reading.chosen("namespace", (own,)) else f"series outside its namespace {own}"
 
 
 def _unscraped(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
@@ -150,7 +162,8 @@ def _unscraped(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
     if others or any(dig(one.props, *automatic) == "ALL" for one in clusters):
         return
     monitors = [one for kind in MONITORS for one in of_kind(resources, kind)]
-    asked = {reading.metric for _, _, reading in _readings(resources)}
+    readings = [reading for _, _, reading in _readings(resources)]
+    asked = {reading.metric for reading in readings}
     collected = any(dig(one.props, "monitoringConfig", "managedPrometheus", "enabled") is True for one in clusters)
     if not (monitors or collected or any(metric.startswith("vllm:") for metric in asked)):
         return  # Another system may collect them.
@@ -160,6 +173,7 @@ def _unscraped(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
             yield Finding(
                 what=f"{one.label} does not collect what its {len(monitors)} PodMonitorings name", urn=one.urn
             )
+    by = {label for one in readings if one.metric.startswith("vllm:") for label, _, _ in one.labels}
     needed = sorted({*_LOAD, *(metric for metric in asked if metric.startswith("vllm:"))})
     for server in all_servers(resources):
         pod = server.pod
@@ -171,17 +185,22 @@ def _unscraped(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
             if (one.kind != MONITORS[0] or namespace_of(one) == pod.namespace)
             and selects(dig(one.props, "spec", "selector"), pod.labels)
         ]
-        problems = [_blind(one, server, needed, float(settings["mostSeconds"])) for one in mine]
+        problems = [_blind(one, server, needed, by, float(settings["mostSeconds"])) for one in mine]
         if "" not in problems:
             why = problems[0] if problems else f"no PodMonitoring of {pod.namespace} selects its pods"
             yield Finding(what=f"{server.label}: {why}", urn=mine[0].urn if mine else pod.resource.urn)
 
 
-def _blind(monitor: Resource, server: Server, needed: Sequence[str], most: float) -> str:
+def _blind(monitor: Resource, server: Server, needed: Sequence[str], by: set[str], most: float) -> str:
     """Why a PodMonitoring does not scrape a server's series; empty where it does."""
     samples = number(dig(monitor.props, "spec", "limits", "samples"))
     if samples is not None and 0 < samples < _LEAST_SAMPLES:
         return f"{named(monitor)} limits a scrape to {samples:g} samples"
+    copied = {
+        str(dig(one, "to") or dig(one, "from")) for one in listed(dig(monitor.props, "spec", "targetLabels", "fromPod"))
+    }
+    if missing := sorted((by & set(server.pod.labels)) - copied):
+        return f"{named(monitor)} does not copy the pods' label {missing[0]}, by which they are asked for"
     problems = [
         _unasked(endpoint, server, needed, most) for endpoint in listed(dig(monitor.props, "spec", "endpoints"))
     ]
@@ -199,13 +218,15 @@ def _unasked(endpoint: Any, server: Server, needed: Sequence[str], most: float) 
     if seconds(dig(endpoint, "interval")) > most:
         return f"asks every {dig(endpoint, 'interval')}"
     for step in listed(dig(endpoint, "metricRelabeling")):
-        if tuple(listed(dig(step, "sourceLabels"))) != ("__name__",):
+        action, labels = str(dig(step, "action") or "").lower(), [str(one) for one in listed(dig(step, "sourceLabels"))]
+        if action == "labeldrop" and any(_matches(dig(step, "regex"), label) for label in _ADDED):
+            return f"drops labels {dig(step, 'regex')}"
+        if action not in ("keep", "drop") or any(one != _NAME and not has(server.pod.labels, one) for one in labels):
             continue
-        kept = [_matches(dig(step, "regex"), metric) for metric in needed]
-        action = str(dig(step, "action") or "").lower()
-        gone = [one for one, matched in zip(needed, kept, strict=True) if matched is (action == "drop")]
-        if action in ("keep", "drop") and gone:
-            return f"drops {gone[0]}"
+        for metric in needed:
+            value = ";".join(metric if one == _NAME else str(server.pod.labels[one]) for one in labels)
+            if _matches(dig(step, "regex"), value) is (action == "drop"):
+                return f"drops {metric}"
     return ""
 
 

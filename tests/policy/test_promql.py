@@ -21,6 +21,8 @@ MAY_FIRE = (
     "predict_linear(disk_free_bytes[1h], 4 * 3600) < 0",
 )  # fmt: skip
 NEVER = (
+    "day_of_week() > 6",
+    "time() < 0",
     "vector(1) == 0",
     "absent(vector(1))",
     "up > +Inf",
@@ -69,10 +71,13 @@ def test_a_constant_is_told_from_a_load() -> None:
     assert [is_constant(query) for query in queries] == [True, True, True, True, True, False, False]
 
 
-def test_its_series_and_their_exact_labels_are_told() -> None:
-    found = values('sum(a{b="c", d=~"e"}) > 1 unless on () {f="g"}')
+def test_its_series_and_what_their_labels_select_are_told() -> None:
+    found = values('sum(a{b="c", d=~"e|f"}) > 1 unless on () {f!="g"}')
     assert found is not None
-    assert found.readings == (Reading(metric="a", labels=(("b", "c"),)), Reading(metric="", labels=(("f", "g"),)))
+    first, second = found.readings
+    assert first == Reading(metric="a", labels=(("b", "=", "c"), ("d", "=~", "e|f")))
+    assert (first.exact("b"), first.exact("d")) == ("c", "")
+    assert (first.chosen("d", "efg"), second.chosen("f", "gh"), second.chosen("x", "y")) == ({"e", "f"}, {"h"}, {"y"})
 
 
 def test_durations() -> None:
