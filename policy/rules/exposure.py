@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_network
-from itertools import product
 from typing import Any
 
 from environment import ENVIRONMENT, why_production
@@ -18,16 +17,6 @@ WIDE_PREFIX = 8
 """An IPv4 range with a shorter prefix is wider than the widest private range, 10.0.0.0/8. Source: RFC 1918."""
 NOT_THE_INTERNET = tuple(sorted((*PRIVATE_RANGES, "169.254.0.0/16")))
 """Private networks and link-local addresses, which include the metadata server. Source: `PRIVATE_RANGES`; RFC 3927."""
-DELETION_PROTECTION = "vllm-fleet:infra:DeletionProtection"
-"""Component that is protected for the whole stack: `pulumi destroy` must delete it first."""
-PLATFORM = "vllm-fleet:infra:OwnPlatform"
-LEAST_DAYS = 7
-"""For which results and logs are kept. Assumed: somebody looks once a week."""
-DEFAULT_SINK = "_Default"
-"""Sink that keeps a project's logs. Source: Cloud Logging documentation, routing."""
-_SPARES = re.compile(
-    r"severity\s*(<|<=|=)\s*\"?(DEFAULT|DEBUG|INFO|NOTICE|WARNING)\"?|sample\([^,]+,\s*0?\.[0-9]+\)", re.IGNORECASE
-)
 DNS_PORT = 53
 WIDE_PORTS = 100
 """Ports that one entry of a NetworkPolicy may span. Assumed: enough for serving."""
@@ -87,6 +76,15 @@ def _open_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
         )
 
 
+LEAST_DAYS = 7
+"""For which results and logs are kept. Assumed: somebody looks once a week."""
+DEFAULT_SINK = "_Default"
+"""Sink that keeps a project's logs. Source: Cloud Logging documentation, routing."""
+_SPARES = re.compile(
+    r"severity\s*(<|<=|=)\s*\"?(DEFAULT|DEBUG|INFO|NOTICE|WARNING)\"?|sample\([^,]+,\s*0?\.[0-9]+\)", re.IGNORECASE
+)
+
+
 def _unlogged(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.type == "gcp:container/cluster:Cluster":
         kept = tuple(listed(dig(resource.props, "loggingConfig", "enableComponents")))
@@ -111,6 +109,11 @@ def _unlogged(resource: Resource, _: Settings) -> Iterator[Finding]:
         yield Finding(what=f"{resource.label} is disabled, and keeps no log", fix="leave it enabled")
 
 
+DELETION_PROTECTION = "vllm-fleet:infra:DeletionProtection"
+"""Component that is protected for the whole stack: `pulumi destroy` must delete it first."""
+PLATFORM = "vllm-fleet:infra:OwnPlatform"
+
+
 def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     kept = [one for one in resources if one.type in ("gcp:container/cluster:Cluster", DELETION_PROTECTION)]
     if not kept or not (because := why_production(resources, settings)):
@@ -124,13 +127,11 @@ def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> I
                 + ("deletionProtection is false" if deletable else "is not protected in Pulumi"),
                 urn=one.urn,
             )
-    order = Order(resources)
-    for lock, cluster in product(
-        *([one for one in kept if (one.type == DELETION_PROTECTION) is wanted] for wanted in (True, False))
-    ):
+    order, locks = Order(resources), [one for one in kept if one.type == DELETION_PROTECTION]
+    for lock, cluster in ((lock, one) for lock in locks for one in kept if one not in locks):
         if not order.is_before(cluster, lock):
             yield Finding(what=f"{lock.label} does not depend on {cluster.label}, which goes first", urn=lock.urn)
-    if any(one.type == PLATFORM for one in resources) and all(one.type != DELETION_PROTECTION for one in kept):
+    if any(one.type == PLATFORM for one in resources) and not locks:
         yield Finding(what=f"the stack is production ({because}) and has no DeletionProtection", urn=kept[0].urn)
 
 

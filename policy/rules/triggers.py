@@ -67,7 +67,11 @@ def _elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
                        if chosen != "TriggerAuthentication" or space == namespace_of(one)}  # fmt: skip
             authentication = by_name.get(str(dig(reference, "name")))
             written = {key: str(dig(metadata, key)) for key in sorted(set(metadata))}
-            addresses = [(key, text) for key, text in written.items() if key in _ASKS or (key != "query" and _LIKE_AN_ADDRESS.search(text))]
+            addresses = [
+                (key, text)
+                for key, text in written.items()
+                if key in _ASKS or (key != "query" and _LIKE_AN_ADDRESS.search(text))
+            ]
             if kind not in _WITHOUT_ADDRESS and not addresses:
                 yield Finding(what=f"{where} names no address that this rule can read", urn=one.urn)
             for key, address in addresses:
