@@ -134,7 +134,9 @@ def _missing(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         return  # Series of another stack's objects.
     there = _There(resources)
     lacking = {
-        (one.urn, path, why): one for one, path, reading in _readings(resources) if (why := there.lacks(reading))
+        (one.urn, path, why): one
+        for one, path, reading in _readings(resources)
+        if (why := there.lacks(reading) or _outside(one, reading))
     }
     for (urn, path, why), one in lacking.items():
         yield Finding(what=f"{named(one)}: {path} asks for {why}, which this stack does not have", urn=urn)

@@ -73,6 +73,8 @@ _SILENT = {
     "no channel's name": put(_ALERT, "notificationChannels", value=["oncall"]),
     "the channel is disabled": put(_CHANNEL, "enabled", value=False),
     "the channel has no address": put(_CHANNEL, "labels", value={}),
+    "an address that is reserved": put(_CHANNEL, "labels.email_address", value="oncall@example.invalid"),
+    "a type that tells nobody": put(_CHANNEL, "type", value="none"),
     "an address without a host": put(_CHANNEL, "labels.email_address", value="oncall"),
     "a topic that is none": lambda resources: [
         put(_CHANNEL, "type", value="pubsub")(resources),
@@ -109,6 +111,7 @@ _EXPRESSIONS = {
     "beyond every count": "sum(kube_pod_status_ready) > 1e9",
     "beyond every rate": "sum(rate(vllm:generation_tokens_total[5m])) > 1e9",
     "a count below zero": "sum(vllm:num_requests_waiting) < 0",
+    "on the eighth day of the week": "up == 0 and on () day_of_week() > 6",
     "times zero": "up * 0 > 0",
     "and never": "up == 0 and on () vector(0) == 1",
     "unless always": "up == 0 unless on () vector(1)",
@@ -130,6 +133,7 @@ def _never() -> Iterator[Case]:
         "a threshold out of reach": put(
             _ALERT, "conditions", value=[{"conditionThreshold": {"filter": "metric.type=x", "thresholdValue": 1e18}}]
         ),
+        "told once a day": put(_ALERT, "alertStrategy.notificationRateLimit", value={"period": "86400s"}),
         "no rule": put(_RULES, "spec.groups", value=[]),
         "a recording of nothing": put(_RULES, "spec.groups.0.rules.0.expr", value="vector(0)"),
         "rules once a day": put(_RULES, "spec.groups.0.interval", value="1d"),

@@ -135,6 +135,14 @@ CASES = (
     of_resource("cluster-logs-off", "an exclusion", _logging("projectExclusion:ProjectExclusion", filter=_CONTAINERS)),
     of_resource("cluster-logs-off", "a sink's exclusion", _sink(exclusions=[{"name": "a", "filter": _CONTAINERS}])),
     of_resource("cluster-logs-off", "the sink off", _sink(disabled=True)),
+    of_resource(
+        "cluster-logs-off", "kept for a day", _logging("projectBucketConfig:ProjectBucketConfig", retentionDays=1)
+    ),
+    of_resource(
+        "cluster-logs-off",
+        "details and more",
+        _logging("projectExclusion:ProjectExclusion", filter=f"severity<INFO OR {_CONTAINERS}"),
+    ),
     sound("cluster-logs-off", "an exclusion off", _logging("projectExclusion:ProjectExclusion", disabled=True)),
     sound(
         "cluster-logs-off",
@@ -153,6 +161,7 @@ CASES = (
     ),
     of_resource("cluster-unprotected", "Pulumi's lock off", options(_CLUSTER, protect=False), stack="cud"),
     of_resource("cluster-unprotected", "the stack's lock off", options(_STACK_LOCK, protect=False), stack="cud"),
+    of_resource("cluster-unprotected", "a lock of nothing", options(_STACK_LOCK, dependencies=()), stack="cud"),
     of_resource("cluster-unprotected", "no lock of the stack", delete(_STACK_LOCK), stack="cud"),
     sound("cluster-unprotected", "the provider's default", drop(_CLUSTER, "deletionProtection"), stack="cud"),
     of_program(

@@ -68,6 +68,15 @@ def _unreachable(resources: Resources) -> None:
             del resources[name]
 
 
+def _asleep(props: Props) -> None:
+    command = get(props, "spec.template.spec.containers.0.command")
+    command[command.index("-c") + 1] = "import time; time.sleep(1e9)"
+
+
+def _and_then(props: Props) -> None:
+    get(props, "spec.template.spec.containers.0.command").append('--config={"limitUsd": null}')
+
+
 def _ignored(given: Props) -> None:
     given["opts"] = pulumi.ResourceOptions.merge(
         given.get("opts"), pulumi.ResourceOptions(ignore_changes=["spec.hard"])
@@ -78,6 +87,11 @@ _WEAK = {
     "no pod": delete(_GUARD),
     "no replica": put(_GUARD, "spec.replicas", value=0),
     "another program": put(_GUARD, "spec.template.spec.containers.0.command", value=["sleep", "infinity"]),
+    "its options without its program": change(_GUARD, _asleep),
+    "two limits": change(_GUARD, _and_then),
+    "rights for a pod of one name": change(
+        _ROLE, lambda props: [rule.update(resourceNames=["a"]) for rule in props["rules"]]
+    ),
     "no limit": _told(limitusd=None),
     "machines for nothing": _told(usdpermachinehour=0),
     "no warning": _told(warnat=[]),

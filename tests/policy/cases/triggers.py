@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.policy.case import (
+    HERE,
     Edit,
     append,
     change,
     constant,
     delete,
     drop,
+    new,
     of_program,
     of_resource,
     put,
@@ -51,6 +53,16 @@ _ELSEWHERE = {
     "an identity that is not there": put(_SCALER, f"{_LOAD}.authenticationRef.name", value="other"),
     "its identity is gone": delete(_AUTHENTICATION),
     "an identity of nothing": put(_AUTHENTICATION, "spec", value={}),
+    "this pod": put(_SCALER, _ADDRESS, value="http://localhost:9090"),
+    "a Job's trigger": new(
+        "a-scaled-job",
+        "kubernetes:keda.sh/v1alpha1:ScaledJob",
+        {
+            "metadata": {"name": "a", "namespace": HERE},
+            "spec": {"triggers": [{"type": "external", "metadata": {"scalerAddress": "a.b:1"}}]},
+        },
+    ),
+    "an address under another key": _also("metrics-api", url="http://one.keda:80", authUrl="https://tokens.example"),
     "a URL": _also("metrics-api", url="https://prometheus.example/load"),
     "a domain like a Service": _also("external", scalerAddress="scaler.example:9090"),
     "one that pushes": _also("external-push", scalerAddress="scaler.prometheus.example:9090"),
@@ -71,6 +83,15 @@ _STUCK = {
     "a replica for every request": put(_SCALER, f"{_LOAD}.metadata.threshold", value="0.001"),
     "a fallback that never comes": put(_SCALER, "spec.fallback.failureThreshold", value=1_000_000),
     "asked once a day": put(_SCALER, "spec.pollingInterval", value=86_400),
+    "up after an hour": put(_SCALER, f"{_BEHAVIOR}.scaleUp.stabilizationWindowSeconds", value=3600),
+    "a constant of GKE": new(
+        "a-metric",
+        "kubernetes:autoscaling.gke.io/v1beta1:AutoscalingMetric",
+        {
+            "metadata": {"name": "a", "namespace": HERE},
+            "spec": {"metrics": [{"promql": {"name": "a", "query": "vector(1)"}}]},
+        },
+    ),
     "no target": put(_SCALER, "spec.scaleTargetRef.name", value="other"),
     "another kind of target": put(_SCALER, "spec.scaleTargetRef.kind", value="StatefulSet"),
 }

@@ -39,6 +39,9 @@ def _in(name: str, path: str, old: str, other: str) -> Edit:
 
 _NOTHING = {
     "another namespace": _in(_ALERT, _QUERY, "vllm-prod", "vllm-old"),
+    "every namespace but its own": _in(_ALERT, _QUERY, 'namespace="vllm-prod"', 'namespace!~"vllm-prod|keda"'),
+    "a pattern of none": _in(_ALERT, _QUERY, 'namespace="vllm-prod"', 'namespace=~"vllm-old|chat-.*"'),
+    "rules in another namespace": put(_RULES, "metadata.namespace", value="keda"),
     "another Deployment": _in(_ALERT, _QUERY, 'deployment="qwen35', 'deployment="qwen36'),
     "other pods": _in("alerting-GpusIdle", _QUERY, 'app="qwen35', 'app="qwen36'),
     "the guard is gone, its alert is not": delete("spending-deployment"),
@@ -59,6 +62,11 @@ _BLIND = {
     "everything dropped": append(
         _MONITOR, f"{_ENDPOINT}.metricRelabeling", {"action": "drop", "sourceLabels": ["__name__"], "regex": "vllm:.*"}
     ),
+    "its servers dropped": append(
+        _MONITOR, f"{_ENDPOINT}.metricRelabeling", {"action": "drop", "sourceLabels": ["app"], "regex": "qwen.*"}
+    ),
+    "labels dropped": append(_MONITOR, f"{_ENDPOINT}.metricRelabeling", {"action": "labeldrop", "regex": "app|pod"}),
+    "no label of the pods": drop(_MONITOR, "spec.targetLabels"),
     "one series kept": put(_MONITOR, f"{_ENDPOINT}.metricRelabeling.0.regex", value="vllm:num_requests_running"),
     "a port that is not there": put(_MONITOR, f"{_ENDPOINT}.port", value="metrics"),
     "a path without metrics": put(_MONITOR, f"{_ENDPOINT}.path", value="/health"),
