@@ -200,7 +200,7 @@ RULES: Final = (
         statement="An alert policy tells someone.",
         evidence="without a working channel Cloud Monitoring opens an incident and notifies no one; a disabled policy opens none. "
         "Advisory: some alerts are only for a dashboard",
-        fix="at least one enabled channel with an address, in the policy's project; remove a policy that nobody needs",
+        fix="at least one enabled channel with an address, in the policy's project; remove a policy that no one needs",
         level="advisory",
         severity="medium",
         judge=_to_nobody,

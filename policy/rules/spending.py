@@ -208,7 +208,7 @@ RULES: Final = (
         name="job-without-end",
         subject="cost",
         statement="A Job has a deadline and a limited number of retries.",
-        evidence="a Job that hangs, or fails and starts again, keeps its node for as long as nobody looks. Source: Kubernetes, Jobs. "
+        evidence="a Job that hangs, or fails and starts again, keeps its node until someone looks. Source: Kubernetes, Jobs. "
         "Advisory: the program inside may have a deadline of its own",
         fix="activeDeadlineSeconds",
         level="advisory",

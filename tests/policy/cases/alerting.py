@@ -74,7 +74,7 @@ _SILENT = {
     "the channel is disabled": put(_CHANNEL, "enabled", value=False),
     "the channel has no address": put(_CHANNEL, "labels", value={}),
     "an address that is reserved": put(_CHANNEL, "labels.email_address", value="oncall@example.invalid"),
-    "a type that tells nobody": put(_CHANNEL, "type", value="none"),
+    "a type that tells no one": put(_CHANNEL, "type", value="none"),
     "an address without a host": put(_CHANNEL, "labels.email_address", value="oncall"),
     "a topic that is none": lambda resources: [
         put(_CHANNEL, "type", value="pubsub")(resources),
