@@ -101,6 +101,7 @@ _WEAK = {
     "no token": put(_GUARD, "spec.template.spec.automountServiceAccountToken", value=False),
     "no role": delete(_ROLE),
     "a role without pods": _verbs("pods", "get"),
+    "no role for its sum": delete("spending-own-role"),
     "no binding": delete(_BINDING),
     "a binding for another account": put(_BINDING, "subjects.0.name", value="other"),
     "a binding of another role": put(_BINDING, "roleRef.name", value="view"),

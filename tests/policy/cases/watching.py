@@ -39,7 +39,7 @@ def _in(name: str, path: str, old: str, other: str) -> Edit:
 
 _NOTHING = {
     "another namespace": _in(_ALERT, _QUERY, "vllm-prod", "vllm-old"),
-    "every namespace but its own": _in(_ALERT, _QUERY, 'namespace="vllm-prod"', 'namespace!~"vllm-prod|keda"'),
+    "every namespace but its own": _in(_ALERT, _QUERY, 'namespace="vllm-prod"', 'namespace!~"vllm-prod.*|keda"'),
     "a pattern of none": _in(_ALERT, _QUERY, 'namespace="vllm-prod"', 'namespace=~"vllm-old|chat-.*"'),
     "rules in another namespace": put(_RULES, "metadata.namespace", value="keda"),
     "another Deployment": _in(_ALERT, _QUERY, 'deployment="qwen35', 'deployment="qwen36'),
