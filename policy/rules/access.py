@@ -88,7 +88,7 @@ def _denies(policy: Resource, direction: str) -> bool:
 
 def _cache_writers(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     """Finds caches by the option `--bucket` of the container that uploads them. Releases share a bucket, each with its own key prefix."""
-    kept = list(_kept_caches(resources))
+    kept = list(kept_caches(resources))
     own = {(subject, condition) for _, _, subject, condition in kept}
     for server, bucket, _subject, _condition in kept:
         for one in resources:
@@ -105,7 +105,7 @@ def _cache_writers(resources: Sequence[Resource], _: Settings) -> Iterator[Findi
                     )
 
 
-def _kept_caches(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, str, str]]:
+def kept_caches(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, str, str]]:
     """Each server with a cache: its bucket, the suffix of its pods' principal, and the IAM condition of its key."""
     for server in resources:
         for pod in pods(server):

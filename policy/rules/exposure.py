@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from addresses import wide_ranges
 from environment import ENVIRONMENT, why_production
+from objects import Order, number, selects, shown
 from rule import Finding, Resource, Rule, Settings, StackRule, dig, has, listed, mapped
+from rules.access import kept_caches
 
 ANONYMOUS_WAYS = {
     "anyone who reaches the cluster gets what is bound to system:authenticated": (
@@ -74,27 +77,63 @@ def _open_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
         )
 
 
-def _unlogged_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if resource.type != "gcp:container/cluster:Cluster" or not has(resource.props, "loggingConfig"):
-        return
-    kept = tuple(listed(dig(resource.props, "loggingConfig", "enableComponents")))
-    if missing := [one for one in ("SYSTEM_COMPONENTS", "WORKLOADS") if one not in kept]:
-        yield Finding(what=f"{' and '.join(missing)} missing in loggingConfig.enableComponents")
+LEAST_DAYS = 7
+"""For which results and logs are kept. Assumed: somebody looks once a week."""
+DEFAULT_SINK = "_Default"
+"""Sink that keeps a project's logs. Source: Cloud Logging documentation, routing."""
+_SPARES = re.compile(
+    r"severity\s*(<|<=|=)\s*\"?(DEFAULT|DEBUG|INFO|NOTICE|WARNING)\"?|sample\([^,]+,\s*0?\.[0-9]+\)", re.IGNORECASE
+)
+
+
+def _unlogged(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if resource.type == "gcp:container/cluster:Cluster":
+        kept = tuple(listed(dig(resource.props, "loggingConfig", "enableComponents")))
+        missing = [one for one in ("SYSTEM_COMPONENTS", "WORKLOADS") if one not in kept]
+        if has(resource.props, "loggingConfig") and missing:
+            yield Finding(what=f"{' and '.join(missing)} missing in loggingConfig.enableComponents")
+        if dig(resource.props, "loggingService") == "none":
+            yield Finding(what="loggingService is none", fix="leave loggingService out")
+    elif resource.type.startswith("gcp:logging/") and has(resource.props, "retentionDays"):
+        if (number(dig(resource.props, "retentionDays")) or 0) < LEAST_DAYS:
+            yield Finding(what=f"{resource.label} keeps logs for {shown(dig(resource.props, 'retentionDays'))} days")
+    elif resource.type.startswith("gcp:logging/") and dig(resource.props, "disabled") is not True:
+        exclusion = resource.kind.endswith("Exclusion")
+        dropped = (resource.props,) if exclusion else tuple(listed(dig(resource.props, "exclusions")))
+        for one in dropped if dig(resource.props, "name") == DEFAULT_SINK or exclusion else ():
+            text = str(dig(one, "filter") or "")
+            if dig(one, "disabled") is not True and (" OR " in text or not _SPARES.search(text)):
+                yield Finding(
+                    what=f"{resource.label} drops logs of every severity: {dig(one, 'filter')}", fix="severity<WARNING"
+                )
+    elif resource.type.startswith("gcp:logging/") and dig(resource.props, "name") == DEFAULT_SINK:
+        yield Finding(what=f"{resource.label} is disabled, and keeps no log", fix="leave it enabled")
+
+
+DELETION_PROTECTION = "vllm-fleet:infra:DeletionProtection"
+"""Component that is protected for the whole stack: `pulumi destroy` must delete it first."""
+PLATFORM = "vllm-fleet:infra:OwnPlatform"
 
 
 def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    clusters = [one for one in resources if one.type == "gcp:container/cluster:Cluster"]
-    if not clusters or not (because := why_production(resources, settings)):
+    kept = [one for one in resources if one.type in ("gcp:container/cluster:Cluster", DELETION_PROTECTION)]
+    if not kept or not (because := why_production(resources, settings)):
         return
-    for one in clusters:
+    for one in kept:
         # The provider's default is true.
-        deletable = dig(one.props, "deletionProtection") is False
+        deletable = one.type != DELETION_PROTECTION and dig(one.props, "deletionProtection") is False
         if deletable or not one.protect:
             yield Finding(
                 what=f"{one.label} is production ({because}) and "
                 + ("deletionProtection is false" if deletable else "is not protected in Pulumi"),
                 urn=one.urn,
             )
+    order, locks = Order(resources), [one for one in kept if one.type == DELETION_PROTECTION]
+    for lock, cluster in ((lock, one) for lock in locks for one in kept if one not in locks):
+        if not order.is_before(cluster, lock):
+            yield Finding(what=f"{lock.label} does not depend on {cluster.label}, which goes first", urn=lock.urn)
+    if any(one.type == PLATFORM for one in resources) and not locks:
+        yield Finding(what=f"the stack is production ({because}) and has no DeletionProtection", urn=kept[0].urn)
 
 
 def _api_goes_along(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -111,23 +150,38 @@ def _ambient_provider(resource: Resource, _: Settings) -> Iterator[Finding]:
         yield Finding(what="kubeconfig is missing")
 
 
-def _forgetful_bucket(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if resource.type != "gcp:storage/bucket:Bucket":
-        return
-    if dig(resource.props, "forceDestroy") is True and dig(resource.props, "labels", "scratch") != "true":
-        yield Finding(
-            what="forceDestroy is true", fix="forceDestroy: false; empty the bucket manually before deleting it"
-        )
-    for index, rule in enumerate(listed(dig(resource.props, "lifecycleRules"))):
-        if dig(rule, "action", "type") == "Delete" and not _waits(mapped(dig(rule, "condition"))):
+def _forgetful_bucket(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
+    caches, production = {bucket for _, bucket, _, _ in kept_caches(resources)}, why_production(resources, settings)
+    for one in resources:
+        if one.type != "gcp:storage/bucket:Bucket":
+            continue
+        # In production the label alone decides nothing: it may be new.
+        scratch = dig(one.props, "labels", "scratch") == "true" and (not production or _name(one) in caches)
+        if dig(one.props, "forceDestroy") is True and not scratch:
             yield Finding(
-                what=f"lifecycleRules[{index}] deletes objects on their first day", fix="condition: {age: DAYS}"
+                what=f"{one.label}: forceDestroy is true",
+                fix="forceDestroy: false; empty the bucket manually before deleting it",
+                urn=one.urn,
             )
+        for index, rule in enumerate(listed(dig(one.props, "lifecycleRules"))):
+            if dig(rule, "action", "type") == "Delete" and not scratch and not _waits(mapped(dig(rule, "condition"))):
+                yield Finding(
+                    what=f"{one.label}: lifecycleRules[{index}] deletes objects in their first week",
+                    fix="condition: {age: DAYS}",
+                    urn=one.urn,
+                )
+
+
+def _name(bucket: Resource) -> str:
+    return str(dig(bucket.props, "name") or bucket.name)
 
 
 def _waits(condition: Mapping[str, Any]) -> bool:
-    """Whether a lifecycle condition spares new objects: any condition except an age of 0 days."""
-    return any(has(condition, key) and (key != "age" or dig(condition, key) != 0) for key in set(condition))
+    """Whether a lifecycle condition spares new objects: any condition except an age of less than a week."""
+    return any(
+        has(condition, key) and (key != "age" or (number(dig(condition, key)) or 0) >= LEAST_DAYS)
+        for key in set(condition)
+    )
 
 
 RULES = (
@@ -145,18 +199,18 @@ RULES = (
     Rule(
         name="cluster-logs-off",
         subject="security",
-        statement="A cluster keeps its system and workload logs.",
+        statement="A cluster keeps its system and workload logs, and its project drops only unimportant ones.",
         evidence="components missing from the list are not logged, stock-outs and intrusions included. Source: Terraform google provider, "
         "container_cluster, logging_config. Advisory: another system may collect them",
-        fix="enableComponents: [SYSTEM_COMPONENTS, WORKLOADS]",
+        fix="enableComponents: [SYSTEM_COMPONENTS, WORKLOADS]; an exclusion with severity<WARNING",
         level="advisory",
         severity="medium",
-        judge=_unlogged_cluster,
+        judge=_unlogged,
     ),
     StackRule(
         name="cluster-unprotected",
         subject="security",
-        statement="A production cluster is protected from deletion, in Pulumi and in the provider.",
+        statement="A production cluster is protected from deletion, in Pulumi and in the provider, and so is this program's whole stack.",
         evidence="a cluster is deleted with its weights, its quota and every tenant, and one word destroys the wrong stack. Mandatory in "
         "production",
         fix="deletionProtection: true, and protect: true in the resource's options",
@@ -187,15 +241,16 @@ RULES = (
         severity="high",
         judge=_api_goes_along,
     ),
-    Rule(
+    StackRule(
         name="bucket-loses-results",
         subject="storage",
         statement="A bucket keeps its objects, even when its stack is destroyed.",
         evidence="a measurement costs hundreds of dollars and exists once. Source: Cloud Storage documentation, lifecycle; pulumi-gcp, "
-        "Bucket.forceDestroy. Advisory: a bucket labeled scratch=true may be deleted with its contents",
-        fix="forceDestroy: false, and no lifecycle rule that deletes immediately",
+        "Bucket.forceDestroy. Advisory: a bucket labeled scratch=true may be deleted with its contents, in production only a compile cache",
+        fix="forceDestroy: false, and no lifecycle rule that deletes in the first week",
         level="advisory",
         severity="medium",
+        settings=(ENVIRONMENT,),
         judge=_forgetful_bucket,
     ),
 )
