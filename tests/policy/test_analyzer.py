@@ -12,6 +12,7 @@ from pulumi.runtime.proto import analyzer_pb2
 
 import read_once
 from analyzer import policies
+from not_asked import Configured
 from rule import Resource, all_rules
 from tests.policy.samples import IMAGE, kubernetes, rule_named, server
 
@@ -28,8 +29,14 @@ class Pack:
     """The pack's servicer with its own defaults, as `_PolicyAnalyzerServicer` is started by PolicyPack."""
 
     def __init__(self) -> None:
-        made = policies(all_rules())
-        self.servicer = sdk._PolicyAnalyzerServicer("llm-fleet", "0.0.1", made, sdk.EnforcementLevel.ADVISORY)
+        configured = Configured()
+        made = policies(all_rules(), configured)
+
+        class Servicer(sdk._PolicyAnalyzerServicer):  # type: ignore[misc]  # of its own, because `listen` changes the class
+            pass
+
+        configured.listen(Servicer)
+        self.servicer = Servicer("llm-fleet", "0.0.1", made, sdk.EnforcementLevel.ADVISORY)
         self.info = self.servicer.GetAnalyzerInfo(empty_pb2.Empty(), None)
         self.configure({})
 
@@ -90,10 +97,12 @@ def test_every_rule_is_a_policy_of_its_own_and_the_last_reports_what_is_on_purpo
     assert [one.name for one in pack.info.policies] == [
         *(rule.name for rule in all_rules()),
         "repeated-on-purpose",
+        "rules-not-asked",
     ]
     assert {one.name: LEVELS[one.enforcementLevel] for one in pack.info.policies} == {
         **{rule.name: rule.level for rule in all_rules()},
         "repeated-on-purpose": "advisory",
+        "rules-not-asked": "advisory",
     }
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fleet.preview.offline import open_stack, record_stack
-from fleet.preview.policy import PolicyError, Violation, read_config, start
+from fleet.preview.policy import Violation, start
+from fleet.preview.policy_config import PolicyError, read_config
 from fleet.preview.record.recording import Recording
 from rule import all_rules
 from tests.inventory import ROOT

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.preview.policy import CONFIG_FOLDER
+from fleet.preview.policy_config import CONFIG_FOLDER
 from tests.workflows.steps import ACTION, ROOT, needs_jq, outputs, read, run, stand_in
 
 EXCHANGE = ACTION.parent / "pulumi_cloud_token.sh"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet.preview.record.values import reveal
@@ -50,8 +51,20 @@ class Baseline:
     """Remarks for the reader, as sentences."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """The project's files of a baseline."""
+
+    folder: Path
+    label: str
+
+
 class RunningBaseline(Protocol):
     """Baselines being loaded. Close it, or use it as a context manager: it may own a process and a folder."""
+
+    @property
+    def tree(self) -> Tree | None:
+        """Its files, while it is open; None for a state."""
 
     def wait(self, stack: str) -> Baseline:
         """Waits for the baseline of one stack. Raises BaselineError if it is not available."""

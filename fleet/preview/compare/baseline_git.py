@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fleet import CODE
 from fleet.preview import children
-from fleet.preview.compare.baseline import Baseline, BaselineError
+from fleet.preview.compare.baseline import Baseline, BaselineError, Tree
 from fleet.preview.compare.baseline_process import result_name
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.recording_json import from_json
@@ -63,6 +63,11 @@ class GitBaseline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._cleanup.close()
+
+    @property
+    def tree(self) -> Tree:
+        """The reference's files, in the temporary folder."""
+        return Tree(folder=self._checkout, label=self._label)
 
     def _begin(self, commit: str, folder: Path) -> None:
         self._folder, self._checkout = folder, folder / "checkout"
@@ -141,7 +146,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _resolve(reference: str, root: Path) -> str:
     try:
-        inside = _git("rev-parse", "--is-inside-work-tree", root=root)
+        inside = run_git("rev-parse", "--is-inside-work-tree", root=root)
     except FileNotFoundError:
         raise BaselineError("--against with a git reference requires git, which is not installed") from None
     if inside.returncode:
@@ -149,9 +154,9 @@ def _resolve(reference: str, root: Path) -> str:
             f"{root} is not in a git repository, so {reference} cannot be read; to compare with a state: "
             "pulumi stack export --file state.json"
         )
-    found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}", root=root)
+    found = run_git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}", root=root)
     if found.returncode:
-        shallow = _git("rev-parse", "--is-shallow-repository", root=root).stdout.strip() == b"true"
+        shallow = run_git("rev-parse", "--is-shallow-repository", root=root).stdout.strip() == b"true"
         hint = (
             "this clone is shallow; run git fetch --depth=1 origin BRANCH, then --against FETCH_HEAD"
             if shallow
@@ -163,24 +168,25 @@ def _resolve(reference: str, root: Path) -> str:
 
 def _check_out(commit: str, root: Path, folder: Path, checkout: Path) -> None:
     """Write the project's folder at `commit`, using only the repository's objects."""
-    prefix = _git("rev-parse", "--show-prefix", root=root).stdout.decode().strip()
+    prefix = run_git("rev-parse", "--show-prefix", root=root).stdout.decode().strip()
     index = {"GIT_INDEX_FILE": str(folder / "index")}
     checkout.mkdir()
-    tree = _git("rev-parse", "--verify", "--quiet", f"{commit}:{prefix.rstrip('/')}", root=root)
+    tree = run_git("rev-parse", "--verify", "--quiet", f"{commit}:{prefix.rstrip('/')}", root=root)
     if tree.returncode:
         return  # the project's folder did not exist yet
-    top = Path(_git("rev-parse", "--show-toplevel", root=root).stdout.decode().removesuffix("\n"))
+    top = Path(run_git("rev-parse", "--show-toplevel", root=root).stdout.decode().removesuffix("\n"))
     for arguments in (
         ("read-tree", tree.stdout.decode().strip()),
         ("checkout-index", "--all", "--quiet", f"--prefix={checkout}/"),
     ):
         # From the top: checkout-index prefixes paths with its working folder.
-        done = _git(*arguments, root=top, **index)
+        done = run_git(*arguments, root=top, **index)
         if done.returncode:
             raise BaselineError(f"git could not check out {commit[:_SHORT]}: {done.stderr.decode().strip()}")
 
 
-def _git(*arguments: str, root: Path, **extra: str) -> subprocess.CompletedProcess[bytes]:
+def run_git(*arguments: str, root: Path, **extra: str) -> subprocess.CompletedProcess[bytes]:
+    """One git command about the repository of `root`."""
     # Set by git for its hooks; they would redirect every call away from `root`.
     env = {key: value for key, value in os.environ.items() if key not in _GIT_STATE}
     # Large files are not part of the program, and fetching them needs a network.
