@@ -24,7 +24,6 @@ from fleet.preview.policy_config import (
 )
 
 if TYPE_CHECKING:
-    from fleet.preview.compare.baseline import Tree
     from fleet.preview.policy import Violation
 
 Side = Literal["base", "head"]
@@ -34,6 +33,14 @@ Kind = Literal[
 """The last four are files: of the pack and what it reads, of the workflows, of `fleet`, and the pinned packages."""
 HERE: Final = "this checkout"
 """Label of the head: what would judge after the change is merged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """The project's files of a baseline."""
+
+    folder: Path
+    label: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

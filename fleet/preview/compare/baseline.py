@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet.preview.record.values import reveal
@@ -12,6 +11,7 @@ from fleet.preview.record.values import reveal
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from fleet.preview.judges import Tree
     from fleet.preview.record.recording import RecordedResource, Recording
 
 
@@ -49,14 +49,6 @@ class Baseline:
     """Label of the baseline: `main (1a2b3c4d)`."""
     remarks: tuple[str, ...] = ()
     """Remarks for the reader, as sentences."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
-    """The project's files of a baseline."""
-
-    folder: Path
-    label: str
 
 
 class RunningBaseline(Protocol):

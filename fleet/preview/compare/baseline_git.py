@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fleet import CODE
 from fleet.preview import children
-from fleet.preview.compare.baseline import Baseline, BaselineError, Tree
+from fleet.preview.compare.baseline import Baseline, BaselineError
 from fleet.preview.compare.baseline_process import result_name
+from fleet.preview.judges import Tree
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.recording_json import from_json
 from settings.redact import Redactor, plaintexts_in

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from fleet import program_folder
-from fleet.preview.compare.baseline import Tree
 from fleet.preview.compare.baseline_git import run_git
-from fleet.preview.judges import JudgeChange, Kind
+from fleet.preview.judges import JudgeChange, Kind, Tree
 from fleet.preview.policy_config import CONFIG_FOLDER, PACK_FOLDER
 
 _NOT_CODE: Final = (f"{CONFIG_FOLDER}/", f"{PACK_FOLDER}/README.md")
@@ -40,6 +39,12 @@ def changed_files(tree: Tree, root: Path) -> tuple[JudgeChange, ...]:
                 continue
             found.append(JudgeChange(kind=kind, subject=name, before=name in old, after=name in new))
     return tuple(found)
+
+
+def judging_files(root: Path) -> Iterator[str]:
+    """Every file that judges, and the stack files and limits that it judges by, sorted."""
+    places = (*(place for several in _PLACES.values() for place in several), "Pulumi.*.yaml")
+    yield from sorted(name for name, _ in _digests(root, places) if _CACHES not in name)
 
 
 def _digests(folder: Path, places: Iterable[str]) -> Iterator[tuple[str, str]]:
