@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from google.protobuf import json_format  # type: ignore[import-untyped]
-from pulumi.runtime.proto import analyzer_pb2
 from pulumi_policy import EnforcementLevel, ReportViolation, Severity, StackValidationArgs, StackValidationPolicy
 
 from rule import AnyRule
@@ -18,6 +16,9 @@ from settings.rules.secrets_in_text import without_secrets
 from settings.rules.verdict import RULES_NOT_ASKED, Verdict, encode
 
 STATEMENT: Final = "Every rule is asked, at its own level or a higher one, and with the limit that it needs."
+_ADVISORY: Final = 0
+_DISABLED: Final = 2
+"""Numbers of `EnforcementLevel` in the protocol."""
 _MOST_NAMES: Final = 8
 
 
@@ -26,7 +27,8 @@ class Configured:
 
     def __init__(self) -> None:
         self.levels: Mapping[str, int] = {}
-        self.settings: Mapping[str, Mapping[str, Any]] = {}
+        self.settings: Mapping[str, frozenset[str]] = {}
+        """Names of those that have a value."""
 
     def listen(self, servicer: Any) -> None:
         """Read every `Configure` of this class of servicers. A pack that is disabled as a whole still reports that it is."""
@@ -35,28 +37,26 @@ class Configured:
         def read_and_configure(this: Any, request: Any, context: Any) -> Any:
             given = request.policyConfig
             self.levels = {name: one.enforcementLevel for name, one in given.items()}
-            self.settings = {name: json_format.MessageToDict(one.properties) for name, one in given.items()}
-            if self.levels.get(RULES_NOT_ASKED) == analyzer_pb2.DISABLED:
-                given[RULES_NOT_ASKED].enforcementLevel = analyzer_pb2.ADVISORY
+            self.settings = {name: frozenset(one.properties) for name, one in given.items()}
+            if self.levels.get(RULES_NOT_ASKED) == _DISABLED:
+                given[RULES_NOT_ASKED].enforcementLevel = _ADVISORY
             return configure(this, request, context)
 
         servicer.Configure = read_and_configure
 
     def told(self, rules: Sequence[AnyRule]) -> Iterator[str]:
         """What is disabled, lowered and without its limit."""
-        off = [one for one in rules if self.levels.get(one.name) == analyzer_pb2.DISABLED]
+        off = [one for one in rules if self.levels.get(one.name) == _DISABLED]
         if off:
             mandatory = [one for one in off if one.level == "mandatory"]
             names = _some([*mandatory, *(one for one in off if one.level != "mandatory")])
             yield f"disabled ({len(off)} of {len(rules)} rules, {len(mandatory)} of them mandatory): {names}"
-        lowered = [
-            one for one in rules if one.level == "mandatory" and self.levels.get(one.name) == analyzer_pb2.ADVISORY
-        ]
+        lowered = [one for one in rules if one.level == "mandatory" and self.levels.get(one.name) == _ADVISORY]
         if lowered:
             yield f"mandatory, lowered to a warning ({len(lowered)}): {_some(lowered)}"
         for rule in rules:
             for setting in rule.settings:
-                if setting.needed and rule not in off and self.settings.get(rule.name, {}).get(setting.name) is None:
+                if setting.needed and rule not in off and setting.name not in self.settings.get(rule.name, ()):
                     yield f"{rule.name} has no {setting.name} and judges nothing"
 
 

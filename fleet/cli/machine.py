@@ -320,7 +320,7 @@ def _lacks_project_id(root: Path, stack: str) -> str | None:
 
 
 def _code_owners(root: Path) -> Check:
-    """Somebody must review a change of what judges changes."""
+    """A change of what judges changes needs a review."""
     from fleet.doctor import code_owners
     from fleet.preview.compare.judge_files import judging_files
 

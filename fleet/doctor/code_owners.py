@@ -68,7 +68,7 @@ def _lines(text: str) -> Iterator[Line]:
 
 
 def faults(lines: Iterable[Line], paths: Iterable[str]) -> Iterator[str]:
-    """Lines that GitHub does not follow, and the first of these paths that nobody must review."""
+    """Lines that GitHub does not follow, and the first of these paths without an owner."""
     valid = []
     for line in lines:
         if wrong := line.wrong:
