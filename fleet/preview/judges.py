@@ -41,6 +41,7 @@ class Tree:
 
     folder: Path
     label: str
+    commit: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from fleet.preview.judges import JudgeChange, are_equal, base_of, both, changes_of_policies, head_of, judge_of
 from fleet.preview.policy import PolicyRun, start
 from fleet.preview.policy_config import PolicyError
-from fleet.preview.report.model import Policies, Unreached
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from fleet.preview.judges import Judge
     from fleet.preview.policy import Violation
     from fleet.preview.record.recording import Recording
+    from fleet.preview.report.model import Policies
     from settings.stack_file import StackFile
 
 
@@ -35,26 +35,27 @@ class Judging:
     ) -> None:
         """Start the packs. `pack_of` stands in for `policy.start` of the checkout's. Raises PolicyError."""
         self._open = ExitStack()
-        tree = None if against is None else against.tree
         self._files: tuple[JudgeChange, ...] = ()
-        if tree is not None:
-            from fleet.preview.compare.judge_files import changed_files
-
-            self._files = changed_files(tree, root)
-        self._head, self._base = head_of(root, file.stack), base_of(tree, file.stack)
-        if self._head is not None and self._base is not None and are_equal(self._base, self._head, self._files):
-            self._base = None
+        project, stack = file.project, file.stack
         try:
-            if (head := self._head) is not None:
-                run = (pack_of or start)(head.pack, project=file.project, stack=file.stack, config=head.config)
+            if (head := head_of(root, stack)) is not None:
+                run = (pack_of or start)(head.pack, project=project, stack=stack, config=head.config)
                 self._head_run = self._open.enter_context(run)
-            if (base := self._base) is not None:
-                names = {"project": file.project, "stack": file.stack}
-                run = start(base.pack, config=base.config, modules=base.modules, **names)
+            tree = None if against is None else against.tree
+            if tree is not None:
+                from fleet.preview.compare.judge_files import changed_files
+
+                self._files = changed_files(tree, root)
+            base = base_of(tree, stack)
+            if head is not None and base is not None and are_equal(base, head, self._files):
+                base = None
+            if base is not None:
+                run = start(base.pack, project=project, stack=stack, config=base.config, modules=base.modules)
                 self._base_run = self._open.enter_context(run)
         except BaseException:
             self._open.close()
             raise
+        self._head, self._base = head, base
 
     def __enter__(self) -> Judging:
         return self
@@ -71,6 +72,8 @@ class Judging:
 
     def judge(self, whole: Recording, first: Callable[[], Recording]) -> Policies:
         """The verdicts on a recording with placeholders; `first` records what a first preview knows. Raises PolicyError."""
+        from fleet.preview.report.model import Policies, Unreached
+
         violations: tuple[Violation, ...] = ()
         unreached: Mapping[str, tuple[str, ...]] = {}
         judge: Judge | None = None

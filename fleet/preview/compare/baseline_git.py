@@ -48,7 +48,7 @@ class GitBaseline:
         self._cleanup = contextlib.ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            commit = _resolve(reference, root)
+            self._commit = commit = _resolve(reference, root)
             self._label = commit[:_SHORT] if reference == commit else f"{reference} ({commit[:_SHORT]})"
             # A recognizable name, in case a killed process leaves the folder behind.
             folder = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="fleet-against-"))
@@ -68,7 +68,7 @@ class GitBaseline:
     @property
     def tree(self) -> Tree:
         """The reference's files, in the temporary folder."""
-        return Tree(folder=self._checkout, label=self._label)
+        return Tree(folder=self._checkout, label=self._label, commit=self._commit)
 
     def _begin(self, commit: str, folder: Path) -> None:
         self._folder, self._checkout = folder, folder / "checkout"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from fleet import program_folder
+from fleet.preview.compare.baseline import BaselineError
 from fleet.preview.compare.baseline_git import run_git
 from fleet.preview.judges import JudgeChange, Kind, Tree
 from fleet.preview.policy_config import CONFIG_FOLDER, PACK_FOLDER
@@ -26,41 +27,39 @@ _PLACES: Final[Mapping[Kind, tuple[str, ...]]] = {
 
 def changed_files(tree: Tree, root: Path) -> tuple[JudgeChange, ...]:
     """Those that differ. Limits are not among them: they are compared stack by stack."""
-    before, after = program_folder(tree.folder), program_folder(root)
-    if before == after:
+    folder = program_folder(root)
+    if program_folder(tree.folder) == folder:
         return ()  # only stack files belong to the project
-    tracked = _tracked_caches(after)
-    found: list[JudgeChange] = []
-    for kind, places in _PLACES.items():
-        old, new = (dict(_digests(folder, places)) for folder in (before, after))
-        for name in sorted(old.keys() | new.keys()):
-            own = _CACHES in name and name not in tracked
-            if own or name.startswith(_NOT_CODE) or old.get(name) == new.get(name):
-                continue
-            found.append(JudgeChange(kind=kind, subject=name, before=name in old, after=name in new))
-    return tuple(found)
+    # By git, whose index spares the reading of every file. A compiled file that is committed counts: Python runs it instead of
+    # its source. One that is not committed is this machine's own.
+    told = _names("diff", "--name-status", "--no-renames", "--relative", tree.commit, folder=folder)
+    status = dict(zip(told[1::2], told[::2], strict=True))
+    status |= {name: "A" for name in _names("ls-files", "--others", folder=folder) if _CACHES not in name}
+    return tuple(
+        JudgeChange(kind=kind, subject=name, before=status[name] != "A", after=status[name] != "D")
+        for kind, places in _PLACES.items()
+        for name in sorted(status)
+        if not name.startswith(_NOT_CODE) and any(_is_in(name, place) for place in places)
+    )
+
+
+def _is_in(name: str, place: str) -> bool:
+    return name.startswith(f"{place}/") or fnmatchcase(name, place)
+
+
+def _names(*command: str, folder: Path) -> list[str]:
+    first, *others = command
+    places = [place for several in _PLACES.values() for place in several]
+    done = run_git(first, "-z", *others, "--", *places, root=folder)
+    if done.returncode:
+        raise BaselineError(f"git could not compare what judges: {done.stderr.decode().strip()}")
+    return os.fsdecode(done.stdout).split("\0")[:-1]
 
 
 def judging_files(root: Path) -> Iterator[str]:
     """Every file that judges, and the stack files and limits that it judges by, sorted."""
     places = (*(place for several in _PLACES.values() for place in several), "Pulumi.*.yaml")
-    yield from sorted(name for name, _ in _digests(root, places) if _CACHES not in name)
-
-
-def _digests(folder: Path, places: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Path and digest of every file in these places."""
-    for place in places:
-        for start in folder.glob(place):
-            inside = (Path(at, name) for at, folders, names in os.walk(start) for name in (*folders, *names))
-            for path in (start, *inside):
-                name = path.relative_to(folder).as_posix()
-                if path.is_file():
-                    yield name, hashlib.sha256(path.read_bytes()).hexdigest()
-                elif path.is_symlink():
-                    yield name, f"in {folder}: what a link leads to is not compared"
-
-
-def _tracked_caches(folder: Path) -> frozenset[str]:
-    """Compiled files that are committed: Python runs them instead of their source."""
-    listed = run_git("ls-files", "-z", "--", f"*{_CACHES}*", root=folder)
-    return frozenset(os.fsdecode(listed.stdout).split("\0"))
+    starts = [start for place in places for start in root.glob(place)]
+    inside = (Path(at, name) for start in starts for at, _, names in os.walk(start) for name in names)
+    files = (path.relative_to(root).as_posix() for path in (*starts, *inside) if path.is_file())
+    yield from sorted(name for name in files if _CACHES not in name)
