@@ -115,7 +115,7 @@ def base_of(tree: Tree | None, stack: str) -> Source | None:
     try:
         found = _source("base", tree.label, tree.folder, stack)
     except PolicyError as error:
-        raise PolicyError(f"of {tree.label}: {error}") from error
+        raise PolicyError(f"{tree.label}: {error}") from error
     return None if found is None else replace(found, modules=found.pack.parent)
 
 

@@ -86,7 +86,7 @@ class Judging:
             try:
                 theirs = self._base_run.judge(whole)
             except PolicyError as error:
-                raise PolicyError(f"of {self._base.label}: {error}") from error
+                raise PolicyError(f"{self._base.label}: {error}") from error
             base = judge_of(self._base, self._base_run.states, theirs)
             judges = (base, *judges)
             changes = (*changes_of_policies(base, judge), *changes)

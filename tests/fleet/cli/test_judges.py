@@ -232,6 +232,27 @@ def test_a_level_that_the_engine_refuses_is_refused(clone: Path, text: str) -> N
         assert "bug in fleet" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("config/blue.json", "{"),
+        ("config/blue.json", '{"no-such": "advisory"}'),
+        ("__main__.py", "raise SystemExit(3)\n"),
+    ],
+)
+def test_a_base_that_cannot_judge_is_no_permission(clone: Path, file: str, text: str) -> None:
+    (clone / "policy" / file).write_text(text)
+    git(clone, "commit", "--quiet", "--all", "--message", "broken")
+    git(clone, "branch", "--force", "broken")
+    git(clone, "reset", "--quiet", "--hard", "main~1")
+    git(clone, "branch", "--force", "sound")
+    done = fleet("preview", "--stack", "blue", "--against", "broken", cwd=clone)
+    git(clone, "reset", "--quiet", "--hard", "sound")
+    assert done.returncode == 2
+    assert "broken (" in done.stderr
+    assert "bug in fleet" not in done.stderr
+
+
 def test_every_format_names_what_is_switched_off_and_by_which_file(clone: Path) -> None:
     config('{"all": "disabled"}')(clone)
     for format_ in ("text", "markdown", "html"):

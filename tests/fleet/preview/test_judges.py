@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.preview.judges import JudgeChange, both, changes_of_policies
-from fleet.preview.policy import start
+from fleet.preview.policy import Violation, start
 from fleet.preview.policy_config import Declared, PolicyState, merge, weaker
 from fleet.preview.report.judges import changes_of, format_gaps, remarks_of
 from fleet.preview.report.model import Policies
@@ -112,6 +112,15 @@ def test_no_violations_is_said_only_where_everything_was_asked() -> None:
     assert format_gaps(switched_off) in format_counts(switched_off)
     assert {one.loud for one in remarks_of(switched_off)} == {True, False}
     assert not any(one.loud for one in remarks_of(asked))
+
+
+@pytest.mark.parametrize("policy", ["a-rule-failed", "public-grant"])
+def test_a_policy_without_a_verdict_is_told_and_loud(policy: str) -> None:
+    failed = Violation(
+        policy=policy, level="advisory", urn="", message=f"can't run policy '{policy}' during preview: x"
+    )
+    (said,) = (one for one in remarks_of(Policies(state="judged", judges=(BASE,), violations=(failed,))) if one.loud)
+    assert policy in said.text
 
 
 def test_what_weakens_the_judge_comes_first_and_is_loud() -> None:
