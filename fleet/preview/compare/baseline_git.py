@@ -170,18 +170,15 @@ def _resolve(reference: str, root: Path) -> str:
 def _check_out(commit: str, root: Path, folder: Path, checkout: Path) -> None:
     """Write the project's folder at `commit`, using only the repository's objects."""
     prefix = run_git("rev-parse", "--show-prefix", root=root).stdout.decode().strip()
-    index = {"GIT_INDEX_FILE": str(folder / "index")}
     checkout.mkdir()
     tree = run_git("rev-parse", "--verify", "--quiet", f"{commit}:{prefix.rstrip('/')}", root=root)
     if tree.returncode:
         return  # the project's folder did not exist yet
-    top = Path(run_git("rev-parse", "--show-toplevel", root=root).stdout.decode().removesuffix("\n"))
-    for arguments in (
-        ("read-tree", tree.stdout.decode().strip()),
-        ("checkout-index", "--all", "--quiet", f"--prefix={checkout}/"),
-    ):
-        # From the top: checkout-index prefixes paths with its working folder.
-        done = run_git(*arguments, root=top, **index)
+    repository = run_git("rev-parse", "--absolute-git-dir", root=root).stdout.decode().removesuffix("\n")
+    # With a work tree of its own: git would read attributes, such as an encoding, from the user's.
+    apart = {"GIT_DIR": repository, "GIT_WORK_TREE": str(checkout), "GIT_INDEX_FILE": str(folder / "index")}
+    for arguments in (("read-tree", tree.stdout.decode().strip()), ("checkout-index", "--all", "--quiet")):
+        done = run_git(*arguments, root=checkout, **apart)
         if done.returncode:
             raise BaselineError(f"git could not check out {commit[:_SHORT]}: {done.stderr.decode().strip()}")
 

@@ -17,7 +17,17 @@ from fleet.preview.policy_config import CONFIG_FOLDER, PACK_FOLDER
 _NOT_CODE: Final = (f"{CONFIG_FOLDER}/", f"{PACK_FOLDER}/README.md")
 _CACHES: Final = "__pycache__"
 _PLACES: Final[Mapping[Kind, tuple[str, ...]]] = {
-    "pack": (PACK_FOLDER, "facts", "settings/__init__.py", "settings/rules"),
+    "pack": (
+        PACK_FOLDER,
+        "facts",
+        "settings/__init__.py",
+        "settings/rules",
+        # What git makes of these files, and what every interpreter of an editable installation runs first.
+        ".gitattributes",
+        "settings/.gitattributes",
+        "sitecustomize.py",
+        "usercustomize.py",
+    ),
     "workflow": (".github", "CODEOWNERS", "docs/CODEOWNERS"),
     "toolbox": ("fleet",),
     "packages": ("requirements*", "constraints.txt", "pyproject.toml", "Makefile"),
@@ -34,7 +44,9 @@ def changed_files(tree: Tree, root: Path) -> tuple[JudgeChange, ...]:
     # its source. One that is not committed is this machine's own.
     told = _names("diff", "--name-status", "--no-renames", "--relative", tree.commit, folder=folder)
     status = dict(zip(told[1::2], told[::2], strict=True))
-    status |= {name: "A" for name in _names("ls-files", "--others", folder=folder) if _CACHES not in name}
+    status |= {
+        name: "A" for name in _names("ls-files", "--others", "--exclude-standard", folder=folder) if _CACHES not in name
+    }
     return tuple(
         JudgeChange(kind=kind, subject=name, before=status[name] != "A", after=status[name] != "D")
         for kind, places in _PLACES.items()

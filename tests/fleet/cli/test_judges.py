@@ -232,6 +232,17 @@ def test_a_level_that_the_engine_refuses_is_refused(clone: Path, text: str) -> N
         assert "bug in fleet" not in done.stderr
 
 
+def test_attributes_of_the_checkout_do_not_change_the_bases_files(clone: Path) -> None:
+    """Git would write the base's pack in another encoding, or the checkout's, and call both unchanged."""
+    (clone / "__main__.py").write_text(PROGRAM.format(mtu=LARGE))
+    config('{"small-mtu": {"most": 9000}}')(clone)
+    (clone / ".gitattributes").write_text("policy/__main__.py text working-tree-encoding=UTF-16\n")
+    code, document = against(clone)
+    assert code == 1
+    assert ("pack", ".gitattributes") in changed(document)
+    assert document["plan"]["judges"][0]["blocking"] == 1
+
+
 @pytest.mark.parametrize(
     ("file", "text"),
     [
