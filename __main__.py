@@ -152,7 +152,15 @@ if settings.spending is not None:
     from workloads.spending.spending import SpendingGuard, SpendingGuardArgs
 
     grace = settings.placement.grace_seconds
-    limit = SpendingGuardArgs(space=space, spending=settings.spending, rates=rates(settings), grace_seconds=grace)
+    limit = SpendingGuardArgs(
+        name=settings.namespace,
+        space=space,
+        traffic=guards.traffic,
+        ranges=guards.ranges,
+        spending=settings.spending,
+        rates=rates(settings),
+        grace_seconds=grace,
+    )
     built.append(SpendingGuard("spending", limit, guarded))
 placed = guarded
 if isinstance(capacity, Ladder):
@@ -181,6 +189,7 @@ replica = ServerArgs(
     startup_minutes=settings.server.startup_minutes,
     internal_load_balancer=settings.server.internal_load_balancer,
     annotations=declarations(settings),
+    reasons=settings.server.reasons,
 )
 server = Server("server", replica, placed)
 built.append(server)

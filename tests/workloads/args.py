@@ -43,7 +43,9 @@ def space(settings: Settings) -> Space:
 def spending_args(settings: Settings) -> SpendingGuardArgs:
     assert settings.spending is not None
     return SpendingGuardArgs(
+        name=NAMESPACE,
         space=space(settings),
+        traffic=traffic(settings),
         spending=settings.spending,
         rates=rates(settings),
         grace_seconds=settings.placement.grace_seconds,
@@ -89,6 +91,7 @@ def server_args(settings: Settings, **others: Any) -> ServerArgs:
         "startup_minutes": settings.server.startup_minutes,
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),
+        "reasons": settings.server.reasons,
     }
     return ServerArgs(**given | others)
 
