@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.fleet.cli.command import fleet
+from tests.fleet.cli.command import SMALL_STACK, fleet, project
 from tests.fleet.cli.test_against import git
-from tests.fleet.cli.test_preview import SMALL_STACK, project
 
 pytestmark = pytest.mark.slow
 

@@ -147,8 +147,8 @@ def test_a_base_pack_finds_its_own_modules_before_those_of_the_environment(
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "head"))
 
-    def judged(**options: Path) -> str:
-        with start(pack, project="vllm-fleet", stack="spot", **options) as run:
+    def judged(modules: Path | None = None) -> str:
+        with start(pack, project="vllm-fleet", stack="spot", modules=modules) as run:
             (violation,) = run.judge(fleet_like("known"))
         return violation.message.rpartition("\n")[2]
 
