@@ -20,6 +20,7 @@ from pulumi_policy import (
 )
 
 import money
+import not_asked
 import pods
 from rule import AnyRule, Finding, Resource, Rule, StackRule, message, with_defaults
 from settings.rules.verdict import REPEATED_ON_PURPOSE
@@ -66,14 +67,14 @@ class _Asked(threading.local):
         return self._stack
 
 
-def policies(rules: tuple[AnyRule, ...]) -> list[Policy]:
-    """One policy for each rule, then the one that reports deliberate exceptions."""
+def policies(rules: tuple[AnyRule, ...], configured: not_asked.Configured) -> list[Policy]:
+    """One policy for each rule, then those that report deliberate exceptions and rules that are not asked."""
     asked = _Asked({})
     made = [
         _resource_policy(rule, asked, place) if isinstance(rule, Rule) else _stack_policy(rule, asked)
         for place, rule in enumerate(rules)
     ]
-    return [*made, _repeated_on_purpose(asked, len(rules))]
+    return [*made, _repeated_on_purpose(asked, len(rules)), not_asked.policy(rules, configured)]
 
 
 def _resource_policy(rule: Rule, asked: _Asked, place: int) -> Policy:

@@ -53,12 +53,14 @@ def readme() -> str:
     """The whole file."""
     if str(PACK) not in sys.path:
         sys.path.insert(0, str(PACK))
-    from rule import all_rules  # type: ignore[import-not-found]  # the pack's own folder
+    from not_asked import STATEMENT  # type: ignore[import-not-found]  # the pack's own folder
+    from rule import all_rules  # type: ignore[import-not-found]
+    from settings.rules.verdict import RULES_NOT_ASKED
 
     rules = all_rules()
     if other := {rule.subject for rule in rules} - set(SUBJECTS):
         raise ValueError(f"no heading for the subject {', '.join(sorted(other))}")
-    parts = [_HEAD.format(count=len(rules) + 1), "\n".join(_overview(rules))]
+    parts = [_HEAD.format(count=len(rules) + 2), "\n".join(_overview(rules))]
     for subject in SUBJECTS:
         parts.append(f"## {subject.capitalize()}\n")
         parts += ["\n".join(_details(rule)) for rule in rules if rule.subject == subject]
@@ -68,6 +70,12 @@ def readme() -> str:
         "*Advisory, low*\n\n"
         "- One finding for each broken rule. Make it mandatory where exceptions are not allowed, such as in "
         "production.\n"
+    )
+    parts.append("## What is switched off\n")
+    parts.append(
+        f"### {RULES_NOT_ASKED}\n\n{STATEMENT} *Advisory, high*\n\n"
+        "- One finding for each stack, with the rules that its policy config file disables or lowers, and those without their "
+        "limit. Disabled, it still warns; make it mandatory where no rule may be switched off.\n"
     )
     return "\n".join(parts)
 

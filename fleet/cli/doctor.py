@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def doctor(
     step: Annotated[
-        Literal["preview", "rehearse", "up", "bench"] | None,
+        Literal["preview", "rehearse", "up", "bench", "pull-requests"] | None,
         typer.Option(
             "--for",
             help="Check only this step. Default: show all; the exit code is that of preview.",
@@ -37,7 +37,7 @@ def doctor(
     format_: Annotated[Literal["text", "json"], typer.Option("--format", "-f", help="Output format.")] = "text",
     root: Root = None,
 ) -> int:
-    """Check the prerequisites for previewing, rehearsing, bringing up and measuring a fleet.
+    """Check the prerequisites for previewing, rehearsing, bringing up and measuring a fleet, and for judging pull requests.
 
     Exits with 1 if one is missing or, with --live, unknown. Credentials are never shown; only --live reads one, an access
     token, for two queries without a gcloud command.

@@ -19,17 +19,21 @@ from fleet import program_folder
 from fleet.cli.packages import install_command, pip_install
 from settings.names import stack_names
 
-Step = Literal["preview", "rehearse", "up", "bench"]
-STEPS: tuple[Step, ...] = ("preview", "rehearse", "up", "bench")
+Step = Literal["preview", "rehearse", "up", "bench", "pull-requests"]
+STEPS: tuple[Step, ...] = ("preview", "rehearse", "up", "bench", "pull-requests")
 
 MIN_PYTHON = (3, 11)
 """Source: pyproject.toml, requires-python."""
+_RUNS: tuple[Step, ...] = ("preview", "rehearse", "up", "bench")
+"""Steps that run the program."""
 _LIVE: tuple[Step, ...] = ("up", "bench")
 """Steps that reach a stack in the cloud."""
 _LOGIN = "gcloud auth login --update-adc"
 """Both of gcloud's logins, as in README."""
 _FIRST_STACK = "smoke"
 """The stack that README brings up first."""
+_MOST_FAULTS = 6
+_OWNERS_TEMPLATE = ".github/CODEOWNERS.template"
 _VERSION_SECONDS = 10
 """Assumed: a tool that takes longer to print its version counts as missing."""
 
@@ -71,6 +75,8 @@ def inspect_machine(root: Path, stack: str | None = None) -> tuple[Check, ...]:
         _gcloud_login,
         _google_credentials,
         lambda: _project_id(root, stack),
+        lambda: _code_owners(root),
+        lambda: _limits(root, stack),
     ]
     # In parallel: a tool takes up to a second to print its version.
     with ThreadPoolExecutor(max_workers=len(checks)) as pool:
@@ -85,7 +91,7 @@ def lacks(checks: tuple[Check, ...], step: Step) -> tuple[Check, ...]:
 def _python() -> Check:
     return Check(
         name="python",
-        steps=STEPS,
+        steps=_RUNS,
         ok=sys.version_info >= MIN_PYTHON,
         found=".".join(map(str, sys.version_info[:3])),
         why=f"runs the program; {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or newer",
@@ -97,7 +103,7 @@ def _packages(root: Path) -> Check:
     wrong = _wrong(_pins(root))
     return Check(
         name="packages",
-        steps=STEPS,
+        steps=_RUNS,
         ok=not wrong,
         found="; ".join(wrong) or "all at their pinned versions",
         why="the program and this command, at the versions of requirements.txt and requirements-fleet.txt",
@@ -311,6 +317,58 @@ def _lacks_project_id(root: Path, stack: str) -> str | None:
     if not project:
         return f"set by environment {', '.join(file.unopened)}" if file.unopened else "missing"
     return "still the placeholder" if project == PLACEHOLDER_PROJECT else None
+
+
+def _code_owners(root: Path) -> Check:
+    """A change of what judges changes needs a review."""
+    from fleet.doctor import code_owners
+    from fleet.preview.compare.judge_files import judging_files
+
+    place = code_owners.find(root)
+    if place:
+        text = (root / place).read_text(encoding="utf-8", errors="replace")
+        wrong = list(code_owners.faults(code_owners.read(text), judging_files(root)))
+    else:
+        wrong = [f"there is no {code_owners.PLACES[0]}"]
+    return Check(
+        name="code owners",
+        steps=("pull-requests",),
+        ok=not wrong,
+        found="; ".join(wrong[:_MOST_FAULTS])
+        or f"{place} names owners of what judges; only GitHub knows whether they exist",
+        why="who reviews policies, limits, workflows and the toolbox: GitHub ignores placeholders without a word",
+        mend=f"sed 's/YOUR-ORG/MY-ORG/g' {_OWNERS_TEMPLATE} >.github/CODEOWNERS   (then edit the teams)"
+        if (root / _OWNERS_TEMPLATE).is_file()
+        else "write .github/CODEOWNERS: a line `* @MY-ORG/MY-TEAM`, and one for each folder with owners of its own",
+    )
+
+
+def _limits(root: Path, stack: str | None) -> Check:
+    """Each stack's policy config file, by what it says alone."""
+    from fleet.preview.policy_config import PolicyError, config_file, read_config
+
+    wrong: list[str] = []
+    levels: list[str] = []
+    for name in (stack,) if stack else stack_names(root):
+        try:
+            config = read_config(root, name)
+        except PolicyError as error:
+            wrong.append(str(error))
+            continue
+        if not config:
+            wrong.append(f"{config_file(name)} sets no limit")
+        for policy, given in config.items():
+            level = given if isinstance(given, str) else given.get("enforcementLevel")
+            if level in ("disabled", "advisory"):
+                (wrong if policy == "all" else levels).append(f"{config_file(name)}: {policy} is {level}")
+    return Check(
+        name="policy limits",
+        steps=("pull-requests",),
+        ok=not wrong,
+        found="; ".join([*wrong, *levels][:_MOST_FAULTS]) or "every stack has its limits, and no level is lowered",
+        why="a limit that is not set is not judged; a level that is lowered stops nothing",
+        mend='write {"hourly-cost-above-ceiling": {"maxUsdPerHour": 40}} to the stack\'s file (docs/policies.md)',
+    )
 
 
 def _inverted(lacking: dict[str, str]) -> dict[str, list[str]]:

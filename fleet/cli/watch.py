@@ -69,11 +69,11 @@ class _KeptPack:
     def __init__(self) -> None:
         self._run: PolicyRun | None = None
 
-    def __call__(self, pack: Path, *, config: Any, **names: str) -> AbstractContextManager[PolicyRun]:
+    def __call__(self, pack: Path, *, project: str, stack: str, config: Any) -> AbstractContextManager[PolicyRun]:
         from fleet.preview.policy import start
 
         if self._run is None or not self._run.running:
-            self._run = start(pack, config=config, **names)
+            self._run = start(pack, project=project, stack=stack, config=config)
         self._run.config = config
         return contextlib.nullcontext(self._run)
 

@@ -15,29 +15,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from fleet import program_folder
 from fleet.preview import children
+from fleet.preview.policy_config import LEVELS, Given, Level, PolicyError, PolicyState, config_file
 from fleet.preview.record.recording import ORGANIZATION, STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
 from fleet.preview.record.values import Secret, Value, paths_of_unknowns
-from settings import strict_json
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from fleet.preview.policy_messages import PolicyMessages
 
-Level = Literal["advisory", "mandatory", "disabled", "remediate"]
-LEVELS: Final[tuple[Level, ...]] = ("advisory", "mandatory", "disabled", "remediate")
-"""By their number in the protocol."""
 SEVERITIES: Final = ("", "low", "medium", "high", "critical")
 """By their number in the protocol."""
 
 PACK_FILE: Final = "PulumiPolicy.yaml"
-CONFIG_FOLDER: Final = "policy/config"
-"""Where a project keeps its stacks' policy config files, beside the pack: the pack belongs to nobody's stacks."""
 _START_SECONDS: Final = 30.0
 _ANSWER_SECONDS: Final = 60.0
 _ASKED_AT_ONCE: Final = 256
@@ -45,10 +40,6 @@ _ASKED_AT_ONCE: Final = 256
 _KEPT_STDERR_LINES: Final = 20
 _Asked = tuple[str, Any]
 """A URN and its pending answer."""
-
-
-class PolicyError(Exception):
-    """The pack could not be queried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +55,8 @@ class Violation:
     """What the policy asks for, by itself; a pack's SDK also begins the message with it."""
     severity: str = ""
     """`low`, `medium`, `high` or `critical`; empty where the pack does not say."""
+    judges: tuple[str, ...] = ()
+    """The sides that say so, where two packs or configurations judge; see `fleet.preview.judges`."""
 
 
 def find_pack(root: Path) -> Path | None:
@@ -72,55 +65,30 @@ def find_pack(root: Path) -> Path | None:
     return pack if (pack / PACK_FILE).is_file() else None
 
 
-def read_config(root: Path, stack: str) -> Mapping[str, Level | Mapping[str, Any]]:
-    """What the stack's policy config file says, nothing where there is none.
-
-    The file is the one that `pulumi preview --policy-pack-config` takes, `policy/config/<stack>.json`, so that both
-    judge alike. Raises PolicyError where it cannot be read.
-    """
-    path = root / CONFIG_FOLDER / f"{stack}.json"
-    if not path.is_file():
-        return {}
-    try:
-        config = strict_json.read(path)
-    except ValueError as error:
-        raise PolicyError(f"{CONFIG_FOLDER}/{path.name} is not JSON: {error}") from error
-    wrong = "an object" if not isinstance(config, dict) else _neither_level_nor_map(config)
-    if wrong:
-        raise PolicyError(
-            f"{CONFIG_FOLDER}/{path.name} must be {wrong}; "
-            'write {"policy-name": "advisory"} or {"policy-name": {"enforcementLevel": "advisory", "setting": 1}}'
-        )
-    return dict(config)
-
-
-def _neither_level_nor_map(config: Mapping[str, Any]) -> str:
-    wrong = [name for name, value in config.items() if not isinstance(value, str | dict)]
-    return f"a level or an object for each policy, unlike {', '.join(wrong)}" if wrong else ""
-
-
 def start(
     pack: Path,
     *,
     project: str,
     stack: str,
-    config: Mapping[str, Level | Mapping[str, Any]] | None = None,
+    config: Given | None = None,
+    modules: Path | None = None,
 ) -> PolicyRun:
     """Spawn the pack in `pack`. Returns at once; `judge` waits for it. Use as a context manager, or `close` it.
 
     `config` is what a policy config file of Pulumi holds: per policy (or `all`) a level, or a map of properties with
-    an optional `enforcementLevel`.
+    an optional `enforcementLevel`. `modules` is where the pack finds its facts and settings before anywhere else.
     """
-    return PolicyRun(pack, project=project, stack=stack, config=config or {})
+    return PolicyRun(pack, project=project, stack=stack, config=config or {}, modules=modules)
 
 
 class PolicyRun:
     """A running pack."""
 
-    def __init__(
-        self, pack: Path, *, project: str, stack: str, config: Mapping[str, Level | Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, pack: Path, *, project: str, stack: str, config: Given, modules: Path | None = None) -> None:
         self._pack = pack.resolve()
+        self._config_file = config_file(stack)
+        self.states: tuple[PolicyState, ...] = ()
+        """Every policy as the configuration leaves it, known once the pack has judged."""
         self.config = config
         """May be replaced between two recordings."""
         self._configured: Any = None
@@ -134,6 +102,10 @@ class PolicyRun:
             "PULUMI_ORGANIZATION": ORGANIZATION,
             "PULUMI_DRY_RUN": "true",
         }
+        if modules is not None:
+            # The environment's own search path leads to the checkout, which has modules of the same names. Nothing is compiled
+            # into a folder that is about to be removed.
+            environment |= {"PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1"}
         # The address of an engine is asked for and never used by a pack.
         command = (sys.executable, "-u", "-m", "pulumi.policy", "127.0.0.1:0", ".")
         self._process = children.spawn(command, cwd=self._pack, env=environment)
@@ -211,7 +183,8 @@ class PolicyRun:
         self._configured, self._answers_kept = None, {}
         info = stub.GetAnalyzerInfo(empty_pb2.Empty(), timeout=_ANSWER_SECONDS)
         stub.ConfigureStack(recorded, timeout=_ANSWER_SECONDS)
-        stub.Configure(messages.configure(info, self.config), timeout=_ANSWER_SECONDS)
+        self.states = states = messages.states(info, self.config, self._config_file)
+        stub.Configure(messages.configure(states), timeout=_ANSWER_SECONDS)
         self._configured = (self.config, recorded)
 
     def _ask_inputs(

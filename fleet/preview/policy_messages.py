@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from pulumi.runtime.proto import analyzer_pb2
 
+from fleet.preview.policy_config import LEVELS, Declared, Given, PolicyState, merge
 from fleet.preview.record.recording import ORGANIZATION, Alias, RecordedResource, Recording, urn_of
 from fleet.preview.record.wire import encode_struct
 
@@ -27,38 +28,21 @@ class PolicyMessages:
             stack=self._recording.stack, project=self._recording.project, organization=ORGANIZATION, dry_run=True
         )
 
-    def configure(self, info: Any, given: Mapping[str, Any]) -> analyzer_pb2.ConfigureAnalyzerRequest:
-        """Level and properties of every policy: the schema's defaults, under the pack's own, under the user's.
+    def states(self, info: Any, given: Given, file: str) -> tuple[PolicyState, ...]:
+        """Level and settings of every policy of the pack. Raises ValueError as `merge` does."""
+        return merge((_declared(policy, info) for policy in info.policies), given, file)
 
-        The pack merges nothing itself, and takes a level left out for "advisory". Raises ValueError for a policy,
-        level or property the pack does not have.
-        """
-        known = {policy.name for policy in info.policies}
-        if unknown := sorted(set(given) - known - {"all"}):
-            raise ValueError(f"no policy is named {', '.join(unknown)}; there are {', '.join(sorted(known))}")
-        merged = {}
-        for policy in info.policies:
-            level = policy.enforcementLevel
-            properties = {}
-            for key, schema in policy.configSchema.properties.items():
-                if "default" in schema:
-                    properties[key] = json_format.MessageToDict(schema)["default"]
-            if policy.name in info.initialConfig:
-                initial = info.initialConfig[policy.name]
-                level = initial.enforcementLevel
-                properties |= json_format.MessageToDict(initial.properties)
-            for source in (given.get("all"), given.get(policy.name)):
-                if isinstance(source, str):
-                    level = _level(source, policy.name)
-                elif source is not None:
-                    own = dict(source)
-                    level = _level(own.pop("enforcementLevel"), policy.name) if "enforcementLevel" in own else level
-                    properties |= own
-            _check(policy, properties)
-            merged[policy.name] = analyzer_pb2.PolicyConfig(
-                enforcementLevel=level, properties=encode_struct(properties)
-            )
-        return analyzer_pb2.ConfigureAnalyzerRequest(policyConfig=merged)
+    def configure(self, states: Iterable[PolicyState]) -> analyzer_pb2.ConfigureAnalyzerRequest:
+        """Every level and every setting: the pack merges nothing itself, and takes a level left out for "advisory"."""
+        return analyzer_pb2.ConfigureAnalyzerRequest(
+            policyConfig={
+                one.name: analyzer_pb2.PolicyConfig(
+                    enforcementLevel=analyzer_pb2.EnforcementLevel.Value(one.level.upper()),
+                    properties=encode_struct(dict(one.settings)),
+                )
+                for one in states
+            }
+        )
 
     def analyze(self, resource: RecordedResource) -> analyzer_pb2.AnalyzeRequest:
         """One resource as its rules see it: by its inputs."""
@@ -133,40 +117,19 @@ class PolicyMessages:
         )
 
 
-def _level(text: str, policy: str) -> int:
-    try:
-        return int(analyzer_pb2.EnforcementLevel.Value(text.upper()))
-    except ValueError:
-        levels = ", ".join(name.lower() for name in analyzer_pb2.EnforcementLevel.keys())  # noqa: SIM118 - no mapping
-        raise ValueError(f"{policy} has the level {text!r}; there are {levels}") from None
-
-
-def _check(policy: Any, properties: Mapping[str, Any]) -> None:
-    """Refuse what the policy's schema does, as the engine would before it asks anything."""
-    schema = policy.configSchema
-    if missing := sorted(set(schema.required) - properties.keys()):
-        raise ValueError(f"{policy.name} needs {', '.join(missing)}")
-    if unknown := sorted(properties.keys() - set(schema.properties)):
-        raise ValueError(f"{policy.name} has no property {', '.join(unknown)}")
-    for key, value in properties.items():
-        wanted = json_format.MessageToDict(schema.properties[key])
-        expected = wanted.get("type")
-        # To Python a boolean is a number, too.
-        fits = isinstance(value, _TYPES.get(expected, object)) and isinstance(value, bool) <= (expected == "boolean")
-        if expected in _TYPES and not fits:
-            raise ValueError(f"{policy.name}.{key} is {value!r}; it must be of type {expected}")
-        if "enum" in wanted and value not in wanted["enum"]:
-            raise ValueError(f"{policy.name}.{key} is {value!r}; it must be one of {wanted['enum']}")
-
-
-_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
-    "string": str,
-    "boolean": bool,
-    "number": (int, float),
-    "integer": (int, float),
-    "array": list,
-    "object": dict,
-}
+def _declared(policy: Any, info: Any) -> Declared:
+    """A policy as the pack's own answer describes it."""
+    initial = None
+    if policy.name in info.initialConfig:
+        own = info.initialConfig[policy.name]
+        initial = {**json_format.MessageToDict(own.properties), "enforcementLevel": LEVELS[own.enforcementLevel]}
+    return Declared(
+        name=policy.name,
+        level=LEVELS[policy.enforcementLevel],
+        schema={key: json_format.MessageToDict(schema) for key, schema in policy.configSchema.properties.items()},
+        required=tuple(policy.configSchema.required),
+        initial=initial,
+    )
 
 
 def seconds(duration: str) -> float:

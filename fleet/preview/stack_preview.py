@@ -12,6 +12,7 @@ from fleet.preview.offline import OfflineStack, open_stack, record_stack, write_
 if TYPE_CHECKING:
     from fleet.preview.compare.baseline import Baseline, RunningBaseline
     from fleet.preview.compare.changes import Changes
+    from fleet.preview.judging import Judging
     from fleet.preview.policy import PolicyRun
     from fleet.preview.record.recording import Recording
     from fleet.preview.report.model import Policies, Report
@@ -38,16 +39,14 @@ def preview_stack(
     """
     opened = open_stack(root, stack)
     with ExitStack() as cleanup:
-        run: PolicyRun | None = None
+        judging: Judging | None = None
         if ask_policies:
-            from fleet.preview.policy import find_pack, read_config, start
+            from fleet.preview.judging import Judging
 
-            if (pack := find_pack(root)) is not None:
-                # Before the recording: the pack's interpreter starts while this one imports the SDK.
-                config = read_config(root, stack)
-                begin = pack_of or start
-                run = cleanup.enter_context(begin(pack, project=opened.file.project, stack=stack, config=config))
-        whole = record_stack(opened, "known") if run is not None or out is not None else None
+            # Before the recording: the packs' interpreters start while this one imports the SDK.
+            judging = Judging(root, opened.file, against, pack_of)
+            cleanup.enter_context(judging)
+        whole = record_stack(opened, "known") if (judging is not None and judging.is_taken) or out is not None else None
         baseline = None
         if against is not None:
             shown, baseline = _on(against, opened)
@@ -56,7 +55,7 @@ def preview_stack(
         if out is not None and whole is not None:
             write_manifests(whole, out)
         policies = _policies(
-            ask_policies, run, whole, lambda: shown if shown.mode == "preview" else record_stack(opened, "preview")
+            judging, whole, lambda: shown if shown.mode == "preview" else record_stack(opened, "preview")
         )
     from fleet.preview.report.model import build_report
     from settings.derived.figures import figures
@@ -94,17 +93,10 @@ def _compared(baseline: Baseline, recording: Recording) -> Changes:
     return compare(baseline.resources, recording, against=baseline.label, remarks=baseline.remarks)
 
 
-def _policies(asked: bool, run: PolicyRun | None, whole: Recording | None, first: Callable[[], Recording]) -> Policies:
+def _policies(judging: Judging | None, whole: Recording | None, first: Callable[[], Recording]) -> Policies:
     """The verdicts on the whole recording, and those that a first preview, which knows less, cannot reach."""
-    from fleet.preview.report.model import Policies, Unreached
+    from fleet.preview.report.model import Policies
 
-    if not asked:
+    if judging is None:
         return Policies(state="skipped")
-    if run is None or whole is None:
-        return Policies(state="none")
-    violations, unreached = run.judge_and_compare(whole, first)
-    return Policies(
-        state="judged",
-        violations=violations,
-        unreached=tuple(Unreached(policy=policy, urns=urns) for policy, urns in unreached.items()),
-    )
+    return Policies(state="none") if whole is None else judging.judge(whole, first)

@@ -10,6 +10,7 @@ from fleet.rehearse.apply.inventory import Retained
 from fleet.rehearse.engine.events import Events, Outcome, Step, Violation
 from fleet.rehearse.providers.observed import Observed
 from fleet.rehearse.results import Finding
+from settings.rules.verdict import RULES_NOT_ASKED, decode
 
 NO_PROVIDER = "pulumi:"
 """Types that the engine itself manages: stacks, providers, references."""
@@ -53,7 +54,7 @@ class UpReport:
             began_seconds=observed.began_seconds,
             started_seconds=dict(observed.started_seconds),
             finished_seconds=dict(observed.finished_seconds),
-            findings=tuple(observed.findings),
+            findings=(*_not_asked(outcome), *observed.findings),
         )
 
     @property
@@ -94,8 +95,19 @@ def _done(events: Events) -> dict[str, tuple[str, ...]]:
 
 
 def _mandatory(outcome: Outcome) -> Iterator[Violation]:
-    violations = (*outcome.planned.violations, *outcome.done.violations)
-    return (one for one in violations if one.level == "mandatory")
+    return (one for one in _violations(outcome) if one.level == "mandatory")
+
+
+def _not_asked(outcome: Outcome) -> Iterator[Finding]:
+    """What the stack's policy config file switches off: a stack that comes up was judged that much less."""
+    for text in dict.fromkeys(one.message for one in _violations(outcome) if one.policy == RULES_NOT_ASKED):
+        said = decode(text.partition("\n")[2])  # without the policy's description
+        yield Finding(severity="warning", subject=RULES_NOT_ASKED, message=said.what, fix=said.fix)
+
+
+def _violations(outcome: Outcome) -> Iterator[Violation]:
+    yield from outcome.planned.violations
+    yield from outcome.done.violations
 
 
 def _is_work(step: Step) -> bool:

@@ -261,7 +261,13 @@ RULES: Final = (
         level="mandatory",
         severity="high",
         settings=(
-            Setting(name="maxUsdPerHour", type="number", unit="USD an hour", why="ceiling; unset: no ceiling"),
+            Setting(
+                name="maxUsdPerHour",
+                type="number",
+                unit="USD an hour",
+                why="ceiling; unset: not judged, as rules-not-asked reports",
+                needed=True,
+            ),
             Setting(
                 name="usdPerNodeHour",
                 type="number",

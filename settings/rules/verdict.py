@@ -11,6 +11,8 @@ from typing import Final
 
 REPEATED_ON_PURPOSE: Final = "repeated-on-purpose"
 """The policy that reports deliberate exceptions."""
+RULES_NOT_ASKED: Final = "rules-not-asked"
+"""The policy that reports what the stack's configuration switches off."""
 
 _LABELS: Final = {"why": "Why: ", "fix": "Fix: ", "at_stake": "At stake: "}
 _INDENT: Final = "  "

@@ -23,7 +23,8 @@ from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, source_pb2
 
 from fleet.preview.offline import OfflineStack, open_stack, record_stack
-from fleet.preview.policy import LEVELS, PolicyRun, Violation
+from fleet.preview.policy import PolicyRun, Violation
+from fleet.preview.policy_config import LEVELS
 from fleet.preview.policy_messages import PolicyMessages
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, ProgramError, RecordedResource, Recording
 from fleet.preview.record.values import merge

@@ -12,6 +12,7 @@ from pulumi.runtime.proto import analyzer_pb2
 
 import read_once
 from analyzer import policies
+from not_asked import Configured
 from rule import Resource, all_rules
 from tests.policy.samples import IMAGE, kubernetes, rule_named, server
 
@@ -28,8 +29,14 @@ class Pack:
     """The pack's servicer with its own defaults, as `_PolicyAnalyzerServicer` is started by PolicyPack."""
 
     def __init__(self) -> None:
-        made = policies(all_rules())
-        self.servicer = sdk._PolicyAnalyzerServicer("llm-fleet", "0.0.1", made, sdk.EnforcementLevel.ADVISORY)
+        configured = Configured()
+        made = policies(all_rules(), configured)
+
+        class Servicer(sdk._PolicyAnalyzerServicer):  # type: ignore[misc]  # of its own, because `listen` changes the class
+            pass
+
+        configured.listen(Servicer)
+        self.servicer = Servicer("llm-fleet", "0.0.1", made, sdk.EnforcementLevel.ADVISORY)
         self.info = self.servicer.GetAnalyzerInfo(empty_pb2.Empty(), None)
         self.configure({})
 
@@ -90,10 +97,12 @@ def test_every_rule_is_a_policy_of_its_own_and_the_last_reports_what_is_on_purpo
     assert [one.name for one in pack.info.policies] == [
         *(rule.name for rule in all_rules()),
         "repeated-on-purpose",
+        "rules-not-asked",
     ]
     assert {one.name: LEVELS[one.enforcementLevel] for one in pack.info.policies} == {
         **{rule.name: rule.level for rule in all_rules()},
         "repeated-on-purpose": "advisory",
+        "rules-not-asked": "advisory",
     }
 
 
@@ -273,3 +282,42 @@ def test_a_memo_knows_objects_not_values_and_keeps_them_until_it_is_told_to_forg
     memo.forget()
     memo(equal[0])
     assert len(calls) == len(equal) + 1
+
+
+CEILING = {"hourly-cost-above-ceiling": {"maxUsdPerHour": 40}}
+
+
+def not_asked(pack: Pack) -> str:
+    """What the pack says of its own configuration, without reasons."""
+    _, message = pack.judge_stack(server()).get("rules-not-asked", ("", ""))
+    return message.partition("\n")[2].partition("\nWhy: ")[0]
+
+
+def test_a_pack_that_is_asked_everything_says_nothing_of_itself(pack: Pack) -> None:
+    pack.configure(CEILING)
+    assert not_asked(pack) == ""
+
+
+def test_a_disabled_and_a_lowered_rule_are_told(pack: Pack) -> None:
+    pack.configure(CEILING, image_latest=2, broad_roles=0, context_far_above_need=3)
+    off, lowered = not_asked(pack).split("; ")
+    assert "image-latest" in off
+    assert "broad-roles" in lowered
+    assert "context-far-above-need" not in off + lowered
+
+
+@pytest.mark.parametrize(("level", "told_as"), [(0, "advisory"), (1, "mandatory"), (2, "advisory")])
+def test_a_pack_that_is_disabled_as_a_whole_still_says_so(pack: Pack, level: int, told_as: str) -> None:
+    names = {one.name.replace("-", "_"): 2 for one in pack.info.policies}
+    pack.configure(CEILING, **(names | {"rules_not_asked": level}))
+    ((name, (told, message)),) = pack.judge_stack(server()).items()
+    assert (name, told) == ("rules-not-asked", told_as)
+    assert f"({len(all_rules())} of {len(all_rules())} rules, " in message
+
+
+@pytest.mark.parametrize("given", [{}, {"hourly-cost-above-ceiling": {"usdPerNodeHour": 30}}])
+def test_a_rule_without_the_limit_that_it_needs_is_told(pack: Pack, given: Mapping[str, Mapping[str, Any]]) -> None:
+    pack.configure(given)
+    assert not_asked(pack).startswith("hourly-cost-above-ceiling has no maxUsdPerHour")
+    pack.configure(given, hourly_cost_above_ceiling=2)
+    assert "maxUsdPerHour" not in not_asked(pack)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.preview.policy import CONFIG_FOLDER
+from fleet.preview.policy_config import CONFIG_FOLDER
 from tests.workflows.steps import ACTION, ROOT, needs_jq, outputs, read, run, stand_in
 
 EXCHANGE = ACTION.parent / "pulumi_cloud_token.sh"
@@ -36,7 +36,9 @@ def test_what_is_installed_beside_credentials_is_named_by_hash(folder: str) -> N
         str(one["run"]) for one in steps() if one.get("name") == "Packages of the program and of the policy pack"
     ]
     lock = (Path(folder) / "requirements.lock").as_posix()
-    assert f"--require-hashes -r {lock}\n" in install
+    assert f"--require-hashes -r {lock}\n" in install.replace(
+        '"$JUDGE/policy/requirements.lock"', "policy/requirements.lock"
+    )
     assert install.count("pip install") == install.count("--require-hashes")
     entries = re.findall(
         r"^(\S+?)==(\S+)[^\n]*\n((?: {4}--hash=sha256:[0-9a-f]{64}.*\n)+)", (ROOT / lock).read_text(), re.MULTILINE
@@ -49,9 +51,9 @@ def test_what_is_installed_beside_credentials_is_named_by_hash(folder: str) -> N
     assert len(locked) > len(wanted)
 
 
-def names(folder: Path) -> dict[str, str]:
+def names(folder: Path, judge: str = ".") -> dict[str, str]:
     script = str(steps()[0]["run"])
-    environment = {"STACK": "dev", "ORGANIZATION": "acme", "GITHUB_OUTPUT": "output"}
+    environment = {"STACK": "dev", "ORGANIZATION": "acme", "JUDGE": judge, "GITHUB_OUTPUT": "output"}
     assert run(script, cwd=folder, environment=environment).returncode == 0
     return outputs(folder / "output")
 
@@ -63,7 +65,17 @@ def test_a_stack_has_its_full_name(tmp_path: Path) -> None:
 def test_a_stacks_policy_config_is_the_one_that_the_offline_preview_reads(tmp_path: Path) -> None:
     (tmp_path / CONFIG_FOLDER).mkdir(parents=True)
     (tmp_path / CONFIG_FOLDER / "dev.json").write_text("{}")
-    assert names(tmp_path)["policy-config"] == f"{CONFIG_FOLDER}/dev.json"
+    assert names(tmp_path)["policy-config"] == f"./{CONFIG_FOLDER}/dev.json"
+
+
+def test_a_pull_request_brings_no_limits_of_its_own(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "out" / "base"):
+        (folder / CONFIG_FOLDER).mkdir(parents=True)
+    (tmp_path / CONFIG_FOLDER / "dev.json").write_text("{}")
+    assert "policy-config" not in names(tmp_path, "out/base")
+    (tmp_path / "out" / "base" / CONFIG_FOLDER / "dev.json").write_text("{}")
+    (tmp_path / "output").unlink()
+    assert names(tmp_path, "out/base")["policy-config"] == f"out/base/{CONFIG_FOLDER}/dev.json"
 
 
 def exchange(folder: Path, answer: str) -> subprocess.CompletedProcess[str]:

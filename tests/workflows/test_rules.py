@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from fleet.doctor import code_owners
+from fleet.preview.compare.judge_files import judging_files
 from settings.names import stack_names
 from tests.workflows.steps import ACTION, ATTEMPTS, ROOT, UP_MINUTES, WORKFLOWS, read, workflow, workflows
 
@@ -192,10 +194,30 @@ def test_every_real_preview_and_update_asks_the_policy_pack() -> None:
     for name, job in jobs():
         for step in job.get("steps", []):
             if "command" in step.get("with", {}):
-                assert step["with"]["policyPacks"] == "policy", name
+                assert step["with"]["policyPacks"] == "out/base/policy", name
                 assert step["with"]["policyPackConfigs"] == "${{ steps.cloud.outputs.policy-config }}", name
             if "pulumi_" in step.get("run", ""):  # the scripts name the pack themselves
                 assert step["env"]["POLICY_CONFIG"] == "${{ steps.cloud.outputs.policy-config }}", name
+
+
+def test_a_pull_request_with_credentials_is_judged_by_its_base() -> None:
+    steps = workflow("cloud-preview")["jobs"]["preview"]["steps"]
+    (base,) = (one["with"] for one in steps if "ref" in one.get("with", {}))
+    (cloud,) = (one["with"] for one in steps if one.get("uses") == "./.github/actions/cloud")
+    assert base["ref"] == "${{ github.event.pull_request.base.sha }}"
+    assert base["path"] == cloud["judge"] == "out/base"
+
+
+def test_an_offline_preview_is_judged_by_its_base() -> None:
+    (run,) = (one["run"] for one in workflow("preview")["jobs"]["offline"]["steps"] if one.get("id") == "preview")
+    assert '--against "$base"' in run
+    assert "--no-policy" not in run
+
+
+def test_the_template_of_code_owners_covers_what_judges() -> None:
+    text = (ROOT / ".github" / "CODEOWNERS.template").read_text()
+    assert list(code_owners.faults(code_owners.read(text.replace("YOUR-ORG", "acme")), judging_files(ROOT))) == []
+    assert all(line.wrong for line in code_owners.read(text))
 
 
 def test_up_can_be_asked_for_every_stack_that_has_a_file() -> None:

@@ -11,6 +11,7 @@ from fleet.preview.record.values import reveal
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from fleet.preview.judges import Tree
     from fleet.preview.record.recording import RecordedResource, Recording
 
 
@@ -52,6 +53,10 @@ class Baseline:
 
 class RunningBaseline(Protocol):
     """Baselines being loaded. Close it, or use it as a context manager: it may own a process and a folder."""
+
+    @property
+    def tree(self) -> Tree | None:
+        """Its files, while it is open; None for a state."""
 
     def wait(self, stack: str) -> Baseline:
         """Waits for the baseline of one stack. Raises BaselineError if it is not available."""

@@ -22,6 +22,7 @@ from fleet.clients.scratch import scratch
 from fleet.preview import children
 from fleet.preview.compare.baseline import Baseline, BaselineError
 from fleet.preview.compare.baseline_process import result_name
+from fleet.preview.judges import Tree
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.recording_json import from_json
 from settings.redact import Redactor, plaintexts_in
@@ -47,7 +48,7 @@ class GitBaseline:
         self._cleanup = contextlib.ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            commit = _resolve(reference, root)
+            self._commit = commit = _resolve(reference, root)
             self._label = commit[:_SHORT] if reference == commit else f"{reference} ({commit[:_SHORT]})"
             self._begin(commit, self._cleanup.enter_context(scratch("against")))
         except BaseException:
@@ -61,6 +62,11 @@ class GitBaseline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._cleanup.close()
+
+    @property
+    def tree(self) -> Tree:
+        """The reference's files, in the temporary folder."""
+        return Tree(folder=self._checkout, label=self._label, commit=self._commit)
 
     def _begin(self, commit: str, folder: Path) -> None:
         self._folder, self._checkout = folder, folder / "checkout"
@@ -139,7 +145,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _resolve(reference: str, root: Path) -> str:
     try:
-        inside = _git("rev-parse", "--is-inside-work-tree", root=root)
+        inside = run_git("rev-parse", "--is-inside-work-tree", root=root)
     except FileNotFoundError:
         raise BaselineError("--against with a git reference requires git, which is not installed") from None
     if inside.returncode:
@@ -147,9 +153,9 @@ def _resolve(reference: str, root: Path) -> str:
             f"{root} is not in a git repository, so {reference} cannot be read; to compare with a state: "
             "pulumi stack export --file state.json"
         )
-    found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}", root=root)
+    found = run_git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}", root=root)
     if found.returncode:
-        shallow = _git("rev-parse", "--is-shallow-repository", root=root).stdout.strip() == b"true"
+        shallow = run_git("rev-parse", "--is-shallow-repository", root=root).stdout.strip() == b"true"
         hint = (
             "this clone is shallow; run git fetch --depth=1 origin BRANCH, then --against FETCH_HEAD"
             if shallow
@@ -161,24 +167,22 @@ def _resolve(reference: str, root: Path) -> str:
 
 def _check_out(commit: str, root: Path, folder: Path, checkout: Path) -> None:
     """Write the project's folder at `commit`, using only the repository's objects."""
-    prefix = os.fsdecode(_git("rev-parse", "--show-prefix", root=root).stdout).removesuffix("\n")
-    index = {"GIT_INDEX_FILE": str(folder / "index")}
+    prefix = os.fsdecode(run_git("rev-parse", "--show-prefix", root=root).stdout).removesuffix("\n")
     checkout.mkdir()
-    tree = _git("rev-parse", "--verify", "--quiet", f"{commit}:{prefix.rstrip('/')}", root=root)
+    tree = run_git("rev-parse", "--verify", "--quiet", f"{commit}:{prefix.rstrip('/')}", root=root)
     if tree.returncode:
         return  # the project's folder did not exist yet
-    top = Path(os.fsdecode(_git("rev-parse", "--show-toplevel", root=root).stdout).removesuffix("\n"))
-    for arguments in (
-        ("read-tree", tree.stdout.decode().strip()),
-        ("checkout-index", "--all", "--quiet", f"--prefix={checkout}/"),
-    ):
-        # From the top: checkout-index prefixes paths with its working folder.
-        done = _git(*arguments, root=top, **index)
+    repository = os.fsdecode(run_git("rev-parse", "--absolute-git-dir", root=root).stdout).removesuffix("\n")
+    # With a work tree of its own: git would read attributes, such as an encoding, from the user's.
+    apart = {"GIT_DIR": repository, "GIT_WORK_TREE": str(checkout), "GIT_INDEX_FILE": str(folder / "index")}
+    for arguments in (("read-tree", tree.stdout.decode().strip()), ("checkout-index", "--all", "--quiet")):
+        done = run_git(*arguments, root=checkout, **apart)
         if done.returncode:
             raise BaselineError(f"git could not check out {commit[:_SHORT]}: {os.fsdecode(done.stderr).strip()}")
 
 
-def _git(*arguments: str, root: Path, **extra: str) -> subprocess.CompletedProcess[bytes]:
+def run_git(*arguments: str, root: Path, **extra: str) -> subprocess.CompletedProcess[bytes]:
+    """One git command about the repository of `root`."""
     # Set by git for its hooks; they would redirect every call away from `root`.
     env = {key: value for key, value in os.environ.items() if key not in _GIT_STATE}
     # Large files are not part of the program, and fetching them needs a network.

@@ -37,6 +37,10 @@ class StateFile:
             raise BaselineError(f"{path} holds the state of one stack, but this is a preview of {len(stacks)}")
         self._path, self.state = path, read_state(path)
 
+    @property
+    def tree(self) -> None:
+        """A state has no files."""
+
     def wait(self, stack: str) -> Baseline:
         """The state, if it is this stack's."""
         state = self.state

@@ -80,6 +80,7 @@ def _sections(report: Report, *, several: bool) -> Iterator[Section]:
         from fleet.preview.report import comment_changes as changed
 
         yield section("the headline", changed.headline(report, changes, several=several), _VERDICT)
+        yield section("what judges this change", _judges(report.policies), _VERDICT)
         if changes.pending:
             yield section("the numbers", changed.numbers(changes), _EVIDENCE)
         yield section("policies", _policies(report.policies), _EVIDENCE)
@@ -213,6 +214,13 @@ def _list(findings: Sequence[Finding]) -> Iterator[str]:
         problem = finding.problem
         yield f"- {code(problem.path)} = {code(problem.value)}: {prose(problem.why)}"
         yield f"  Write: {code(problem.write)}"
+
+
+def _judges(policies: Policies) -> Iterator[str]:
+    """What the change does to its judge."""
+    from fleet.preview.report.comment_policies import judges
+
+    yield from judges(policies)
 
 
 def _policies(policies: Policies) -> Iterator[str]:

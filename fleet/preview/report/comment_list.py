@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from fleet.preview.report.comment_policies import changed_judges
+from fleet.preview.report.judges import changes_of_all
 from fleet.preview.report.markdown import alert, cell, code, prose, table
 from fleet.preview.report.several_stacks import refusals_of, reports_of
 from fleet.preview.report.stack_list import line_of
@@ -47,6 +49,8 @@ def list_of_stacks(outcomes: Sequence[Outcome]) -> Iterator[str]:
         shown = [f"- {danger}" for danger in dangers[:_MOST_DANGERS]]
         rest = len(dangers) - len(shown)
         yield from alert("CAUTION", [*shown, *([f"- and {plural(rest, 'more danger')}"] if rest else [])])
+    if compared:
+        yield from changed_judges(changes_of_all(reports))
     against = sorted({one.against for one in compared})
     yield ""
     yield from table(

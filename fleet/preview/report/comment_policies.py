@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fleet.preview.report.markdown import cell, code, escape, fold, table
+from fleet.preview.report.judges import HOW_TO_LAND, Remark, changes_of, remarks_of, rows_of
+from fleet.preview.report.markdown import alert, cell, code, escape, fold, prose, table
 from fleet.preview.report.verdicts import Verdict, format_counts, shared, verdicts
 from fleet.report.words import plural
 
@@ -24,8 +25,13 @@ def in_sight(policies: Policies, most: int) -> Iterator[str]:
     if policies.state == "skipped":
         yield "**Policies**: not checked (`--no-policy`)."
         return
-    yield f"**Policies**: {format_counts(policies.violations)} (checked with placeholder cloud ids)"
-    stops = [one for one in verdicts(policies.violations) if one.stops]
+    yield f"**Policies**: {format_counts(policies)} (checked with placeholder cloud ids)"
+    remarks = list(remarks_of(policies))
+    yield ""
+    yield from (f"- {prose(one.text)}" for one in remarks if not one.loud)
+    if any(one.loud for one in remarks):
+        yield from alert("CAUTION", [f"- {prose(one.text)}" for one in remarks if one.loud])
+    stops = [one for one in verdicts(policies) if one.stops]
     if stops:
         yield ""
         yield from _table(stops[:most])
@@ -36,7 +42,7 @@ def in_sight(policies: Policies, most: int) -> Iterator[str]:
 
 def folded(policies: Policies, most: int) -> Iterator[str]:
     """Further blocking violations, warnings, and policies that a first preview cannot check."""
-    found = verdicts(policies.violations)
+    found = verdicts(policies)
     beyond = [one for one in found if one.stops][most:]
     advisory = [one for one in found if not one.stops]
     if beyond:
@@ -56,10 +62,34 @@ def folded(policies: Policies, most: int) -> Iterator[str]:
 
 def _table(found: Sequence[Verdict]) -> list[str]:
     rows = [
-        (one.level, code(one.policy), _names([place.urn for place in one.places]), "<br>".join(_message(one)))
+        (_level(one), code(one.policy), _names([place.urn for place in one.places]), "<br>".join(_message(one)))
         for one in found
     ]
     return table(("level", "policy", "resource", "finding, reason and fix"), rows)
+
+
+def judges(policies: Policies) -> Iterator[str]:
+    """What a change does to its judge, and what both judges say; nothing where the judge stays as it is."""
+    rows = rows_of(policies)
+    yield from changed_judges(changes_of(policies))
+    if rows:
+        head, *body = rows
+        yield ""
+        yield from table(tuple(map(escape, head)), (tuple(map(escape, row)) for row in body))
+        yield ""
+        yield HOW_TO_LAND
+
+
+def changed_judges(remarks: Iterable[Remark]) -> Iterator[str]:
+    """What a change does to its judge, in a box."""
+    if several := list(remarks):
+        lines = [f"- {prose(one.text)}" for one in several]
+        kind = "CAUTION" if any(one.loud for one in several) else "IMPORTANT"
+        yield from alert(kind, ["**This change alters what judges it.**", "", *lines])
+
+
+def _level(verdict: Verdict) -> str:
+    return f"{verdict.level}<br>only by {escape(verdict.by)}" if verdict.by else verdict.level
 
 
 def _message(verdict: Verdict) -> Iterator[str]:

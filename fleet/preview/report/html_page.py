@@ -25,6 +25,7 @@ from fleet.preview.compare.wording import (
 )
 from fleet.preview.report.change_tree import change_tree
 from fleet.preview.report.comment_policies import policies_of
+from fleet.preview.report.judges import HOW_TO_LAND, changes_of, changes_of_all, remarks_of, rows_of
 from fleet.preview.report.several_stacks import Refusal, by_weight, is_quiet, reports_of, stack_of
 from fleet.preview.report.stack_list import line_of
 from fleet.preview.report.verdicts import format_counts, shared, verdicts
@@ -76,6 +77,10 @@ def html_text(*outcomes: Outcome) -> str:
             "lines_that_differ": lines_that_differ,
             "change_tree": change_tree,
             "verdicts": verdicts,
+            "remarks_of": lambda policies: list(remarks_of(policies)),
+            "changes_of": lambda policies: list(changes_of(policies)),
+            "judge_table": _judges,
+            "how_to_land": HOW_TO_LAND,
             "format_counts": format_counts,
             "shared": shared,
             "policies_of": policies_of,
@@ -96,6 +101,7 @@ def html_text(*outcomes: Outcome) -> str:
         against=", ".join(sorted(against)),
         nature=format_nature(reports),
         stacks=_stacks(outcomes) if several else None,
+        changed_judges=changes_of_all(reports) if several else (),
         outcomes=outcomes,
     )
 
@@ -203,6 +209,18 @@ def _differences(report: Report) -> Table:
             )
             for one in report.figures.match.differences
         ),
+    )
+
+
+def _judges(report: Report) -> Table | None:
+    head, *body = rows_of(report.policies) or ((),)
+    if not body:
+        return None
+    return Table(
+        id=f"judges-{report.recording.stack}",
+        caption="Who judges: the pack and limits before and after the change",
+        columns=texts(*(name or "what" for name in head)),
+        rows=tuple(tuple(map(Cell, row)) for row in body),
     )
 
 

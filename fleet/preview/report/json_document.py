@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.modelled import Modelled
     from fleet.preview.compare.changes import Changes, PropertyChange, ResourceChange
-    from fleet.preview.report.model import Report
+    from fleet.preview.judges import Judge
+    from fleet.preview.report.model import Policies, Report
     from settings.problems import Problem
 
 
@@ -39,10 +40,16 @@ def as_document(report: Report) -> dict[str, Any]:
         ],
         "outputs": recording.outputs,
         "violations": [
-            {"policy": one.policy, "level": one.level, "urn": one.urn, "message": one.message}
+            {
+                "policy": one.policy,
+                "level": one.level,
+                "urn": one.urn,
+                "message": one.message,
+                "judges": list(one.judges) or [judge.side for judge in report.policies.judges],
+            }
             for one in report.policies.violations
         ],
-        "changes": _created(report) if report.comparison is None else _changes(report.comparison),
+        "changes": _created(report) if report.comparison is None else _changes(report.comparison, report.policies),
         "plan": _plan(report),
     }
     return dict(Redactor(recording.plaintexts).value(document))
@@ -74,7 +81,7 @@ def _created(report: Report) -> dict[str, Any]:
     }
 
 
-def _changes(changes: Changes) -> dict[str, Any]:
+def _changes(changes: Changes, policies: Policies) -> dict[str, Any]:
     radius = changes.blast_radius
     return {
         "summary": {operation: count for operation, count in sorted(changes.summary.items()) if count},
@@ -109,6 +116,17 @@ def _changes(changes: Changes) -> dict[str, Any]:
         "steps": [_step(one) for one in changes.changed],
         "outputs": [_property(one) for one in changes.outputs],
         "remarks": list(changes.remarks),
+        "judge": [
+            {
+                "kind": one.kind,
+                "subject": one.subject,
+                "before": one.before,
+                "after": one.after,
+                "file": one.file,
+                "weaker": one.weaker,
+            }
+            for one in policies.changes
+        ],
     }
 
 
@@ -166,7 +184,26 @@ def _plan(report: Report) -> dict[str, Any]:
             {"severity": one.severity, "message": one.message, "urn": one.urn} for one in report.diagnostics
         ],
         "policies": report.policies.state,
+        "judges": [_judge(one) for one in report.policies.judges],
         "unreached": [{"policy": one.policy, "urns": list(one.urns)} for one in report.policies.unreached],
+    }
+
+
+def _judge(judge: Judge) -> dict[str, Any]:
+    switched = (*judge.disabled, *judge.lowered)
+    return {
+        "side": judge.side,
+        "label": judge.label,
+        "policies": len(judge.states),
+        "asked": judge.asked,
+        "disabled": [one.name for one in judge.disabled],
+        "lowered": [one.name for one in judge.lowered],
+        "levels": [{"policy": one.name, "own": one.own, "level": one.level, "by": one.by} for one in switched],
+        "settings": {one.name: {name: one.settings[name] for name in one.given} for one in judge.states if one.given},
+        "file": judge.file,
+        "fileMissing": judge.missing,
+        "blocking": judge.blocking,
+        "warnings": judge.warnings,
     }
 
 

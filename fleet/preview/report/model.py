@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from fleet.preview.policy_config import STOPS
 from fleet.preview.record.recording import (
     STACK_REFERENCE_TYPE,
     STACK_TYPE,
@@ -25,15 +26,13 @@ if TYPE_CHECKING:
 
     from fleet.plan.modelled import Modelled
     from fleet.preview.compare.changes import Changes
+    from fleet.preview.judges import Judge, JudgeChange
     from fleet.preview.policy import Violation
     from settings.derived.figures import Figures
     from settings.stack import Settings
 
 GROUP_FROM = 4
 """Minimum of siblings without children that are grouped on one line."""
-
-_STOPS = frozenset({"mandatory", "remediate"})
-"""Levels that block an update; an offline preview applies no remediation."""
 
 Operation = Literal["create"]
 
@@ -125,11 +124,15 @@ class Policies:
     violations: tuple[Violation, ...] = ()
     unreached: tuple[Unreached, ...] = ()
     """Judged here on made-up values only, by policy."""
+    judges: tuple[Judge, ...] = ()
+    """Who judged: the baseline's pack and limits, if they differ, then the checkout's."""
+    changes: tuple[JudgeChange, ...] = ()
+    """What differs between them, and files that judge or start the judge."""
 
     @property
     def mandatory(self) -> tuple[Violation, ...]:
         """Violations that block an update."""
-        return tuple(one for one in self.violations if one.level in _STOPS)
+        return tuple(one for one in self.violations if one.level in STOPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

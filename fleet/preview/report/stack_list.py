@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fleet.preview.compare.wording import format_after, format_before
+from fleet.preview.report.judges import format_gaps
 from fleet.preview.report.several_stacks import Refusal
 from fleet.preview.report.wording import format_rate
 from fleet.report.words import plural
@@ -59,7 +60,12 @@ def line_of(outcome: Outcome) -> StackLine:
         price=_price(_delta(changes, USD_PER_HOUR)) or outcome.figures.bill.format_hourly_total(),
         rate=_rate(outcome, _delta(changes, TOKENS_PER_SECOND)),
         stops=bool(outcome.policies.mandatory),
-        warns=bool(_to_look_at(outcome.policies) or (changes and changes.dangers) or outcome.dangers),
+        warns=bool(
+            _to_look_at(outcome.policies)
+            or format_gaps(outcome.policies)
+            or (changes and changes.dangers)
+            or outcome.dangers
+        ),
     )
 
 
@@ -71,6 +77,8 @@ def format_verdict(policies: Policies, changes: Changes | None) -> str:
         parts.append(plural(len(changes.dangers), "danger"))
     if advisory:
         parts.append(plural(advisory, "warning"))
+    if gaps := format_gaps(policies):
+        parts.append(gaps)
     if not parts:
         parts.append("no violations" if policies.state == "judged" else "policies not checked")
     return ", ".join([*parts, *([plural(on_purpose, "deliberate exception")] if on_purpose else [])])

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fleet.plan.words import format_figure
-from fleet.preview.report.several_stacks import Refusal, is_quiet
-from fleet.preview.report.text_policies import print_policies
+from fleet.preview.report.several_stacks import Refusal, is_quiet, reports_of
+from fleet.preview.report.text_policies import print_judges, print_policies, print_remark
 from fleet.preview.report.wording import (
     bill_lines,
     format_bill_title,
@@ -55,6 +55,7 @@ def _print_report(page: Page, report: Report) -> None:
         # Imported here: a preview that compares nothing does not need it.
         from fleet.preview.report.text_changes import print_changes, print_numbers
 
+        print_judges(page, report.policies)
         print_numbers(page, changes)
         print_changes(page, report, changes)
         print_policies(page, report.policies)
@@ -70,6 +71,7 @@ def _print_report(page: Page, report: Report) -> None:
 
 def _print_list(page: Page, outcomes: Sequence[Outcome]) -> None:
     """One entry per stack, as the last screen."""
+    from fleet.preview.report.judges import changes_of_all
     from fleet.preview.report.stack_list import line_of
 
     lines = [line_of(outcome) for outcome in outcomes]
@@ -83,6 +85,11 @@ def _print_list(page: Page, outcomes: Sequence[Outcome]) -> None:
         for phrase in () if quiet else (*line.change, f"{line.price} · {line.rate}" if line.price else ""):
             if phrase:
                 page.prose(phrase, indent=width + 2, style="dim")
+    remarks = changes_of_all(reports_of(outcomes))
+    if remarks:
+        page.title("What judges these stacks", "changed by this change")
+    for remark in remarks:
+        print_remark(page, remark)
     if any(map(is_quiet, outcomes)):
         page.blank()
         page.item("unchanged stacks are not shown in detail; see `fleet preview --stack NAME`")

@@ -11,6 +11,7 @@ from fleet.report.words import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fleet.preview.report.judges import Remark
     from fleet.preview.report.model import Policies, Unreached
     from fleet.preview.report.verdicts import Place, Verdict
 
@@ -28,11 +29,14 @@ def print_policies(page: Page, policies: Policies) -> None:
         page.title("Policies")
         page.prose("not checked (--no-policy)")
         return
+    from fleet.preview.report.judges import remarks_of
     from fleet.preview.report.verdicts import format_counts, verdicts
 
-    page.title("Policies", format_counts(policies.violations))
+    page.title("Policies", format_counts(policies))
+    for remark in remarks_of(policies):
+        print_remark(page, remark)
     page.prose("checked with placeholder cloud ids", style="dim")
-    for one in verdicts(policies.violations):
+    for one in verdicts(policies):
         _print_verdict(page, one)
     if policies.unreached:
         page.prose(
@@ -41,6 +45,32 @@ def print_policies(page: Page, policies: Policies) -> None:
             style="dim",
             mark_style="dim",
         )
+
+
+def print_judges(page: Page, policies: Policies) -> None:
+    """What a change does to its judge, and what both judges say; nothing where the judge stays as it is."""
+    from fleet.preview.report.judges import HOW_TO_LAND, changes_of, rows_of
+
+    remarks, rows = list(changes_of(policies)), rows_of(policies)
+    if not remarks and not rows:
+        return
+    page.title("What judges this change", "changed by it")
+    for remark in remarks:
+        print_remark(page, remark)
+    if rows:
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        page.blank()
+        for row in rows:
+            page.line("  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        page.item(HOW_TO_LAND)
+
+
+def print_remark(page: Page, remark: Remark) -> None:
+    """A line about the judges, marked if less is judged."""
+    if remark.loud:
+        page.prose(remark.text, mark="!! ", style="bold red", mark_style="bold white on red")
+    else:
+        page.item(remark.text)
 
 
 def _unreached(several: Sequence[Unreached]) -> str:
@@ -67,7 +97,8 @@ def _print_verdict(page: Page, verdict: Verdict) -> None:
     places = verdict.places
     names = list(dict.fromkeys(place.name for place in places))
     where = names[0] if len(names) == 1 else plural(len(names), "resource")
-    level = f" ({', '.join(part for part in (verdict.level, verdict.severity) if part)})"
+    by = f"only by {verdict.by}" if verdict.by else ""
+    level = f" ({', '.join(part for part in (verdict.level, verdict.severity, by) if part)})"
     page.prose(f"{verdict.policy}{f': {where}' if where else ''}{level}", mark="✗ ", style=style, mark_style=style)
     if verdict.statement:
         page.prose(verdict.statement, indent=4, style="dim")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fleet.preview.report.judges import are_all_asked, format_gaps, labels_of
 from fleet.report.words import plural
 from settings.rules.verdict import REPEATED_ON_PURPOSE, decode
 
 if TYPE_CHECKING:
-    from fleet.preview.policy import Level, Violation
+    from fleet.preview.policy import Violation
+    from fleet.preview.policy_config import Level
+    from fleet.preview.report.model import Policies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,8 @@ class Verdict:
     statement: str
     """The policy's description; empty if the pack has none."""
     places: tuple[Place, ...]
+    by: str = ""
+    """The only judge that says so; empty where all do."""
 
     @property
     def on_purpose(self) -> bool:
@@ -52,11 +57,12 @@ class Verdict:
         return self.level != "advisory"
 
 
-def verdicts(violations: Iterable[Violation]) -> list[Verdict]:
-    """The violations by policy: blocking ones first, then in the given order."""
-    by_policy: dict[tuple[str, Level], list[Violation]] = {}
-    for one in violations:
-        by_policy.setdefault((one.policy, one.level), []).append(one)
+def verdicts(policies: Policies) -> list[Verdict]:
+    """The violations by policy and judge: blocking ones first, then in the given order."""
+    by_policy: dict[tuple[str, Level, tuple[str, ...]], list[Violation]] = {}
+    for one in policies.violations:
+        by_policy.setdefault((one.policy, one.level, one.judges), []).append(one)
+    labels = labels_of(policies)
     found = [
         Verdict(
             policy=policy,
@@ -64,8 +70,9 @@ def verdicts(violations: Iterable[Violation]) -> list[Verdict]:
             severity=several[0].severity,
             statement=several[0].description,
             places=tuple(_place(one) for one in several),
+            by=labels.get(judges[0], "") if len(judges) == 1 else "",
         )
-        for (policy, level), several in by_policy.items()
+        for (policy, level, judges), several in by_policy.items()
     ]
     return sorted(found, key=lambda one: not one.stops)
 
@@ -81,11 +88,16 @@ def _place(violation: Violation) -> Place:
     return Place(urn=violation.urn, what=said.what, why=said.why, fix=said.fix, at_stake=said.at_stake)
 
 
-def format_counts(violations: Sequence[Violation]) -> str:
-    """`no violations`, or `1 blocking violation, 2 warnings`: CrossGuard's mandatory and advisory levels."""
-    if not violations:
-        return "no violations"
-    warnings = sum(one.level == "advisory" for one in violations)
-    blocking = len(violations) - warnings
-    stops = plural(blocking, "blocking violation") if blocking else "no blocking violations"
-    return f"{stops}, {plural(warnings, 'warning')}" if warnings else stops
+def format_counts(policies: Policies) -> str:
+    """`no violations`, or `1 blocking violation, 2 warnings`: CrossGuard's mandatory and advisory levels.
+
+    "No violations" only where every policy was asked.
+    """
+    warnings = sum(one.level == "advisory" for one in policies.violations)
+    blocking = len(policies.violations) - warnings
+    parts = [plural(blocking, "blocking violation")] if blocking else []
+    if not policies.violations:
+        parts.append("no violations" if are_all_asked(policies) else "nothing found")
+    elif not blocking:
+        parts.append("no blocking violations")
+    return ", ".join(filter(None, (*parts, plural(warnings, "warning") if warnings else "", format_gaps(policies))))

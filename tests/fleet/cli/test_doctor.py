@@ -51,7 +51,7 @@ def examined(tmp_path: Path, *arguments: str, home: Path | None = None, **enviro
 
 def test_a_bare_machine_can_preview_and_rehearse_and_nothing_else(tmp_path: Path) -> None:
     found = examined(tmp_path, path=str(tmp_path))
-    assert found["ready"] == {"preview": True, "rehearse": True, "up": False, "bench": False}
+    assert found["ready"] == {"preview": True, "rehearse": True, "up": False, "bench": False, "pull-requests": False}
     assert found["exit"] == 0
     for name in ("pulumi", "gcloud", "gke-gcloud-auth-plugin", "kubectl"):
         assert found["by_name"][name]["ok"] is False
@@ -167,7 +167,9 @@ def test_a_machine_with_everything_is_ready_for_up(tmp_path: Path) -> None:
     (home / ".config" / "gcloud" / "application_default_credentials.json").write_text("never read")
     folder = project(tmp_path / "project", blue=SMALL_STACK)
     found = examined(tmp_path, "--for", "up", "--root", str(folder), home=home)
-    assert found["ready"] == {"preview": True, "rehearse": True, "up": True, "bench": True}, found
+    assert found["ready"] == {"preview": True, "rehearse": True, "up": True, "bench": True, "pull-requests": False}, (
+        found
+    )
     assert found["exit"] == 0
 
 
@@ -262,6 +264,34 @@ def test_one_step_is_shown_alone(tmp_path: Path) -> None:
     hidden = {"HOME": str(tmp_path), "XDG_CACHE_HOME": "", "VLLM_FLEET_CACHE": ""}
     lines = fleet("doctor", "--for", "bench", path=str(tmp_path), **hidden).stdout.splitlines()
     assert [line.split()[0] for line in lines if line and not line.startswith(" ")] == ["bench"]
+
+
+@pytest.mark.parametrize(
+    ("owners", "limits", "lacking"),
+    [
+        ("* @acme/all\n", '{"small": {"most": 1}}', set()),
+        (None, '{"small": {"most": 1}}', {"code owners"}),
+        ("* @YOUR-ORG/all\n", '{"small": {"most": 1}}', {"code owners"}),
+        ("* @acme/all\n/policy/config/\n", '{"small": {"most": 1}}', {"code owners"}),
+        ("* @acme/all\n", '{"all": "disabled"}', {"policy limits"}),
+        ("* @acme/all\n", '{"all": {"enforcementLevel": "advisory"}}', {"policy limits"}),
+        ("* @acme/all\n", "{}", {"policy limits"}),
+        ("* @acme/all\n", "", {"policy limits"}),
+        ("* @acme/all\n", None, {"policy limits"}),
+    ],
+)
+def test_who_reviews_what_judges_and_what_it_is_not_asked_is_checked(
+    tmp_path: Path, owners: str | None, limits: str | None, lacking: set[str]
+) -> None:
+    folder = project(tmp_path / "project", test=SMALL_STACK)
+    for name, text in ((".github/CODEOWNERS", owners), ("policy/config/test.json", limits)):
+        if text is not None:
+            (folder / name).parent.mkdir(parents=True)
+            (folder / name).write_text(text)
+    if limits is None:
+        (folder / "policy" / "config").mkdir(parents=True)
+        (folder / "policy" / "config" / "other.json").write_text("{}")
+    assert {check.name for check in lacks(inspect_machine(folder), "pull-requests")} == lacking
 
 
 def test_the_stack_to_begin_with_is_suggested(tmp_path: Path) -> None:

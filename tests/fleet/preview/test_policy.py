@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fleet.preview import children
-from fleet.preview.policy import PolicyError, PolicyRun, Violation, find_pack, start
+from fleet.preview.policy import PolicyRun, Violation, find_pack, start
+from fleet.preview.policy_config import PolicyError
 from fleet.preview.policy_messages import seconds
 from tests.fleet.preview.programs import FIXTURES, TOKEN, fleet_like
 

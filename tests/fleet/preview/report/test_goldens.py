@@ -9,7 +9,7 @@ from fleet.preview.report.comment import markdown_text
 from fleet.preview.report.model import Report
 from fleet.preview.stack_preview import preview_stack
 from tests.fleet.cli.command import ROOT
-from tests.fleet.preview.sample_changes import REFUSAL, compared_report
+from tests.fleet.preview.sample_changes import JUDGE_CHANGED, REFUSAL, compared_report
 from tests.support.formats import text_of
 
 Golden = Callable[[str, str], None]
@@ -26,10 +26,11 @@ def test_the_preview_of_a_stack(golden: Golden) -> None:
 
 
 def test_a_comparison(golden: Golden) -> None:
-    golden("preview/comparison.txt", text_of(compared_report(), width=80))
-    golden("preview/comparison.md", markdown_text(compared_report()))
+    report = compared_report(policies=JUDGE_CHANGED)
+    golden("preview/comparison.txt", text_of(report, width=80))
+    golden("preview/comparison.md", markdown_text(report))
 
 
 def test_the_table_of_several_stacks(golden: Golden) -> None:
-    table, *_ = markdown_text(compared_report(), spot(), REFUSAL).partition("\n#### ")
+    table, *_ = markdown_text(compared_report(policies=JUDGE_CHANGED), spot(), REFUSAL).partition("\n#### ")
     golden("preview/stacks.md", table)

@@ -113,7 +113,7 @@ def test_violations_are_listed_with_their_level() -> None:
     violation = Violation(policy="no-public-service", level="mandatory", urn="urn:x", message="saw it")
     given = document(policies=Policies(state="judged", violations=(violation,)))
     assert given["violations"] == [
-        {"policy": "no-public-service", "level": "mandatory", "urn": "urn:x", "message": "saw it"}
+        {"policy": "no-public-service", "level": "mandatory", "urn": "urn:x", "message": "saw it", "judges": []}
     ]
     assert given["plan"]["policies"] == "judged"
 
