@@ -64,7 +64,7 @@ def _names(*command: str, folder: Path) -> list[str]:
     places = [place for several in _PLACES.values() for place in several]
     done = run_git(first, "-z", *others, "--", *places, root=folder)
     if done.returncode:
-        raise BaselineError(f"git could not compare what judges: {done.stderr.decode().strip()}")
+        raise BaselineError(f"git could not compare what judges: {os.fsdecode(done.stderr).strip()}")
     return os.fsdecode(done.stdout).split("\0")[:-1]
 
 
