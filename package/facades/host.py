@@ -47,6 +47,8 @@ class Host(ComponentProvider):
                 )
             if kind.type is PropertyType.INTEGER and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise InputPropertyError(name, "must be a whole number")
+            if kind.type is PropertyType.STRING and not kind.plain and not isinstance(value, str | pulumi.Output):
+                raise InputPropertyError(name, "must be text")
             if kind.type is PropertyType.ARRAY and not isinstance(value, list):
                 raise InputPropertyError(name, "must be a list")
             if kind.ref is not None and (members := self._members(kind.ref)) and value not in members:
