@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 import pulumi
-from pulumi.errors import InputPropertiesError, InputPropertyErrorDetails
+from pulumi.errors import InputPropertiesError, InputPropertyError, InputPropertyErrorDetails
 from pulumi.provider.experimental.util import camel_case
 
 from settings.load import check, parse
@@ -140,7 +140,15 @@ def settings_of(
 
 def secret(args: Mapping[str, Any], key: str) -> pulumi.Output[str] | None:
     """A secret input as a secret, however the caller passed it; None where it is not given."""
-    return pulumi.Output.secret(args[key]) if key in args else None
+    if key not in args:
+        return None
+
+    def text(value: Any) -> str:
+        if not isinstance(value, str):
+            raise InputPropertyError(camel_case(key), "must be text")
+        return value
+
+    return pulumi.Output.secret(args[key]).apply(text)
 
 
 def on_callers_cluster(component: str, opts: pulumi.ResourceOptions | None) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from pulumi.errors import InputPropertyError
 
 from facades.host import Host
+from facades.inputs import secret
 
 HOST = Host()
 
@@ -22,3 +24,16 @@ def refused(component: str, inputs: dict[str, Any]) -> InputPropertyError:
 def test_a_text_of_another_kind_is_refused_by_its_name(value: Any) -> None:
     for component, name in (("ModelWeights", "hfToken"), ("VllmServer", "weightsClaim"), ("VllmFleet", "apiKey")):
         assert refused(component, {name: value}).property_path == name
+
+
+def test_so_is_a_secret_of_another_kind_where_it_is_opened() -> None:
+    async def opened(value: Any) -> Any:
+        output = secret({"hf_token": value}, "hf_token")
+        assert output is not None
+        assert await output.is_secret()
+        return await output.future()
+
+    assert asyncio.run(opened("a")) == "a"
+    with pytest.raises(InputPropertyError) as error:
+        asyncio.run(opened(["a"]))
+    assert error.value.property_path == "hfToken"

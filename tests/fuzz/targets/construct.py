@@ -14,7 +14,7 @@ from pulumi.runtime import rpc
 from facades.host import Host
 from facades.inputs import PACKAGE
 from fleet.preview.record.recorder import record
-from fleet.preview.record.recording import Recording
+from fleet.preview.record.recording import ProgramError, Recording
 from fleet.preview.record.values import UNKNOWN, Secret
 from fleet.preview.record.wire import encode_struct
 from tests.fuzz.damage import SECRETS, edited, edits
@@ -91,7 +91,12 @@ def judge(value: dict[str, Any]) -> bool:
         except (InputPropertiesError, InputPropertyError) as error:
             told.append(error)
 
-    recording = record(ROOT, project=PACKAGE, stack="dev", config={}, mode="known", program=program)
+    try:
+        recording = record(ROOT, project=PACKAGE, stack="dev", config={}, mode="known", program=program)
+    except ProgramError as error:
+        if not isinstance(error.__cause__, InputPropertyError):  # of a secret, which is opened as a child is made
+            raise
+        told.append(error.__cause__)
     if told:
         _require_refusal(told[0])
         return False
