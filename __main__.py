@@ -152,7 +152,15 @@ if settings.spending is not None:
     from workloads.spending.spending import SpendingGuard, SpendingGuardArgs
 
     grace = settings.placement.grace_seconds
-    limit = SpendingGuardArgs(space=space, spending=settings.spending, rates=rates(settings), grace_seconds=grace)
+    limit = SpendingGuardArgs(
+        name=settings.namespace,
+        space=space,
+        traffic=guards.traffic,
+        ranges=guards.ranges,
+        spending=settings.spending,
+        rates=rates(settings),
+        grace_seconds=grace,
+    )
     built.append(SpendingGuard("spending", limit, guarded))
 placed = guarded
 if isinstance(capacity, Ladder):

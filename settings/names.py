@@ -68,6 +68,11 @@ def stack_namespace(stack: str) -> str:
     return fitted(stack, before="vllm", limit=MAX_NAMESPACE)
 
 
+def spending_namespace(namespace: str) -> str:
+    """Namespace of the spending guard of the fleet in `namespace`: users of that one must not be able to change or stop it."""
+    return fitted(namespace, after="spending", limit=63)
+
+
 def fitted(text: str, *, before: str = "", after: str = "", limit: int) -> str:
     """`before-text-after` in lowercase letters, digits and dashes, starting with a letter, with a hash if it had to be changed or cut."""
     plain = re.sub(r"[^a-z0-9-]+", "-", text.lower()).strip("-")

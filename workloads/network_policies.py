@@ -7,7 +7,7 @@ no flow. Policies apply after Service address translation, so flows name pods, n
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -164,7 +164,6 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
         *(_benchmark(traffic, server) if traffic.benchmark else ()),
         *(_scrapes(traffic.gateway, server) if traffic.monitoring else ()),
         *(() if traffic.canary is None else _canary(traffic, traffic.canary)),
-        *(_spending(traffic) if traffic.spending else ()),
     )
 
 
@@ -292,7 +291,8 @@ def _scrapes(gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
         )
 
 
-def _spending(traffic: Traffic) -> Iterator[Flow]:
+def spending_flows(traffic: Traffic) -> Iterator[Flow]:
+    """The allowed flows of the spending guard's own namespace."""
     yield Flow(
         from_=SPENDING_GUARD,
         to=vpc(traffic),
@@ -379,6 +379,8 @@ class NetworkPoliciesArgs:
     """VPC ranges from another stack; override those of `traffic`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every policy."""
+    table: Callable[[Traffic], Iterable[Flow]] = flows
+    """The allowed flows."""
 
 
 class NetworkPolicies(pulumi.ComponentResource):
@@ -388,23 +390,25 @@ class NetworkPolicies(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: NetworkPoliciesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:NetworkPolicies", name, None, opts)
-        made = policies(flows(args.traffic))
+        made = policies(args.table(args.traffic))
         for policy, spec in made.items():
             metadata: ObjectMetaArgsDict = {"name": policy, "namespace": args.namespace, "labels": dict(args.labels)}
             k8s.networking.v1.NetworkPolicy(
                 f"{name}-{policy}",
                 metadata=metadata,
-                spec=spec if args.ranges is None else _within(args.ranges, args.traffic, policy),
+                spec=spec if args.ranges is None else _within(args, args.ranges, policy),
                 opts=pulumi.ResourceOptions(parent=self),
             )
         self.names = tuple(made)
         self.register_outputs({})
 
 
-def _within(ranges: pulumi.Input[VpcRanges], traffic: Traffic, policy: str) -> pulumi.Output[NetworkPolicySpecArgsDict]:
+def _within(
+    args: NetworkPoliciesArgs, ranges: pulumi.Input[VpcRanges], policy: str
+) -> pulumi.Output[NetworkPolicySpecArgsDict]:
     """The spec of one policy, once the ranges are known. The set of policies does not depend on them."""
 
     def spec(known: VpcRanges) -> NetworkPolicySpecArgsDict:
-        return policies(flows(replace(traffic, ranges=known)))[policy]
+        return policies(args.table(replace(args.traffic, ranges=known)))[policy]
 
     return pulumi.Output.from_input(ranges).apply(spec)

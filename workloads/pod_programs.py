@@ -24,6 +24,7 @@ _PYTHON: Final = re.compile(
     """,
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
+_OWN_IMPORT: Final = re.compile(r"^from workloads\.[\w.]+ import (?:\([^)]*\)|[^\n]*)\n", re.MULTILINE)
 _WORDLESS: Final = re.compile(r"(?:[ ]*(?:#[^\n]*)?\n)*(?P<indent>[ ]*)")
 
 
@@ -31,6 +32,13 @@ def benchmark_programs() -> dict[str, str]:
     """The benchmark's package: code of each file of benchmark/pods, by file name."""
     files = sorted((FOLDER / "benchmark" / "pods").glob("*.py"))
     return {file.name: python_program(f"benchmark/pods/{file.name}") for file in files}
+
+
+def joined_program(*paths: str) -> str:
+    """The code of programs that import one another, each after what it imports, as one program."""
+    code = "".join(python_program(path) for path in paths)
+    first, future, rest = code.partition("from __future__ import annotations\n")
+    return first + future + _OWN_IMPORT.sub("", rest.replace(future, ""))
 
 
 def python_program(path: str) -> str:

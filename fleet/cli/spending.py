@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
 
 if TYPE_CHECKING:
-    from fleet.clients.kubectl import Manifest
+    from settings.problems import Problem
     from settings.sections.spending import Spending
+    from workloads.spending.total import DamagedSumError, Sum
+
+_AHEAD_SECONDS: Final = 86_400.0
+"""Tolerated difference between this machine's clock and the cluster's."""
 
 
 def spending(
@@ -35,47 +39,79 @@ def spending(
     from fleet.clients import stack_outputs
     from fleet.clients.kubectl import Kubectl
     from settings.load import parse
+    from settings.names import SPENDING_APP, spending_namespace
     from settings.stack_file import read
-    from workloads.names import SPENDING_APP
     from workloads.spending.guard import QUOTA, STATE
+    from workloads.spending.total import DamagedSumError
 
     file = read(folder, name)
     settings = parse(name, file.config, file.unopened)
     terms = settings.spending
     if terms is None:
         raise CommandError(f"Pulumi.{name}.yaml has no vllm-fleet:spending; see docs/spending.md")
+    home = spending_namespace(settings.namespace)
     found_outputs = None if kubeconfig or context else stack_outputs.read(name, folder, outputs)
     with found_outputs.kubeconfig_file() if found_outputs else contextlib.nullcontext(kubeconfig) as config:
-        kubectl = Kubectl(namespace=settings.namespace, kubeconfig=config, context=context)
-        kept = (kubectl.get("configmap", STATE).get("data") or {}).get("state")
-        paused = kubectl.find("resourcequota", QUOTA) is not None
-        deployment = kubectl.find("deployment", SPENDING_APP)
-    state = json.loads(kept) if kept else {}
-    counts = bool(deployment and deployment.get("status", {}).get("readyReplicas"))
-    sys.stdout.write("".join(f"{line}\n" for line in _lines(name, terms, state, paused=paused, counts=counts)))
-    return FINDINGS if paused or not counts or not state else CLEAN
-
-
-def _lines(stack: str, terms: Spending, state: Manifest, *, paused: bool, counts: bool) -> Iterator[str]:
+        there, guards = (
+            Kubectl(namespace=one, kubeconfig=config, context=context) for one in (settings.namespace, home)
+        )
+        kept = ((guards.find("configmap", STATE) or {}).get("data") or {}).get("state")
+        paused = there.find("resourcequota", QUOTA) is not None
+        deployment = guards.find("deployment", SPENDING_APP)
+    counts = bool(deployment and (deployment.get("status") or {}).get("readyReplicas"))
     if not counts:
-        yield f"{stack}: the guard is not running; its pod is not ready"
-    if not state:
-        yield f"{stack}: nothing counted yet"
-        return
-    limit = "" if terms.limit is None else f" of ${terms.limit:,.2f}"
-    until, rate, lower = (
-        datetime.fromtimestamp(state["at"], UTC),
-        state["usdPerHour"],
-        "at least " * bool(state["unpriced"]),
+        told = f"its pod in namespace {home} is not ready" if deployment else f"pulumi up --stack {name} makes it"
+        sys.stdout.write(f"{name}: the guard is not running; {told}\n")
+    if kept is None:
+        sys.stdout.write(f"{name}: nothing counted yet\n")
+        return FINDINGS
+    try:
+        state = _sum(kept)
+    except DamagedSumError as error:
+        sys.stdout.write(_problem(error, home, counts=counts).text() + "\n")
+        return FINDINGS
+    sys.stdout.write("".join(f"{line}\n" for line in _lines(name, terms, state, paused=paused)))
+    return FINDINGS if paused or not counts else CLEAN
+
+
+def _sum(text: str) -> Sum:
+    """The stored sum. Raises DamagedSumError."""
+    from workloads.spending.total import DamagedSumError, Sum
+
+    found, now = Sum.read(text), time.time()
+    if found.at > now + _AHEAD_SECONDS:
+        raise DamagedSumError("at", found.at, f"seconds since 1970, to now, {now:.0f}")
+    return found
+
+
+def _problem(error: DamagedSumError, namespace: str, *, counts: bool) -> Problem:
+    from settings.problems import Problem
+
+    return Problem(
+        id="spending-sum-damaged",
+        path=f"ConfigMap {namespace}/spending, data.state, {error.name}",
+        value=error.shown,
+        allowed=error.allowed,
+        why="no guard writes this: the sum was changed or damaged, and what was spent is unknown",
+        write="nothing: the running guard writes its own sum within a minute; if this stays, change spending.since"
+        if counts
+        else "a new spending.since once the guard runs: it starts at zero, and onUnknown applies",
+        level="finding",
     )
-    spent = f"{lower}${state['usd']:,.2f}{limit} spent from {state['from']} to {until:%Y-%m-%dT%H:%M:%SZ}"
-    yield f"{stack}: {spent}, now ${rate:,.2f} an hour"
-    if state["unpriced"]:
-        yield f"  not included, price unknown: {', '.join(state['unpriced'])}"
-    if state["unknown"]:
-        yield f"  unreliable: {state['unknown']}; change spending.since to start a new sum"
+
+
+def _lines(stack: str, terms: Spending, state: Sum, *, paused: bool) -> Iterator[str]:
+    limit = "" if terms.limit is None else f" of ${terms.limit:,.2f}"
+    until, lower = datetime.fromtimestamp(state.at, UTC), "at least " * bool(state.unpriced)
+    spent = f"{lower}${state.usd:,.2f}{limit} spent from {state.began} to {until:%Y-%m-%dT%H:%M:%SZ}"
+    yield f"{stack}: {spent}, now ${state.usd_per_hour:,.2f} an hour"
+    if state.unpriced:
+        yield f"  not included, price unknown: {', '.join(state.unpriced)}"
+    if state.unknown:
+        yield f"  unreliable: {state.unknown}; change spending.since to start a new sum"
     if paused:
-        setting = {"until": "until: a later moment", "unknown": "onUnknown: warn"}.get(state["reason"], "limit: more")
+        setting = {"until": "until: a later moment", "unknown": "onUnknown: warn"}.get(state.reason, "limit: more")
         yield f"  paused; to resume, write vllm-fleet:spending: {{{setting}}} in Pulumi.{stack}.yaml, then run pulumi up --stack {stack}"
-    elif terms.limit is not None and rate > 0:
-        yield f"  at this rate the limit is reached in {max(0.0, terms.limit - state['usd'] - state['owed']) / rate:,.1f} h"
+    elif terms.limit is not None and state.usd_per_hour > 0:
+        left = max(0.0, terms.limit - state.usd - state.owed)
+        yield f"  at this rate the limit is reached in {left / state.usd_per_hour:,.1f} h"

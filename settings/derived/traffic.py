@@ -77,8 +77,6 @@ class Traffic:
     """Whether managed Prometheus scrapes the pods."""
     compile_cache: bool = False
     """Whether the servers have a compile cache in a bucket."""
-    spending: bool = False
-    """Whether a spending guard uses the control plane."""
     canary: CanaryTraffic | None = None
     """The canary, if any."""
 
@@ -112,7 +110,6 @@ def traffic(settings: Settings) -> Traffic:
         benchmark=settings.benchmark.enabled,
         monitoring=settings.monitoring.enabled,
         compile_cache=settings.server.compile_cache.enabled,
-        spending=settings.spending is not None,
         canary=None
         if settings.as_canary is None
         else CanaryTraffic(server=settings.as_canary.server.name, server_account=server_account(settings.as_canary)),

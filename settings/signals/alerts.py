@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from settings.names import spending_namespace
 from settings.signals import logs
 from settings.signals.model import Alert, LogSignal, Question, Severity, Watched
 from settings.signals.recordings import OUTPUT, USD_PER_HOUR
@@ -434,10 +435,12 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
                 panel="Spend guard",
                 labels={"step": step},
             )
-        guard = f'{{namespace="{watched.namespace}",deployment="{logs.SPENDING_CONTAINER}"}}'
+        home, app = spending_namespace(watched.namespace), logs.SPENDING_CONTAINER
+        ready = f'kube_deployment_status_replicas_available{{namespace="{home}",deployment="{app}"}}'
         yield Alert(
             name="SpendingUnwatched",
-            expr=f"sum(kube_deployment_status_replicas_available{guard}) == 0",
+            # A deleted Deployment takes its series with it.
+            expr=f"sum({ready}) == 0 or absent({ready})",
             for_seconds=UNWATCHED_SECONDS,
             severity="page",
             question="cost",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from settings.names import KEDA_NAMESPACE
+from settings.names import KEDA_NAMESPACE, spending_namespace
 from settings.signals.model import LogSignal, Watched
 
 SPENDING_CONTAINER = "spending-guard"
@@ -103,7 +103,7 @@ def spending(watched: Watched) -> LogSignal:
         resource="k8s_container",
         filter=_all(
             *_of_cluster(watched, "k8s_container"),
-            f'resource.labels.namespace_name="{watched.namespace}"',
+            f'resource.labels.namespace_name="{spending_namespace(watched.namespace)}"',
             f'resource.labels.container_name="{SPENDING_CONTAINER}"',
             'jsonPayload.event="spending"',
         ),

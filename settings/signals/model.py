@@ -42,7 +42,7 @@ class Watched:
     autoscaler: str | None = None
     """Name of the HorizontalPodAutoscaler; None without one."""
     spending: bool = False
-    """Whether a spend guard runs in the namespace."""
+    """Whether a spend guard watches the namespace, from one of its own."""
     spot: bool = False
     gateway_pool: str | None = None
     """InferencePool of the gateway; None without one."""

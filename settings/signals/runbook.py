@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from settings.names import spending_namespace
 from settings.signals.model import Watched
 
 FILE: Final = Path(__file__).with_name("runbook.md")
@@ -29,6 +30,7 @@ def section(alert: str, watched: Watched) -> str:
     """The section of one alert with the fleet's names filled in. Raises KeyError for an unknown alert."""
     text = sections()[alert]
     named = {"NAMESPACE": watched.namespace, "SERVER": watched.server, "STACK": watched.stack}
+    named["GUARD_NAMESPACE"] = spending_namespace(watched.namespace)
     named["POD"] = POD.format("pod_name" if alert == "Restarted" else "pod")
     for word, value in named.items():
         text = re.sub(rf"\b{word}\b", value, text)

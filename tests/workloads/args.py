@@ -43,7 +43,9 @@ def space(settings: Settings) -> Space:
 def spending_args(settings: Settings) -> SpendingGuardArgs:
     assert settings.spending is not None
     return SpendingGuardArgs(
+        name=NAMESPACE,
         space=space(settings),
+        traffic=traffic(settings),
         spending=settings.spending,
         rates=rates(settings),
         grace_seconds=settings.placement.grace_seconds,

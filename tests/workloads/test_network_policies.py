@@ -52,7 +52,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "guest with gateway": {"gateway": {"enabled": True}, "platform": {"stack": "acme/vllm-fleet/base"}},
     "unmonitored": {"monitoring": {"enabled": False}},
-    "spending": {"spending": {"limit": 5000, "then": "pause"}},
     "compile caches": {"server": {"compileCache": {"enabled": True}}},
     "a VPC with other addresses": {
         **GATEWAY,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any, Literal
 
 import pulumi
@@ -11,15 +12,17 @@ import pytest
 from fleet.preview.record.recorder import Recording
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
+from settings.names import MAX_NAMESPACE, SPENDING_APP, spending_namespace
 from settings.sections.spending import Spending
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
-from tests.support.recorded import manifest, objects, recorded_component
+from tests.support.recorded import manifest, named, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from tests.workloads.args import REGISTRY, spending_args
-from workloads.network_policies import flows, policies
-from workloads.spending.spending import IMAGE, SpendingGuard, configuration, rights
+from tests.workloads.args import NAMESPACE, REGISTRY, spending_args
+from workloads.network_policies import policies, spending_flows
+from workloads.spending.guard import ALIVE, ROLE
+from workloads.spending.spending import IMAGE, OWN_RIGHTS, SpendingGuard, rights, terms
 
 LIMIT = {"limit": 5000, "then": "pause"}
 PRICED = {"mode": "spot", "usdPerNodeHour": 40.0}
@@ -34,32 +37,68 @@ def recording() -> Recording:
     return recorded_component(build, spending=LIMIT)
 
 
-def test_every_object_is_valid_and_the_pod_is_restricted(recording: Recording) -> None:
-    found = objects(recording)
-    kinds = {"ServiceAccount", "Role", "RoleBinding", "Deployment"}
-    assert set(found) == {*(f"{kind}/spending-guard" for kind in kinds), "ConfigMap/spending"}
-    assert [problem for one in found.values() for problem in problems(manifest(one))] == []
-    spec = found["Deployment/spending-guard"].inputs["spec"]
+def placed(recording: Recording) -> dict[str, tuple[str, str]]:
+    """Kind and namespace of each Kubernetes object, by its logical name."""
+    found = [one for one in recording.resources if one.type.startswith("kubernetes:")]
+    assert [problem for one in found for problem in problems(manifest(one))] == []
+    return {
+        one.name: (one.type.rpartition(":")[2], one.inputs["metadata"].get("namespace", ""))
+        for one in found
+        if one.name.startswith("spending")
+    }
+
+
+def test_all_but_the_rights_over_the_servers_are_in_a_namespace_of_its_own(recording: Recording) -> None:
+    home = spending_namespace(NAMESPACE)
+    assert home != NAMESPACE
+    assert placed(recording) == {
+        "spending-namespace": ("Namespace", ""),
+        "spending-network-policies-default-deny": ("NetworkPolicy", home),
+        "spending-network-policies-spending-guard": ("NetworkPolicy", home),
+        "spending-account": ("ServiceAccount", home),
+        "spending-state": ("ConfigMap", home),
+        "spending-own-role": ("Role", home),
+        "spending-own-binding": ("RoleBinding", home),
+        "spending-role": ("Role", NAMESPACE),
+        "spending-binding": ("RoleBinding", NAMESPACE),
+        "spending-deployment": ("Deployment", home),
+    }
+    assert named(recording, "spending-role").inputs["metadata"]["name"] == ROLE
+    for binding in ("spending-binding", "spending-own-binding"):
+        (subject,) = named(recording, binding).inputs["subjects"]
+        assert (subject["name"], subject["namespace"]) == (SPENDING_APP, home)
+
+
+def test_the_pod_is_restricted_and_ready_once_it_counts(recording: Recording) -> None:
+    spec = named(recording, "spending-deployment").inputs["spec"]
     assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate")
     (container,) = spec["template"]["spec"]["containers"]
     assert container["image"] == f"{REGISTRY}/{IMAGE}"
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert ALIVE in container["readinessProbe"]["exec"]["command"][-1]
+    assert ALIVE.startswith(container["volumeMounts"][0]["mountPath"])
 
 
 def test_the_configmap_has_no_data_so_that_an_update_never_writes_over_the_sum(recording: Recording) -> None:
-    assert "data" not in objects(recording)["ConfigMap/spending"].inputs
+    assert "data" not in named(recording, "spending-state").inputs
+
+
+def test_names_of_namespaces_fit_and_differ() -> None:
+    for length in (1, MAX_NAMESPACE, 63):
+        first, second = (spending_namespace("n" * (length - 1) + end) for end in "ab")
+        assert first != second
+        assert max(len(first), len(second)) <= 63
 
 
 def test_the_program_is_told_the_terms_and_the_bill(recording: Recording) -> None:
-    (container,) = objects(recording)["Deployment/spending-guard"].inputs["spec"]["template"]["spec"]["containers"]
+    (container,) = named(recording, "spending-deployment").inputs["spec"]["template"]["spec"]["containers"]
     *_, option = container["command"]
     told = json.loads(option.removeprefix("--config="))
-    dear = configuration(
-        spending_args(make_settings(spending=LIMIT, capacity={**PRICED, "usdPerNodeHour": 0.1 + 0.2})), "vllm"
-    )
-    assert len(str(dear["usdPerMachineHour"]).partition(".")[2]) <= 6
-    assert told == configuration(spending_args(make_settings(spending=LIMIT)), "vllm")
-    assert (told["limitUsd"], told["then"], told["onUnknown"]) == (5000.0, "pause", "warn")
+    dear = terms(spending_args(make_settings(spending=LIMIT, capacity={**PRICED, "usdPerNodeHour": 0.1 + 0.2})))
+    assert len(str(dear.usd_per_machine_hour).partition(".")[2]) <= 6
+    expected = terms(spending_args(make_settings(spending=LIMIT)))
+    assert told == json.loads(json.dumps(asdict(expected)))
+    assert (expected.limit_usd, expected.then, expected.on_unknown) == (5000.0, "pause", "warn")
 
 
 @pytest.mark.parametrize("then", ["pause", "warn"])
@@ -67,6 +106,8 @@ def test_nothing_may_be_created_but_the_one_quota_and_who_only_warns_may_only_en
     then: Literal["pause", "warn"],
 ) -> None:
     rules: list[Any] = rights(Spending(then=then))
+    (own,) = OWN_RIGHTS
+    assert (own["resources"], own["resource_names"]) == (["configmaps"], ["spending"])
     writes = {
         (resource, verb): tuple(rule.get("resource_names", ()))
         for rule in rules
@@ -76,7 +117,6 @@ def test_nothing_may_be_created_but_the_one_quota_and_who_only_warns_may_only_en
     }
     pausing = {("resourcequotas", verb): ("spending-pause",) for verb in ("create", "patch")} | {("pods", "delete"): ()}
     assert writes == {
-        ("configmaps", "patch"): ("spending",),
         ("resourcequotas", "delete"): ("spending-pause",),
         ("replicasets/status", "patch"): (),
         **(pausing if then == "pause" else {}),
@@ -84,10 +124,9 @@ def test_nothing_may_be_created_but_the_one_quota_and_who_only_warns_may_only_en
 
 
 def test_the_guard_reaches_the_control_plane_and_nothing_reaches_the_guard() -> None:
-    spec: Any = as_sent(policies(flows(traffic(make_settings(spending=LIMIT)))))["spending-guard"]
+    spec: Any = as_sent(policies(spending_flows(traffic(make_settings(spending=LIMIT)))))["spending-guard"]
     assert spec["policyTypes"] == ["Egress"]
     assert [rule["ports"] for rule in spec["egress"]] == [[{"protocol": "TCP", "port": 443}]]
-    assert "spending-guard" not in policies(flows(traffic(make_settings())))
 
 
 def test_machines_are_paid_while_they_run_and_all_else_always() -> None:

@@ -1,32 +1,46 @@
-"""The spending guard's program, against an API in memory and on a clock that tests move."""
+"""The spending guard's program, against an API in memory or over HTTP, and on a clock that tests move."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from email.message import Message
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from workloads.pod_programs import python_program
+from workloads.pod_programs import joined_program
+from workloads.spending import api as paging
 from workloads.spending import guard as program
-from workloads.spending.guard import GPU, QUOTA, Guard
+from workloads.spending.api import Api
+from workloads.spending.guard import CLOSED, GPU, QUOTA, Guard
+from workloads.spending.total import DamagedSumError, Sum, Terms
 
 START = 1_800_000_000.0
-RATES = {"usdPerHourFixed": 1.0, "usdPerMachineHour": 40.0}
-TERMS = {"limitUsd": 1000.0, "until": None, "since": None, "then": "pause", "onUnknown": "warn", "warnAt": [0.5, 0.95]}
-CONFIG: dict[str, Any] = {
-    "namespace": "vllm",
-    **TERMS,
-    **RATES,
-    "unknown": [],
-    "intervalSeconds": 30,
-    "idleSeconds": 600,
-    "graceSeconds": 0,
-}
+TERMS = Terms(
+    namespace="vllm",
+    home="vllm-spending",
+    limit_usd=1000.0,
+    until=None,
+    since=None,
+    then="pause",
+    on_unknown="warn",
+    warn_at=(0.5, 0.95),
+    usd_per_hour_fixed=1.0,
+    usd_per_machine_hour=40.0,
+    unknown=(),
+    interval_seconds=30,
+    idle_seconds=600,
+    grace_seconds=0,
+)
 
 
 class Cluster:
@@ -37,12 +51,15 @@ class Cluster:
         self.pods: dict[str, dict[str, Any]] = {}
         self.sets: dict[str, dict[str, Any]] = {}
         self.state: str | None = None
+        self.former: str | None = None
+        self.is_there = True
         self.version = 1
         self.quota: dict[str, Any] | None = None
         self.in_force = True
         self.away = False
         self.refuses: set[tuple[str, str]] = set()
         self.deleted: list[str] = []
+        self.options: dict[str, Any] = {}
 
     @property
     def date(self) -> float:
@@ -52,45 +69,59 @@ class Cluster:
         self.wall += seconds
         self.server += seconds
 
-    def pod(self, name: str, node: str = "", *, gpus: str = "8", phase: str = "Running") -> None:
+    def pod(self, name: str, node: str = "", *, gpus: str = "8", **spec: Any) -> None:
         limits = {GPU: gpus} if gpus != "0" else {}
-        spec = {"containers": [{"resources": {"limits": limits}}], **({"nodeName": node} if node else {})}
-        metadata = {"name": name, "uid": name}
-        self.pods[name] = {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
+        told = {"containers": [{"resources": {"limits": limits}}], **({"nodeName": node} if node else {}), **spec}
+        self.pods[name] = {"metadata": {"name": name, "uid": name}, "spec": told}
+
+    def each(self, path: str) -> Iterator[Any]:
+        yield from self.ask("GET", path)["items"]
 
     def ask(self, method: str, path: str, body: Any = None, _: str = "") -> Any:
         if self.away:
             raise OSError("nobody answers")
-        what = path.partition("?")[0].split("/namespaces/vllm/")[1].split("/")
-        if (method, what[-1]) in self.refuses:
+        place, what = path.partition("?")[0].split("/namespaces/")[1].split("/", 1)
+        steps = what.split("/")
+        if (method, steps[-1]) in self.refuses or (method, f"{place}/{steps[-1]}") in self.refuses:
             raise HTTPError(path, 403, "a webhook says no", Message(), None)
-        match method, what:
-            case "GET", ["pods"]:
+        match method, [place, *steps]:
+            case "GET", ["vllm", "pods"]:
                 return {"items": list(self.pods.values())}
-            case "DELETE", ["pods", name]:
+            case "DELETE", ["vllm", "pods", name]:
                 self.deleted.append(name)
+                self.options[name] = body
                 return self.pods.pop(name, None)
-            case "GET", ["replicasets"]:
+            case "GET", ["vllm", "replicasets"]:
                 return {"items": list(self.sets.values())}
-            case "PATCH", ["replicasets", name, "status"]:
+            case "PATCH", ["vllm", "replicasets", name, "status"]:
                 self.sets[name]["status"] |= body["status"]
-            case "GET", ["configmaps", "spending"]:
+            case "GET", ["vllm", "configmaps", "spending"]:
+                return None if self.former is None else {"data": {"state": self.former}}
+            case "GET", ["vllm-spending", "configmaps", "spending"] if self.is_there:
                 data = {} if self.state is None else {"data": {"state": self.state}}
-                return {"metadata": {"resourceVersion": str(self.version), "uid": "u"}, **data}
-            case "PATCH", ["configmaps", "spending"]:
-                if body["metadata"]["resourceVersion"] != str(self.version):
+                return {"metadata": {"resourceVersion": str(self.version)}, **data}
+            case "PATCH", ["vllm-spending", "configmaps", "spending"]:
+                if body["metadata"].get("resourceVersion", "") != (str(self.version) if self.is_there else ""):
                     raise HTTPError(path, 409, "the object has been modified", Message(), None)
-                self.version, self.state = self.version + 1, body["data"]["state"]
-                return {"metadata": {"resourceVersion": str(self.version), "uid": "u"}}
-            case "PATCH", ["resourcequotas", "spending-pause"]:
-                self.quota = {**body, "status": {"hard": body["spec"]["hard"]} if self.in_force else {}}
+                self.is_there, self.version, self.state = True, self.version + 1, body["data"]["state"]
+                return {"metadata": {"resourceVersion": str(self.version)}}
+            case "GET", ["vllm", "roles", "spending-guard"]:
+                return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"uid": "u"}}
+            case "PATCH", ["vllm", "resourcequotas", "spending-pause"]:
+                spec = {**(self.quota or {"spec": {}})["spec"], **body["spec"]}
+                self.quota = {**body, "spec": spec, "status": {"hard": spec["hard"]} if self.in_force else {}}
                 return self.quota
-            case "DELETE", ["resourcequotas", "spending-pause"]:
+            case "DELETE", ["vllm", "resourcequotas", "spending-pause"]:
                 gone, self.quota = self.quota, None
                 return gone
+            case "GET", _:
+                return None
             case _:
                 raise AssertionError((method, path))
         return {}
+
+    def spoil(self, state: str | None, *, is_there: bool = True) -> None:
+        self.state, self.is_there, self.version = state, is_there, self.version + 1
 
     @property
     def kept(self) -> dict[str, Any]:
@@ -108,7 +139,7 @@ class Watched:
     """A guard that takes turns, and the lines it has written."""
 
     def __init__(self, cluster: Cluster, capsys: pytest.CaptureFixture[str], terms: Mapping[str, Any]) -> None:
-        self.guard = Guard(cluster, {**CONFIG, **terms})  # type: ignore[arg-type]
+        self.guard = Guard(cluster, replace(TERMS, **terms))  # type: ignore[arg-type]
         self._capsys = capsys
 
     def turn(self) -> list[dict[str, Any]]:
@@ -132,7 +163,6 @@ def test_it_counts_machines_with_gpus_and_what_is_always_there(cluster: Cluster,
     cluster.pod("b", "n1", gpus="4")
     cluster.pod("c", "n2")
     cluster.pod("waiting")
-    cluster.pod("ended", "n3", phase="Succeeded")
     cluster.pod("writer", "n4", gpus="0")
     guard = guarding()
     assert [line["step"] for line in guard.turn()] == ["started"]
@@ -185,37 +215,38 @@ def test_a_clock_that_jumps_neither_adds_nor_loses_within_a_process(cluster: Clu
 @pytest.mark.parametrize(("jump", "hours"), [(400 * 86_400, 24), (-400 * 86_400, 0)])
 def test_between_two_processes_it_adds_a_day_at_most(cluster: Cluster, guarding: Any, jump: int, hours: int) -> None:
     cluster.pod("a", "n1")
-    guarding(limitUsd=None).turn()
+    guarding(limit_usd=None).turn()
     cluster.server += jump
-    assert guarding(limitUsd=None).steps() == ["blind", "started"]
+    assert guarding(limit_usd=None).steps() == ["blind", "started"]
     assert cluster.kept["usd"] == pytest.approx(41 * hours)
-    assert bool(cluster.kept["unknown"]) is (hours > 0)
+    assert cluster.kept["unknown"]
 
 
 def test_each_share_is_warned_of_once_and_again_after_a_renewal(cluster: Cluster, guarding: Any) -> None:
     cluster.pod("a", "n1")
-    guard = guarding(limitUsd=100.0)
+    guard = guarding(limit_usd=100.0)
     guard.turn()
     told: list[float] = []
     for _ in range(20):
         cluster.passes(300)
         told += [line["share"] for line in guard.turn() if line["step"] == "warned"]
     assert told == [0.5]
-    assert guarding(limitUsd=100.0).steps() == ["started"]
-    assert guarding(limitUsd=1000.0).steps() == ["started"]
-    assert guarding(limitUsd=100.0).steps() == ["started", "warned"]
+    assert guarding(limit_usd=100.0).steps() == ["started"]
+    assert guarding(limit_usd=1000.0).steps() == ["started"]
+    assert guarding(limit_usd=100.0).steps() == ["started", "warned"]
 
 
 def test_it_pauses_before_the_limit_by_what_idle_machines_still_cost(cluster: Cluster, guarding: Any) -> None:
     cluster.pod("a", "n1")
-    guard = guarding(limitUsd=100.0)
+    guard = guarding(limit_usd=100.0)
     guard.turn()
     while cluster.quota is None:
         cluster.passes(30)
         guard.turn()
     assert cluster.deleted == ["a"]
-    assert cluster.quota["spec"]["hard"] == {f"requests.{GPU}": "0"}
-    assert cluster.quota["metadata"]["ownerReferences"][0]["name"] == "spending"
+    assert cluster.quota["spec"]["hard"] == CLOSED
+    owner = cluster.quota["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Role", "spending-guard", "u")
     steps: list[str] = []
     for _ in range(40):
         cluster.passes(30)
@@ -230,7 +261,7 @@ def test_no_pod_goes_before_the_quota_is_in_force_and_twenty_go_at_a_time(cluste
         cluster.pod(f"p{number}", f"n{number}")
     cluster.pod("writer", "n60", gpus="0")
     cluster.in_force = False
-    guard = guarding(limitUsd=1.0)
+    guard = guarding(limit_usd=1.0)
     guard.turn()
     assert cluster.deleted == []
     cluster.in_force = True
@@ -244,15 +275,15 @@ def test_no_pod_goes_before_the_quota_is_in_force_and_twenty_go_at_a_time(cluste
 
 def test_a_higher_limit_takes_the_quota_away_and_wakes_what_it_refused(cluster: Cluster, guarding: Any) -> None:
     cluster.pod("a", "n1")
-    guarding(limitUsd=1.0).turn()
+    guarding(limit_usd=1.0).turn()
     refused = {"type": "ReplicaFailure", "message": f"exceeded quota: gpu, requested: requests.{GPU}=8"}
     other = {"type": "ReplicaFailure", "message": "exceeded quota: pods"}
     cluster.sets = {
         name: {"metadata": {"name": name}, "status": {"conditions": [one]}}
         for name, one in (("a", refused), ("b", other))
     }
-    assert guarding(limitUsd=1.0).steps() == ["started"]
-    guard = guarding(limitUsd=500.0)
+    assert guarding(limit_usd=1.0).steps() == ["started"]
+    guard = guarding(limit_usd=500.0)
     assert guard.steps() == ["started", "resumed"]
     assert cluster.quota is None
     assert [one["status"]["conditions"] for one in cluster.sets.values()] == [[], [other]]
@@ -270,17 +301,17 @@ def test_a_pause_that_a_former_guard_left_is_ended(cluster: Cluster, guarding: A
 
 def test_until_pauses_at_its_moment_and_a_later_one_resumes(cluster: Cluster, guarding: Any) -> None:
     cluster.pod("a", "n1")
-    guard = guarding(limitUsd=None, until="2027-01-15T09:00:00Z")
+    guard = guarding(limit_usd=None, until="2027-01-15T09:00:00Z")
     assert guard.steps() == ["started"]
     cluster.passes(3600)
     (line,) = guard.turn()
     assert (line["step"], line["reason"], cluster.deleted) == ("paused", "until", ["a"])
-    assert guarding(limitUsd=None, until="2027-02-01T00:00:00Z").steps() == ["started", "resumed"]
+    assert guarding(limit_usd=None, until="2027-02-01T00:00:00Z").steps() == ["started", "resumed"]
 
 
 def test_who_chose_to_be_warned_is_only_warned(cluster: Cluster, guarding: Any) -> None:
     cluster.pod("a", "n1")
-    guard = guarding(limitUsd=1.0, then="warn")
+    guard = guarding(limit_usd=1.0, then="warn")
     lines = guard.turn()
     assert [line["step"] for line in lines] == ["started", "warned"]
     assert lines[-1]["share"] == 1.0
@@ -293,10 +324,10 @@ def test_who_chose_to_be_warned_is_only_warned(cluster: Cluster, guarding: Any) 
 def test_a_missing_price_is_no_blindness_and_pauses_only_by_choice(
     guarding: Any, choice: str, steps: list[str]
 ) -> None:
-    lines = guarding(onUnknown=choice, unknown=["A4 node"]).turn()
+    lines = guarding(on_unknown=choice, unknown=("A4 node",)).turn()
     assert [line["step"] for line in lines] == steps
     assert (lines[0]["unpriced"], lines[0]["severity"]) == (["A4 node"], "WARNING")
-    (known,) = guarding(onUnknown="warn").turn()[:1]
+    (known,) = guarding(on_unknown="warn").turn()[:1]
     assert (known["unpriced"], known["severity"]) == ([], "INFO")
 
 
@@ -327,10 +358,10 @@ def test_one_request_that_fails_is_not_worth_a_line(cluster: Cluster, guarding: 
 
 def test_a_new_sum_ends_the_pause_of_the_former_though_its_first_look_fails(cluster: Cluster, guarding: Any) -> None:
     cluster.pod("a", "n1")
-    guarding(limitUsd=1.0).turn()
+    guarding(limit_usd=1.0).turn()
     assert cluster.quota is not None
     cluster.refuses = {("GET", "pods")}
-    guard = guarding(limitUsd=1000.0, since="2027-02-01T00:00:00Z")
+    guard = guarding(limit_usd=1000.0, since="2027-02-01T00:00:00Z")
     assert guard.steps() == []
     cluster.refuses = {("DELETE", "spending-pause")}
     assert guard.steps() == ["started"]
@@ -343,7 +374,7 @@ def test_a_pod_that_cannot_be_deleted_protects_no_other(cluster: Cluster, guardi
     for number in range(30):
         cluster.pod(f"p{number}", f"n{number}")
     cluster.refuses = {("DELETE", f"p{number}") for number in range(22)}
-    guard = guarding(limitUsd=1.0)
+    guard = guarding(limit_usd=1.0)
     assert guard.steps() == ["started", "paused"]
     guard.turn()
     assert set(cluster.deleted) == {f"p{number}" for number in range(22, 30)}
@@ -358,7 +389,7 @@ def test_a_pod_that_cannot_be_deleted_protects_no_other(cluster: Cluster, guardi
 def test_a_quota_that_is_refused_is_said_and_the_sum_goes_on(cluster: Cluster, guarding: Any) -> None:
     cluster.pod("a", "n1")
     cluster.refuses = {("PATCH", "spending-pause")}
-    guard = guarding(limitUsd=1.0)
+    guard = guarding(limit_usd=1.0)
     assert guard.steps() == ["started"]
     cluster.passes(3600)
     (line,) = [line for line in guard.turn() if line["step"] == "blind"]
@@ -369,8 +400,8 @@ def test_a_quota_that_is_refused_is_said_and_the_sum_goes_on(cluster: Cluster, g
 
 def test_a_sum_that_may_not_be_kept_keeps_nobody_from_pausing(cluster: Cluster, guarding: Any) -> None:
     cluster.pod("a", "n1")
-    cluster.refuses = {("PATCH", "spending")}
-    assert guarding(limitUsd=1.0).steps() == ["started", "paused"]
+    cluster.refuses = {("PATCH", "spending"), ("GET", "spending")}
+    assert guarding(limit_usd=1.0).steps() == ["started", "paused"]
     assert cluster.deleted == ["a"]
 
 
@@ -378,15 +409,15 @@ def test_a_sum_that_may_not_be_kept_keeps_nobody_from_pausing(cluster: Cluster, 
     ("terms", "word"),
     [
         ({"then": "warn"}, "then is warn"),
-        ({"limitUsd": 500.0}, "limit"),
-        ({"since": "2027-02-01T00:00:00Z", "limitUsd": 500.0}, "knows nothing"),
+        ({"limit_usd": 500.0}, "limit"),
+        ({"since": "2027-02-01T00:00:00Z", "limit_usd": 500.0}, "knows nothing"),
     ],
 )
 def test_it_says_why_a_pause_ends(cluster: Cluster, guarding: Any, terms: dict[str, Any], word: str) -> None:
     cluster.pod("a", "n1")
-    guarding(limitUsd=1.0).turn()
+    guarding(limit_usd=1.0).turn()
     cluster.pod("a", "n1")
-    (line,) = [line for line in guarding(**{"limitUsd": 1.0, **terms}).turn() if line["step"] == "resumed"]
+    (line,) = [line for line in guarding(**{"limit_usd": 1.0, **terms}).turn() if line["step"] == "resumed"]
     assert word in line["message"]
 
 
@@ -430,24 +461,306 @@ def test_of_two_guards_the_later_takes_up_what_the_other_wrote(cluster: Cluster,
     assert cluster.kept["usd"] == pytest.approx(41, rel=0.01)
 
 
-def test_a_sum_that_somebody_spoilt_is_the_processs_own_and_is_unknown_to_the_next(
-    cluster: Cluster, guarding: Any
-) -> None:
+SPOILT = {
+    "not JSON": "{",
+    "no more": None,
+    "half": {"usd": 20.0},
+    "nothing": {"usd": 0.0},
+    "another sum": {"since": "2020-01-01T00:00:00Z"},
+    "negative": {"usd": -1e6},
+    "counted": {"counted": 1e300},
+    "not a number": {"usd": float("nan")},
+    "paused for ever": {"owed": float("inf")},
+    "later": {"at": 9e99},
+    "a machine later than all": {"nodes": {"n1": [1e300, True]}},
+    "a truth": {"usd": True},
+}
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_a_sum_never_falls_within_a_process_and_is_written_again(cluster: Cluster, guarding: Any, how: str) -> None:
     cluster.pod("a", "n1")
     guard = guarding()
     guard.turn()
     cluster.passes(3600)
-    cluster.state, cluster.version = "{", cluster.version + 1
+    guard.turn()
+    spoilt = SPOILT[how]
+    cluster.spoil(json.dumps({**cluster.kept, **spoilt}) if isinstance(spoilt, dict) else spoilt)
+    cluster.passes(30)
+    assert guard.steps() == []
+    assert guard.steps() == ["blind"]
+    assert cluster.kept["usd"] == pytest.approx(41 + 41 * 30 / 3600)
+    assert (cluster.kept["since"], cluster.kept["unknown"]) == (None, "")
+    cluster.passes(30)
+    assert guard.steps() == []
+
+
+def test_a_deleted_sum_is_made_again_and_the_fleet_is_paused_meanwhile(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("a", "n1")
+    guard = guarding(limit_usd=100.0)
+    guard.turn()
+    cluster.passes(3600)
+    cluster.spoil(None, is_there=False)
+    cluster.refuses = {("GET", "spending"), ("PATCH", "spending")}
+    cluster.passes(3 * 3600)
+    assert "paused" in guard.steps()
+    assert (cluster.deleted, cluster.is_there) == (["a"], False)
+    cluster.refuses = set()
+    cluster.passes(30)
     guard.turn()
     guard.turn()
-    assert cluster.kept["usd"] == pytest.approx(41)
-    cluster.state = "{"
-    assert guarding(onUnknown="pause").steps() == ["blind", "started", "paused"]
+    assert cluster.kept["usd"] == pytest.approx(4 * 41, abs=1)
+    assert cluster.kept["reason"] == "limit"
+
+
+def test_a_new_process_that_cannot_read_the_sum_writes_over_nothing_and_may_still_pause(
+    cluster: Cluster, guarding: Any
+) -> None:
+    cluster.pod("a", "n1")
+    guarding().turn()
+    cluster.refuses = {("GET", "spending")}
+    guard = guarding(limit_usd=100.0)
+    stored = cluster.state
+    for _ in range(6):
+        cluster.passes(1800)
+        guard.turn()
+    assert (cluster.state, cluster.deleted) == (stored, ["a"])
+    cluster.refuses = set()
+    guard.turn()
+    assert cluster.kept["usd"] == pytest.approx(41 * 1.5 + 1.5, abs=60)
+    assert cluster.kept["reason"] == "limit"
+
+
+def test_a_sum_that_cannot_be_read_for_long_is_unknown(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("a", "n1")
+    cluster.refuses = {("GET", "spending")}
+    guard = guarding(on_unknown="pause")
+    for _ in range(3):
+        assert "paused" not in guard.steps()
+        cluster.passes(60)
+    assert "paused" in guard.steps() + guard.steps()
+
+
+def test_a_pause_ends_only_once_the_sum_is_stored(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("a", "n1")
+    guarding(limit_usd=1.0).turn()
+    guard = guarding(limit_usd=500.0)
+    cluster.refuses = {("GET", "spending")}
+    guard.turn()
+    assert cluster.quota is not None
+    cluster.refuses = set()
+    assert guard.steps() == ["resumed"]
+    assert cluster.quota is None
+
+
+def test_a_new_process_counts_from_a_spoilt_sum_as_unknown(cluster: Cluster, guarding: Any) -> None:
+    guarding().turn()
+    cluster.spoil("{")
+    assert guarding(on_unknown="pause").steps() == ["blind", "started", "paused"]
+    cluster.spoil(None, is_there=False)
+    assert guarding(on_unknown="warn").steps() == ["blind", "started", "resumed"]
+    assert cluster.kept["unknown"]
+
+
+FORMER: dict[str, Any] = {
+    "usd": 748.0,
+    "counted": 50.0,
+    "since": None,
+    "from": "2027-01-01T00:00:00Z",
+    "nodes": {"n1": [50.0, True]},
+}
+FORMER |= {
+    "warned": 0.5,
+    "reason": "",
+    "owed": 0.0,
+    "unknown": "",
+    "unpriced": [],
+    "wakeUntil": 0.0,
+    "at": START - 3600,
+}
+FORMER |= {"usdPerHour": 41.0}
+
+
+def test_the_sum_that_an_earlier_version_kept_beside_the_servers_is_taken_up_once(
+    cluster: Cluster, guarding: Any
+) -> None:
+    cluster.pod("a", "n1")
+    cluster.former = json.dumps(FORMER)
+    cluster.refuses = {("GET", "vllm/spending")}
+    guard = guarding()
+    guard.turn()
+    assert cluster.state is None
+    cluster.refuses = set()
+    guard.turn()
+    assert cluster.kept["usd"] == pytest.approx(748 + 41)
+    assert cluster.kept["from"] == FORMER["from"]
+    cluster.former = json.dumps({**FORMER, "usd": 0.0})
+    guarding().turn()
+    assert cluster.kept["usd"] == pytest.approx(748 + 41)
+    cluster.spoil(None)
+    guard.turn()
+    assert guarding(since="2027-02-01T00:00:00Z").steps() == ["started"]
+    assert cluster.kept["usd"] == 0
+
+
+def test_a_sum_reads_what_it_writes() -> None:
+    found = Sum.read(json.dumps(FORMER))
+    assert Sum.read(found.text()) == found
+    assert json.loads(found.text()) == FORMER
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_no_value_of_a_stored_sum_is_believed(name: str) -> None:
+    lists, truths = ([1], {"n1": [1e300, True]}, {"n1": [1, 1]}, {"n1": 3}), (True, False)
+    for wrong in (-1, 1e300, float("nan"), [], {}, "much", None, "x" * 10**6, *lists, *truths):
+        text = json.dumps({**FORMER, name: wrong})
+        try:
+            found = Sum.read(text)
+        except DamagedSumError as error:
+            assert error.name == name
+            assert len(str(error)) < 250
+        else:
+            assert json.loads(found.text())[name] == wrong
+
+
+def asks(**amounts: str) -> dict[str, Any]:
+    return {"resources": {"limits": {GPU: "8"}, **amounts}}
+
+
+HIDDEN: dict[str, dict[str, Any]] = {
+    "sidecar": {"containers": [{}], "initContainers": [{**asks(), "restartPolicy": "Always"}]},
+    "init container": {"containers": [{}], "initContainers": [asks()]},
+    "second container": {"containers": [{}, asks()]},
+    "requests": {"containers": [{"resources": {"requests": {GPU: "1"}}}]},
+    "slice": {"containers": [{"resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}}]},
+    "TPU": {"containers": [{"resources": {"limits": {"google.com/tpu": "4"}}}]},
+    "claim": {"containers": [{}], "resourceClaims": [{"name": "gpu"}]},
+    "whole pod": {"containers": [{}], "resources": {"limits": {GPU: "1"}}},
+}
+
+
+@pytest.mark.parametrize("how", HIDDEN)
+def test_a_pod_hides_no_accelerator(cluster: Cluster, guarding: Any, how: str) -> None:
+    cluster.pod("a", "n1", **HIDDEN[how])
+    guard = guarding(limit_usd=100.0)
+    guard.turn()
+    assert cluster.kept["usdPerHour"] == 41
+    cluster.passes(3 * 3600)
+    guard.turn()
+    assert cluster.deleted == ["a"]
+
+
+def test_a_pod_without_gpus_that_stays_on_a_machine_keeps_it_in_the_sum_and_goes_too(
+    cluster: Cluster, guarding: Any
+) -> None:
+    cluster.pod("a", "n1")
+    cluster.pod("stays", "n1", gpus="0")
+    guard = guarding(limit_usd=200.0)
+    guard.turn()
+    del cluster.pods["a"]
+    while cluster.quota is None:
+        cluster.passes(600)
+        guard.turn()
+    guard.turn()
+    assert cluster.deleted == ["stays"]
+    assert cluster.kept["usd"] > 150
+
+
+def test_pods_with_gpus_are_deleted_first(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("z", "n1")
+    guard = guarding(limit_usd=100.0)
+    guard.turn()
+    for number in range(30):
+        cluster.pod(f"a{number}", "n1", gpus="0")
+    cluster.pods["z"] = cluster.pods.pop("z")
+    cluster.passes(3 * 3600)
+    guard.turn()
+    assert (cluster.deleted[0], len(cluster.deleted)) == ("z", 20)
+
+
+def test_a_pod_that_asks_for_years_to_end_gets_ten_minutes(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("slow", "n1", terminationGracePeriodSeconds=10**7)
+    cluster.pod("ending", "n2")
+    cluster.pods["ending"]["metadata"] |= {"deletionTimestamp": "2027-01-01T00:00:00Z"}
+    cluster.pods["ending"]["metadata"] |= {"deletionGracePeriodSeconds": 10**7}
+    cluster.pod("usual", "n3", terminationGracePeriodSeconds=30)
+    cluster.pod("ends", "n4")
+    cluster.pods["ends"]["metadata"] |= {"deletionTimestamp": "2027-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    guarding(limit_usd=1.0).turn()
+    assert {name: options.get("gracePeriodSeconds") for name, options in cluster.options.items()} == {
+        "slow": 600,
+        "ending": 600,
+        "usual": None,
+    }
+
+
+def test_a_quota_with_a_scope_is_replaced(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("a", "n1")
+    cluster.quota = {"spec": {"scopes": ["BestEffort"]}}
+    guard = guarding(limit_usd=1.0)
+    guard.turn()
+    assert cluster.deleted == []
+    guard.turn()
+    assert cluster.quota is not None
+    assert (set(cluster.quota["spec"]), cluster.deleted) == ({"hard"}, ["a"])
+
+
+def test_a_pause_does_not_need_an_owner(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("a", "n1")
+    cluster.refuses = {("GET", "spending-guard")}
+    guarding(limit_usd=1.0).turn()
+    assert cluster.deleted == ["a"]
+
+
+class Lists(BaseHTTPRequestHandler):
+    """A list of pods in pages, as an API server gives it."""
+
+    pods: list[Any]
+    asked: list[int]
+
+    def do_GET(self) -> None:
+        query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
+        at, size = int(query.get("continue", 0)), int(query["limit"])
+        self.asked.append(size)
+        assert query["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
+        more = {"continue": str(at + size)} if at + size < len(self.pods) else {}
+        body = json.dumps({"metadata": more, "items": self.pods[at : at + size]}).encode()
+        self.send_response_only(200)
+        self.send_header("Date", formatdate(START, usegmt=True))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        try:
+            self.wfile.write(body)
+        except OSError:  # The guard has read enough.
+            self.close_connection = True
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing."""
+
+
+def test_pods_are_read_in_pages_that_shrink_with_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("t")
+    monkeypatch.setattr(paging, "PAGE_BYTES", 20_000)
+    Lists.pods = [{"metadata": {"name": f"p{number}"}} for number in range(250)]
+    Lists.pods[120]["metadata"]["annotations"] = {"large": "x" * 50_000}
+    Lists.asked = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Lists)
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    try:
+        api = Api(f"http://127.0.0.1:{server.server_address[1]}", tmp_path)
+        found = [one["metadata"]["name"] for one in api.each(f"/pods?{program._NOT_OVER}")]
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert found == [f"p{number}" for number in range(250)]
+    assert (Lists.asked[0], Lists.asked[-1], api.date) == (100, 1, START)
 
 
 def test_what_is_shipped_is_the_program() -> None:
-    code = python_program("spending/guard.py")
-    space: dict[str, Any] = {"__name__": "shipped"}
+    code = joined_program(*(f"spending/{name}.py" for name in ("total", "api", "guard")))
+    space: dict[str, Any] = {"__name__": __name__}
     exec(compile(code, "guard", "exec"), space)
-    assert space["NONE_OF_THEM"] == program.NONE_OF_THEM
+    assert space["CLOSED"] == program.CLOSED
+    assert space["Sum"].read(json.dumps(FORMER)).usd == FORMER["usd"]
     assert '"""' not in code
+    assert "workloads" not in code

@@ -1,26 +1,31 @@
-"""The spending guard: its pod, its permissions, and the ConfigMap with the sum."""
+"""The spending guard: its namespace, its pod, its permissions, and the ConfigMap with the sum."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.derived.spending import Rates
-from settings.names import SPENDING_GUARD_VCPUS
+from settings.derived.traffic import Traffic, VpcRanges
+from settings.names import SPENDING_GUARD_VCPUS, spending_namespace
 from settings.sections.spending import Spending
+from workloads import network_policies as net
 from workloads import pod_programs
-from workloads.names import SPENDING_APP, labels, selector
+from workloads.names import APP_LABEL, SPENDING_APP, labels, selector
+from workloads.namespace import restricted
 from workloads.space import Space, once_created
-from workloads.spending.guard import QUOTA, STATE
+from workloads.spending.guard import ALIVE, QUOTA, ROLE, STATE
+from workloads.spending.total import Terms
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ContainerArgsDict, PodSpecArgsDict
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
-    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict
+    from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict, SubjectArgsDict
 
 IMAGE: Final = (
     "library/python:3.13.14-alpine3.24@sha256:399babc8b49529dabfd9c922f2b5eea81d611e4512e3ed250d75bd2e7683f4b0"
@@ -31,6 +36,8 @@ INTERVAL_SECONDS: Final = 30
 IDLE_SECONDS: Final = 660
 """How long a machine without pods is still paid. Source: cluster autoscaler FAQ, --scale-down-unneeded-time, 10 minutes; removal,
 assumed, one more."""
+READY_MINUTES: Final = 10
+"""How long a guard is Ready after its last complete turn."""
 NONROOT: Final = 65532
 
 
@@ -38,8 +45,14 @@ NONROOT: Final = 65532
 class SpendingGuardArgs:
     """Arguments of `SpendingGuard`."""
 
+    name: str
+    """Name of the namespace whose pods are counted and paused."""
     space: Space
-    """Namespace whose pods are counted and paused; labels; image source."""
+    """That namespace once it exists; labels; image source."""
+    traffic: Traffic
+    """The stack's connections: their ranges are the guard's."""
+    ranges: pulumi.Input[VpcRanges] | None = None
+    """VPC ranges from another stack; override those of `traffic`."""
     spending: Spending
     """Limit, deadline and action."""
     rates: Rates
@@ -51,32 +64,53 @@ class SpendingGuardArgs:
 class SpendingGuard(pulumi.ComponentResource):
     """One pod that counts cost and, if `then` is pause, deletes the namespace's GPU pods at the limit and blocks new ones.
 
-    It does not read invoices, other namespaces or nodes. It pauses every GPU pod of the namespace: autoscaled servers,
-    canaries, Jobs, and pods without an owner, which do not come back.
+    The pod, its account and its sum are in a namespace of their own: who may edit the servers' namespace can neither stop the guard
+    nor change the sum. It does not read invoices, other namespaces or nodes. It pauses every GPU pod of the namespace: autoscaled
+    servers, canaries, Jobs, and pods without an owner, which do not come back.
     """
 
     def __init__(self, name: str, args: SpendingGuardArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:SpendingGuard", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        namespace, marks = args.space.namespace, labels(args.space.labels, SPENDING_APP)
-        own: ObjectMetaArgsDict = {"name": SPENDING_APP, "namespace": namespace, "labels": marks}
+        marks = labels(args.space.labels, SPENDING_APP)
+        common = {key: value for key, value in args.space.labels.items() if key != APP_LABEL}
+        home = spending_namespace(args.name)
+        namespace = k8s.core.v1.Namespace(
+            f"{name}-namespace", metadata={"name": home, "labels": {**common, **restricted()}}, opts=child
+        )
+        inside = once_created(namespace, home)
+        own: ObjectMetaArgsDict = {"name": SPENDING_APP, "namespace": inside, "labels": marks}
+        there: ObjectMetaArgsDict = {**own, "name": ROLE, "namespace": args.space.namespace}
+        walls = net.NetworkPoliciesArgs(
+            namespace=inside, traffic=args.traffic, ranges=args.ranges, labels=common, table=net.spending_flows
+        )
+        policies = net.NetworkPolicies(f"{name}-network-policies", walls, child)
         account = k8s.core.v1.ServiceAccount(
             f"{name}-account", metadata=own, automount_service_account_token=False, opts=child
         )
-        role = k8s.rbac.v1.Role(f"{name}-role", metadata=own, rules=rights(args.spending), opts=child)
-        binding = k8s.rbac.v1.RoleBinding(
-            f"{name}-binding",
-            metadata=own,
-            role_ref={
-                "api_group": "rbac.authorization.k8s.io",
-                "kind": "Role",
-                "name": once_created(role, SPENDING_APP),
-            },
-            subjects=[{"kind": "ServiceAccount", "name": once_created(account, SPENDING_APP), "namespace": namespace}],
-            opts=child,
-        )
-        # No data, which the guard owns: an update never overwrites the sum. The guard's objects are owned by this one.
+        # No data, which the guard owns: an update never overwrites the sum.
         state = k8s.core.v1.ConfigMap(f"{name}-state", metadata={**own, "name": STATE}, opts=child)
+        subject: SubjectArgsDict = {
+            "kind": "ServiceAccount",
+            "name": once_created(account, SPENDING_APP),
+            "namespace": inside,
+        }
+        needed: list[pulumi.Resource] = [policies, state]
+        for prefix, metadata, rules in (
+            (name, there, rights(args.spending)),
+            (f"{name}-own", own, OWN_RIGHTS),
+        ):
+            role = k8s.rbac.v1.Role(f"{prefix}-role", metadata=metadata, rules=rules, opts=child)
+            role_name = once_created(role, str(metadata["name"]))
+            group = "rbac.authorization.k8s.io"
+            binding = k8s.rbac.v1.RoleBinding(
+                f"{prefix}-binding",
+                metadata=metadata,
+                role_ref={"api_group": group, "kind": "Role", "name": role_name},
+                subjects=[subject],
+                opts=child,
+            )
+            needed.append(binding)
         k8s.apps.v1.Deployment(
             f"{name}-deployment",
             metadata=own,
@@ -87,23 +121,42 @@ class SpendingGuard(pulumi.ComponentResource):
                 "selector": {"match_labels": selector(SPENDING_APP)},
                 "template": {"metadata": {"labels": marks}, "spec": _pod(args)},
             },
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[binding, state]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=needed),
         )
         self.register_outputs({})
 
 
+OWN_RIGHTS: Final[list[PolicyRuleArgsDict]] = [
+    # Create by name works for server-side apply only. Source: k8s.io/apiserver, endpoints/handlers/patch.go.
+    {
+        "api_groups": [""],
+        "resources": ["configmaps"],
+        "resource_names": [STATE],
+        "verbs": ["get", "create", "patch"],
+    },
+]
+"""Permissions of the guard in its own namespace."""
+
+
 def rights(spending: Spending) -> list[PolicyRuleArgsDict]:
-    """Permissions of the guard, in its own namespace, by name where possible.
+    """Permissions of the guard in the servers' namespace, by name where possible.
 
     With `then: warn` it may not pause, but may end a pause left by an earlier `then: pause`.
     """
-    # Create by name works for server-side apply only. Source: k8s.io/apiserver, endpoints/handlers/patch.go.
     quota, pods = (
         (["create", "patch", "delete"], ["list", "delete"]) if spending.then == "pause" else (["delete"], ["list"])
     )
     return [
-        {"api_groups": [""], "resources": ["configmaps"], "resource_names": [STATE], "verbs": ["get", "patch"]},
+        # Where guards of earlier versions kept the sum.
+        {"api_groups": [""], "resources": ["configmaps"], "resource_names": [STATE], "verbs": ["get"]},
         {"api_groups": [""], "resources": ["resourcequotas"], "resource_names": [QUOTA], "verbs": quota},
+        # Its own role, which owns the quota.
+        {
+            "api_groups": ["rbac.authorization.k8s.io"],
+            "resources": ["roles"],
+            "resource_names": [ROLE],
+            "verbs": ["get"],
+        },
         # Pod names are generated, so this cannot be limited by name.
         {"api_groups": [""], "resources": ["pods"], "verbs": pods},
         {"api_groups": ["apps"], "resources": ["replicasets"], "verbs": ["list"]},
@@ -112,32 +165,42 @@ def rights(spending: Spending) -> list[PolicyRuleArgsDict]:
     ]
 
 
-def configuration(args: SpendingGuardArgs, namespace: str) -> dict[str, object]:
-    """Configuration of the guard's program."""
+def terms(args: SpendingGuardArgs) -> Terms:
+    """What the guard's program is told."""
     spending, rates = args.spending, args.rates
-    return {
-        "namespace": namespace,
-        "limitUsd": spending.limit,
-        **spending.model_dump(by_alias=True, exclude={"limit"}, mode="json"),
-        "usdPerHourFixed": round(rates.fixed, 6),
-        "usdPerMachineHour": round(rates.per_machine, 6),
-        "unknown": list(rates.unknown),
-        "intervalSeconds": INTERVAL_SECONDS,
-        "idleSeconds": IDLE_SECONDS,
-        "graceSeconds": args.grace_seconds,
-    }
+    return Terms(
+        namespace=args.name,
+        home=spending_namespace(args.name),
+        limit_usd=spending.limit,
+        until=spending.until,
+        since=spending.since,
+        then=spending.then,
+        on_unknown=spending.on_unknown,
+        warn_at=spending.warn_at,
+        usd_per_hour_fixed=round(rates.fixed, 6),
+        usd_per_machine_hour=round(rates.per_machine, 6),
+        unknown=rates.unknown,
+        interval_seconds=INTERVAL_SECONDS,
+        idle_seconds=IDLE_SECONDS,
+        grace_seconds=args.grace_seconds,
+    )
 
 
 def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
-    config = pulumi.Output.from_input(args.space.namespace).apply(
-        lambda namespace: f"--config={json.dumps(configuration(args, namespace), sort_keys=True)}"
-    )
     amounts = {"cpu": f"{SPENDING_GUARD_VCPUS * 1000:.0f}m", "memory": "128Mi", "ephemeral-storage": "32Mi"}
+    program = pod_programs.joined_program(*(f"spending/{name}.py" for name in ("total", "api", "guard")))
     container: ContainerArgsDict = {
         "name": SPENDING_APP,
         "image": args.space.image(IMAGE),
-        "command": ["python3", "-B", "-c", pod_programs.python_program("spending/guard.py"), config],
+        "command": ["python3", "-B", "-c", program, f"--config={json.dumps(asdict(terms(args)), sort_keys=True)}"],
         "resources": {"requests": amounts, "limits": dict(amounts)},
+        # Ready means counting: `pulumi up` waits for it before it deletes the sum of an earlier version.
+        "readiness_probe": {
+            "exec_": {"command": ["sh", "-c", f'test -n "$(find {ALIVE} -mmin -{READY_MINUTES})"']},
+            "period_seconds": 10,
+            "timeout_seconds": 5,
+        },
+        "volume_mounts": [{"name": "alive", "mount_path": str(Path(ALIVE).parent)}],
         "security_context": {
             "allow_privilege_escalation": False,
             "read_only_root_filesystem": True,
@@ -154,4 +217,5 @@ def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
             "seccomp_profile": {"type": "RuntimeDefault"},
         },
         "containers": [container],
+        "volumes": [{"name": "alive", "empty_dir": {"size_limit": "1Mi"}}],
     }

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from fleet.rehearse.api import Manifest
 from fleet.rehearse.mirror import Change
 from fleet.rehearse.simulation.agenda import Agenda
-from fleet.rehearse.simulation.world import World, is_ready
+from fleet.rehearse.simulation.world import World
 from workloads.names import SPENDING_APP
 
 _FASTER: Final = """
@@ -40,7 +40,7 @@ _MOODS: Final[Mapping[str, Any]] = {"paused": "bad", "blind": "bad", "warned": "
 
 
 class SpendingGuards:
-    """Runs a guard for each Ready guard pod. Construct it before the world is entered, then enter it inside."""
+    """Runs a guard for each running guard pod. Construct it before the world is entered, then enter it inside."""
 
     def __init__(self, world: World, kubeconfig: Path) -> None:
         self._world = world
@@ -97,7 +97,7 @@ class SpendingGuards:
             return
         if change == "deleted" or metadata.get("deletionTimestamp"):
             self._agenda.soon(self._stop, metadata["uid"])
-        elif is_ready(pod):
+        elif pod["status"].get("phase") == "Running":  # Ready comes later, by its probe.
             self._agenda.soon(self._start, pod)
 
     def _start(self, pod: Manifest) -> None:
@@ -113,7 +113,7 @@ class SpendingGuards:
             words = pod["spec"]["containers"][0]["command"]
             given = words[words.index("-c") + 1 :]
             command = [sys.executable, "-c", _FASTER, str(self._world.clock.speed), *given]
-            command += [f"--api={self._url}", f"--account={account}"]
+            command += [f"--api={self._url}", f"--account={account}", f"--alive={account / 'turn'}"]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             self._running[metadata["uid"]] = process
         threading.Thread(target=self._read, args=(process, metadata["name"]), daemon=True).start()

@@ -11,10 +11,14 @@ import pytest
 from fleet.cli.exits import CommandError
 from fleet.cli.spending import spending
 from fleet.clients.kubectl import Kubectl
+from settings.names import spending_namespace
 from tests.fleet.cli.command import ROOT
+from workloads.spending.total import Sum
 
-SUM = {"usd": 120.0, "owed": 10.0, "usdPerHour": 20.0, "at": 1.8e9, "from": "2027-01-01T00:00:00Z", "reason": ""}
-STATE = {**SUM, "unknown": "", "unpriced": []}
+HOME = spending_namespace("vllm-dev")
+
+AT, FROM = 1.7e9, "2023-11-01T00:00:00Z"
+STATE = json.loads(Sum(since=None, began=FROM, usd=120.0, owed=10.0, usd_per_hour=20.0, at=AT).text())
 
 
 @pytest.fixture
@@ -26,10 +30,22 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def objects(state: dict[str, Any] | None, *, paused: bool, ready: int) -> dict[str, Any]:
-    data = {} if state is None else {"data": {"state": json.dumps(state)}}
-    found: dict[str, Any] = {"spending": data, "spending-guard": {"status": {"readyReplicas": ready}}}
-    return {**found, "spending-pause": {}} if paused else found
+def run(
+    monkeypatch: pytest.MonkeyPatch, root: Path, text: str | None, *, paused: bool = False, ready: int | None = 1
+) -> int:
+    """The command's exit code on a cluster with these objects."""
+    there: dict[tuple[str, str], Any] = {}
+    if text is not None:
+        there[HOME, "spending"] = {"data": {"state": text}}
+    if ready is not None:
+        there[HOME, "spending-guard"] = {"status": {"readyReplicas": ready}}
+    if paused:
+        there["vllm-dev", "spending-pause"] = {}
+    # Objects of an editor of the servers' namespace.
+    there["vllm-dev", "spending"] = {"data": {"state": json.dumps({**STATE, "usd": 7.0})}}
+    there["vllm-dev", "spending-guard"] = {"status": {"readyReplicas": 1}}
+    monkeypatch.setattr(Kubectl, "find", lambda self, _, name: there.get((self.namespace, name)))
+    return spending(stack="dev", context="any", root=root)
 
 
 @pytest.mark.parametrize(
@@ -40,24 +56,48 @@ def objects(state: dict[str, Any] | None, *, paused: bool, ready: int) -> dict[s
         ({**STATE, "reason": "until"}, True, 1, 1, "until"),
         ({**STATE, "unpriced": ["A4 node"]}, False, 1, 0, "A4 node"),
         (STATE, False, 0, 1, "not running"),
+        (STATE, False, None, 1, "pulumi up --stack dev"),
         (None, False, 1, 1, "nothing counted"),
     ],
 )
 def test_it_says_what_is_spent_and_what_to_write(
     state: dict[str, Any] | None,
     paused: bool,
-    ready: int,
+    ready: int | None,
     code: int,
     word: str,
     root: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    there = objects(state, paused=paused, ready=ready)
-    monkeypatch.setattr(Kubectl, "get", lambda _, __, name: there[name])
-    monkeypatch.setattr(Kubectl, "find", lambda _, __, name: there.get(name))
-    assert spending(stack="dev", context="any", root=root) == code
+    text = None if state is None else json.dumps(state)
+    assert run(monkeypatch, root, text, paused=paused, ready=ready) == code
     assert word in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("", "state"),
+        ("[" * 100_000, "state"),
+        ("[1]", "state"),
+        ("null", "state"),
+        ("{}", "since"),
+        *((json.dumps({**STATE, name: -1}), name) for name in STATE),
+        (json.dumps({**STATE, "usd": float("nan")}), "usd"),
+        (json.dumps({**STATE, "from": "\x1b[2J"}), "from"),
+        (json.dumps({**STATE, "at": 9e10}), "at"),
+        (json.dumps({**STATE, "usd": "much" * 10_000}), "usd"),
+    ],
+)
+def test_a_damaged_sum_is_a_finding_that_names_its_object_and_value(
+    text: str, key: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, root, text) == 1
+    told = capsys.readouterr().out
+    assert f"ConfigMap {HOME}/spending, data.state, {key}" in told
+    assert len(told) < 1000
+    assert told.replace("\n", "").isprintable()
 
 
 def test_a_stack_without_a_limit_has_nothing_to_say() -> None:

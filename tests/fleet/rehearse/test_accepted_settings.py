@@ -6,12 +6,13 @@ import copy
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 
-from fleet.preview.record.recorder import Recording, record
+from fleet.preview.record.recorder import record
 from fleet.preview.record.values import reveal
 from fleet.rehearse.api import NAMESPACE, ApiRefusedError, ClusterApi, Kind
 from settings.load import check, parse
@@ -37,7 +38,21 @@ def api(control_plane: ControlPlane, custom_resources: object) -> ClusterApi:
     return control_plane.api
 
 
-def longest(**sections: Any) -> Config:
+# Llama 3.1 8B's sizes.
+_LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "vocab_size": 128256,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "num_hidden_layers": 32,
+    "intermediate_size": 14336,
+    "max_position_embeddings": 131072,
+    "torch_dtype": "bfloat16",
+}
+
+
+def longest(own_model: Path, **sections: Any) -> Config:
     """A stack whose names are as long as the settings let them be."""
     base = make_config(
         project="p" * 30,
@@ -45,10 +60,9 @@ def longest(**sections: Any) -> Config:
         gateway={"enabled": True, "name": "g" * 63, "pool": "p" * 40},
         benchmark={"enabled": True},
         weights={"tokenSecret": "t" * 255},
-        cluster={"name": "c" * 40},
         labels={f"{i:02}".rjust(63, "l"): "v" * 63 for i in range(MOST_LABELS)},
-        model={"id": "o" * 96 + "/" + "m" * 96, "revision": "a" * 40, "sizeGb": 16.0},
-        **{"namespace": "n" * 63, **sections},
+        model={"id": "o" * 96 + "/" + "m" * 96, "revision": "a" * 40, "sizeGb": 16.0, "config": str(own_model)},
+        **{"namespace": "n" * 63, "cluster": {"name": "c" * 40}, **sections},
     )
     return {
         key: value if key in (f"{OURS}:namespace", "gcp:project", "gcp:region") else json.loads(value)
@@ -56,19 +70,43 @@ def longest(**sections: Any) -> Config:
     }
 
 
+LONGEST: Mapping[str, dict[str, Any]] = {
+    "spot": {},
+    "ladder": {
+        "namespace": "n" * 51,
+        "capacity": {"mode": "ladder", "reservation": {"name": "r" * 63, "project": "p" * 30}},
+    },
+    "reservation": {"capacity": {"mode": "reservation", "name": "r" * 63, "project": "p" * 30, "blocks": ["b" * 63]}},
+    "calendar": {"capacity": {"mode": "calendar", "reservation": "r" * 63}},
+    "keda and spending": {
+        "cluster": {"name": "c" * 40, "keda": True},
+        "spending": {"limit": 1e6, "then": "pause"},
+    },
+}
+
+
+@pytest.mark.parametrize("stack", LONGEST)
+def test_every_api_accepts_the_longest_names(api: ClusterApi, stack: str, tmp_path: Path) -> None:
+    own_model = tmp_path / "config.json"
+    own_model.write_text(json.dumps(_LLAMA))
+    config = longest(own_model, **LONGEST[stack])
+    assert not refusals_of_settings(config)
+    every_api_accepts(api, config)
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[*HealthCheck])
 @given(configs())
-@example(longest())
-@example(
-    longest(namespace="n" * 51, capacity={"mode": "ladder", "reservation": {"name": "r" * 63, "project": "p" * 30}})
-)
-@example(longest(capacity={"mode": "reservation", "name": "r" * 63, "project": "p" * 30, "blocks": ["b" * 63]}))
-@example(longest(capacity={"mode": "calendar", "reservation": "r" * 63}))
 def test_what_settings_accept_every_api_accepts(api: ClusterApi, config: Config) -> None:
-    recording = accepted(config)
-    space = parse("x", texts(config)).namespace
-    if api.get(NAMESPACE, space) is None:
-        api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
+    assume(not refusals_of_settings(config))
+    every_api_accepts(api, config)
+
+
+def every_api_accepts(api: ClusterApi, config: Config) -> None:
+    recording = record(ROOT, project="vllm-fleet", stack="x", config=texts(config), mode="known")
+    spaces = [one for one in recording.resources if one.type == "kubernetes:core/v1:Namespace"]
+    for name in {one.inputs["metadata"]["name"] for one in spaces}:
+        if api.get(NAMESPACE, name) is None:
+            api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     for resource in recording.resources:
         inputs: Any = copy.deepcopy(reveal(dict(resource.inputs)))
         if resource.custom and resource.type.startswith("kubernetes:") and "metadata" in inputs:
@@ -79,15 +117,15 @@ def test_what_settings_accept_every_api_accepts(api: ClusterApi, config: Config)
             assert list(wrong_on_google_cloud(resource.type, inputs)) == [], resource.urn
 
 
-def accepted(config: Config) -> Recording:
-    """The whole program of the stack; the example is given up where the settings refuse it."""
+def refusals_of_settings(config: Config) -> list[str]:
+    """Why `pulumi up` would not begin with the stack, or why it cannot be recorded alone."""
     try:
         parsed = parse("x", texts(config))
-    except SettingsError:
-        assume(False)
-    # A guest is recorded with what its platform has put out.
-    assume(parsed.owns_platform and not any(one.level == "refused" for one in check(parsed)))
-    return record(ROOT, project="vllm-fleet", stack="x", config=texts(config), mode="known")
+    except SettingsError as error:
+        return [str(error)]
+    if not parsed.owns_platform:
+        return ["a guest is recorded with what its platform has put out"]
+    return [str(one) for one in check(parsed) if one.level == "refused"]
 
 
 def texts(config: Config) -> dict[str, str]:

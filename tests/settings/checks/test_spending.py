@@ -89,6 +89,27 @@ def test_a_pause_of_nodes_that_are_paid_anyway_is_found(then: str, is_found: boo
 
 
 @pytest.mark.parametrize(
+    "capacity",
+    [
+        {"mode": "spot"},
+        {"mode": "reservation", "name": "block-7"},
+        {"mode": "ladder", "reservation": {"name": "block-7"}},
+    ],
+)
+@pytest.mark.parametrize(("usd", "is_found"), [(0.01, True), (1000.0, False)])
+def test_a_price_far_below_the_list_is_found(capacity: dict[str, Any], usd: float, is_found: bool) -> None:
+    assert ("spending-price-low" in found({**capacity, "usdPerNodeHour": usd}, limit=10**6)) is is_found
+
+
+def test_half_of_the_list_price_is_the_bound() -> None:
+    listed = cost.node_price("spot", "europe-west4")
+    assert listed is not None
+    for share, is_found in ((0.49, True), (0.51, False)):
+        capacity = {"mode": "spot", "usdPerNodeHour": share * listed.usd}
+        assert ("spending-price-low" in found(capacity, limit=5000)) is is_found
+
+
+@pytest.mark.parametrize(
     "wrong", [{"limit": 0}, {"until": "2027-13-01T00:00:00Z"}, {"warnAt": (1.0,)}, {"then": "stop"}]
 )
 def test_what_no_limit_can_be_is_refused(wrong: dict[str, Any]) -> None:

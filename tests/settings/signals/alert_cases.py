@@ -327,9 +327,10 @@ def _rest() -> Iterator[Case]:
         if labels:
             yield Case(name, False, log(signal, resource, "_x110 1x10", step="started"))
     guard = {"metric": "kube_deployment_status_replicas_available", "deployment": "spending-guard"}
-    yield Case(
-        "SpendingUnwatched", True, [of(values="1x60 0x60", **guard), *deployment("2x120", "2x120")], decoys=False
-    )
+    guard["namespace"] = "{namespace}-spending"
+    for gone in ("1x60 0x60", "1x60 _x60"):  # scaled to nothing, and deleted
+        there = [of(values="2x120", **{**guard, "deployment": "another"}), *deployment("2x120", "2x120")]
+        yield Case("SpendingUnwatched", True, [of(values=gone, **guard), *there], decoys=False)
     back = [of(values="1x60 0x20 1x40", **guard), *deployment("0x120", "0x120")]
     yield Case("SpendingUnwatched", False, back, decoys=False)
     own = {"namespace": "gke-managed-system", "exported_namespace": "{namespace}", "exported_pod": "{pod}"}

@@ -12,6 +12,7 @@ _NUMBER = re.compile(r"\b[0-9.]+(e[0-9]+|[smhd])?\b")
 _WORD = re.compile(r"[A-Za-z_:][\w:]*")
 WORDS = frozenset(
     {
+        "absent",
         "sum",
         "max",
         "avg",

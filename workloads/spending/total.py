@@ -1,0 +1,153 @@
+"""What the spending guard is told, and the sum that it keeps: text in a ConfigMap, read with bounds on each value."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, NamedTuple
+
+WHY_RESUMED: Final = {
+    "limit": "the limit is higher, or gone",
+    "until": "the moment is later, or gone",
+    "unknown": "the sum is trusted again, or unknown does not pause any more",
+    "": "a pause was found that this sum knows nothing of",
+}
+_STORED: Final = {"began": "from", "wake_until": "wakeUntil", "usd_per_hour": "usdPerHour"}
+_MOST: Final = {"warned": 1.0} | dict.fromkeys(("counted", "at", "wakeUntil"), 1e11)
+
+
+class DamagedSumError(ValueError):
+    """A stored sum with a value that no guard writes."""
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        is_plain = value is None or isinstance(value, str | int | float)
+        self.name, self.allowed = name, allowed
+        self.shown = json.dumps(value)[:60] if is_plain else f"a {type(value).__name__}"
+        super().__init__(f"{name} is {self.shown}; allowed: {allowed}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What the guard is told: the limit and the prices."""
+
+    namespace: str
+    """The servers' namespace."""
+    home: str
+    """The guard's own."""
+    limit_usd: float | None
+    until: str | None
+    since: str | None
+    then: str
+    on_unknown: str
+    warn_at: tuple[float, ...]
+    usd_per_hour_fixed: float
+    usd_per_machine_hour: float
+    unknown: tuple[str, ...]
+    """Names of items without a price."""
+    interval_seconds: float
+    idle_seconds: float
+    grace_seconds: float
+
+
+class Machine(NamedTuple):
+    """A machine that costs: when it last had a pod, in seconds of the sum, and whether it had one at the last count."""
+
+    seen: float
+    here: bool
+
+
+@dataclass(kw_only=True)
+class Sum:
+    """What was spent since a moment, and all that a next process must know."""
+
+    since: str | None
+    began: str = ""
+    usd: float = 0.0
+    usd_per_hour: float = 0.0
+    counted: float = 0.0
+    """Seconds in the sum."""
+    at: float = 0.0
+    """The API server's clock at the last count, seconds since 1970."""
+    nodes: dict[str, Machine] = field(default_factory=dict)
+    warned: float = 0.0
+    """Largest share of the limit that was told."""
+    reason: str = ""
+    """Why the fleet is paused; empty while it is not."""
+    owed: float = 0.0
+    """USD still to come if everything stops now."""
+    unknown: str = ""
+    """Why the sum cannot be trusted."""
+    unpriced: list[str] = field(default_factory=list)
+    wake_until: float = 0.0
+
+    @classmethod
+    def read(cls, text: str) -> Sum:
+        """A stored sum. Raises DamagedSumError."""
+        try:
+            stored = json.loads(text)
+        except (ValueError, RecursionError):
+            stored = None
+        if not isinstance(stored, dict):
+            raise DamagedSumError("state", text, "a JSON object, as the guard writes it")
+        found: dict[str, Any] = {}
+        for one in fields(cls):
+            name = _STORED.get(one.name, one.name)
+            if name not in stored:
+                raise DamagedSumError(name, None, "a value, as the guard writes it")
+            found[one.name] = _sound(name, stored[name])
+        return cls(**found)
+
+    def text(self) -> str:
+        """As `read` takes it."""
+        return json.dumps({_STORED.get(name, name): value for name, value in asdict(self).items()})
+
+    def count(self, here: set[str], elapsed: float, terms: Terms) -> None:
+        """Adds the cost of the last `elapsed` seconds: machines seen at either end of it in full, plus their idle minutes."""
+        before, after, seconds = self.counted, self.counted + elapsed, 0.0
+        known, self.nodes = self.nodes, {}
+        for node in sorted(here | known.keys()):
+            # A new machine may have come right after the last count.
+            last, was_here = known.get(node, Machine(before, True))
+            is_here = node in here
+            seen = after if was_here or is_here else last
+            paid_to = seen + terms.idle_seconds
+            seconds += max(0.0, min(after, paid_to) - before)
+            if is_here or paid_to > after:
+                self.nodes[node] = Machine(seen, is_here)
+        self.usd += (terms.usd_per_hour_fixed * elapsed + terms.usd_per_machine_hour * seconds) / 3600
+        self.usd_per_hour = terms.usd_per_hour_fixed + terms.usd_per_machine_hour * len(self.nodes)
+        self.counted = after
+
+
+def _sound(name: str, value: Any) -> Any:
+    """A stored value, if a guard can have written it. Raises DamagedSumError."""
+    match name:
+        case "since":
+            allowed, sound = "a text or null", value is None or _is_text(value)
+        case "reason":
+            allowed, sound = ", ".join(map(repr, WHY_RESUMED)), _is_text(value) and value in WHY_RESUMED
+        case "from" | "unknown":
+            allowed, sound = "a text", _is_text(value)
+        case "unpriced":
+            allowed = "a list of texts"
+            sound = isinstance(value, list) and all(map(_is_text, value))
+        case "nodes":
+            allowed, sound = "a machine's seconds and whether it is there, by its name", isinstance(value, dict)
+            if sound:
+                pairs = [tuple(one) if isinstance(one, list) else () for one in value.values()]
+                sound = all(len(one) == 2 and _is_number(one[0], 1e11) and isinstance(one[1], bool) for one in pairs)
+                value = {node: Machine(*one) for node, one in zip(value, pairs, strict=True)} if sound else value
+        case _:
+            most = _MOST.get(name, 1e12)
+            allowed, sound = f"a number from 0 to {most:g}", _is_number(value, most)
+    if not sound:
+        raise DamagedSumError(name, value, allowed)
+    return value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable() and len(value) <= 1000
+
+
+def _is_number(value: Any, most: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
