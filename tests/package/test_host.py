@@ -10,6 +10,7 @@ from pulumi.errors import InputPropertyError
 
 from facades.host import Host
 from facades.inputs import secret
+from tests.support.canaries import CANARIES, shown
 
 HOST = Host()
 
@@ -37,3 +38,11 @@ def test_so_is_a_secret_of_another_kind_where_it_is_opened() -> None:
     with pytest.raises(InputPropertyError) as error:
         asyncio.run(opened(["a"]))
     assert error.value.property_path == "hfToken"
+
+
+def test_a_secret_where_none_belongs_is_refused() -> None:
+    for component, name in (("VllmServer", "weightsClaim"), ("VllmServer", "imagePrefix")):
+        error = refused(component, {name: CANARIES["hugging-face"]})
+        assert (error.property_path, shown(error.reason)) == (name, False)
+    given = {"zones": ["europe-west4-b"], "namespace": "models", "capacity": "spot", "weightsClaim": "claim"}
+    HOST.map_inputs({**given, "apiKey": CANARIES["hugging-face"]}, HOST._component_defs["VllmServer"])

@@ -26,7 +26,6 @@ from fleet.preview.policy import PolicyError, read_config
 from fleet.prices.sku_list import SkuListError
 from fleet.prices.sku_list import read as read_skus
 from fleet.rollout.judge.answers import ANSWERS_FILE
-from fleet.rollout.judge.verdict import VERDICT_FILE
 from tests.fleet.bench.certificate.sound import sound
 from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.cli.test_spending import STATE
@@ -169,9 +168,9 @@ def _of_a_rollout(place: Path) -> dict[str, Kind]:
     stack = project / "Pulumi.dev.yaml"
     declared = stack.read_bytes()
 
-    judged = ("rollout", "judge", *start, "--results", str(old), str(canary), "--out", str(place / "verdicts"))
-    fleet(*judged)
-    verdict = shutil.copy(place / "verdicts" / VERDICT_FILE, place / "verdicts" / "kept.json")
+    judged = ("rollout", "judge", *start, "--results", str(old), str(canary), "--out")
+    fleet(*judged, str(place / "verdicts"))
+    [verdict] = (place / "verdicts").glob("*.json")
 
     def promote() -> bool:
         try:
@@ -180,8 +179,8 @@ def _of_a_rollout(place: Path) -> dict[str, Kind]:
             stack.write_bytes(declared)
 
     return {
-        "verdict": Kind(Path(verdict), promote),
-        "answers": Kind(canary / ANSWERS_FILE, lambda: fleet(*judged).code < 2),
+        "verdict": Kind(verdict, promote),
+        "answers": Kind(canary / ANSWERS_FILE, lambda: fleet(*judged, str(place / "again")).code < 2),
     }
 
 
