@@ -189,6 +189,7 @@ replica = ServerArgs(
     startup_minutes=settings.server.startup_minutes,
     internal_load_balancer=settings.server.internal_load_balancer,
     annotations=declarations(settings),
+    reasons=settings.server.reasons,
 )
 server = Server("server", replica, placed)
 built.append(server)

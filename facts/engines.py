@@ -11,9 +11,10 @@ Source: vLLM 0.18.1 and 0.33.0, utils/argparse_utils.py and engine/arg_utils.py;
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -39,6 +40,10 @@ Scalar = str | int | float | bool
 
 _SUFFIXES: Final = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
 _COUNT: Final = re.compile(r"([0-9]+)([kKmMgG]?)")
+_SHORT_COUNT: Final = re.compile(r"[0-9]+([kKmMgGtT]|\.[0-9]+[kmgt])")
+_SUFFIXED: Final = re.compile(r"\b([0-9]+(?:\.[0-9]+)?)[kKmMgGtT]\b")
+_FEW: Final = 3
+"""Maximum number of options in an error."""
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 # Options that accept 16k and 16K.
 _COUNTED: Final = frozenset({"max-model-len", "max-num-batched-tokens"})
@@ -132,14 +137,17 @@ def parse(arguments: Sequence[str], *, entrypoint: str = "serve") -> Flags:
     written: dict[str, str] = {}
     positional: list[str] = []
     options: dict[str, Any] = {}
-    words = iter(arguments)
+    # vLLM puts the dotted parts of an option after all other arguments, so they replace a complete value.
+    parts: dict[str, Any] = {}
     waiting: str | None = None
-    for word in words:
+    for word in arguments:
         if not _is_option(word):
             if waiting is not None:
                 # Of a list option only the first value is kept: the model name in requests.
                 if options.get(waiting) is True or waiting not in options:
-                    _put(options, waiting, word)
+                    options.pop(waiting, None)
+                    _put(parts if "." in waiting else options, waiting, word)
+                    waiting = waiting if "." not in waiting else None
             else:
                 positional.append(word)
             continue
@@ -150,26 +158,31 @@ def parse(arguments: Sequence[str], *, entrypoint: str = "serve") -> Flags:
             )
         waiting = None
         if value is not None:
-            _put(options, name, value)
+            _put(parts if "." in name else options, name, value)
         elif name.startswith("no-") and name.removeprefix("no-") in kinds:
             options[name.removeprefix("no-")] = False
         else:
             options[name] = True
             waiting = None if kinds.get(name) == "switch" else name
-    return Flags(entrypoint, tuple(positional), options, written)
+    return Flags(entrypoint, tuple(positional), options | parts, written)
 
 
 def _is_option(word: str) -> bool:
-    return len(word) > 1 and word.startswith("-") and not re.fullmatch(r"-[0-9.]+", word)
+    return word not in ("-", "--") and word.startswith("-") and not re.fullmatch(r"-[0-9.]+", word)
 
 
 def _split(word: str) -> tuple[str, str | None]:
     """Long name and value of `--name`, `--name=value`, `-O3`, `-tp=8`; the value is None if it is the next argument or absent."""
     if not word.startswith("--"):
-        short, equals, value = word[1:].partition("=")
-        if short.startswith("O") and short[1:].isdigit():
-            return "optimization-level", short[1:]
-        return find(VERSIONS[-1]).options.short.get(short, short), value if equals else None
+        if word.startswith("-O") and word != "-O":
+            return "optimization-level", word[2:].removeprefix("=")
+        known = find(VERSIONS[-1]).options.short
+        name, equals, value = word[1:].partition("=")
+        short, dot, rest = name.partition(".")
+        if short not in known and short[:1] in known:
+            # As in `-n2`.
+            return known[short[0]], word[2:]
+        return known.get(short, short) + dot + rest, value if equals else None
     name, equals, value = word[2:].partition("=")
     option, dot, rest = name.partition(".")
     return _long_name(option.replace("_", "-")) + dot + rest, value if equals else None
@@ -180,10 +193,7 @@ def _put(options: dict[str, Any], name: str, value: str) -> None:
     if not dot:
         options[name] = _parsed(value)
         return
-    options.pop(name, None)
-    inner = options.get(option)
-    target: dict[str, Any] = dict(inner) if isinstance(inner, Mapping) else {}
-    options[option] = target
+    target: dict[str, Any] = options.setdefault(option, {})
     *parents, last = rest.rstrip("+").split(".")
     for key in parents:
         target[key] = dict(target[key]) if isinstance(target.get(key), Mapping) else {}
@@ -196,7 +206,7 @@ def _parsed(value: str) -> Any:
     if value.startswith("{"):
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     return value
 
@@ -216,21 +226,106 @@ def _resolved(name: str, known: Options) -> str | None:
     return known.spelled[found[0]] if len(found) == 1 else None
 
 
-def mistakes(flags: Flags, release: Release) -> tuple[tuple[str, str], ...]:
-    """Options that a release's parser rejects, each with the error."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistake:
+    """An option that a release's parser rejects."""
+
+    option: str
+    """Long name without dashes; of an unknown option the name as written."""
+    value: object
+    because: str
+    """The parser's error."""
+    allowed: str
+    """What it accepts."""
+
+
+def mistakes(flags: Flags, release: Release) -> tuple[Mistake, ...]:
+    """Options that a release's parser rejects."""
+    return tuple(_mistakes(flags, release))
+
+
+def _mistakes(flags: Flags, release: Release) -> Iterator[Mistake]:
     known = release.options
-    found = []
     for name, value in flags.options.items():
         spelling = flags.written.get(name, name)
         kind, choices = known.kinds.get(name), known.choices.get(name)
-        if kind is None or _resolved(spelling, known) is None:
-            found.append((name, f"vLLM {release.version} has no option --{spelling}"))
-        elif kind == "switch" and not isinstance(value, bool):
-            found.append((name, f"--{name} is a switch and takes no value"))
-        elif choices and isinstance(value, str) and _word(value) not in {_word(one) for one in choices}:
-            allowed = ", ".join(sorted(choices))
-            found.append((name, f"--{name} of vLLM {release.version} does not allow {value}; allowed: {allowed}"))
-    return tuple(found)
+        positive = name.removeprefix("no-")
+        if kind == "switch" or (kind is None and known.kinds.get(positive) == "switch"):
+            if not isinstance(value, bool):
+                yield Mistake(
+                    option=name,
+                    value=value,
+                    because=f"--{name} is a switch and takes no value",
+                    allowed=f"--{positive} or --no-{positive}",
+                )
+            elif _resolved(spelling, known) is None:
+                yield _unknown(spelling, value, release)
+        elif kind is None or _resolved(spelling, known) is None:
+            yield _unknown(spelling, value, release)
+        elif isinstance(value, bool):
+            allowed = ", ".join(sorted(choices)) if choices else _TYPES.get(kind, _TEXT)[0]
+            yield Mistake(
+                option=name, value=value, because=f"--{name} needs a value", allowed=f"--{name}= with {allowed}"
+            )
+        elif choices and _word(str(value)) not in {_word(one) for one in choices}:
+            because = f"--{name} of vLLM {release.version} does not allow this value"
+            yield Mistake(option=name, value=value, because=because, allowed=", ".join(sorted(choices)))
+        elif not _is_of(kind, value):
+            allowed = _TYPES[kind][0]
+            yield Mistake(option=name, value=value, because=f"--{name} takes {allowed}", allowed=allowed)
+
+
+def _unknown(spelling: str, value: object, release: Release) -> Mistake:
+    known = release.options
+    value = isinstance(value, bool) or value
+    several = sorted({one for one in known.spelled if one.startswith(spelling)})
+    if len(several) > 1:
+        names = ", ".join(f"--{one}" for one in several[:_FEW])
+        because = f"--{spelling} abbreviates several options"
+        return Mistake(option=spelling, value=value, because=because, allowed=f"a full name: {names}")
+    others = [version for version in VERSIONS if _resolved(spelling, find(version).options) is not None]
+    elsewhere = f"; vLLM {others[-1]} has it" if others else ""
+    near = [f"--{one}" for one in difflib.get_close_matches(spelling, known.kinds, n=_FEW)]
+    return Mistake(
+        option=spelling,
+        value=value,
+        because=f"vLLM {release.version} has no option --{spelling}{elsewhere}",
+        allowed=f"an option of vLLM {release.version}" + (f", such as {', '.join(near)}" if near else ""),
+    )
+
+
+def _is_of(kind: str, value: object) -> bool:
+    """Whether a parser's type accepts a value. Optional types accept an empty text and None."""
+    if value in ("", "None") or kind not in _TYPES:
+        return True
+    if isinstance(value, Mapping):
+        return kind == "json"
+    try:
+        _TYPES[kind][1](str(value))
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _as_count(value: str) -> object:
+    return value.strip().lower() in ("auto", "-1") or _SHORT_COUNT.fullmatch(value.strip()) or int(value)
+
+
+def _as_json(value: str) -> object:
+    # vLLM expands 80g outside of quotes.
+    parts = value.split('"')
+    parts[::2] = [_SUFFIXED.sub(r"\1", one) for one in parts[::2]]
+    return json.loads('"'.join(parts))
+
+
+_TEXT: Final = ("a text", str)
+_TYPES: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    "int": ("a whole number", int),
+    "count": ("a whole number, also as 16k or 16K", _as_count),
+    "number": ("a number", float),
+    "json": ("JSON", _as_json),
+}
+"""Types of values: description, and a function that raises ValueError for what they reject."""
 
 
 def _word(text: str) -> str:

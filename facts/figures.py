@@ -302,7 +302,9 @@ def _measured_figure(row: str, fields: Mapping[str, Any]) -> Figure:
         shape_is_complete=True,
         left_open=(),
         source=replace(
-            ledger.source(fields["source"]), date=date, note=f"{fields['measurement']}, raw results: {fields['raw']}"
+            ledger.source(fields["source"]),
+            date=date,
+            note=f"{fields['measurement']}, raw results: {fields['raw']}, SHA-256 {fields['results_sha256']}",
         ),
         origin="measured",
         date=date,

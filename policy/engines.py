@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -13,7 +14,13 @@ from pods import Server, quantity, servers
 from rule import Finding, Resource, Rule, Settings, dig
 from settings.rules.lesson import Broken, Lesson, Told
 from settings.rules.served import READY_TIMEOUT, Served
-from settings.rules.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION, RESOURCES
+from settings.rules.words import (
+    CONCURRENCY_ANNOTATION,
+    CONTEXT_ANNOTATION,
+    REASONS_ANNOTATION,
+    RESOURCES,
+    SHORTEST_REASON,
+)
 
 MODEL_ANNOTATION: Final = "vllm-fleet.dev/model"
 
@@ -58,6 +65,28 @@ class Engine(Served):
     def env(self, name: str) -> str | None:
         """From the container."""
         return self.server.container.env(name)
+
+    @property
+    def variables(self) -> Mapping[str, str | None]:
+        """From the container, and from its command."""
+        container = self.server.container
+        assigned = container.started.variables if container.started else {}
+        return {**{name: self.env(name) for name in container.env_names}, **assigned}
+
+    @cached_property
+    def reasons(self) -> Mapping[str, str]:
+        """From the annotation."""
+        try:
+            given = json.loads(self.server.pod.annotation(REASONS_ANNOTATION) or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        if not isinstance(given, dict):
+            return {}
+        return {
+            str(key): text
+            for key, text in given.items()
+            if isinstance(text, str) and len(text.strip()) >= SHORTEST_REASON
+        }
 
     @property
     def gpu(self) -> Gpu | None:

@@ -109,12 +109,18 @@ class Container:
         return None
 
     @cached_property
-    def flags(self) -> engines.Flags | None:
-        """Options of the vLLM server that this container starts, otherwise None."""
+    def started(self) -> Started | None:
+        """The vLLM server that this container starts, otherwise None."""
         started = server_arguments(self.words)
         if started is None and not self.words_name_a_program and is_server_image(self.image):
             # The public image's entrypoint is `vllm serve`; `args` are its arguments.
             started = Started(entrypoint="serve", arguments=self.words)
+        return started
+
+    @cached_property
+    def flags(self) -> engines.Flags | None:
+        """Options of its vLLM server, None without one."""
+        started = self.started
         return None if started is None else engines.parse(started.arguments, entrypoint=started.entrypoint)
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pydantic import ValidationError
 
 from settings.problems import Problem
+from settings.rules.secrets_in_text import without_secrets
 from settings.sections.section import Section
 
 
@@ -17,7 +18,7 @@ def within_limits(args: object, section: type[Section], fields: Iterable[str]) -
     except ValidationError as error:
         raise ValueError(
             "\n".join(
-                f"{type(args).__name__}.{one['loc'][0]} is {one['input']!r}; allowed: {one['msg']}"
+                without_secrets(f"{type(args).__name__}.{one['loc'][0]} is {one['input']!r}; allowed: {one['msg']}")
                 for one in error.errors(include_url=False)
             )
         ) from None

@@ -20,6 +20,7 @@ from settings.problems import Problem, listed, nearest, shown, value_at
 from settings.sections.docstrings import field_docs
 from settings.sections.section import NAMESPACE, PATTERN_TEXTS
 
+_FIELD = re.compile(r"[a-z]+(?:(?:_|[A-Z])[a-z]+)*")
 _GCP_KEYS = {"project", "region"}
 _NO_SUCH_MODE = {
     "standard": (
@@ -341,7 +342,9 @@ def _sample_text(name: str, pattern: str | None) -> str:
     """An example of a text: the one in its pattern's description, or a name, or the description itself."""
     if example := _EXAMPLES.get(name):
         return example.removeprefix(f"{name}: ")
-    named = "my-" + re.sub(r"(?<=.)(?=[A-Z])", "-", name).lower()
+    # A key that the user chose may contain anything, also a secret.
+    word = name if _FIELD.fullmatch(name) else "value"
+    named = "my-" + re.sub(r"(?<=.)(?=[A-Z])", "-", word).lower()
     if pattern is None:
         return named
     description = PATTERN_TEXTS.get(pattern, "a text")

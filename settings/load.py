@@ -175,11 +175,12 @@ def _checked(
 def check(settings: Settings) -> tuple[Problem, ...]:
     """Every problem with valid settings, of every level: limits of Google Cloud, GKE and vLLM, and the article's lessons."""
     from settings.checks.lessons import lessons
+    from settings.checks.reasons import unused_reasons
     from settings.checks.rollout import rollout_problems
     from settings.checks.structure import structural_problems
 
     found = (*structural_problems(settings), *lessons(settings))
-    return (*found, *rollout_problems(settings, found))
+    return (*found, *unused_reasons(settings), *rollout_problems(settings, found))
 
 
 def placeholder(settings: Settings) -> tuple[Problem, ...]:

@@ -20,7 +20,11 @@ class Redactor:
 
     def __init__(self, plaintexts: Iterable[str] = ()) -> None:
         whole = {text for text in plaintexts if text and text != SECRET_TEXT}
-        encoded = {base64.b64encode(text.encode()).decode() for text in whole if len(text) >= _SHORTEST_INSIDE}
+        encoded = {
+            base64.b64encode(text.encode(errors="surrogatepass")).decode()
+            for text in whole
+            if len(text) >= _SHORTEST_INSIDE
+        }
         self._whole = whole | encoded
         inside = sorted((text for text in self._whole if len(text) >= _SHORTEST_INSIDE), key=len, reverse=True)
         self._inside = re.compile("|".join(map(re.escape, inside))) if inside else None

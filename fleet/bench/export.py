@@ -18,6 +18,7 @@ from facts.workloads import Lengths, named_workload
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import LOOPBACK_MACHINE, Asked
 from fleet.bench.measurement import Distribution, Judged, Measurement, Point, Run
+from fleet.bench.repeats import WALL_CLOCK
 
 VERSION: Final = "0.2"
 _LABEL: Final = "vllm"
@@ -71,7 +72,7 @@ def _load_of(measurement: Measurement, point: int | None) -> Point:
 def _time(runs: Sequence[Run]) -> dict[str, Any]:
     began, ended = min(run.whole.began for run in runs), max(run.whole.ended for run in runs)
     # Without any wall clock, moments are seconds since the first request.
-    if began < 1e9:
+    if began < WALL_CLOCK:
         return {}
     return {"time": {"start": _iso(began), "end": _iso(ended)}}
 

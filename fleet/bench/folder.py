@@ -29,6 +29,8 @@ METRICS_FILE: Final = "server-metrics.jsonl.gz"
 DCGM_FILE: Final = "dcgm.json"
 GPU_FOLDER: Final = "gpu"
 MERGED_FILE: Final = "merged.json"
+SUMS_FILE: Final = "SHA256SUMS"
+VERDICT_FILE: Final = "rollout-verdict.json"
 LOOPBACK_MACHINE: Final = "loopback"
 """Machine type of a self-test's simulated servers."""
 MOST_CLIENTS: Final = 100_000
@@ -43,17 +45,20 @@ _NOT_INPUTS: Final = (".html", ".png", ".sig")
 def is_input(path: Path, folder: Path) -> bool:
     """Whether a file below a measurement's folder was measured, and not made from the measurement afterwards."""
     return (
-        path.name not in (MERGED_FILE, "SHA256SUMS")
+        path.name not in (MERGED_FILE, SUMS_FILE, VERDICT_FILE)
         and path.suffix not in _NOT_INPUTS
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
 
 
 class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
 Kind = Literal["random", "shared-prefix", "sharegpt", "trace"]
+
+
+NotNegative = Annotated[float, Field(ge=0)]
 
 
 class AskedPoint(_File):
@@ -108,7 +113,7 @@ class AskedShape(_File):
 class AskedCost(_File):
     """Cost of the stack during the measurement."""
 
-    usd_per_hour: Annotated[float, Field(ge=0)]
+    usd_per_hour: NotNegative
     at_least: bool
     """Whether prices are missing from it."""
     capacity: str
@@ -171,11 +176,11 @@ class ClientSamples(_File):
 
     at: tuple[float, ...]
     """End of each second."""
-    cpu_share: tuple[float, ...]
+    cpu_share: tuple[NotNegative, ...]
     """CPU time of the process in that second, in cores."""
-    loop_lag_ms: tuple[float, ...]
+    loop_lag_ms: tuple[NotNegative, ...]
     """Longest delay of a 20 ms tick of its event loop in that second."""
-    open_files: tuple[int, ...]
+    open_files: tuple[Annotated[int, Field(ge=0)], ...]
 
 
 class Witness(_File):
@@ -193,7 +198,7 @@ class Witness(_File):
     clock_at_end: Clock
     barrier: Barrier
     ended_at: float
-    loop_lag_p99_ms: float
+    loop_lag_p99_ms: NotNegative
     """Over all ticks from the common start to the last answer."""
     open_files_limit: int
     samples: ClientSamples
@@ -218,7 +223,7 @@ class PodCourse(_File):
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     pod: int
     node: str
-    cores: float
+    cores: Annotated[float, Field(gt=0)]
     """CPU that this pod may use."""
     clients: tuple[int, ...]
     exit_codes: dict[str, int]

@@ -6,13 +6,11 @@ is known. Latencies are milliseconds, over all successful requests of all client
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from fleet.bench.errors import BenchmarkError
-from fleet.bench.folder import Asked
+from fleet.bench.folder import Asked, AskedSlo
 
 
 class _Part(BaseModel):
@@ -402,22 +400,28 @@ class Comparison(_Part):
     why: str
 
 
-class Judged(_Part):
-    """merged.json."""
+class MergeOptions(_Part):
+    """How a folder is merged."""
 
+    exclude: tuple[str, ...] = ()
+    """Files to exclude: a path within the folder, a file's name, a pattern of either, or `reason:WORD` for all with that problem."""
+    slo: AskedSlo | None = None
+    """Limits of a good request; None: those of run.json."""
+    allow_missing: bool = False
+    """Merge even if clients, runs or run.json are missing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Judged(_Part):
+    """merged.json: the outcome, and what it takes to compute it again from the folder."""
+
+    schema_: Annotated[Literal[2], Field(alias="schema")] = 2
+    options: MergeOptions = MergeOptions()
+    baseline: str | None = None
+    """The baseline that `comparisons` are against, relative to the folder."""
     measurement: Measurement
     certificate: Certificate
     comparisons: tuple[Comparison, ...] = ()
 
-
-def read_merged(merged: Path) -> Judged:
-    """A merged.json. Raises BenchmarkError where another version of fleet wrote it, or something else."""
-    try:
-        return Judged.model_validate_json(merged.read_bytes())
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the whole file"
-        raise BenchmarkError(
-            f"{merged}: {place}: {first['msg']}. Another version of fleet wrote it; "
-            f"merge again: fleet bench merge {merged.parent}"
-        ) from None
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)

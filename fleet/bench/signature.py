@@ -8,24 +8,26 @@ Source of the commands: ssh-keygen(1) of OpenSSH 8.9 and newer, options -Y sign,
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Final
 
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.folder import MERGED_FILE, is_input
-from fleet.bench.measurement import Certificate, read_merged
+from fleet.bench.folder import MERGED_FILE, SUMS_FILE
+from fleet.bench.judged import recomputed, write
+from fleet.bench.measurement import Certificate
+from fleet.bench.recomputed import digest, digests
 from settings.files import write_whole
 
-SUMS: Final = "SHA256SUMS"
-SIGNATURE: Final = "SHA256SUMS.sig"
+SIGNATURE: Final = f"{SUMS_FILE}.sig"
 NAMESPACE: Final = "vllm-fleet-benchmark"
 """What the signature is for: one made for a Git commit or an e-mail is refused."""
 
 
 def sign(folder: Path, key: Path) -> Certificate:
-    """Sign a merged measurement, certified or not; returns its certificate.
+    """Sign a merged measurement, certified or not; returns its certificate, computed again from the results.
 
     A key with a passphrase is read from the SSH agent or the terminal. Raises BenchmarkError.
     """
@@ -33,15 +35,16 @@ def sign(folder: Path, key: Path) -> Certificate:
         raise BenchmarkError(
             f"{folder / MERGED_FILE} is missing, so there is no certificate to sign; run: fleet bench merge {folder}"
         )
-    certificate = read_merged(folder / MERGED_FILE).certificate
+    judged = recomputed(folder)
+    write(judged, folder / MERGED_FILE)  # as computed, to the last text
     sums = "".join(f"{digest}  {name}\n" for name, digest in _digests(folder).items()).encode()
     signature = _ssh_keygen("sign", "-f", str(key), "-n", NAMESPACE, content=sums, problem=f"--key {key}")
     try:
-        write_whole(folder / SUMS, sums)
+        write_whole(folder / SUMS_FILE, sums)
         write_whole(folder / SIGNATURE, signature.encode())
     except OSError as error:
         raise BenchmarkError(f"{folder}: {error.strerror or error}") from None
-    return certificate
+    return judged.certificate
 
 
 def signer(folder: Path, allowed_signers: Path | None = None) -> str | None:
@@ -50,29 +53,56 @@ def signer(folder: Path, allowed_signers: Path | None = None) -> str | None:
     Without `allowed_signers` (its format: ssh-keygen(1), ALLOWED SIGNERS) the key's fingerprint. Raises BenchmarkError where the
     signature does not hold, naming every file that differs, and for a signer who is not allowed.
     """
-    there = [(folder / name).is_file() for name in (SUMS, SIGNATURE)]
+    there = [(folder / name).is_file() for name in (SUMS_FILE, SIGNATURE)]
     if not any(there):
         return None
     if not all(there):
         raise BenchmarkError(
-            f"{folder}: {SUMS} and {SIGNATURE} belong together and one is missing; sign again: {_how(folder)}"
+            f"{folder}: {SUMS_FILE} and {SIGNATURE} belong together and one is missing; sign again: {_how(folder)}"
         )
-    sums, place = (folder / SUMS).read_bytes(), str(folder / SIGNATURE)
-    problem = f"{place} does not match {SUMS}"
+    sums, place = (folder / SUMS_FILE).read_bytes(), str(folder / SIGNATURE)
+    problem = f"{place} does not match {SUMS_FILE}"
     told = _ssh_keygen("check-novalidate", "-n", NAMESPACE, "-s", place, content=sums, problem=problem)
     _require_unchanged(folder, sums)
     if allowed_signers is None:
         return next(word for word in told.split() if word.startswith("SHA256:"))
     if not allowed_signers.is_file():
         raise BenchmarkError(f"--allowed-signers {allowed_signers}: no such file")
-    known = ("-f", str(allowed_signers), "-s", place)
-    who = _ssh_keygen("find-principals", *known, content=sums, problem=f"the signer is not in {allowed_signers}").split(
-        "\n"
-    )[0]
-    _ssh_keygen(
-        "verify", *known, "-I", who, "-n", NAMESPACE, content=sums, problem=f"{who} is not allowed to sign this"
-    )
-    return who
+    return _allowed(allowed_signers, place, sums)
+
+
+def _allowed(signers: Path, place: str, sums: bytes) -> str:
+    """Every principal of `signers` that may have made the signature. Raises BenchmarkError without one.
+
+    Line by line: `find-principals` ends at the first line with the key, which may allow it for something else.
+    """
+    names, refusals = [], []
+    with NamedTemporaryFile(prefix="fleet-signer-") as one:
+        known = ("-f", one.name, "-s", place)
+        for line in signers.read_bytes().splitlines(keepends=True):
+            one.seek(0)
+            one.truncate()
+            one.write(line)
+            one.flush()
+            for who in _principals(known, sums):
+                try:
+                    _ssh_keygen("verify", *known, "-I", who, "-n", NAMESPACE, content=sums, problem=who)
+                except BenchmarkError as error:
+                    refusals.append(str(error))
+                else:
+                    names.append(who)
+    if names:
+        return ", ".join(dict.fromkeys(names))
+    if refusals:
+        raise BenchmarkError(f"{signers}: the signer is not allowed to sign this: {'; '.join(refusals)}")
+    raise BenchmarkError(f"the signer is not in {signers}")
+
+
+def _principals(known: Sequence[str], sums: bytes) -> list[str]:
+    try:
+        return _ssh_keygen("find-principals", *known, content=sums, problem="").splitlines()
+    except BenchmarkError:
+        return []
 
 
 def format_signer(who: str | None) -> str:
@@ -95,12 +125,8 @@ def _require_unchanged(folder: Path, sums: bytes) -> None:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-        if path.name == MERGED_FILE or is_input(path, folder)
-    }
+    merged = folder / MERGED_FILE
+    return {**digests(folder), **({MERGED_FILE: digest(merged)} if merged.is_file() else {})}
 
 
 def _how(folder: Path) -> str:

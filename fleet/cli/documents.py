@@ -74,4 +74,4 @@ def deliver(document: str | Callable[[Paper], None], file: Path | None) -> None:
         stream = io.StringIO()
         document(Paper(stream=stream, width=PLAIN_WIDTH, styled=False))
         document = stream.getvalue()
-    write_whole(file, document.encode())
+    write_whole(file, document.encode(errors="backslashreplace"))

@@ -71,6 +71,7 @@ def judge(
     rollout-verdict.json.
     """
     require_benchmark_packages()
+    from fleet.bench.folder import VERDICT_FILE
     from fleet.cli.project import find_root, require_stack
     from fleet.report.terminal import stdout_paper
     from fleet.rollout.judge import verdict
@@ -89,8 +90,8 @@ def judge(
         old, canary = results
         settings = Rollout(folder, name).settings
         place = out or canary.resolve().parent
-    found = judge_folders(old, canary, limits)
-    file = place / verdict.VERDICT_FILE
+    file = place / VERDICT_FILE
+    found = judge_folders(old, canary, limits, file)
     if results is not None and (others := _others(settings, found)):
         sys.stderr.write(
             f"These results do not match stack {name}: {' and '.join(others)} in its file would serve something else. "

@@ -158,7 +158,7 @@ def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], Comma
     written: list[str] = []
     try:
         for name, text in (("rehearsal.html", html_text(report)), ("rehearsal.json", json_text(report))):
-            write_whole(out / name, text.encode())
+            write_whole(out / name, text.encode(errors="backslashreplace"))
             written.append(str(out / name))
     except OSError as error:
         return tuple(written), _unwritable(out, error)

@@ -16,6 +16,7 @@ from fleet.cli import judge
 from fleet.cli.completion import choices
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.options import Context, Kubeconfig, Profile, Root, Stack
+from fleet.cli.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Verdict
@@ -272,7 +273,7 @@ def _verdict_on(steps: Rollout, file: Path | None) -> dict[str, Any] | None:
             return None
         found = {"file": str(file), "verdict": judged.verdict, "headline": judged.headline, "applies": True}
         steps.verdict(judged)
-    except BenchmarkError as error:
+    except (BenchmarkError, CommandError) as error:
         return {"file": str(file), "verdict": None, "headline": str(error), "applies": False}
     except SettingsError as error:
         why = f"does not promote this canary: {error.problems[0].why}"
@@ -364,8 +365,8 @@ def _value(option: str, text: str) -> Any:
 
 def _newest(stack: str) -> Path | None:
     """The stack's newest verdict in `fleet rollout judge`'s default folder."""
+    from fleet.bench.folder import VERDICT_FILE
     from fleet.cli.judge import PLACE
-    from fleet.rollout.judge.verdict import VERDICT_FILE
 
     own = re.compile(rf"{re.escape(stack)}-[0-9]{{8}}-[0-9]{{6}}")
     found = [one for one in PLACE.glob(f"*/{VERDICT_FILE}") if own.fullmatch(one.parent.name)]
@@ -381,7 +382,8 @@ def _place(file: Path | None, stack: str) -> str:
 def _read(file: Path | None) -> Verdict | None:
     if file is None or not file.exists():
         return None
-    from fleet.rollout.judge.verdict import read
+    require_benchmark_packages()
+    from fleet.rollout.judge.judging import read
 
     return read(file)
 

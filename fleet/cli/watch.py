@@ -128,37 +128,52 @@ def _differences(former: str, text: str) -> Iterator[str]:
 
 
 def _state(root: Path) -> _State:
-    """When each file that a preview reads was changed. Dot files and editors' copies have other suffixes or names."""
+    """When each file that a preview reads was changed. Dot files and editors' copies have other suffixes or names.
+
+    What cannot be read is skipped: links in a circle or to nothing, and files and folders that vanish meanwhile.
+    """
     found: _State = {}
+    # Never the project's own folder or one above it, whichever link leads there.
+    seen = {(at.st_dev, at.st_ino) for one in (root.resolve(), *root.resolve().parents) if (at := _stat(one))}
+    links: list[os.DirEntry[str]] = []
 
     def add(entry: os.DirEntry[str]) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            if entry.is_dir():
-                if entry.name != "__pycache__":
-                    scan(entry.path)
-            elif entry.name.endswith(_SUFFIXES) and not entry.name.startswith("."):
-                at = entry.stat()
-                found[os.path.relpath(entry.path, root)] = (at.st_mtime_ns, at.st_size, at.st_ino)
+        with contextlib.suppress(OSError):
+            at = entry.stat()
+            if not entry.is_dir():
+                if entry.name.endswith(_SUFFIXES) and not entry.name.startswith("."):
+                    found[os.path.relpath(entry.path, root)] = (at.st_mtime_ns, at.st_size, at.st_ino)
+            elif entry.name != "__pycache__" and (at.st_dev, at.st_ino) not in seen:
+                seen.add((at.st_dev, at.st_ino))
+                scan(entry.path)
 
-    def scan(folder: str) -> None:
-        with os.scandir(folder) as entries:
+    def scan(folder: str | Path) -> None:
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
-                add(entry)
+                if folder != root or entry.name in _CODE or entry.name.startswith("Pulumi."):
+                    links.append(entry) if entry.is_symlink() else add(entry)
 
-    with os.scandir(root) as entries:
-        for entry in entries:
-            if entry.name in _CODE or entry.name.startswith("Pulumi."):
-                add(entry)
+    scan(root)
+    # Last, and each folder once: links may lead back, and a file is known by the folder that it is in.
+    while links:
+        add(links.pop(0))
     return found
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
 
 
 def _when_touched(root: Path, state: _State) -> _State:
     """The state after a file or folder was touched: cheaper to wait for than to scan all folders again and again."""
     paths = {root / name for name in state}
-    paths |= {path.parent for path in paths}
+    paths |= {root, *(path.parent for path in paths)}
 
     def stamps() -> list[int]:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             return [path.stat().st_mtime_ns for path in paths]
         return []
 

@@ -10,16 +10,14 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from fleet.clients.errors import LiveError
-from fleet.clients.stopping import stopped_by_exception
+from fleet.clients.scratch import scratch
 from settings import strict_json, strict_yaml
 from settings.names import CREDENTIALS_PLUGIN
 from settings.problems import SettingsError
@@ -61,15 +59,11 @@ class StackOutputs:
     @contextlib.contextmanager
     def kubeconfig_file(self) -> Iterator[Path]:
         """The kubeconfig in a private temporary file, removed on exit, including SIGTERM and SIGHUP."""
-        with stopped_by_exception():
-            folder = Path(tempfile.mkdtemp(prefix="fleet-kubeconfig-"))  # mode 0700
-            try:
-                file = folder / "config"
-                with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as to:
-                    to.write(self.kubeconfig)
-                yield file
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+        with scratch("kubeconfig") as folder:
+            file = folder / "config"
+            with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as to:
+                to.write(self.kubeconfig)
+            yield file
 
 
 def read(stack: str, root: Path, file: Path | None = None) -> StackOutputs:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from fleet.clients.scratch import scratch
 from fleet.preview.record.recording import RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
 from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE
@@ -140,23 +139,18 @@ def _refuse_foreign(out: Path) -> None:
 @contextlib.contextmanager
 def _swapped_in(out: Path) -> Iterator[Path]:
     """A fresh folder that takes the place of `out` at the end, or vanishes if anything fails."""
-    fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
-        (fresh / MARKER).write_text("This folder is replaced as a whole by the next `fleet render`.\n")
-        yield fresh
-        fresh.chmod(0o755)  # mkdtemp's own is for its owner alone
-        old = Path(tempfile.mkdtemp(prefix=f".{out.name}-old-", dir=out.parent))
-        if out.exists():
-            out.rename(old / out.name)
-        try:
-            fresh.rename(out)
-        except OSError:
-            with contextlib.suppress(OSError):
-                (old / out.name).rename(out)
-            raise
-        finally:
-            shutil.rmtree(old, ignore_errors=True)
+        with scratch("render", out) as fresh, scratch("render", out) as old:
+            (fresh / MARKER).write_text("This folder is replaced as a whole by the next `fleet render`.\n")
+            yield fresh
+            fresh.chmod(0o755)  # a scratch folder's own is for its owner alone
+            if out.exists():
+                out.rename(old / out.name)
+            try:
+                fresh.rename(out)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    (old / out.name).rename(out)
+                raise
     except OSError as error:
         raise RenderError(f"{out} could not be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)

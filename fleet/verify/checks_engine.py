@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from facts import memory
+from facts.engines import render
+from facts.judged import variable
 from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.report.words import plural
 from fleet.verify import declared, lessons
@@ -65,7 +67,11 @@ def flags(facts: Facts, settings: Settings) -> Check:
                         found=_format_flag(given, name),
                     )
                 )
-                other |= _flag_as_setting(name, given)
+                setting = _flag_as_setting(name, given)
+                if setting:
+                    other |= setting
+                elif name in given and name not in _ADDED_BY_THE_POD and name.startswith("--"):
+                    other["extraArgs"] = (*other.get("extraArgs", ()), *render({name.removeprefix("--"): given[name]}))
         repeated += lessons.repeated(settings, other) if other else ()
     held = f"{plural(len(wanted), 'flag')} as declared on {format_where(pod.name for pod in pods)}"
     return judged("flags", title, differences, held=held, failed=_other_configuration(settings), lessons=repeated)
@@ -90,7 +96,9 @@ def environment(facts: Facts, settings: Settings) -> Check:
     for pod in pods:
         other: dict[str, Any] = {}
         # Only the program sets vLLM's variables; other undeclared ones may be the platform's.
-        left = {name for name in pod.env if name.startswith(_VLLMS_OWN)} - wanted.keys() - ignored
+        dangerous = {name for name, value in pod.env.items() if variable(name, value).trust in ("reason", "refused")}
+        own = {name for name in pod.env if name.startswith(_VLLMS_OWN)}
+        left = (own | dangerous) - wanted.keys() - ignored
         for name in sorted(wanted.keys() | left):
             found = pod.env.get(name)
             if name in wanted and found == wanted[name]:
@@ -105,6 +113,8 @@ def environment(facts: Facts, settings: Settings) -> Check:
             )
             if name in typed and (name not in pod.env or found in ("0", "1")):
                 other[str(Engine.model_fields[typed[name]].alias)] = None if found is None else found == "1"
+            elif name in dangerous:
+                other["extraEnv"] = {**other.get("extraEnv", {}), name: found or ""}
         repeated += lessons.repeated(settings, other) if other else ()
     held = f"{plural(len(wanted), 'variable')} as declared on {format_where(pod.name for pod in pods)}"
     return judged("environment", title, differences, held=held, failed=_other_configuration(settings), lessons=repeated)

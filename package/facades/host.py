@@ -18,9 +18,12 @@ from facades.model_weights import ModelWeights
 from facades.vllm_fleet import VllmFleet
 from facades.vllm_server import VllmServer
 from settings.problems import nearest
+from settings.redact import Redactor, plaintexts_in
+from settings.rules.secrets_in_text import without_secrets
 
 VERSION = "0.1.0"
 """Of the package; that of pyproject.toml."""
+_LONGEST = 80
 
 
 class Host(ComponentProvider):
@@ -52,23 +55,38 @@ class Host(ComponentProvider):
             if kind.type is PropertyType.ARRAY and not isinstance(value, list):
                 raise InputPropertyError(name, "must be a list")
             if kind.ref is not None and (members := self._members(kind.ref)) and value not in members:
-                raise InputPropertyError(name, f"{value!r} is not allowed; allowed: {', '.join(members)}")
+                raise InputPropertyError(name, f"{_quoted(value)} is not allowed; allowed: {', '.join(members)}")
         return super().map_inputs(inputs, component_def)
 
     def construct(
         self, name: str, resource_type: str, inputs: pulumi.Inputs, options: pulumi.ResourceOptions | None = None
     ) -> ConstructResult:
-        """Make a component. Raises InputPropertiesError where its inputs cannot be used."""
+        """Make a component. Raises InputPropertiesError where its inputs cannot be used. No error carries a secret of the inputs."""
         try:
             return super().construct(name, resource_type, inputs, options)
-        except ComponentInitError as error:
-            if isinstance(error.inner, InputPropertiesError):
-                raise error.inner from None
-            raise
+        except Exception as error:
+            inner = error.inner if isinstance(error, ComponentInitError) else error
+            raise _redacted(inner, Redactor(plaintexts_in([inputs], any_name=True))) from None
 
     def _members(self, ref: str) -> list[str]:
         definition = self._type_defs.get(ref.rpartition(":")[2])
         return [str(one.value) for one in definition.enum or ()] if definition else []
+
+
+def _redacted(error: Exception, redactor: Redactor) -> Exception:
+    """The error without secrets, in its message and in the paths of inputs: a token may be pasted as a key."""
+    if isinstance(error, InputPropertyError):
+        return InputPropertyError(redactor.text(error.property_path), redactor.text(error.reason))
+    if isinstance(error, InputPropertiesError):
+        return InputPropertiesError(redactor.text(error.message), redactor.whole(error.errors))
+    text = redactor.text(str(error))
+    found = error if text == str(error) else RuntimeError(f"{type(error).__name__}: {text}")
+    return ComponentInitError(found.with_traceback(error.__traceback__))
+
+
+def _quoted(value: Any) -> str:
+    text = without_secrets(repr(value))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _is_plain(value: Any) -> bool:

@@ -40,6 +40,7 @@ PLACES: Mapping[str, str] = {
     "model_config": "model.config",
     "profile": "server.profile",
     "engine": "server.engine",
+    "reasons": "server.reasons",
     "replicas": "server.replicas",
     "server_name": "server.name",
     "concurrency_per_replica": "server.needs.concurrencyPerReplica",

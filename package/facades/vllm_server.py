@@ -46,6 +46,8 @@ class VllmServerArgs(TypedDict):
     """Set of engine flags: record, serve-chat, serve-code, serve-batch and others. Default: record."""
     engine: NotRequired[dict[str, Any]]
     """Engine settings that differ from the profile's, by their camelCase names, e.g. {maxModelLen: 8192}."""
+    reasons: NotRequired[dict[str, str]]
+    """Why the engine needs an option or variable that needs a reason, e.g. {"--trust-remote-code": "..."}. Default: none."""
     replicas: NotRequired[int]
     """Server pods, 0 to 1000; 0 pauses. Default: 1."""
     server_name: NotRequired[str]
@@ -104,6 +106,7 @@ class VllmServer(pulumi.ComponentResource):
                 startup_minutes=settings.server.startup_minutes,
                 internal_load_balancer=settings.server.internal_load_balancer,
                 annotations=declarations(settings),
+                reasons=settings.server.reasons,
             ),
             pulumi.ResourceOptions(parent=self, depends_on=[account]),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,6 @@ from facts.engines import Flags, parse
 from facts.machines import Gpu
 from facts.models import ModelShape
 from settings.rules.served import READY_TIMEOUT, Served
-from settings.rules.serving_start import OPENS_THE_SERVER
 from settings.rules.words import StackFile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
 
@@ -28,8 +28,8 @@ class DeclaredServer(Served):
     @cached_property
     def flags(self) -> Flags:
         """The engine's fields and extra arguments."""
-        fields = {long_name(field): getattr(self._engine, field) for field in flag_fields()}
-        options = {name: _as_parsed(value) for name, value in fields.items() if value is not None}
+        fields = {field: getattr(self._engine, field) for field in flag_fields()}
+        options = {long_name(field): _as_parsed(field, value) for field, value in fields.items() if value is not None}
         extra = parse(self._engine.extra_args)
         return Flags(self._engine.entrypoint, options={**options, **extra.options}, written=extra.written)
 
@@ -60,6 +60,21 @@ class DeclaredServer(Served):
             return self._engine.extra_env.get(name)
         value = getattr(self._engine, field)
         return None if value is None else environment_text(value)
+
+    @property
+    def variables(self) -> Mapping[str, str | None]:
+        """Extra variables."""
+        return self._engine.extra_env
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """`server.reasons`."""
+        return self._settings.server.reasons
+
+    @property
+    def is_declared(self) -> bool:
+        """Always true."""
+        return True
 
     @property
     def gpu(self) -> Gpu:
@@ -103,12 +118,13 @@ def stack_file() -> StackFile:
     """Every option by its name in the stack file."""
     aliases = {long_name(field): Engine.model_fields[field].alias for field in flag_fields()}
     aliases |= {variable: Engine.model_fields[field].alias for field, variable in ENVIRONMENT.items()}
-    aliases |= {variable: f"extraEnv.{variable}" for variable in OPENS_THE_SERVER}
     return StackFile({option: f"server.engine.{alias}" for option, alias in aliases.items()})
 
 
-def _as_parsed(value: Any) -> Any:
+def _as_parsed(field: str, value: Any) -> Any:
     """Convert a setting to what `facts.engines.parse` reads from an argument."""
+    if field == "thinking":
+        return {"enable_thinking": value}
     if isinstance(value, Speculative):
         return value.model_dump()
     return value if isinstance(value, bool) else str(value)

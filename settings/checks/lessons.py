@@ -19,6 +19,8 @@ from settings.problems import Level, Problem
 from settings.rules.engine_lessons import ENGINE_LESSONS
 from settings.rules.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET
 from settings.rules.lesson import Broken, Told
+from settings.rules.serving_judged import OPTION_WITH_REASON
+from settings.rules.words import RESOURCES
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -62,11 +64,11 @@ def _problem(told: Told, broken: Broken) -> Problem:
     return Problem(
         id=told.id,
         path=key(spelled.path(broken.option)),
-        value=broken.value,
+        value=RESOURCES.assignment(broken.option, broken.value) if spelled.is_extra(broken.option) else broken.value,
         allowed=spelled.allowed(broken),
         why=spelled.text(broken.why or told.evidence),
         write=spelled.fix(told, broken),
-        level=_LEVELS[told.level],
+        level="notice" if told.name == OPTION_WITH_REASON else _LEVELS[told.level],
     )
 
 

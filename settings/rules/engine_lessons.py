@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from settings.rules import serving, serving_cache, serving_start
+from settings.rules import serving, serving_cache, serving_judged, serving_start
 from settings.rules.lesson import Lesson
 from settings.rules.served import Served
 
@@ -12,4 +12,5 @@ ENGINE_LESSONS: Final[tuple[Lesson[Served], ...]] = (
     *serving.LESSONS,
     *serving_cache.LESSONS,
     *serving_start.LESSONS,
+    *serving_judged.LESSONS,
 )

@@ -98,6 +98,8 @@ _JSON_STRING: Final = re.compile(r'"([A-Za-z][\w.-]{0,99})"\s{0,9}:\s{0,9}(?=("[
 _LAST_OPTION: Final = re.compile(r"--(?<![\w.-]--)([A-Za-z][\w.-]*)\s*$")
 _OPTION_WITHOUT_SECRET: Final = re.compile(r"(?:show-|with-)?secrets?|password-stdin|no-.*")
 """Options about secrets that are not followed by one, such as `pulumi config set --secret KEY`."""
+_ABBREVIATED: Final = re.compile(r"ap|api[-_]?(?:k|ke)?|hf[-_]t(?:o|ok|oke)?")
+"""vLLM accepts abbreviations of --api-key and --hf-token."""
 _PLACEHOLDERS: Final = frozenset(
     {"", "empty", "none", "null", "dummy", "not-needed", "unused", "true", "false", SECRET_TEXT}
 )
@@ -259,7 +261,8 @@ def _texts(text: str) -> Iterator[str]:
 
 
 def _gives_secret(option: str) -> bool:
-    return names_secret(option) and not _OPTION_WITHOUT_SECRET.fullmatch(option)
+    named = names_secret(option) or _ABBREVIATED.fullmatch(option)
+    return bool(named) and not _OPTION_WITHOUT_SECRET.fullmatch(option)
 
 
 def _is_harmless(text: str) -> bool:

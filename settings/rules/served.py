@@ -42,6 +42,21 @@ class Served(ABC):
 
     @property
     @abstractmethod
+    def variables(self) -> Mapping[str, str | None]:
+        """All environment variables, without those that the program itself sets; None if the value comes from elsewhere."""
+
+    @property
+    @abstractmethod
+    def reasons(self) -> Mapping[str, str]:
+        """Reasons for options (`--name`) and variables."""
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether it is the server of a stack file, whose pod, Service and probes are known."""
+        return False
+
+    @property
+    @abstractmethod
     def gpu(self) -> Gpu | None:
         """The GPU; None if unknown."""
 

@@ -13,15 +13,6 @@ from settings.rules.lesson import Broken, Lesson, Limits, Setting
 from settings.rules.limits import ENGINES_PER_API_SERVER
 from settings.rules.served import READY_TIMEOUT, USE_DEEP_GEMM, USE_FLASHINFER_MOE, Served
 
-# Source: vllm/envs.py and the security guide of vLLM 0.18.1.
-OPENS_THE_SERVER: Final = {
-    "VLLM_SERVER_DEV_MODE": "it exposes /collective_rpc, /sleep and others, which control the engine, to anyone who can reach the port, "
-    "without an API key",
-    "VLLM_ALLOW_INSECURE_SERIALIZATION": "it accepts pickled functions in messages and executes them in the server",
-    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "it lets any client load weights from any path or repository",
-}
-"""Variables that give clients control over the server, and how."""
-_OFF: Final = frozenset({"", "0", "false"})
 _TRTLLM_EXPERTS: Final = "flashinfer_trtllm"
 _ONE_RANK_EACH: Final = ("data-parallel-rank", "data-parallel-external-lb")
 
@@ -55,13 +46,6 @@ def _for_another_architecture(server: Served, _: Limits) -> Iterator[Broken]:
             )
 
 
-def _opened(server: Served, _: Limits) -> Iterator[Broken]:
-    for name, how in OPENS_THE_SERVER.items():
-        given = server.env(name)
-        if given is not None and given.strip().lower() not in _OFF:
-            yield Broken(option=name, value="set", allowed="left out", why=how)
-
-
 def _experts_write_into_the_image(server: Served, _: Limits) -> Iterator[Broken]:
     if not server.is_on_b200:
         return
@@ -88,14 +72,14 @@ def _of_another_release(server: Served, _: Limits) -> Iterator[Broken]:
     release = server.release
     if release is None or not release.known:
         return
-    for option, wrong in mistakes(server.flags, release):
+    for wrong in mistakes(server.flags, release):
         yield Broken(
-            option=option,
-            value=server.flags.options[option],
-            allowed="an option of this release",
-            because=wrong,
-            why=f"the server exits at startup; {INSTEAD.get(option, 'remove the option')}",
-            changes={option: None},
+            option=wrong.option,
+            value=wrong.value,
+            allowed=wrong.allowed,
+            because=wrong.because,
+            why=f"the server exits at startup; {INSTEAD.get(wrong.option, 'correct or remove the option')}",
+            changes={wrong.option: None},
         )
 
 
@@ -171,17 +155,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         severity="high",
         excusable=False,
         judge=_for_another_architecture,
-    ),
-    Lesson(
-        name="server-opened",
-        statement="No environment variable gives clients control over the engine.",
-        evidence="vLLM's development mode, pickled messages and adapters loaded on request execute what a client sends",
-        level_reason="any client could control the server",
-        fix="remove the variable",
-        level="mandatory",
-        severity="critical",
-        excusable=False,
-        judge=_opened,
     ),
     Lesson(
         name="experts-write-into-image",

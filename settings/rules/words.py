@@ -17,6 +17,10 @@ from settings.rules.lesson import Broken, Told
 
 CONTEXT_ANNOTATION: Final = "vllm-fleet.dev/context-tokens"
 """Longest prompt plus output of the expected traffic."""
+REASONS_ANNOTATION: Final = "vllm-fleet.dev/reasons"
+"""JSON object on the Deployment: reason by option (`--name`) or variable."""
+SHORTEST_REASON: Final = 10
+"""Characters of a reason. Assumed: less says nothing."""
 CONCURRENCY_ANNOTATION: Final = "vllm-fleet.dev/concurrency-per-replica"
 """Peak requests in flight per replica."""
 
@@ -29,11 +33,30 @@ _AROUND_THE_SERVER: Final[Mapping[str, tuple[str, str]]] = {
     "start-up": ("server.startupMinutes", "the startup probe"),
     "needed-context": ("server.needs.contextTokens", CONTEXT_ANNOTATION),
     "offered-concurrency": ("server.needs.concurrencyPerReplica", CONCURRENCY_ANNOTATION),
+    "reasons": ("server.reasons", f"the annotation {REASONS_ANNOTATION}"),
     "epp-cpu": ("gateway.epp.cpu", "the endpoint picker's CPU"),
     "epp-replicas": ("gateway.epp.replicas", "the endpoint picker's replica count"),
     "proxy-only-subnet": ("network.proxyOnly.enabled", "the proxy-only subnet"),
 }
 """Options that are neither flags nor variables: key in the stack file, and name for a rendered resource."""
+
+
+_EXTRA_ARGS: Final = "server.engine.extraArgs"
+_EXTRA_ENV: Final = "server.engine.extraEnv"
+
+
+def variable(name: str) -> str:
+    """An environment variable as an option of a lesson."""
+    return name if name.isupper() else f"${name}"
+
+
+def is_variable(option: str) -> bool:
+    """Whether an option of a lesson is an environment variable."""
+    return option.isupper() or option.startswith("$")
+
+
+def _bare(option: str) -> str:
+    return option.removeprefix("$")
 
 
 class Spelling(ABC):
@@ -73,17 +96,17 @@ class _OfResources(Spelling):
         """`--max-model-len`."""
         if option in _AROUND_THE_SERVER:
             return _AROUND_THE_SERVER[option][1]
-        return option if option.isupper() else f"--{option}"
+        return _bare(option) if is_variable(option) else f"--{option}"
 
     def assignment(self, option: str, value: object) -> str:
         """`--max-model-len=4096`."""
         if value is None:
             return f"no {self.name(option)}"
         if option in _AROUND_THE_SERVER:
-            return f"set {self.name(option)} to {value}"
-        if option.isupper():
+            return f"set {self.name(option)} to {json.dumps(value) if isinstance(value, Mapping) else value}"
+        if is_variable(option):
             # vLLM reads 0 and 1.
-            return f"{option}={int(value) if isinstance(value, bool) else value}"
+            return f"{_bare(option)}={int(value) if isinstance(value, bool) else value}"
         return render({option: value})[0]
 
     def what(self, broken: Broken) -> str:
@@ -111,16 +134,32 @@ class StackFile(Spelling):
         self._paths = {option: path for option, (path, _) in _AROUND_THE_SERVER.items()} | dict(paths)
 
     def path(self, option: str) -> str:
-        """Key of an option below the namespace."""
-        option, *inner = option.split(".")
-        return ".".join((self._paths[option], *map(_camel, inner)))
+        """Key of an option below the namespace. An option without a field is an extra argument or an extra variable."""
+        name, *inner = option.split(".")
+        if name in self._paths:
+            return ".".join((self._paths[name], *map(_camel, inner)))
+        return f"{_EXTRA_ENV}.{_bare(option)}" if is_variable(option) else _EXTRA_ARGS
+
+    def is_extra(self, option: str) -> bool:
+        """Whether an option is a flag without a field."""
+        return self.path(option) == _EXTRA_ARGS
 
     def name(self, option: str) -> str:
-        """`maxModelLen`, or the full key of other settings."""
+        """`maxModelLen`, the flag of an extra argument, or the full key of other settings."""
+        if self.is_extra(option):
+            return RESOURCES.name(option)
         return self.path(option).removeprefix("server.engine.")
 
     def assignment(self, option: str, value: object) -> str:
         """`maxModelLen: 4096`."""
+        path = self.path(option)
+        if value is None and path.startswith((_EXTRA_ARGS, _EXTRA_ENV)):
+            return f"{path.split('.')[2]}: without {RESOURCES.name(option)}"
+        if self.is_extra(option):
+            return f"extraArgs: [{json.dumps(RESOURCES.assignment(option, value))}]"
+        if option == "reasons":
+            # Keys are flags and variables, which stay as they are.
+            return f"{path}: {json.dumps(value)}"
         *outer, last = self.name(option).split(".")
         written = f"{last}: {_yaml(value)}"
         for key in reversed(outer):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from facts.engines import parse
+from facts.releases import INSTEAD
 from settings.rules.secrets_in_text import names_secret
 
 _FLAG = re.compile(r"^--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+\+?)?(=.+)?$", re.DOTALL)
+_KEY = re.compile(r"--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+)?")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 _OF_THE_SERVER = {
@@ -61,31 +64,34 @@ _OF_THE_POD = frozenset(
 def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> tuple[str, ...]:
     """The flags. Raises ValueError for a malformed flag, or one that the stack sets elsewhere. `fields`: the engine's settings by flag."""
     for number, argument in enumerate(arguments, 1):
-        if not _FLAG.match(argument):
+        if not _FLAG.fullmatch(argument):
             # Not quoted: the second half of `--api-key VALUE` is a secret of any form.
             raise ValueError(f"flag {number} must be one string: --name or --name=value")
-        name = argument.removeprefix("--").partition("=")[0].partition(".")[0].replace("_", "-")
-        positive = name.removeprefix("no-")
-        if owner := _owner(positive, fields):
-            raise ValueError(f"--{name} cannot be an extra flag: {owner}")
+        written = argument.removeprefix("--").partition("=")[0].partition(".")[0].replace("_", "-")
+        (name,) = parse([argument]).options
+        if owner := f"write server.engine.{fields[name]}" if name in fields else _OF_THE_SERVER.get(name):
+            instead = f"; {INSTEAD[written]}" if written in INSTEAD else ""
+            raise ValueError(f"--{written} cannot be an extra flag: {owner}{instead}")
     return arguments
+
+
+def check_keys(reasons: dict[str, str]) -> dict[str, str]:
+    """The reasons. Raises ValueError for a key that is neither a flag nor a variable."""
+    for key in reasons:
+        if not (_KEY.fullmatch(key) or _VARIABLE.fullmatch(key)):
+            raise ValueError(
+                f"{key!r} must be a flag, such as --trust-remote-code, or a variable, such as VLLM_PLUGINS"
+            )
+    return reasons
 
 
 def check_extra_env(variables: dict[str, str]) -> dict[str, str]:
     """The variables. Raises ValueError for a malformed name, a secret, or a variable that is set elsewhere."""
     for name in variables:
-        if not _VARIABLE.match(name):
+        if not _VARIABLE.fullmatch(name):
             raise ValueError(f"{name!r} is not a valid name of an environment variable")
         if names_secret(name):
             raise ValueError(f"{name} looks like a secret and would be printed; use a Secret Manager secret")
         if name in _OF_THE_POD:
             raise ValueError(f"{name} is set by the server or by a field of the engine; remove it")
     return variables
-
-
-def _owner(name: str, fields: Mapping[str, str]) -> str | None:
-    """Where the flag is set, or None. vLLM accepts abbreviations, so a prefix of a flag counts as the flag."""
-    for flag, setting in fields.items():
-        if flag.startswith(name):
-            return f"write server.engine.{setting}"
-    return next((why for flag, why in _OF_THE_SERVER.items() if flag.startswith(name)), None)

@@ -62,6 +62,7 @@ class Canary(Section):
             replicas=self.replicas,
             gpus=server.gpus,
             engine=engine,
+            reasons=server.reasons,
             needs=server.needs,
             image=image,
             resources=self.resources or server.resources,

@@ -11,6 +11,7 @@ from facts import node_room
 from facts.machines import Machine
 from facts.releases import find
 from settings.names import own_server_name
+from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
 from settings.sections.section import SecretReference, Section, ShortName, like
 
@@ -28,6 +29,7 @@ Repository = Annotated[
 Tag = Annotated[
     str, like(r"^v[0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9_.-]{0,100}$", "a release, such as v0.18.1 or v0.18.1-cu130")
 ]
+Reason = Annotated[str, like(r"^\S.{8,498}\S$", "one line of 10 to 500 characters")]
 DEFAULT_REPOSITORY = "vllm/vllm-openai"
 
 
@@ -140,6 +142,9 @@ class Server(Section):
     machines."""
     engine: dict[str, Any] = {}
     """Engine settings that differ from the profile's, by camelCase name, e.g. `{maxModelLen: 8192}`."""
+    reasons: Annotated[dict[str, Reason], AfterValidator(check_keys)] = {}
+    """Why this stack needs an option or variable of the class "needs a reason", by flag or variable, e.g.
+    `{"--trust-remote-code": "the model has its own tokenizer"}`. Reviewers see it in the preview and on the Deployment."""
     needs: Needs = Needs()
     """The expected traffic."""
     image: ImageChoice = ImageChoice()

@@ -170,21 +170,74 @@ def test_the_public_image_serves_by_itself(image: str, serves: bool) -> None:
     assert is_server_image(image) is serves
 
 
+def refused(flags: Flags, version: str) -> list[str]:
+    return [one.option for one in mistakes(flags, find(version))]
+
+
 def test_what_the_parser_would_exit_on_is_told() -> None:
     wrong = serve("--disable-log-requests", "--enable-prefix-caching=true", "--max-num-seqs=8")
-    assert mistakes(wrong, find("0.18.1")) == (
-        ("enable-log-requests", "vLLM 0.18.1 has no option --disable-log-requests"),
-        ("enable-prefix-caching", "--enable-prefix-caching is a switch and takes no value"),
-    )
+    assert refused(wrong, "0.18.1") == ["disable-log-requests", "enable-prefix-caching"]
     # From 0.33 on it is the other side of --enable-log-requests.
-    assert [option for option, _ in mistakes(wrong, find("0.33.0"))] == ["enable-prefix-caching"]
+    assert refused(wrong, "0.33.0") == ["enable-prefix-caching"]
     assert wrong.on("enable-log-requests") is False
 
 
 def test_a_word_that_is_no_choice_of_the_release_is_told() -> None:
     flags = serve("--mamba-cache-mode=all", "--gdn-prefill-backend=cutedsl", "--mamba-ssm-cache-dtype=bfloat16")
-    assert [option for option, _ in mistakes(flags, find("0.18.1"))] == ["gdn-prefill-backend", "mamba-ssm-cache-dtype"]
-    assert [option for option, _ in mistakes(flags, find("0.33.0"))] == ["mamba-cache-mode"]
+    assert refused(flags, "0.18.1") == ["gdn-prefill-backend", "mamba-ssm-cache-dtype"]
+    assert refused(flags, "0.33.0") == ["mamba-cache-mode"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "is_refused"),
+    [
+        ("--max-logprobs=abc", True),
+        ("--max-logprobs=1.5", True),
+        ("--max-logprobs=None", False),
+        ("--max-logprobs=-1", False),
+        ("--max-logprobs", True),
+        ("--gpu-memory-utilization=.9", False),
+        ("--gpu-memory-utilization=high", True),
+        ("--max-model-len=16k", False),
+        ("--max-model-len=1.5k", False),
+        ("--max-model-len=1.5K", True),
+        ("--max-model-len=auto", False),
+        ("--max-num-seqs=1k", True),
+        ("--max-num-seqs.x=1", True),
+        ('--kv-events-config={"buffer_steps": 10k}', False),
+        ('--kv-events-config={"publisher": 10k"}', True),
+        ("--kv-events-config=zmq", True),
+        ("--compilation-config=" + "[" * 100_000, True),
+        ("--compilation-config={" + '"a":{' * 100_000, True),
+        ("--max-logprobs=" + "9" * 5_000, True),
+        ("--enable-lora=yes", True),
+        ("--no-enable-lora=yes", True),
+        ("--no-max-logprobs", True),
+        ("--enable-l", True),
+        ("--trust-rem", False),
+    ],
+)
+def test_a_value_of_another_type_is_told(argument: str, is_refused: bool) -> None:
+    assert bool(mistakes(serve(argument), find("0.33.0"))) is is_refused
+
+
+def test_dotted_parts_replace_a_complete_value_wherever_they_are() -> None:
+    flags = serve("--compilation-config.backend=x", '--compilation-config={"mode": 3}')
+    assert flags.json("compilation-config") == {"backend": "x"}
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "value"),
+    [
+        (("-n2",), "nnodes", "2"),
+        (("-cc.mode=3",), "compilation-config", {"mode": "3"}),
+        (("-cc.mode", "3"), "compilation-config", {"mode": "3"}),
+        (("-Odecode",), "optimization-level", "decode"),
+        (("-qawq",), "quantization", "awq"),
+    ],
+)
+def test_short_forms_may_be_followed_by_their_value(words: tuple[str, ...], option: str, value: object) -> None:
+    assert serve(*words).options == {option: value}
 
 
 def test_what_a_server_takes_by_itself_depends_on_its_release_and_gpu() -> None:
@@ -229,11 +282,26 @@ def test_the_table_of_options_is_sorted_and_whole(version: str, count: int) -> N
     lines = Path(f"facts/data/vllm-{version}-options.txt").read_text(encoding="utf-8").splitlines()[2:]
     names = [line.split()[0] for line in lines]
     assert len(set(names)) == len(names) == count
-    assert {line.split()[1] for line in lines} == {"switch", "value", "list"}
+    assert {line.split()[1] for line in lines} == {"switch", "value", "list", "int", "count", "number", "json"}
 
 
 def test_reading_never_fails() -> None:
-    odd = ("--", "-", "---x", "--=3", "--a.b.c=1", "--a=1", "--a.b=2", "-0.5", "--no-", "=", "--x=")
+    odd = (
+        "--",
+        "-",
+        "---x",
+        "--=3",
+        "--a.b.c=1",
+        "--a=1",
+        "--a.b=2",
+        "-0.5",
+        "--no-",
+        "=",
+        "--x=",
+        "-=3",
+        "--..=1",
+        "-.x",
+    )
     assert parse(odd).entrypoint == "serve"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 
 from facts.engines import render
 from settings.checks.declared_server import DeclaredServer, stack_file
-from settings.rules.serving_start import OPENS_THE_SERVER
+from settings.rules.words import REASONS_ANNOTATION
 from settings.stack import Settings
 from tests.support.settings import make_settings
 
@@ -33,6 +34,8 @@ class Case:
     cpu: int | None = None
     needs: Mapping[str, int] = field(default_factory=dict)
     """`contextTokens`, `concurrencyPerReplica`."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """`server.reasons`, and the annotation."""
     model: str = ""
     """A model instead of the profile's."""
     broken: bool = True
@@ -44,9 +47,12 @@ class Case:
     @property
     def server(self) -> dict[str, Any]:
         """As the stack file's section has it."""
-        section: dict[str, Any] = {"engine": dict(_setting(*one) for one in self.options.items())}
+        section: dict[str, Any] = {
+            "engine": dict(_setting(*one) for one in self.options.items() if not _is_dropped(*one))
+        }
         section |= {"image": {"tag": self.tag, "digest": f"sha256:{'0' * 64}"}} if self.tag else {}
         section |= {"resources": {"cpu": self.cpu}} if self.cpu else {}
+        section |= {"reasons": dict(self.reasons)} if self.reasons else {}
         return section | ({"needs": dict(self.needs)} if self.needs else {})
 
     @property
@@ -72,7 +78,7 @@ class Case:
         for option, value in self.options.items():
             if option.isupper():
                 others = [one for one in container["env"] if one["name"] != option]
-                container["env"] = others + ([] if value is None else [{"name": option, "value": str(int(value))}])
+                container["env"] = others + ([] if value is None else [{"name": option, "value": _text(value)}])
                 continue
             spelled = (f"--{option}", f"--no-{option}")
             words = [word for word in container["args"] if word.partition("=")[0] not in spelled]
@@ -83,15 +89,27 @@ class Case:
             container["image"] = re.sub(r":[^:@/]+@", f":{self.tag}@", container["image"])
         if self.cpu:
             container["resources"]["requests"]["cpu"] = str(self.cpu)
+        if self.reasons:
+            props["metadata"].setdefault("annotations", {})[REASONS_ANNOTATION] = json.dumps(dict(self.reasons))
         for name, number in self.needs.items():
             annotation = re.sub(r"([A-Z])", lambda match: f"-{match[1].lower()}", name)
             template["metadata"]["annotations"][f"vllm-fleet.dev/{annotation}"] = str(number)
 
 
+def _is_dropped(option: str, value: Any) -> bool:
+    return value is None and stack_file().path(option).startswith("server.engine.extra")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else str(int(value))
+
+
 def _setting(option: str, value: Any) -> tuple[str, Any]:
     name = stack_file().name(option)
     if name.startswith("extraEnv."):
-        return "extraEnv", {option: str(value)}
+        return "extraEnv", {option: _text(value)}
+    if stack_file().is_extra(option):
+        return "extraArgs", render({option: value})
     if isinstance(value, Mapping):
         return name, {"method": value["method"], "numSpeculativeTokens": value["num_speculative_tokens"]}
     return name, value
@@ -227,7 +245,59 @@ CASES = (
         "flags-of-another-architecture", "none", {**_NO_MTP, **_OF_LINEAR, "reasoning-parser": "qwen3"}, model=_PLAIN
     ),
     _sound("flags-of-another-architecture", "ngram", {**_mtp(1, "ngram"), **_OF_LINEAR}, model=_PLAIN),
-    *(_broken("server-opened", name, {name: 1}) for name in OPENS_THE_SERVER),
+    *(
+        _broken("server-opened", name, {name: "x"})
+        for name in (
+            "VLLM_SERVER_DEV_MODE",
+            "VLLM_ALLOW_INSECURE_SERIALIZATION",
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING",
+            "LD_PRELOAD",
+            "PYTHONPATH",
+        )
+    ),
+    _broken("server-opened", "a middleware", {"middleware": "x.Y"}),
+    _broken("server-opened", "a connector's module", {"kv-transfer-config": {"kv_connector_module_path": "x"}}),
+    _broken("server-opened", "all files for clients", {"allowed-local-media-path": "/"}, stack="guest"),
+    _sound("server-opened", "one kind of executor", {"distributed-executor-backend": "mp"}),
+    _broken("option-without-reason", "code of the model", {"trust-remote-code": True}),
+    _broken("option-without-reason", "a proxy", {"HTTPS_PROXY": "http://proxy:3128"}, stack="cud"),
+    _broken(
+        "option-without-reason",
+        "a reason for another",
+        {"trust-remote-code": True},
+        reasons={"--enable-log-requests": "debugging until Friday"},
+        stack="guest",
+    ),
+    _sound("option-without-reason", "code of the model, switched off", {"trust-remote-code": False}),
+    _sound(
+        "option-without-reason",
+        "a reason",
+        {"trust-remote-code": True},
+        reasons={"--trust-remote-code": "its own tokenizer"},
+    ),
+    _broken(
+        "option-with-reason",
+        "a reason",
+        {"trust-remote-code": True},
+        reasons={"--trust-remote-code": "its own tokenizer"},
+    ),
+    _broken(
+        "option-with-reason",
+        "a variable's",
+        {"VLLM_PLUGINS": "ours"},
+        reasons={"VLLM_PLUGINS": "our own scheduler"},
+        stack="guest",
+    ),
+    _sound("option-with-reason", "nothing that needs one"),
+    _broken("option-not-judged", "a variable of nobody", {"SOME_LIBRARY_MODE": "fast"}),
+    _broken("option-not-judged", "a variable of a later release", {"VLLM_USE_TACHYONS": 1}, stack="guest"),
+    _sound(
+        "option-not-judged",
+        "a variable with a reason",
+        {"SOME_LIBRARY_MODE": "fast"},
+        reasons={"SOME_LIBRARY_MODE": "ours, for its cache"},
+    ),
+    _sound("option-not-judged", "a variable that is known", {"NCCL_DEBUG": "WARN"}),
     _sound("server-opened", "development switched off", {"VLLM_SERVER_DEV_MODE": 0}),
     _broken("experts-write-into-image", "asked for", {"moe-backend": "flashinfer_trtllm"}),
     _broken("experts-write-into-image", "for no experts", {"moe-backend": "flashinfer_trtllm"}, stack="cud"),

@@ -39,6 +39,8 @@ Check = tuple[str, Callable[[], None]]
 NAME = "served-by-this-name"
 DATA = Path(__file__).parents[2] / "facts" / "data"
 """Where the tables of options are, by which the lessons read servers that somebody else wrote."""
+VARIABLES = Path(__file__).parent
+"""Where the variables of each release are; tests/facts/test_judged.py wants a class for each."""
 
 
 class RefusedError(Exception):
@@ -103,13 +105,14 @@ class Vllm:
         """Every long option with its kind, other spellings and choices, as `facts.releases` reads them."""
         version = self.release.version
         lines = [
-            f"# Long options of vLLM's server in {version}: name, kind (switch, value, list), short forms, --other names, !names that",
-            f"# switch it off, =choices. Source: the argument parser of vLLM {version} itself. `-O` is read apart.",
+            f"# Long options of vLLM's server in {version}: name, kind (switch, list, value, or int, count, number, json),",
+            "# short forms, --other names, !names that switch it off, =choices. "
+            f"Source: the argument parser of vLLM {version} itself. `-O` is read apart.",
         ]
         for action in sorted((one for one in self._module._actions if one.option_strings), key=_first_option):
             name, *others = [text[2:] for text in action.option_strings if text[:2] == "--" and text[:5] != "--no-"]
             short = [text[1:] for text in action.option_strings if text[:2] != "--"]
-            kind = _KINDS.get(type(action).__name__, "list" if action.nargs == "+" else "value")
+            kind = _KINDS.get(type(action).__name__, "list" if action.nargs == "+" else _kind(action))
             off = type(action).__name__ == "EnableDisableAction"
             other = [f"!{text}" if off and _other_side(name) == text else f"--{text}" for text in others]
             choices = sorted(str(one) for one in action.choices or () if one is not None and kind == "value")
@@ -149,10 +152,28 @@ def checks(vllm: Vllm) -> Iterator[Check]:
         yield f"defaults on {gpu.name}", partial(_defaults, vllm, gpu)
     yield "parsers of reasoning and tools are registered", _registered
     yield "environment variables are known to vLLM", _known_variables
+    yield "the list of variables is vLLM's own", partial(_all_variables, version)
     yield from _refusals(vllm)
 
 
 _KINDS = dict.fromkeys(("BooleanOptionalAction", "EnableDisableAction", "_StoreTrueAction", "_HelpAction"), "switch")
+
+
+def _kind(action: argparse.Action) -> str:
+    """The kind of value that an option accepts, by trying some."""
+
+    def takes(text: str) -> bool:
+        try:
+            action.type(text) if callable(action.type) else None
+        except (ValueError, TypeError, argparse.ArgumentTypeError):
+            return False
+        return True
+
+    if action.choices or takes("abc"):
+        return "value"
+    if takes('["a"]') or takes("{}") or not takes("1024"):
+        return "json"
+    return "number" if takes("1.5") else "count" if takes("2k") else "int"
 
 
 def _other_side(name: str) -> str:
@@ -279,6 +300,13 @@ def _known_variables() -> None:
     }
     ours |= {entry["name"] for entry in writable_environment("/cache")} | set(ENVIRONMENT.values())
     _equal({name for name in ours if name.startswith("VLLM_")} - set(vllm.envs.environment_variables), set())
+
+
+def _all_variables(version: str) -> None:
+    import vllm.envs
+
+    listed = (VARIABLES / f"{version}-variables.txt").read_text(encoding="utf-8").split()
+    _equal(sorted(vllm.envs.environment_variables), listed)
 
 
 def _refusals(vllm: Vllm) -> Iterator[Check]:

@@ -91,6 +91,7 @@ def server_args(settings: Settings, **others: Any) -> ServerArgs:
         "startup_minutes": settings.server.startup_minutes,
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),
+        "reasons": settings.server.reasons,
     }
     return ServerArgs(**given | others)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pulumi
@@ -9,6 +10,7 @@ import pytest
 
 from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import UNKNOWN, Secret
+from settings.rules.words import REASONS_ANNOTATION
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
@@ -97,6 +99,13 @@ def test_selector_and_pod_labels_agree_under_another_name() -> None:
 def test_the_image_is_pinned_by_tag_and_digest_in_the_stacks_registry() -> None:
     (container,) = manifest(deployment())["spec"]["template"]["spec"]["containers"]
     assert container["image"].startswith(f"{REGISTRY}/vllm/vllm-openai:v0.18.1@sha256:228113d3")
+
+
+def test_a_reason_is_on_the_deployment_and_restarts_no_pod() -> None:
+    given = {"--trust-remote-code": "the tokenizer is code of the repository"}
+    without, with_one = (manifest(deployment(server={"replicas": 1, "reasons": reasons})) for reasons in ({}, given))
+    assert json.loads(with_one["metadata"]["annotations"].pop(REASONS_ANNOTATION)) == given
+    assert with_one == without
 
 
 def test_a_rollout_never_needs_a_spare_node() -> None:

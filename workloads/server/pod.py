@@ -117,6 +117,9 @@ class ServerPod:
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Annotations of Deployment and pods that declare the expected traffic, for policies: at least
     `vllm-fleet.dev/context-tokens` and `vllm-fleet.dev/concurrency-per-replica`."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Reasons for flags and variables of `engine` that need one, by `--flag` or variable: an annotation of the Deployment, so that a new
+    reason restarts no pod."""
 
     def __post_init__(self) -> None:
         within_limits(self, Server, ("name", "startup_minutes"))

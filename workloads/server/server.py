@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.arguments import within_limits
+from settings.rules.words import REASONS_ANNOTATION
 from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
 from settings.sections.server import Server as ServerSection
@@ -114,9 +116,10 @@ class Server(pulumi.ComponentResource):
         k8s.policy.v1.PodDisruptionBudget(
             f"{name}-disruption-budget", metadata=metadata, spec=disruption_budget(args.name), opts=child
         )
+        reasons = {REASONS_ANNOTATION: json.dumps(dict(args.reasons))} if args.reasons else {}
         self.deployment = k8s.apps.v1.Deployment(
             f"{name}-deployment",
-            metadata=metadata | {"annotations": dict(args.annotations)},
+            metadata=metadata | {"annotations": {**args.annotations, **reasons}},
             spec=deployment_spec(args, key_version),
             opts=pulumi.ResourceOptions(
                 parent=self,

@@ -1,7 +1,7 @@
 """A stored measurement, and whether a new one is worse beyond noise.
 
-A baseline is a small JSON file: what was measured (shape, workload, loads), the rates and latencies of every run, and the
-verdict of its certificate. Two measurements are compared load by load with Welch's interval for a difference of means.
+A baseline has what was measured (shape, workload, loads), the rates and latencies of every run, and the verdict of its
+certificate. Two measurements are compared load by load with Welch's interval for a difference of means.
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from fleet.bench.certificate.certify import certify
-from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import AskedShape, AskedWorkload
 from fleet.bench.measurement import Certificate, Comparison, Distribution, Estimate, Latencies, Measurement, Run
+from fleet.bench.recomputed import Results
 from fleet.bench.repeats import CONFIDENCE, estimate, welch_half_width
-from settings.files import write_whole
 
 RELEVANT_RATE: Final = 0.01
 """Smallest change of a rate that counts, however certain. Assumed: one node of a hundred; equal fleets of the article differ by up
@@ -28,9 +26,6 @@ RELEVANT_LATENCY: Final = 0.03
 """The same for a latency. Assumed: above the article's own resolution, 1 ms of 46."""
 SAME_LENGTH_SHARE: Final = 0.01
 """Allowed difference in requests a connection for a comparison of latencies. Assumed: clients with uneven shares."""
-
-_ANOTHER: Final = "write one with `fleet bench record DIR --baseline NEW_FILE`"
-"""What to do about a file that is not a baseline: it is never overwritten."""
 
 Direction = Literal["higher", "lower"]
 
@@ -78,9 +73,13 @@ class BaselinePoint(_File):
 
 
 class Baseline(_File):
-    """The file."""
+    """The file, as fleet/bench/record/baseline_file.py writes and reads it."""
 
-    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    schema_: Annotated[Literal[2], Field(alias="schema")] = 2
+    results: Results | None = None
+    """None: not stored."""
+    point: int | None = None
+    """The only load of these results that it is about; None: all."""
     name: str
     created: str
     shape: AskedShape | None
@@ -111,34 +110,6 @@ def of(measurement: Measurement, certificate: Certificate | None = None) -> Base
         headline=judged.headline,
         lacks=dict(_lacks(judged)),
     )
-
-
-def write(path: Path, baseline: Baseline) -> None:
-    """Write it whole or not at all. Raises BenchmarkError when the file cannot be written."""
-    try:
-        write_whole(path, (baseline.model_dump_json(by_alias=True, indent=2) + "\n").encode())
-    except OSError as error:
-        raise BenchmarkError(f"{path}: the baseline cannot be written: {error.strerror or error}") from error
-
-
-def read(path: Path) -> Baseline:
-    """A stored baseline. Raises BenchmarkError with the first fault of a file that is not one."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        todo = (
-            f"write one with `fleet bench record DIR --baseline {path}`"
-            if isinstance(error, FileNotFoundError)
-            else _ANOTHER
-        )
-        raise BenchmarkError(f"{path}: the baseline cannot be read: {reason}; {todo}") from error
-    try:
-        return Baseline.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise BenchmarkError(f"{path} is not a baseline: {where}: {first['msg']}; {_ANOTHER}") from error
 
 
 def compare(

@@ -30,7 +30,7 @@ class ClientData:
     own_rates: tuple[float, float, float]
     """Total tokens, output tokens and requests a second, as the client itself printed them."""
     digest: bytes
-    """Of all its times: two files with the same are one."""
+    """Of all its times to first token: two files with the same are one, even if their starts were moved."""
     input_lens: Ints
     """Of all requests."""
     failures: dict[str, tuple[int, str]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from os.path import realpath
@@ -20,6 +21,7 @@ from fleet.bench.folder import (
     RUN_FILE,
     RUN_FOLDER,
     Asked,
+    is_input,
 )
 from fleet.bench.measurement import Excluded
 from fleet.bench.merge.problems import Problem, merge_command, refuse
@@ -72,7 +74,7 @@ class Choice:
 
     def __init__(self, patterns: tuple[str, ...], folder: Path) -> None:
         self.reasons = {text.removeprefix(_BY_REASON) for text in patterns if text.startswith(_BY_REASON)}
-        self.patterns = {text: _within(text, folder) for text in patterns if not text.startswith(_BY_REASON)}
+        self.patterns = {text: within(text, folder) for text in patterns if not text.startswith(_BY_REASON)}
         self.used: set[str] = set()
         self.excluded: dict[str, str] = {}
 
@@ -116,8 +118,8 @@ class Choice:
         return tuple(Excluded(file=file, why=why) for file, why in sorted(self.excluded.items()))
 
 
-def _within(text: str, folder: Path) -> tuple[str, ...]:
-    """How files in the folder may be named by that text: as it stands and, where it leads into the folder, from there on."""
+def within(text: str, folder: Path) -> tuple[str, ...]:
+    """How files in the folder may be named by that text: as it stands and, last, from the folder on where it leads into it."""
     written = text.removeprefix("./").rstrip("/")
     place, home = Path(realpath(Path(text).parent)) / Path(text).name, Path(realpath(folder))
     inside = place.relative_to(home).as_posix() if place.is_relative_to(home) and place != home else written
@@ -159,6 +161,7 @@ def find(folder: Path, choice: Choice, *, allow_missing: bool) -> Layout:
         problems += _strays(folder)
     else:
         runs = [_bare(folder, choice, single)]
+    problems += _unreadable_names(folder)
     gpu = home / GPU_FOLDER
     listed = [path for path in sorted(gpu.glob("dmon-*.txt")) if path.is_file()]
     dmon = tuple(path for path in listed if not choice.leaves_out(f"{GPU_FOLDER}/{path.name}"))
@@ -247,6 +250,20 @@ class _Inside(Choice):
     def leaves_out(self, shown: str) -> bool:
         """As the choice says of the name alone."""
         return self._choice.leaves_out(shown.rpartition("/")[2])
+
+
+def _unreadable_names(folder: Path) -> Iterator[Problem]:
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if is_input(path, folder) and not name.isprintable():
+            yield Problem(
+                file=name,
+                reason="bad-name",
+                found="its name has control characters or bytes that are not UTF-8",
+                allowed="text",
+                todo="rename it",
+                can_exclude=False,
+            )
 
 
 def _strays(folder: Path) -> list[Problem]:

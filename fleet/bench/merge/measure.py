@@ -11,17 +11,16 @@ import numpy as np
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import RUN_FOLDER, Asked, AskedSlo, DcgmSeries, MetricsSample
-from fleet.bench.measurement import Estimate, Measurement, Point, Prompts, Rates, Run
+from fleet.bench.measurement import Estimate, Measurement, MergeOptions, Point, Prompts, Rates, Run
 from fleet.bench.merge import clocks
 from fleet.bench.merge.gpus import GpuSeries, of_dcgm, read_dmon
 from fleet.bench.merge.layout import Choice, Layout, RunFiles, find, is_result, read_file
-from fleet.bench.merge.options import MergeOptions
 from fleet.bench.merge.problems import Problem, merge_command, refuse
 from fleet.bench.merge.reading import Reader, reader
 from fleet.bench.merge.run_clients import Client, RunClients, Seen, apart, load, missing_clients, odd_ends
 from fleet.bench.merge.run_figures import Pool, Surroundings, run_figures
 from fleet.bench.merge.servers import read_samples
-from fleet.bench.repeats import estimate
+from fleet.bench.repeats import estimate, overlapping
 
 
 def merge_folder(folder: Path, options: MergeOptions | None = None) -> Measurement:
@@ -193,6 +192,12 @@ class _Merge:
                 "speculation figures in the clients' files are not shown, since each includes every client's traffic; collect the "
                 "servers' /metrics for the acceptance rate"
             )
+        if with_ := overlapping([*self.runs, run]):
+            self._problem(
+                files.name, "overlap", f"it lies in the time of {with_[0].name}", "runs one after the other", can_exclude=False,
+                todo=f"exclude one of them: --exclude {files.name}",
+            )  # fmt: skip
+            return
         self.runs.append(run)
         self.of_point.append(run)
         self.pool.add_pool(pool)

@@ -1,9 +1,8 @@
-"""Options of a merge."""
+"""Limits of a good request, as an option gives them."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
@@ -11,18 +10,6 @@ from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import AskedSlo
 
 _SLO_WRITTEN: Final = "for example --slo ttft:500,tpot:50,e2e:9000 (milliseconds; any of the three)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class MergeOptions:
-    """How a folder is merged."""
-
-    exclude: tuple[str, ...] = ()
-    """Files to exclude: a path within the folder, a file's name, a pattern of either, or `reason:WORD` for all with that problem."""
-    slo: AskedSlo | None = None
-    """Limits of a good request; None: those of run.json."""
-    allow_missing: bool = False
-    """Merge even if clients, runs or run.json are missing."""
 
 
 def slo_of(text: str) -> AskedSlo:

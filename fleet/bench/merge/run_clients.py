@@ -13,15 +13,12 @@ import numpy.typing as npt
 
 from fleet.bench.folder import CLIENT_FILE, MOST_CLIENTS, Asked, PodCourse, Witness
 from fleet.bench.merge.client_data import ClientData, Ints
+from fleet.bench.merge.client_file import OTHER_COUNT_SHARE
 from fleet.bench.merge.clocks import MAX_DRIFT_SECONDS, Clocks, drift
 from fleet.bench.merge.layout import Choice, Layout, RunFiles, read_file
 from fleet.bench.merge.problems import Problem, merge_command
 from fleet.bench.merge.reading import Reader
 
-_OTHER_COUNT_SHARE: Final = 0.05
-"""How far the lengths that a client asked for may lie from those in its result, as a share of all of them. From vLLM 0.20 on a result holds
-what the server counted (endpoint_request_func.py: `output.prompt_len = pt`), which differs where a prompt's text is cut into other
-tokens than it was made of. Measured: 0.0 % with 0.20.2. Assumed: a twentieth; another client's random lengths are off by a fifth."""
 _BEYOND_SECONDS: Final = 1.0
 """By how much a request may lie outside its witness' two readings, which are taken before the first and after the last."""
 _SAME: Final = {
@@ -141,7 +138,7 @@ def _doubles(clients: Sequence[Client], seen: Seen) -> list[Problem]:
                 Problem(
                     file=data.file,
                     reason="same-content",
-                    found=f"all times equal those of {same}",
+                    found=f"all times to first token equal those of {same}",
                     allowed="a different client or run in every file",
                 )
             )
@@ -260,8 +257,8 @@ def _add_witness(path: Path, layout: Layout, clients: Iterable[Client]) -> list[
     if any(len(one) != data.requests for one in lists):
         found = f"{', '.join(str(len(one)) for one in lists)} prompts and lengths"
         problems.append(problem("other-witness", found, f"{data.requests}, as in its result"))
-    elif (off := _counted_otherwise(data.input_lens, witness.asked_input_tokens)) > _OTHER_COUNT_SHARE:
-        allowed = f"its result's input_lens to {100 * _OTHER_COUNT_SHARE:g} %"
+    elif (off := _counted_otherwise(data.input_lens, witness.asked_input_tokens)) > OTHER_COUNT_SHARE:
+        allowed = f"its result's input_lens to {100 * OTHER_COUNT_SHARE:g} %"
         problems.append(problem("other-witness", f"asked_input_tokens are off by {100 * off:.1f} %", allowed))
     samples = witness.samples
     if len({len(one) for one in (samples.at, samples.cpu_share, samples.loop_lag_ms, samples.open_files)}) > 1:

@@ -13,14 +13,13 @@ from fleet.bench.certificate import certify
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import LOOPBACK_MACHINE, Asked, AskedWorkload
 from fleet.bench.measurement import Certificate, Distribution, Estimate, Latencies, Measurement, Point, Run
+from fleet.bench.repeats import WALL_CLOCK
 
 ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 RAW: Final = re.compile(r"(https|gs)://[A-Za-z0-9\[][^\s/]*(/\S*)?")
 """URL of raw results."""
 SOURCE: Final = "own-measurement"
 """Of facts/data/sources.yaml."""
-_WALL_CLOCK: Final = 1e9
-"""Seconds since 1970 are above it, seconds since a first request are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +58,9 @@ def only(measurement: Measurement, point: int | None) -> Measurement:
 
 
 def entry_of(
-    measurement: Measurement, *, id_: str, title: str, point: int | None = None, raw: str | None = None
+    measurement: Measurement, *, results: str, id_: str, title: str, point: int | None = None, raw: str | None = None
 ) -> Entry:
-    """The entry for one load of a measurement.
+    """The entry for one load of a measurement. `results`: digest of all its files.
 
     Raises BenchmarkError for bare results, for a self-test, for a load that is not certified, for a sweep without a
     named load, and for an id, a title or a place of raw results that a ledger cannot keep.
@@ -97,6 +96,7 @@ def entry_of(
         "certificate": certificate.verdict,
         "measurement": asked.name or "unnamed",
         "raw": raw or f"runs/{asked.name} in the results bucket of stack {asked.stack}",
+        "results_sha256": results,
         "profile": asked.profile,
         "image": asked.image,
         "model_revision": asked.model_revision,
@@ -159,7 +159,7 @@ def _date(asked: Asked, runs: list[Run]) -> date:
         pass
     # Without it: the first request's moment, if that is by the wall clock.
     began = min(run.whole.began for run in runs)
-    if not began > _WALL_CLOCK:
+    if not began > WALL_CLOCK:
         raise BenchmarkError(
             f"run.json: created is {asked.created!r}, and no client recorded the time; write the date, for example 2026-11-21"
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fleet.bench.errors import BenchmarkError
+from fleet.bench.recomputed import require_same
 from fleet.bench.record.entry import Entry
 from settings.files import write_whole
 
@@ -13,18 +14,19 @@ SECTION: Final = "figures"
 _WIDTH: Final = 120
 
 
-def add(path: Path, entry: Entry) -> None:
-    """Add the entry at the end of the file's `figures`. The write is atomic.
+def add(path: Path, entry: Entry) -> bool:
+    """Add the entry at the end of the file's `figures`. The write is atomic. False: the file has it already.
 
-    Raises BenchmarkError for a file that is not there, is no ledger, or has that id already.
+    Raises BenchmarkError for a file that is not there or is no ledger, and where it has another entry with that id, naming the first
+    value that is not what these results give.
     """
     text = _read(path)
     before = _parsed(path, text)
     figures = before.get(SECTION) or {}
     if entry.id in figures:
-        raise BenchmarkError(
-            f"{path}: the entry {entry.id!r} exists already ({_title(figures[entry.id])}); pass another --id"
-        )
+        todo = "for another measurement, pass another --id"
+        require_same(path, {entry.id: figures[entry.id]}, {entry.id: yaml_values(entry)}, todo)
+        return False
     changed = _inserted(path, text, block(entry))
     expected = {**before, SECTION: {**figures, entry.id: dict(entry.fields)}}
     if _content(changed) != expected:
@@ -33,10 +35,14 @@ def add(path: Path, entry: Entry) -> None:
             "indented by two spaces"
         )
     _write(path, changed)
+    return True
 
 
-def _title(fields: object) -> str:
-    return str(fields.get("title", "without a title")) if isinstance(fields, dict) else "without a title"
+def yaml_values(entry: Entry) -> Any:
+    """The entry's fields as a reader of the file gets them."""
+    import yaml
+
+    return yaml.safe_load(yaml.safe_dump(dict(entry.fields), sort_keys=False))
 
 
 def _read(path: Path) -> str:

@@ -14,6 +14,7 @@ from fleet.report.words import plural
 
 def entry(found: Shown, source: Path) -> tuple[str | None, str]:
     """The entry of the shown load, or None where it cannot be recorded, and a sentence about it."""
+    from fleet.bench.recomputed import digest_of_all
     from fleet.bench.record import entry_of
     from fleet.bench.record.ledger_file import block
 
@@ -23,7 +24,7 @@ def entry(found: Shown, source: Path) -> tuple[str | None, str]:
     id_, title = suggested(asked)
     point = found.point.point if len(found.measurement.points) > 1 else None
     try:
-        recorded = entry_of(found.measurement, id_=id_, title=title, point=point)
+        recorded = entry_of(found.measurement, results=digest_of_all(source), id_=id_, title=title, point=point)
     except BenchmarkError as error:
         return None, f"This measurement cannot be recorded: {error}."
     return block(recorded), f"`{command(source, id_, title, point)}` adds this entry; id and title are free to choose."

@@ -1,4 +1,4 @@
-"""Source of a report: merged.json while it is newer than all inputs, else the inputs, merged again."""
+"""Source of a report: the inputs, merged again; as merged.json says while it is newer than all of them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,23 @@ from pathlib import Path
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import MERGED_FILE, RUN_FOLDER, is_input
-from fleet.bench.measurement import Judged, read_merged
+from fleet.bench.measurement import Judged
 
 
 def judged_of(folder: Path) -> Judged:
-    """The measurement in that folder with its certificate. Raises BenchmarkError where nothing can be merged."""
+    """The measurement in that folder with its certificate.
+
+    Raises BenchmarkError where nothing can be merged, and where a merged.json of these inputs says something else.
+    """
+    from fleet.bench.judged import judge, recomputed
+
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
         raise BenchmarkError(f"{folder}: {what}; give a folder that `fleet bench run` or `fleet bench fetch` wrote")
     merged = folder / MERGED_FILE
     if merged.is_file() and merged.stat().st_mtime_ns >= newest_input_ns(folder):
-        judged = read_merged(merged)
-        if not _lost_runs(folder, judged):
-            return judged
-    return _merged(folder)
-
-
-def _lost_runs(folder: Path, judged: Judged) -> bool:
-    """Whether a merged run's folder is missing. Without any of them merged.json was kept alone, which is fine."""
-    there = {path.name for path in folder.iterdir() if RUN_FOLDER.fullmatch(path.name)}
-    return bool(there) and any(run.name not in there for run in judged.measurement.runs)
+        return recomputed(folder)
+    return judge(folder)
 
 
 def newest_input_ns(folder: Path) -> int:
@@ -39,9 +36,3 @@ def newest_input_ns(folder: Path) -> int:
         if is_input(path, folder) and (path.is_file() or RUN_FOLDER.fullmatch(path.name))
     ]
     return max((path.stat().st_mtime_ns for path in found), default=0)
-
-
-def _merged(folder: Path) -> Judged:
-    from fleet.bench.merge.judged import judge
-
-    return judge(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from fleet.bench.selftest.cost import Cost, client_cost, server_cost
 from fleet.bench.selftest.load import SelfTest, calibrating, saturating, slow_server, sound
 from fleet.bench.selftest.measure import Measured, measure
 from fleet.bench.selftest.true_client import require_vllm
+from fleet.clients.scratch import scratch
 
 NOT_PROVED = (
     "One machine only: servers, clients and bucket share cores and clock. This shows that programs, merge and certificate agree with "
@@ -60,9 +60,9 @@ def run(test: SelfTest, display: Display) -> Outcome:
         require_vllm(test.vllm)
     before: Cost | None = None
     if test.mode == "saturated-client":
-        with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as scratch:
+        with scratch("selftest") as made:
             display.note("measuring what a chunk costs this client")
-            folder = Path(scratch) / "measurement"
+            folder = made / "measurement"
             first = measure(calibrating(), servers=1, folder=folder, vllm=test.vllm, show=display.state)
             before = client_cost(first.folder)
         load = saturating(test, before.us_per_chunk)

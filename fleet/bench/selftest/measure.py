@@ -47,7 +47,7 @@ def measure(
     show: Callable[[State], None] = lambda _: None,
 ) -> Measured:
     """Start everything, run it, fetch, merge, judge; `show` gets progress. Raises BenchmarkError where a part fails."""
-    from fleet.bench.merge.judged import judge, write
+    from fleet.bench.judged import judge, write
 
     one = ServerProcess(node=load.node, faults=load.faults, cores=load.server_cores)
     try:

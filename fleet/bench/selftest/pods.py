@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Final
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.selftest.load import Load
 from fleet.bench.selftest.tokenizer_folder import write_tokenizer
+from fleet.clients.scratch import scratch
 from fleet.simulators.bucket import LocalBucket
 from fleet.simulators.model_server.processes import ServerProcesses
 from workloads.pod_programs import PACKAGE, benchmark_programs
@@ -67,8 +67,7 @@ def play(
     failed, or where there is no end.
     """
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as scratch:
-        room = Path(scratch)
+    with scratch("selftest") as room:
         # As in a pod, only these programs can be imported.
         programs = room / "scripts" / PACKAGE
         programs.mkdir(parents=True)

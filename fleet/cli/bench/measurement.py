@@ -58,9 +58,9 @@ def bring(
 def judge(folder: Path) -> int:
     """Merge, certify and report the folder; the exit code of `fleet bench merge`."""
     from fleet.bench.folder import MERGED_FILE
+    from fleet.bench.judged import judge as judged_of
+    from fleet.bench.judged import write
     from fleet.bench.merge import MergeOptions
-    from fleet.bench.merge.judged import judge as judged_of
-    from fleet.bench.merge.judged import write
     from fleet.bench.report.write import write_report
     from fleet.cli.bench.merge import exit_code
     from fleet.cli.bench.merge_text import print_judged

@@ -70,8 +70,8 @@ def merge(
     """
     require_benchmark_packages()
     from fleet.bench.folder import MERGED_FILE
+    from fleet.bench.judged import as_text, judge, write
     from fleet.bench.merge import MergeOptions, slo_of
-    from fleet.bench.merge.judged import as_text, judge, write
     from fleet.cli.bench.written import require_outside, require_own_file
 
     if out is not None:

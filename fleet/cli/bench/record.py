@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fleet.cli.exits import CLEAN, CommandError
 from fleet.cli.packages import require_benchmark_packages
-
-if TYPE_CHECKING:
-    from fleet.bench.measurement import Measurement
 
 
 def record(
@@ -62,8 +59,8 @@ def record(
 ) -> int:
     """Add a certified measurement to the claims ledger (--id, --title), store it as a baseline (--baseline), or both.
 
-    Merges and certifies DIR again instead of reading merged.json. The ledger refuses uncertified and bare results, and an id that
-    exists. A stack of exactly that shape shows the entry from then on.
+    Merges and certifies DIR again instead of reading merged.json. The ledger refuses uncertified and bare results, and an id of
+    another entry; an entry that is there is checked against the results. A stack of exactly that shape shows it from then on.
     """
     if (id_ is None) != (title is None):
         missing = "--title" if title is None else "--id"
@@ -74,42 +71,37 @@ def record(
         raise CommandError("--ledger and --raw need --id and --title")
     require_benchmark_packages()
     if baseline is not None:
-        from fleet.cli.bench.written import require_own_file
+        from fleet.cli.bench.written import require_outside, require_own_file
 
+        require_outside(baseline, folder, "--baseline")
         require_own_file("--baseline", baseline, "a baseline", frozenset({"shape", "points", "lacks"}))
-    from fleet.bench.merge import MergeOptions, merge_folder
-
-    measurement = merge_folder(folder, MergeOptions())
     # The baseline first: unlike a ledger entry, it can be written again.
     if baseline is not None:
-        _store(measurement, point, baseline)
+        _store(folder, point, baseline)
     if id_ is not None and title is not None:
-        _add(measurement, id_, title, point, raw, ledger)
+        _add(folder, id_, title, point, raw, ledger)
     return CLEAN
 
 
-def _add(
-    measurement: Measurement, id_: str, title: str, point: int | None, raw: str | None, ledger: Path | None
-) -> None:
+def _add(folder: Path, id_: str, title: str, point: int | None, raw: str | None, ledger: Path | None) -> None:
     from facts.ledger import DATA_FOLDER
+    from fleet.bench.merge import merge_folder
+    from fleet.bench.recomputed import digest_of_all
     from fleet.bench.record import add, entry_of
 
     own = DATA_FOLDER / "measured.yaml"
     file = ledger or own
-    entry = entry_of(measurement, id_=id_, title=title, point=point, raw=raw)
-    add(file, entry)
-    sys.stdout.write(f"{entry.certificate.headline}\nmeasured.{id_} is in {file}\n")
-    if file.resolve() == own.resolve():
+    entry = entry_of(merge_folder(folder), results=digest_of_all(folder), id_=id_, title=title, point=point, raw=raw)
+    added = add(file, entry)
+    already = "" if added else " already, as these results give it"
+    sys.stdout.write(f"{entry.certificate.headline}\nmeasured.{id_} is in {file}{already}\n")
+    if added and file.resolve() == own.resolve():
         sys.stdout.write("Next: python -m docs.generate.provenance writes docs/provenance.md; commit both files.\n")
 
 
-def _store(measurement: Measurement, point: int | None, file: Path) -> None:
-    from fleet.bench.certificate import baseline, certify
-    from fleet.bench.errors import BenchmarkError
-    from fleet.bench.record.entry import only
+def _store(folder: Path, point: int | None, file: Path) -> None:
+    from fleet.bench.record import baseline_file
 
-    stored = baseline.of(only(measurement, point), certify(measurement, point))
-    if not stored.judges:
-        raise BenchmarkError(f"{file} was not written: a baseline must be certified. {stored.headline}")
-    baseline.write(file, stored)
+    stored = baseline_file.stored(folder, point, file)
+    baseline_file.write(file, stored)
     sys.stdout.write(f"{stored.headline}\nbaseline in {file}; compare with: fleet bench merge DIR --baseline {file}\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -96,6 +95,7 @@ def selftest(
     from fleet.bench.run.display import shown
     from fleet.bench.selftest.course import run
     from fleet.bench.selftest.load import SelfTest
+    from fleet.clients.scratch import scratch
     from fleet.clients.stopping import stopped_by_exception
 
     if slow_server and saturate:
@@ -129,8 +129,8 @@ def selftest(
     with stopped_by_exception():
         if out is not None:
             return _show(played(out), format_, kept=True)
-        with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as folder:
-            return _show(played(Path(folder)), format_, kept=False)
+        with scratch("selftest") as folder:
+            return _show(played(folder), format_, kept=False)
 
 
 def _stderr_terminal() -> tuple[bool, int]:

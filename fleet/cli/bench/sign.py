@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS
+from fleet.cli.packages import require_benchmark_packages
 
 _Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=False, exists=True)
@@ -26,6 +27,7 @@ def sign(
 
     A signature says who vouches for the files, not that they are certified: the verdict is printed beside the signer.
     """
+    require_benchmark_packages()
     from fleet.bench import signature
 
     certificate = signature.sign(folder, key)
@@ -45,9 +47,16 @@ def verify_signature(
         ),
     ] = None,
 ) -> int:
-    """Show who signed a measurement. Exits with 1 for an unsigned one, and 2 for a changed file or a key that is not allowed."""
+    """Show who signed a measurement, and its verdict, computed again from the results.
+
+    Exits with 1 for an unsigned one, and 2 for a changed file, a key that is not allowed, or results that give another verdict.
+    """
+    require_benchmark_packages()
     from fleet.bench import signature
+    from fleet.bench.judged import recomputed
 
     who = signature.signer(folder, allowed_signers)
+    if who is not None:
+        sys.stdout.write(f"{recomputed(folder).certificate.headline}\n")
     sys.stdout.write(f"{signature.format_signer(who)}\n")
     return CLEAN if who is not None else FINDINGS

@@ -8,13 +8,13 @@ from fleet.cli.exits import CommandError
 from settings import strict_json
 
 
-def require_outside(out: Path, folder: Path) -> None:
-    """Refuse a place for --out that would overwrite results, or that the next merge would read. Raises CommandError."""
+def require_outside(out: Path, folder: Path, option: str = "--out") -> None:
+    """Refuse a place that would overwrite results, or that the next merge would read. Raises CommandError."""
     from fleet.bench.folder import MERGED_FILE
 
     place, measured = out.resolve(), folder.resolve()
     if place.is_relative_to(measured) and place != measured / MERGED_FILE:
-        raise CommandError(f"--out {out}: {folder} holds the results; pass a path outside it")
+        raise CommandError(f"{option} {out}: {folder} holds the results; pass a path outside it")
 
 
 def require_own_file(option: str, file: Path, kind: str, keys: frozenset[str]) -> None:

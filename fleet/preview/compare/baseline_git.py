@@ -12,13 +12,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet import CODE
+from fleet.clients.scratch import scratch
 from fleet.preview import children
 from fleet.preview.compare.baseline import Baseline, BaselineError
 from fleet.preview.compare.baseline_process import result_name
@@ -49,9 +49,7 @@ class GitBaseline:
         try:
             commit = _resolve(reference, root)
             self._label = commit[:_SHORT] if reference == commit else f"{reference} ({commit[:_SHORT]})"
-            # A recognizable name, in case a killed process leaves the folder behind.
-            folder = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="fleet-against-"))
-            self._begin(commit, Path(folder))
+            self._begin(commit, self._cleanup.enter_context(scratch("against")))
         except BaseException:
             self._cleanup.close()
             raise
@@ -163,13 +161,13 @@ def _resolve(reference: str, root: Path) -> str:
 
 def _check_out(commit: str, root: Path, folder: Path, checkout: Path) -> None:
     """Write the project's folder at `commit`, using only the repository's objects."""
-    prefix = _git("rev-parse", "--show-prefix", root=root).stdout.decode().strip()
+    prefix = os.fsdecode(_git("rev-parse", "--show-prefix", root=root).stdout).removesuffix("\n")
     index = {"GIT_INDEX_FILE": str(folder / "index")}
     checkout.mkdir()
     tree = _git("rev-parse", "--verify", "--quiet", f"{commit}:{prefix.rstrip('/')}", root=root)
     if tree.returncode:
         return  # the project's folder did not exist yet
-    top = Path(_git("rev-parse", "--show-toplevel", root=root).stdout.decode().removesuffix("\n"))
+    top = Path(os.fsdecode(_git("rev-parse", "--show-toplevel", root=root).stdout).removesuffix("\n"))
     for arguments in (
         ("read-tree", tree.stdout.decode().strip()),
         ("checkout-index", "--all", "--quiet", f"--prefix={checkout}/"),
@@ -177,7 +175,7 @@ def _check_out(commit: str, root: Path, folder: Path, checkout: Path) -> None:
         # From the top: checkout-index prefixes paths with its working folder.
         done = _git(*arguments, root=top, **index)
         if done.returncode:
-            raise BaselineError(f"git could not check out {commit[:_SHORT]}: {done.stderr.decode().strip()}")
+            raise BaselineError(f"git could not check out {commit[:_SHORT]}: {os.fsdecode(done.stderr).strip()}")
 
 
 def _git(*arguments: str, root: Path, **extra: str) -> subprocess.CompletedProcess[bytes]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from fleet.clients.stopping import stopped_by_exception
+from fleet.clients.scratch import scratch
 from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
 from fleet.rehearse.control_plane import programs
 from fleet.rehearse.control_plane.build import Binaries
@@ -68,9 +66,7 @@ class ControlPlane:
 
     def __enter__(self) -> Self:
         try:
-            self._stack.enter_context(stopped_by_exception())
-            self.folder = Path(tempfile.mkdtemp(prefix="vllm-fleet-rehearsal-"))
-            self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            self.folder = self._stack.enter_context(scratch("rehearsal"))
             self._stack.callback(self._stop_programs)
             self._start()
         except BaseException:

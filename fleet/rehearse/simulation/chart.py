@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 import yaml
 
+from fleet.clients.scratch import scratch
 from fleet.rehearse.api import Manifest
 from fleet.rehearse.control_plane import build
 from fleet.rehearse.control_plane.cache import Progress
@@ -71,13 +71,21 @@ class Charts:
 @lru_cache(maxsize=64)
 def _rendered(helm: Path, source: Path, version: str, name: str, namespace: str, values: str) -> str:
     """Output of `helm template`, cached for all drills."""
-    with tempfile.TemporaryDirectory(prefix="vllm-fleet-helm-") as made:
-        folder = Path(made)
+    with scratch("helm") as folder:
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("HELM_", "KUBECONFIG"))}
         environment |= {f"HELM_{kind}_HOME": str(folder / kind) for kind in ("CACHE", "CONFIG", "DATA")}
         # Copied: the chart's library is in a sibling folder, and helm writes into the chart's folder.
         charts = shutil.copytree(source.parent, folder / "charts")
-        pack = ["package", "--dependency-update", "--version", version, "--app-version", version, "--destination", made]
+        pack = [
+            "package",
+            "--dependency-update",
+            "--version",
+            version,
+            "--app-version",
+            version,
+            "--destination",
+            str(folder),
+        ]
         _run(helm, [*pack, str(charts / source.name)], name, environment)
         file = folder / "values.json"
         file.write_text(values, encoding="utf-8")

@@ -10,13 +10,13 @@ import contextlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from fleet.clients.scratch import scratch
 from fleet.rehearse.api import POD, Manifest
 from fleet.rehearse.mirror import Change
 from fleet.rehearse.simulation.agenda import Agenda
@@ -55,7 +55,7 @@ class CompileCaches:
         world.pods.listen(self._on_pod)
 
     def __enter__(self) -> CompileCaches:
-        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        self._folder = self._stack.enter_context(scratch("rehearsal"))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -12,7 +12,6 @@ import json
 import ssl
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from fleet.clients.scratch import scratch
 from fleet.rehearse.api import Manifest
 from fleet.rehearse.mirror import Change
 from fleet.rehearse.simulation.agenda import Agenda
@@ -59,7 +59,7 @@ class SpendingGuards:
         world.pods.listen(self._on_pod)
 
     def __enter__(self) -> SpendingGuards:
-        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        self._folder = self._stack.enter_context(scratch("rehearsal"))
         relay = ThreadingHTTPServer(("127.0.0.1", 0), _relay(self))
         relay.daemon_threads = True
         self._url = f"http://127.0.0.1:{relay.server_address[1]}"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final
 
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.recomputed import Results, located, part_of, require_same, results_of, stated_in
 from fleet.report.terminal import Page, Paper
 from fleet.rollout.judge import figures, output_check
-from fleet.rollout.judge.side import Side, read_side, require_one_load
-from fleet.rollout.judge.verdict import Limits, Verdict, decide, declaration_of
+from fleet.rollout.judge.side import Side, read_side, require_in_turn, require_one_load
+from fleet.rollout.judge.verdict import Limits, Part, Verdict, as_text, decide, declaration_of
 
 _MARKS: Final = {"reject": "✗ ", "undecided": "? ", "promote": "✓ ", "note": "· "}
 _ONE_POD: Final = (
@@ -38,11 +41,33 @@ def judge(old: Side, canary: Side, limits: Limits) -> Verdict:
     )
 
 
-def judge_folders(old: Path, canary: Path, limits: Limits) -> Verdict:
-    """The same from two result folders. Raises BenchmarkError, also for different workloads."""
-    sides = read_side("old", old), read_side("canary", canary)
-    require_one_load("the two sides hold measurements", sides[0].asked[0], sides[1].asked[0])
-    return judge(*sides, limits)
+def judge_folders(old: Path, canary: Path, limits: Limits, file: Path) -> Verdict:
+    """The same from two result folders, for a file that names them. Raises BenchmarkError, also for different workloads."""
+    folders = {"old": old, "canary": canary}
+    results = {name: results_of(folder, file) for name, folder in folders.items() if folder.is_dir()}
+    first, second = (read_side(*each) for each in folders.items())
+    require_one_load("the two sides hold measurements", first.asked[0], second.asked[0])
+    require_in_turn((first, second))
+    return judge(first, second, limits).model_copy(update={"results": results})
+
+
+def read(file: Path) -> Verdict:
+    """A stored verdict, judged again from its results. Raises BenchmarkError where they are missing or give another one."""
+    again = "judge again: fleet rollout judge --stack STACK, or with --results OLD_DIR CANARY_DIR"
+    try:
+        stated = stated_in(file, "a verdict", 2, again)
+    except OSError as error:
+        raise BenchmarkError(f"{file}: the verdict cannot be read: {error.strerror or error}; {again}") from None
+    results = part_of(file, stated, "results", _BothResults, again)
+    old, canary = (located(file, getattr(results, side), f"the {side} results", again) for side in ("old", "canary"))
+    found = judge_folders(old, canary, part_of(file, stated, "limits", Limits, again), file)
+    require_same(file, stated, json.loads(as_text(found)), again)
+    return found
+
+
+class _BothResults(Part):
+    old: Results
+    canary: Results
 
 
 def print_text(paper: Paper, verdict: Verdict) -> None:

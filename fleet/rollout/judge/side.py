@@ -15,9 +15,9 @@ from fleet.bench.certificate.baseline import Baseline, BaselinePoint, of
 from fleet.bench.certificate.certify import certify
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import RUN_FILE, Asked
-from fleet.bench.measurement import Certificate, Check, Measurement, Run
+from fleet.bench.measurement import Certificate, Check, Measurement, MergeOptions, Run
 from fleet.bench.merge.measure import merge_folder
-from fleet.bench.merge.options import MergeOptions
+from fleet.bench.repeats import overlapping
 from fleet.rollout.judge.answers import ANSWERS_FILE, Answers
 from fleet.rollout.judge.verdict import File, Part, declaration_of, parsed
 
@@ -135,6 +135,21 @@ def require_one_load(which: str, one: Asked, other: Asked) -> None:
     if unlike := [key for key, value in first.items() if value != second[key]]:
         raise BenchmarkError(
             f"{which} that differ in {', '.join(unlike)} ({one.name} and {other.name}); expected one workload and load"
+        )
+
+
+def require_in_turn(sides: Sequence[Side]) -> None:
+    """Raises BenchmarkError for two runs at the same time, of one side or of both: one disturbs or is the other."""
+    titles = {
+        id(run): f"{side.name}, {one.asked.name if one.asked else 'unnamed'}, {run.title}"
+        for side in sides
+        for one in side.measurements
+        for run in one.runs
+    }
+    if both := overlapping([run for side in sides for run in side.runs]):
+        first, second = (titles[id(run)] for run in both)
+        raise BenchmarkError(
+            f"{second}: this run lies in the time of another ({first}); expected: measurements one after the other, each once"
         )
 
 

@@ -10,12 +10,11 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import Asked
+from fleet.bench.recomputed import Results
 from settings import strict_json
 
 File = TypeVar("File", bound=BaseModel)
-VERDICT_FILE: Final = "rollout-verdict.json"
 MOST_REPEATS: Final = 20
 """Maximum of `--repeats`: runs of each load per pass. Assumed."""
 NEEDED: Final = ("certificate", "errors", "throughput", "agreement", "arithmetic", "soundness")
@@ -27,7 +26,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Part(BaseModel):
     """Part of a verdict file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, strict=True, allow_inf_nan=False)
 
 
 class Limits(Part):
@@ -70,7 +69,9 @@ def reason(id_: str, verdict: Decision | Literal["note"], found: str, limit: str
 class Verdict(Part):
     """rollout-verdict.json."""
 
-    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    schema_: Annotated[Literal[2], Field(alias="schema")] = 2
+    results: dict[str, Results] = {}
+    """By side. Empty: judged in memory."""
     verdict: Decision
     headline: str
     declaration: str
@@ -90,7 +91,7 @@ def declaration_of(run: Mapping[str, Any]) -> str:
 
     The `run` of settings.derived.measurement.measurement(...) gives the same value.
     """
-    asked = Asked.model_validate(run).model_dump(mode="json")
+    asked = Asked.model_validate(run, strict=False).model_dump(mode="json")
     declared = {key: asked[key] for key in ("stack", "profile", "served_model", "model_revision", "image", "release")}
     declared |= {key: value for key, value in asked["shape"].items() if key not in ("replicas", "routing", "workload")}
     return hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
@@ -115,23 +116,6 @@ def decide(reasons: Sequence[Reason], limits: Limits) -> tuple[Decision, str]:
 def as_text(verdict: Verdict) -> str:
     """rollout-verdict.json."""
     return verdict.model_dump_json(by_alias=True, indent=1) + "\n"
-
-
-def read(path: Path) -> Verdict:
-    """Reads a stored verdict. Raises BenchmarkError for an invalid file, or if the decision does not follow from its reasons."""
-    try:
-        found = parsed(path, Verdict)
-    except OSError as error:
-        raise BenchmarkError(f"{path}: the verdict cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise BenchmarkError(f"{path} is not a verdict: {error}; `fleet rollout judge` writes one") from None
-    decision, headline = decide(found.reasons, found.limits)
-    if (found.verdict, found.headline) != (decision, headline):
-        raise BenchmarkError(
-            f"{path} was edited: it says {found.verdict}, but its reasons and limits give {decision}; judge the results again with "
-            "`fleet rollout judge --results OLD_DIR CANARY_DIR`"
-        )
-    return found
 
 
 def parsed(path: Path, kind: type[File]) -> File:

@@ -11,9 +11,11 @@ from jsonschema import Draft202012Validator
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.export import report
 from fleet.bench.folder import LOOPBACK_MACHINE, Asked
+from fleet.bench.judged import judge, write
 from fleet.cli.bench.export import export
 from fleet.cli.exits import CommandError
 from tests.fleet.bench.measurements import BEGAN, a_bare_measurement, a_judged, a_measurement, a_sweep, an_asked
+from tests.fleet.bench.merge.folders import copied, edit
 
 SCHEMA = json.loads((Path(__file__).parent / "llm_d" / "br_v0_2_json_schema.json").read_text())
 
@@ -135,11 +137,14 @@ def test_a_self_test_is_not_exported() -> None:
 
 
 def test_the_command_writes_the_report(tmp_path: Path) -> None:
-    (tmp_path / "merged.json").write_text(a_judged().model_dump_json(by_alias=True))
-    out = tmp_path.parent / "report.json"
-    assert export(tmp_path, out) == 0
+    folder, out = copied(tmp_path), tmp_path / "report.json"
+    write(judge(folder), folder / "merged.json")
+    assert export(folder, out) == 0
     with pytest.raises(CommandError, match="--out"):
-        export(tmp_path, tmp_path / "report.json")  # the next merge would read it
+        export(folder, folder / "report.json")  # the next merge would read it
     made = json.loads(out.read_text())
     Draft202012Validator(SCHEMA).validate(made)
-    assert "certified" in made["run"]["keywords"]
+    assert "not certified" in made["run"]["keywords"]
+    edit(folder / "merged.json", lambda merged: merged["certificate"].update(verdict="certified"))
+    with pytest.raises(BenchmarkError, match=r"certificate\.verdict"):
+        export(folder, out)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from fleet.bench.errors import BenchmarkError
+from fleet.bench.judged import judge, write
 from fleet.bench.report.source import newest_input_ns
 from fleet.bench.signature import sign, signer
-from tests.fleet.bench.measurements import a_judged
+from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.cli.command import fleet
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH's client is not installed")
@@ -24,14 +26,18 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "measured"
+    make_measurement(folder, clients=1, requests_per_client=24, with_texts=False, with_gpu=False)
+    write(judge(folder), folder / "merged.json")
+    return folder
+
+
 @pytest.fixture
-def signed(tmp_path: Path, keys: Path) -> Path:
+def signed(tmp_path: Path, measured: Path, keys: Path) -> Path:
     folder = tmp_path / "measured"
-    run = folder / "point-00-repeat-0"
-    run.mkdir(parents=True)
-    (folder / "merged.json").write_text(a_judged().model_dump_json())
-    for name in ("run.json", "point-00-repeat-0/client-000.json"):
-        (folder / name).write_text(f"{name}\n")
+    shutil.copytree(measured, folder)
     assert signer(folder) is None
     sign(folder, keys / "mine")
     return folder
@@ -71,6 +77,22 @@ def test_a_file_that_was_added_is_named(signed: Path) -> None:
         signer(signed)
 
 
+@pytest.mark.parametrize("first", ['namespaces="git"', 'valid-before="20200101"', ""])
+def test_a_key_that_is_listed_twice_is_allowed_by_either_line(signed: Path, keys: Path, first: str) -> None:
+    key, allowed = (keys / "mine.pub").read_text(), keys / "twice"
+    allowed.write_text(f"me@example.com {first} {key}\n# a remark\nyou@example.com {key}")
+    assert signer(signed, allowed) == ("you@example.com" if first else "me@example.com, you@example.com")
+
+
+def test_a_name_that_no_list_of_sums_holds_is_refused(signed: Path, keys: Path) -> None:
+    for name in (b"\xff.txt", b"a\nb"):
+        file = signed / os.fsdecode(name)
+        file.touch()
+        with pytest.raises(BenchmarkError, match="rename"):
+            sign(signed, keys / "mine")
+        file.unlink()
+
+
 def test_sums_that_were_written_again_are_refused(signed: Path) -> None:
     sums = signed / "SHA256SUMS"
     sums.write_text(sums.read_text().replace("0", "1"))
@@ -101,12 +123,13 @@ def test_what_cannot_be_signed_is_refused(signed: Path, keys: Path) -> None:
 @pytest.mark.slow
 def test_the_commands_sign_verify_and_say_unsigned(signed: Path, keys: Path) -> None:
     known = fleet("bench", "verify-signature", str(signed), "--allowed-signers", str(keys / "allowed"))
-    assert (known.returncode, known.stdout) == (0, "signed by me@example.com\n")
-    (signed / "run.json").write_text("other")
+    assert (known.returncode, known.stdout.splitlines()[-1]) == (0, "signed by me@example.com")
+    log = signed / "point-00-repeat-0" / "client-000.log"
+    log.write_text("other")
     assert fleet("bench", "verify-signature", str(signed)).returncode == 2
     again = fleet("bench", "sign", str(signed), "--key", str(keys / "mine"))
     headline, who = again.stdout.splitlines()
-    assert headline == a_judged().certificate.headline
+    assert headline == judge(signed).certificate.headline
     assert who.startswith("signed by SHA256:"), again.stderr
     for name in ("SHA256SUMS", "SHA256SUMS.sig"):
         (signed / name).unlink()

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from fleet.bench.certificate import baseline
 from fleet.bench.errors import BenchmarkError
+from fleet.bench.judged import judge, recomputed
 from fleet.bench.measurement import Judged
 from fleet.bench.merge import MergeOptions, merge_folder, slo_of
-from fleet.bench.merge.judged import judge
+from fleet.bench.record import baseline_file
 from fleet.cli.bench.merge import exit_code, merge
 from fleet.cli.bench.merge_text import print_judged
 from fleet.cli.exits import CommandError
 from fleet.report.terminal import Paper
-from tests.fleet.bench.merge.folders import client, copied, sound
+from tests.fleet.bench.merge.folders import client, copied, edit, sound
 from tests.fleet.cli.command import fleet
 
 CERTIFIED = {"requests_per_client": 260, "connections_per_client": 8, "repeats": 3, "seed": 0}
@@ -91,39 +91,45 @@ def test_several_loads_stand_in_one_table(capsys: pytest.CaptureFixture[str], tm
     assert [line.split()[0] for line in table] == ["16", "32", "64"]
 
 
+def stored(folder: Path, file: Path) -> Path:
+    baseline_file.write(file, baseline_file.stored(folder, None, file))
+    return file
+
+
 def test_a_baseline_that_was_better_is_a_finding(
     certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    same = tmp_path / "same.json"
-    baseline.write(same, baseline.of(merge_folder(certified)))
+    same = stored(certified, tmp_path / "same.json")
     assert merge(certified, baseline=same) == 0
     assert "same within noise" in capsys.readouterr().out
-    better = json.loads(same.read_bytes())
-    for point in better["points"]:
-        point["runs"]["total_tokens_per_s"] = [2 * value for value in point["runs"]["total_tokens_per_s"]]
-    (tmp_path / "better.json").write_text(json.dumps(better), encoding="utf-8")
-    assert merge(certified, baseline=tmp_path / "better.json") == 1
+    slower = copied(tmp_path, **CERTIFIED | {"chunk_seconds": 0.06})
+    assert merge(slower, baseline=same) == 1
     out = capsys.readouterr().out
     # The first lines say why a certified measurement exits with 1.
     assert out.startswith("Certified: ")
     why = next(line for line in out.splitlines() if line.startswith("Worse than "))
-    assert "bench-00000000: total tok/s -50.0 %" in why
-    assert out.count("total tok/s: regressed -50.0 %") == 1
-    assert Judged.model_validate_json((certified / "merged.json").read_bytes()).comparisons
+    lost = re.search(r"bench-00000000: total tok/s (-\d+\.\d %)", why)
+    assert lost is not None
+    assert out.count(f"total tok/s: regressed {lost[1]}") == 1
+    assert recomputed(slower).comparisons
+    for edited in (same, client(certified)):
+        before = edited.read_bytes()
+        edited.write_bytes(before.replace(b"1", b"2", 1))
+        with pytest.raises(BenchmarkError, match=re.escape(edited.name)):
+            recomputed(slower)
+        edited.write_bytes(before)
 
 
 def test_a_baseline_of_another_shape_passes_no_gate(
     tmp_path: Path, certified: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = tmp_path / "other.json"
-    baseline.write(other, baseline.of(merge_folder(certified)))
-    document = json.loads(other.read_text())
-    document["shape"]["replicas"] += 1
-    other.write_text(json.dumps(document))
+    another = copied(tmp_path, **CERTIFIED)
+    edit(another / "run.json", lambda run: run["shape"].update(engine_version="0.33.0"))
+    other = stored(another, tmp_path / "other.json")
     assert merge(certified, baseline=other) == 1
     out = capsys.readouterr().out
     assert "bench-00000000" in next(line for line in out.splitlines() if line.startswith("Not comparable"))
-    assert out.count("replicas was 3, is 2") == 1  # one reason for all quantities
+    assert out.count("engine_version was 0.33.0, is 0.18.1") == 1  # one reason for all quantities
 
 
 @pytest.mark.parametrize("at", ["run.json", "point-00-repeat-0/client-000.json", "mine.json"])

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from fleet.bench.errors import BenchmarkError
+from fleet.bench.judged import judge, write
 from fleet.bench.signature import sign
 from fleet.cli.bench.report import report
 from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.bench.measurements import a_bare_measurement, a_judged, compared
+from tests.fleet.bench.merge.folders import copied
 from tests.fleet.cli.command import fleet
 
 
@@ -43,18 +45,17 @@ def test_out_names_another_folder(folder: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_worse_than_its_baseline_is_said_beside_the_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worse = compared("total tok/s", "regressed", -0.1, why="beyond noise")
     judged = a_judged(a_bare_measurement())
-    merged = tmp_path / "merged.json"
-    merged.write_text(judged.model_copy(update={"comparisons": (worse,)}).model_dump_json(by_alias=True))
+    outcomes = iter((judged.model_copy(update={"comparisons": (worse,)}), judged))
+    monkeypatch.setattr("fleet.bench.report.source.judged_of", lambda _: next(outcomes))
     assert report(tmp_path) == 0
     headline, against, signed, *_ = capsys.readouterr().out.splitlines()
     assert (headline, signed) == (judged.certificate.headline, "unsigned")
     assert "bench-1" in against
     assert "total tok/s \N{MINUS SIGN}10.0 %" in against
-    merged.write_text(judged.model_dump_json(by_alias=True))
     report(tmp_path)
     assert against not in capsys.readouterr().out
 
@@ -88,9 +89,8 @@ def test_a_folder_that_may_not_be_written_to_is_one_message(folder: Path, tmp_pa
 def test_a_report_names_who_signed_and_refuses_what_changed_since(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    key, folder = tmp_path / "key", tmp_path / "measured"
-    folder.mkdir()
-    (folder / "merged.json").write_text(a_judged(a_bare_measurement()).model_dump_json(by_alias=True))
+    key, folder = tmp_path / "key", copied(tmp_path, requests_per_client=24)
+    write(judge(folder), folder / "merged.json")
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     sign(folder, key)
     assert report(folder) == 0

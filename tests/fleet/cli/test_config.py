@@ -142,5 +142,23 @@ def test_findings_decide_the_exit_code(tmp_path: Path, old: str, new: str, code:
         assert f"{code} finding" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [("config check", "server"), ("preview", "server"), ("rollout plan --set", "rollout.canary")],
+)
+def test_a_wrong_flag_is_a_wrong_input_of_every_command(tmp_path: Path, command: str, place: str) -> None:
+    wrong = {"--swap-space=4": "CPU memory", "--dtype=foo": "bfloat16", "--enable-lora=yes": "--no-enable-lora"}
+    arguments = json.dumps(list(wrong))
+    sets = [f"engine.extraArgs={arguments}"] if "--set" in command else []
+    engine = "" if sets else f", engine: {{extraArgs: {arguments}}}"
+    folder = project(tmp_path, blue=SMALL_STACK.replace("replicas: 1}", f"replicas: 1{engine}}}"))
+    done = fleet(*command.split(), *sets, "--stack", "blue", cwd=folder)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    for flag, named in wrong.items():
+        assert f"vllm-fleet:{place}.engine.extraArgs: '{flag}'" in done.stderr
+        assert named in done.stderr
+
+
 def test_the_schema_is_json(schema: dict[str, Any]) -> None:
     assert json.loads(schema_text()) == schema

@@ -22,6 +22,50 @@ LIMIT = 0.25
 """Of a cold preview, from save to screen."""
 
 
+def test_links_in_circles_and_to_nothing_are_passed_by(tmp_path: Path) -> None:
+    for name in ("infra", "settings", "facts", "elsewhere"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+        (tmp_path / name / "inner" / "a.py").touch()
+    every = {f"{name}/inner/a.py" for name in ("infra", "settings", "facts")}
+    assert set(_state(tmp_path)) == every
+    for name, target in {
+        "infra/self": "self",
+        "infra/up": "..",
+        "infra/root": "../..",
+        "infra/inner/back": "..",
+        "infra/one": "two",
+        "infra/two": "one",
+        "infra/other": "../settings",
+        "settings/other": "../infra",
+        "facts/nothing.py": "nowhere.py",
+        "Pulumi.here": ".",
+        "Pulumi.top": "/",
+        "Pulumi.loop.yaml": "Pulumi.loop.yaml",
+    }.items():
+        (tmp_path / name).symlink_to(target)
+    assert set(_state(tmp_path)) == every
+    (tmp_path / "infra" / "linked").symlink_to("../elsewhere")
+    assert set(_state(tmp_path)) == every | {"infra/linked/inner/a.py"}
+
+
+def test_what_vanishes_or_cannot_be_read_does_not_end_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("infra", "settings"):
+        (tmp_path / name / "gone").mkdir(parents=True)
+        (tmp_path / name / "a.py").touch()
+    scandir = os.scandir
+
+    def vanishing(folder: str | Path) -> Iterator[os.DirEntry[str]]:
+        if Path(folder).name == "gone":
+            raise NotADirectoryError(folder) if "infra" in str(folder) else PermissionError(folder)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    assert set(_state(tmp_path)) == {"infra/a.py", "settings/a.py"}
+    monkeypatch.undo()
+    shutil.rmtree(tmp_path)
+    assert _state(tmp_path) == {}
+
+
 @dataclass
 class Watch:
     """A running `fleet preview --watch` in a copy of the project."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fleet.bench.folder import VERDICT_FILE
 from fleet.cli.exits import CommandError
 from fleet.cli.rollout import _declared
 from fleet.preview.offline import STAND_IN_PROJECT, OfflineStack, open_stack, record_stack
@@ -20,7 +21,6 @@ from fleet.rollout.effort import REPEATS
 from fleet.rollout.judge.measuring import asked_of
 from fleet.rollout.judge.verdict import (
     NEEDED,
-    VERDICT_FILE,
     Decision,
     Limits,
     Verdict,
@@ -38,6 +38,7 @@ from settings.problems import SettingsError
 from settings.stack import Settings
 from settings.stack_file import read
 from tests.fleet.cli.command import fleet
+from tests.fleet.cli.test_rollout_judge import side
 
 ROOT = Path(__file__).resolve().parents[3]
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -192,16 +193,48 @@ def test_status_names_the_verdict_file_that_is_missing(root: Path) -> None:
     assert (done.returncode, "other/verdict.json" in done.stdout) == (0, True)
 
 
-def test_the_newest_verdict_of_this_stack_is_found(root: Path) -> None:
+def test_the_newest_verdict_of_this_stack_is_found_and_not_believed_without_results(root: Path) -> None:
     rollout = started(root, **CANARIES["release"])
     for folder in ("dev-20260101-000000", "dev-20260102-000000", "dev-2-20270101-000000"):
         file = root / "out" / "rollout" / folder / VERDICT_FILE
         file.parent.mkdir(parents=True)
-        decision: Decision = "promote" if folder == "dev-20260102-000000" else "reject"
-        file.write_text(as_text(verdict(rollout.settings, decision)))
-    told = fleet("rollout", "status", "--stack", "dev", "--root", str(root), cwd=root)
-    assert (told.returncode, "dev-20260102-000000" in told.stdout) == (0, True)
-    assert fleet("rollout", "promote", "--stack", "dev", "--root", str(root), cwd=root).returncode == 0
+        file.write_text(as_text(verdict(rollout.settings)))
+    before = rollout.path.read_bytes()
+    stack = ("--stack", "dev", "--root", str(root))
+    told = json.loads(fleet("rollout", "status", *stack, "--format", "json", cwd=root).stdout)["verdict"]
+    assert ("dev-20260102-000000" in told["file"], told["verdict"], told["applies"]) == (True, None, False)
+    refused = fleet("rollout", "promote", *stack, cwd=root)
+    assert (refused.returncode, "dev-20260102-000000" in refused.stderr) == (2, True)
+    assert rollout.path.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_verdict_with_its_results_promotes(root: Path) -> None:
+    rollout = started(root, **CANARIES["release"])
+    place = root / "out" / "rollout" / "dev-20260102-000000"
+    for number, (name, one) in enumerate((("old", rollout.settings), ("canary", rollout.settings.as_canary))):
+        assert one is not None
+        side(place / name, 10 * number)
+        declared = measurement(one).run
+        for file in (place / name).glob("*/run.json"):
+            made = json.loads(file.read_text())
+            kept = {
+                key: declared[key] for key in ("stack", "profile", "served_model", "model_revision", "image", "release")
+            }
+            shape = declared["shape"] | {key: made["shape"][key] for key in ("replicas", "routing", "workload")}
+            file.write_text(json.dumps(made | kept | {"shape": shape}))
+    stack, wide = ("--stack", "dev", "--root", str(root)), ("--limit", "ttft=50", "--limit", "throughput=5")
+    results = ("--results", str(place / "old"), str(place / "canary"))
+    judged = fleet("rollout", "judge", *stack, *results, *wide, cwd=root)
+    assert (judged.returncode, judged.stderr) == (0, ""), judged.stdout
+    status = json.loads(fleet("rollout", "status", *stack, "--format", "json", cwd=root).stdout)["verdict"]
+    assert (status["verdict"], status["applies"]) == ("promote", True)
+    file = place / VERDICT_FILE
+    file.write_text(file.read_text().replace("throughput=5", "throughput=2"))
+    assert fleet("rollout", "promote", *stack, cwd=root).returncode == 2
+    file.write_text(file.read_text().replace("throughput=2", "throughput=5"))
+    assert fleet("rollout", "promote", *stack, cwd=root).returncode == 0
+    assert "throughput=5" in (Rollout(root, "dev").settings.rollout.promoted or "")
 
 
 def verdict(settings: Settings, decision: Decision = "promote") -> Verdict:
@@ -218,7 +251,8 @@ def verdict(settings: Settings, decision: Decision = "promote") -> Verdict:
             "certificates": {},
             "old": (old,),
             "canary": (canary,),
-        }
+        },
+        strict=False,
     )
 
 

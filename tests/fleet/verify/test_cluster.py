@@ -528,6 +528,8 @@ def test_a_flag_that_holds_a_secret_is_named_without_it() -> None:
         ),
         ("--enable-chunked-prefill", "--max-num-seqs=64", "sequences-below-load"),
         ("--kv-cache-dtype=fp8_e4m3", "--no-async-scheduling", "two-byte-cache"),
+        ("--enable-chunked-prefill", "--trust-remote-code", "option-without-reason"),
+        ("--enable-chunked-prefill", "--middleware=x.Y", "server-opened"),
     ],
 )
 def test_flags_teach_the_lesson_that_they_repeat(declared_flag: str, found_flag: str, lesson: str) -> None:
@@ -593,6 +595,9 @@ def test_variables_of_others_and_those_without_bearing_on_speed_are_no_differenc
 def test_an_environment_teaches_the_lesson_that_it_repeats() -> None:
     check = _environment(settings_of("dev"), {ESTIMATE: None})
     assert [one.id for one in check.lessons] == ["cudagraph-estimate-unset"]
+    check = _environment(settings_of("dev"), {"LD_PRELOAD": "/x.so"})
+    assert [(one.name, one.found) for one in check.differences] == [("LD_PRELOAD", "set")]
+    assert [one.id for one in check.lessons] == ["server-opened"]
 
 
 def test_of_a_variable_given_twice_the_last_counts() -> None:

@@ -113,6 +113,24 @@ SPELLED_OTHERWISE = (
     ),
     of_resource("context-far-above-need", "the article's 131,072 as 128K", flag(DEPLOYMENT, "--max-model-len=128K")),
     of_resource(
+        "server-opened",
+        "a library in a shell's script",
+        _started(["bash", "-c"], f"export LD_PRELOAD=/tmp/x.so; exec vllm serve {_MODEL}"),
+    ),
+    of_resource(
+        "option-without-reason",
+        "code of the model, abbreviated and with underscores",
+        flag(DEPLOYMENT, "--trust_rem"),
+        stack="gateway",
+    ),
+    of_resource(
+        "server-opened",
+        "a module in a dotted short form",
+        flag(DEPLOYMENT, "-cc.backend=x.y"),
+        stack="spot",
+    ),
+    of_resource("flags-vllm-refuses", "a number that is none", flag(DEPLOYMENT, "--max-logprobs=abc")),
+    of_resource(
         "image-not-checked",
         "a nightly",
         put(DEPLOYMENT, f"{CONTAINER}.image", value=f"{_image('nightly')}@{_DIGEST}"),

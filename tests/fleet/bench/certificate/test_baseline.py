@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 
 from fleet.bench.certificate import baseline
 from fleet.bench.certificate.baseline import Baseline, compare, of, regressed
-from fleet.bench.errors import BenchmarkError
 from fleet.bench.measurement import Batches, Comparison, Measurement, Run
 from fleet.bench.repeats import welch_half_width
 from fleet.bench.student_t import two_sided
@@ -266,38 +263,6 @@ def test_single_runs_fall_back_on_the_pieces_of_their_window_and_say_so() -> Non
 
 def test_repeats_need_no_pieces() -> None:
     assert of(sound()).points[0].batches == ()
-
-
-def test_a_file_keeps_what_a_comparison_needs(tmp_path: Path) -> None:
-    path = tmp_path / "baseline.json"
-    baseline.write(path, BEFORE)
-    assert baseline.read(path) == BEFORE
-    kept = json.loads(path.read_text())
-    assert kept["schema"] == 1
-    assert kept["certificate"] == "certified"
-    assert kept["points"][0]["runs"]["total_tokens_per_s"] == [190_000.0, 191_000.0, 189_000.0]
-    assert set(kept["points"][0]["latencies_ms"]) == {"ttft", "tpot", "itl", "e2e"}
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [(b"{", "Invalid JSON"), (b'{"schema": 2}', "schema"), (b"[]", "the file"), (b"\xff\xfe", "not text")],
-)
-def test_a_file_that_is_no_baseline_is_refused_with_its_fault(tmp_path: Path, text: bytes, words: str) -> None:
-    path = tmp_path / "baseline.json"
-    path.write_bytes(text)
-    with pytest.raises(BenchmarkError) as caught:
-        baseline.read(path)
-    for part in (str(path), words, "`fleet bench record DIR --baseline NEW_FILE`"):
-        assert part in str(caught.value)
-
-
-def test_a_file_that_is_not_there_or_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match=r"No such file.*`fleet bench record DIR --baseline .*none\.json`"):
-        baseline.read(tmp_path / "none.json")
-    with pytest.raises(BenchmarkError, match="cannot be written: No such file"):
-        baseline.write(tmp_path / "none" / "baseline.json", BEFORE)
 
 
 RATES = st.lists(st.floats(1.0, 1e7), min_size=2, max_size=6)

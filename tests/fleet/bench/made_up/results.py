@@ -58,6 +58,7 @@ def make_measurement(
     slo: dict[str, float] | None = None,
     usd_per_hour: float | None = 120.0,
     name: str = "bench-00000000",
+    began: float = BEGAN,
     **faults: Any,
 ) -> Path:
     """Write a measurement into `folder` and return it.
@@ -77,7 +78,7 @@ def make_measurement(
             (input_tokens, output_tokens),
         )  # fmt: skip
         (folder / "run.json").write_bytes(orjson.dumps(asked, option=orjson.OPT_INDENT_2))
-    go = BEGAN
+    go = began
     watts: list[tuple[float, float]] = []
     for point, connections in enumerate(loads):
         for repeat in range(repeats):

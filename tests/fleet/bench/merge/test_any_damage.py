@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.bench.errors import BenchmarkError
+from fleet.bench.judged import as_text, judge
 from fleet.bench.measurement import Judged, Measurement
 from fleet.bench.merge import merge_folder
-from fleet.bench.merge.judged import as_text, judge
 from tests.fleet.bench.merge.folders import RUN, sound
 
 SMALL: dict[str, Any] = {

@@ -17,7 +17,7 @@ from tests.fleet.bench.measurements import a_bare_measurement, a_measurement, an
 
 
 def _entry(measurement: Measurement | None = None, **options: Any) -> Any:
-    return entry_of(measurement or sound(), id_="two-nodes", title="two nodes", **options).fields
+    return entry_of(measurement or sound(), results="0" * 64, id_="two-nodes", title="two nodes", **options).fields
 
 
 def test_an_entry_says_what_was_measured_on_what() -> None:
@@ -114,13 +114,13 @@ def test_a_sweep_needs_a_load_and_each_load_stands_for_itself() -> None:
 @pytest.mark.parametrize("id_", ["", "Two", "two nodes", "two.nodes", "-two", "two--nodes", "zwölf", "a\n"])
 def test_an_id_is_plain(id_: str) -> None:
     with pytest.raises(BenchmarkError, match=f"--id {re.escape(repr(id_))} "):
-        entry_of(sound(), id_=id_, title="two nodes")
+        entry_of(sound(), results="0" * 64, id_=id_, title="two nodes")
 
 
 @pytest.mark.parametrize("title", ["", "  ", "two\nlines"])
 def test_a_title_is_one_line(title: str) -> None:
     with pytest.raises(BenchmarkError, match="--title "):
-        entry_of(sound(), id_="two-nodes", title=title)
+        entry_of(sound(), results="0" * 64, id_="two-nodes", title=title)
 
 
 def _created(text: str) -> Measurement:

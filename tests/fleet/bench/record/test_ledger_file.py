@@ -30,7 +30,7 @@ FOLLOWED = "figures:\n  first: {title: a}\n# about the other\nother:\n  x: 1\n"
 
 
 def _entry(id_: str = "two-nodes") -> Entry:
-    return entry_of(sound(), id_=id_, title="two nodes: 'quoted', # no comment")
+    return entry_of(sound(), results="0" * 64, id_=id_, title="two nodes: 'quoted', # no comment")
 
 
 def _added(tmp_path: Path, text: str, *ids: str) -> tuple[str, dict[str, Any]]:
@@ -80,7 +80,7 @@ def test_a_comment_behind_an_empty_section_stays(tmp_path: Path) -> None:
 def test_an_id_that_is_there_is_refused_and_the_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "measured.yaml"
     path.write_text(COMMENTED)
-    with pytest.raises(BenchmarkError, match=r"'first' .*\(a\).*--id"):
+    with pytest.raises(BenchmarkError, match=r"first\.title is 'a'.*--id"):
         add(path, _entry("first"))
     assert path.read_text() == COMMENTED
 

@@ -22,6 +22,7 @@ from fleet.bench.measurement import (
     Measurement,
 )
 from fleet.bench.merge.gpus import _DCGM, _DMON
+from fleet.bench.recomputed import digest_of_all
 from fleet.bench.record import add, entry_of
 from fleet.bench.report import article
 from fleet.bench.report.html import html_text
@@ -646,7 +647,15 @@ def test_the_ledger_s_entry_is_on_the_page_as_the_ledger_gets_it(tmp_path: Path)
     assert text is not None
     ledger = tmp_path / "measured.yaml"
     ledger.write_text("figures:\n")
-    add(ledger, entry_of(measurement, id_="spot-2-nodes-2026-11-21", title="spot, 2 nodes, vLLM 0.18.1"))
+    add(
+        ledger,
+        entry_of(
+            measurement,
+            results=digest_of_all(Path("a folder")),
+            id_="spot-2-nodes-2026-11-21",
+            title="spot, 2 nodes, vLLM 0.18.1",
+        ),
+    )
     assert text in ledger.read_text()
     assert words.startswith(
         "`fleet bench record 'a folder' --id spot-2-nodes-2026-11-21 --title 'spot, 2 nodes, vLLM 0.18.1'` adds this entry"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -7,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.folder import MERGED_FILE
-from fleet.bench.measurement import Judged
-from fleet.bench.merge import merge_folder
+from fleet.bench.folder import MERGED_FILE, AskedSlo
+from fleet.bench.judged import judge, write
+from fleet.bench.measurement import Judged, MergeOptions
 from fleet.bench.report.source import judged_of, newest_input_ns
 from tests.fleet.bench.made_up.results import make_measurement
-from tests.fleet.bench.measurements import a_judged, a_measurement, an_asked
 
 NOW_NS = 1_795_000_000 * 10**9
 
@@ -21,10 +21,6 @@ def aged(folder: Path, seconds: int) -> None:
     """Every file and folder as old as that."""
     for path in [*folder.rglob("*"), folder]:
         os.utime(path, ns=(NOW_NS - seconds * 10**9,) * 2)
-
-
-def small() -> Judged:
-    return a_judged(a_measurement(an_asked(replicas=1, repeats=1), collected=False))
 
 
 @pytest.fixture
@@ -36,81 +32,92 @@ def folder(tmp_path: Path) -> Path:
 
 def put(folder: Path, judged: Judged, seconds: int) -> Path:
     path = folder / MERGED_FILE
-    path.write_text(judged.model_dump_json(by_alias=True))
+    write(judged, path)
     os.utime(path, ns=(NOW_NS - seconds * 10**9,) * 2)
     return path
 
 
-def test_a_merged_file_newer_than_every_input_is_taken_as_it_is(folder: Path) -> None:
-    put(folder, small(), 50)
-    assert judged_of(folder) == small()
+def forged(folder: Path, seconds: int) -> Path:
+    """A merged.json that says more than its results do."""
+    path = put(folder, judge(folder), seconds)
+    document = json.loads(path.read_bytes())
+    document["certificate"]["headline"] = "Certified: 9,999,999 total tok/s."
+    path.write_text(json.dumps(document))
+    os.utime(path, ns=(NOW_NS - seconds * 10**9,) * 2)
+    return path
 
 
-def test_an_older_one_is_not_believed_and_not_changed(folder: Path) -> None:
-    merged = put(folder, small(), 150)
+def test_a_merged_file_is_read_with_the_options_it_was_made_with(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "point-00-repeat-0" / "client-001.json").unlink()
+    monkeypatch.chdir(folder)
+    judged = judge(Path(), MergeOptions(allow_missing=True, exclude=(f"{folder}/gpu",), slo=AskedSlo(ttft_ms=9)))
+    put(folder, judged, -(10**9))
+    monkeypatch.chdir(folder.parent)
+    assert judged_of(Path(folder.name)) == judged
+
+
+@pytest.mark.parametrize("seconds", [50, -(10**9)])
+def test_a_forged_one_is_refused(folder: Path, seconds: int) -> None:
+    forged(folder, seconds)
+    with pytest.raises(BenchmarkError, match=r"certificate\.headline.*9,999,999.*Not certified.*fleet bench merge"):
+        judged_of(folder)
+
+
+def test_an_older_one_is_not_read_and_not_changed(folder: Path) -> None:
+    merged = forged(folder, 150)
     before = merged.read_bytes()
     found = judged_of(folder)
-    assert len(found.measurement.runs[0].clients) == 2
-    assert found.certificate.checks
+    assert (len(found.measurement.runs[0].clients), found.certificate.verdict) == (2, "not certified")
     assert merged.read_bytes() == before
 
 
 def test_one_newer_file_is_enough_to_merge_again(folder: Path) -> None:
-    put(folder, small(), 50)
+    forged(folder, 50)
     os.utime(folder / "point-00-repeat-0" / "client-000.json", ns=(NOW_NS, NOW_NS))
-    assert judged_of(folder) != small()
+    assert judged_of(folder) == judge(folder)
 
 
 def test_a_file_taken_out_of_a_run_is_noticed(folder: Path) -> None:
-    put(folder, small(), 50)
+    forged(folder, 50)
     (folder / "point-00-repeat-0" / "client-001.log").unlink()
     assert newest_input_ns(folder) > NOW_NS
-    assert judged_of(folder) != small()
+    assert judged_of(folder) == judge(folder)
 
 
-def test_a_run_taken_out_whole_is_noticed(tmp_path: Path) -> None:
+def test_results_that_are_missing_are_asked_for(tmp_path: Path) -> None:
     folder = make_measurement(tmp_path / "measured", clients=1, requests_per_client=24, repeats=2, with_texts=False)
-    both = merge_folder(folder)
-    judged = small().model_copy(update={"measurement": both})
-    put(folder, judged, -(10**9))
-    assert judged_of(folder) == judged
+    put(folder, judge(folder), -(10**9))
+    assert len(judged_of(folder).measurement.runs) == 2
     shutil.rmtree(folder / "point-00-repeat-1")
     with pytest.raises(BenchmarkError, match="point-00-repeat-1"):
         judged_of(folder)
-    shutil.rmtree(folder / "point-00-repeat-0")
-    assert judged_of(folder) == judged, "merged.json that was kept without what it was made of"
+    for rest in ("point-00-repeat-0", "gpu"):
+        shutil.rmtree(folder / rest)
+    for file in ("run.json", "dcgm.json"):
+        (folder / file).unlink()
+    with pytest.raises(BenchmarkError, match=r"merged\.json: the results .* missing.*fleet bench fetch"):
+        judged_of(folder)
 
 
 def test_a_report_beside_the_inputs_is_none_of_them(folder: Path) -> None:
-    put(folder, small(), 50)
+    forged(folder, 50)
     (folder / "report").mkdir()
     (folder / "report" / "report.html").write_text("later")
     (folder / "clients.png").write_bytes(b"later")
     (folder / ".progress").mkdir()
     (folder / ".progress" / "pod.json").write_text("{}")
-    assert judged_of(folder) == small()
+    with pytest.raises(BenchmarkError, match="headline"):
+        judged_of(folder)
 
 
-def test_a_merged_file_alone_is_enough(tmp_path: Path) -> None:
-    put(tmp_path, small(), 0)
-    assert judged_of(tmp_path) == small()
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"{", "the whole file"),
-        (b"[]", "the whole file"),
-        (b'{"measurement": {"schema": 2}}', "measurement.schema"),
-        (b"\xff\xfe", "the whole file"),
-    ],
-)
-def test_a_merged_file_of_another_kind_is_named_with_what_to_do(tmp_path: Path, content: bytes, said: str) -> None:
-    (tmp_path / MERGED_FILE).write_bytes(content)
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"measurement": {"schema": 1}}', b'{"schema": true}', b'{"schema": 1}',
+                                     b'{"schema": 2, "options": {"allow_missing": "yes"}}', b'{"schema": NaN}', b"\xff\xfe"])  # fmt: skip
+def test_a_merged_file_of_another_kind_is_named_with_what_to_do(folder: Path, content: bytes) -> None:
+    (folder / MERGED_FILE).write_bytes(content)
     with pytest.raises(BenchmarkError) as failed:
-        judged_of(tmp_path)
-    assert str(failed.value).startswith(f"{tmp_path / MERGED_FILE}: {said}")
-    assert f"fleet bench merge {tmp_path}" in str(failed.value)
+        judged_of(folder)
+    assert str(failed.value).startswith(f"{folder / MERGED_FILE}")
+    assert f"fleet bench merge {folder}" in str(failed.value)
 
 
 def test_a_folder_that_is_not_there_and_a_file_are_refused(tmp_path: Path) -> None:

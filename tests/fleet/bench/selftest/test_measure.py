@@ -204,7 +204,7 @@ def test_loads_say_what_they_ask_for(tmp_path: Path) -> None:
         calibrating(),
         saturating(asked(tmp_path), 20.0),
     ):
-        said = Asked.model_validate(load.asked(2))
+        said = Asked.model_validate(load.asked(2), strict=False)
         assert said.points[0].clients == load.clients
         assert said.prompts_per_client * load.clients >= 1
 
@@ -266,4 +266,4 @@ def test_pods_and_clients_end_when_the_self_test_does(how: signal.Signals, tmp_p
     assert started_by_it() == []
     assert code == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}[how]
     if how != signal.SIGKILL:
-        assert list(tmp_path.glob("fleet-selftest-*")) == []
+        assert list(tmp_path.glob("fleet-tmp-selftest-*")) == []

@@ -69,7 +69,20 @@ def networks(recording: Recording) -> list[str]:
 
 
 def left_behind() -> set[str]:
-    return {path.name for path in Path(tempfile.gettempdir()).glob("fleet-against-*")}
+    return {path.name for path in Path(tempfile.gettempdir()).glob("fleet-tmp-against-*")}
+
+
+def test_names_that_are_not_utf_8_are_no_hindrance(repository: Path) -> None:
+    moved = repository.rename(repository.with_name(os.fsdecode(b"repository-\xff")))
+    (moved / os.fsdecode(b"names-\xff.py")).write_text("")
+    inner = moved / os.fsdecode(b"project-\xff")
+    inner.mkdir()
+    for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "__main__.py", "names.py"):
+        (inner / name).write_bytes((moved / name).read_bytes())
+    git(moved, "add", "--all")
+    git(moved, "commit", "--quiet", "--message", "second")
+    for root in (moved, inner):
+        assert networks(recorded(root)) == ["old-a", "old-b"]
 
 
 def test_the_program_is_that_of_the_reference_and_so_are_its_modules_and_stack_file(repository: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleet.rehearse.api import JOB, POD, ClusterApi
-from fleet.rollout.judge.verdict import read
+from fleet.rollout.judge.judging import read
 from fleet.simulators.model_server.engine_server import EngineServer
 from fleet.simulators.model_server.in_thread import serving
 from fleet.simulators.model_server.node import Node, Pace

@@ -1,0 +1,38 @@
+"""Checks of `server.reasons`; the options that need one are judged by settings/rules/serving_judged.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from settings.checks.declared_server import DeclaredServer
+from settings.problems import Problem
+from settings.rules.serving_judged import key_of, needs_reason, parts
+from settings.sections.section import key
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+
+def unused_reasons(settings: Settings) -> Iterator[Problem]:
+    """Reasons for options and variables that neither the servers nor the canary have, or that no reason allows."""
+    if not settings.server.reasons:
+        return
+    servers = [DeclaredServer(one) for one in (settings, settings.as_canary) if one is not None]
+    judged = [(name, needs_reason(one, verdict), verdict) for one in servers for name, _, verdict in parts(one)]
+    for written, reason in settings.server.reasons.items():
+        found = {
+            verdict.trust == "unknown" or needed
+            for name, needed, verdict in judged
+            if name == key_of(written) or name.startswith(f"{key_of(written)}.")
+        }
+        if True not in found:
+            yield Problem(
+                id="reason-without-option",
+                path=key(f"server.reasons.{written}"),
+                value=reason,
+                allowed="a reason for an option or variable that this stack sets and that needs one",
+                why="a reason does not allow what is refused" if found else "nothing here needs it",
+                write=f"reasons: without {written}",
+                level="finding",
+            )

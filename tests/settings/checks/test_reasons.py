@@ -1,0 +1,67 @@
+"""Reasons for options and variables: given once in the stack file, told in the preview, and never for nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from settings.load import check
+from settings.problems import SettingsError
+from tests.support.settings import make_settings
+
+CODE = "--trust-remote-code"
+TEXT = "the tokenizer is code of the repository"
+
+
+def found(reasons: dict[str, str], *arguments: str, **sections: Any) -> dict[str, tuple[str, str]]:
+    server = {"replicas": 1, "profile": "serve-chat", "reasons": reasons, "engine": {"extraArgs": list(arguments)}}
+    problems = check(make_settings(server=server, **sections))
+    return {one.id: (one.level, one.path) for one in problems if "option" in one.id or one.id == "server-opened"}
+
+
+def test_an_option_with_a_reason_is_a_note() -> None:
+    assert found({}, CODE) == {"option-without-reason": ("refused", "vllm-fleet:server.engine.extraArgs")}
+    for key in (CODE, "--trust_remote_code"):
+        assert found({key: TEXT}, CODE) == {"option-with-reason": ("notice", "vllm-fleet:server.engine.extraArgs")}
+
+
+def test_a_reason_for_a_json_option_holds_for_its_parts() -> None:
+    arguments = ("--kv-transfer-config.kv_connector=SharedStorageConnector", "--kv-transfer-config.kv_role=kv_both")
+    assert set(found({"--kv-transfer-config": TEXT}, *arguments)) == {"option-with-reason"}
+    assert "option-without-reason" in found({"--kv-transfer-config.kv_role": TEXT}, *arguments)
+
+
+def test_a_typed_setting_of_the_class_needs_a_reason() -> None:
+    settings = make_settings(server={"profile": "serve-chat", "engine": {"enableLogRequests": True}})
+    assert ("option-without-reason", "vllm-fleet:server.engine.enableLogRequests") in {
+        (one.id, one.path) for one in check(settings)
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("--middleware=x.Y",), ("--no-trust-remote-code",), ("--stream-interval=4",)]
+)
+def test_a_reason_that_allows_nothing_is_a_finding(arguments: tuple[str, ...]) -> None:
+    key = (arguments or (CODE,))[0].replace("--no-", "--").partition("=")[0]
+    problems = found({key: TEXT}, *arguments)
+    assert problems["reason-without-option"] == ("finding", f"vllm-fleet:server.reasons.{key}")
+    assert ("server-opened" in problems) is ("--middleware=x.Y" in arguments)
+
+
+def test_a_canary_has_the_servers_reasons() -> None:
+    canary = {"canary": {"engine": {"extraArgs": [CODE]}}}
+    told = found({CODE: TEXT}, rollout=canary)
+    assert told == {"option-with-reason": ("notice", "vllm-fleet:rollout.canary.engine.extraArgs")}
+    assert found({}, rollout=canary)["option-without-reason"][0] == "refused"
+
+
+@pytest.mark.parametrize(
+    "reasons",
+    [{CODE: ""}, {CODE: "short"}, {CODE: " " * 20}, {CODE: "x" * 501}, {CODE: f"{TEXT}\n"}, {CODE: f"{TEXT}\n{TEXT}"},
+     {"-q": TEXT}, {"--": TEXT}, {"--Trust": TEXT}, {"": TEXT}, {f"{CODE}\n": TEXT}, {CODE: 1}, {CODE: None}],
+)  # fmt: skip
+def test_a_reason_is_one_line_for_a_flag_or_a_variable(reasons: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as refused:
+        found(reasons, CODE)
+    assert {one.path.startswith("vllm-fleet:server.reasons") for one in refused.value.problems} == {True}
