@@ -33,6 +33,12 @@ NOT_INTERNET = (
     "224.0.0.0/4",
     "240.0.0.0/4",
 )
+# Source: RFC 6890 and RFC 4193: unique local (a VPC's, with the metadata server), link-local, and what no
+# network has.
+PRIVATE_V6 = ("fc00::/7", "fe80::/10")
+NOT_INTERNET_V6 = (*PRIVATE_V6, "::/8", "100::/64", "2001:db8::/32", "ff00::/8")
+# Source: RFC 4291 (IPv4-mapped) and RFC 6052 (NAT64): an IPv4 address in its last 32 bits.
+TRANSLATED_V6 = ("::ffff:0:0/96", "64:ff9b::/96")
 # Source: GKE documentation, "Optimizing IP address allocation": Autopilot runs at most 32 pods on a node; 17 to 32 pods need a /26, two
 # addresses per pod.
 AUTOPILOT_PODS_PER_NODE = 32

@@ -1,11 +1,12 @@
-"""Whether a stack is production, by its setting, its labels or its reservation."""
+"""Whether a stack is production, by its setting, its labels, its name or its reservation."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pods import GKE, all_servers, servers
+from pods import GKE, all_servers
 from rule import Resource, Setting, Settings, dig
 
 LABELS: Final = ("environment", "env", "app.kubernetes.io/environment", "vllm-fleet.dev/environment")
@@ -13,25 +14,29 @@ PRODUCTION: Final = frozenset({"production", "prod", "live"})
 ENVIRONMENT: Final = Setting(
     name="environment",
     type="string",
-    why="production, or another environment; unset: the environment label of the resources, and a reservation without "
-    "such a label counts as production",
+    why="production, or another environment; unset: production where one environment label or the stack's name "
+    "says so, or with a reservation and no such label",
 )
 
 
 def why_production(resources: Sequence[Resource], settings: Settings) -> str:
     """Why a stack counts as production, empty where it does not.
 
-    The first label found decides: servers and namespaces first, then other resources.
+    One label is enough, and so is the stack's name: neither another label nor a renamed one takes production's rules away.
     """
     declared = settings[ENVIRONMENT.name]
     if declared is not None:
         return f"the stack's environment is {declared}" if str(declared).lower() in PRODUCTION else ""
-    fleet = [one for one in resources if servers(one)]
-    namespaces = [one for one in resources if one.is_kubernetes and one.kind == "Namespace"]
-    for one in (*fleet, *namespaces, *resources):
-        for label, value in _labels(one):
-            return f"{one.label} has the label {label}: {value}" if value.lower() in PRODUCTION else ""
-    for server in all_servers(fleet):
+    labels = [(one, label, value) for one in resources for label, value in _labels(one)]
+    for one, label, value in labels:
+        if value.lower() in PRODUCTION:
+            return f"{one.label} has the label {label}: {value}"
+    stack = next(
+        (parts[2] for one in resources if len(parts := one.urn.split(":", 3)) > 3 and parts[1] == "pulumi"), ""
+    )
+    if not PRODUCTION.isdisjoint(re.split(r"[^a-z]+", stack.lower())):
+        return f"the stack's name is {stack}"
+    for server in () if labels else all_servers(resources):
         if name := server.pod.selector(f"{GKE}/reservation-name"):
             return f"{server.pod.resource.label} uses the reservation {name}, and no environment label is set"
     return ""

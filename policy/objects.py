@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from pods import Pod, pods
 from rule import Resource, dig, has, listed, mapped
 
 Key = tuple[str, str]
 """Namespace and name."""
+SYSTEM_NAMESPACES: Final = ("kube-", "gke-", "gmp-")
+"""How names of namespaces begin that Kubernetes and GKE fill."""
+SHARED_LABELS: Final = frozenset({"app.kubernetes.io/managed-by", "app.kubernetes.io/part-of"})
+"""Labels that tell how an object was made, not what it is. Source: Kubernetes, recommended labels."""
 
 
 def own_name(resource: Resource) -> str:
@@ -100,6 +104,17 @@ def selects(selector: Any, labels: Mapping[str, Any]) -> bool:
     if any(dig(labels, key) != exact[key] for key in exact):
         return False
     return all(_holds(one, labels) for one in listed(dig(selector, "matchExpressions")))
+
+
+def names_some(selector: Any) -> bool:
+    """Whether a LabelSelector names what it selects: by a value that not all objects of a stack share, or by `In`.
+
+    `Exists`, `NotIn` and `DoesNotExist` select whatever comes later.
+    """
+    return any(str(key) not in SHARED_LABELS for key in mapped(dig(selector, "matchLabels"))) or any(
+        dig(one, "operator") == "In" and str(dig(one, "key")) not in SHARED_LABELS
+        for one in listed(dig(selector, "matchExpressions"))
+    )
 
 
 def _holds(expression: Any, labels: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from facts import engines, node_room
 from facts.machines import MACHINES, Gpu, Machine, of_accelerator
-from rule import ON_PURPOSE, REPRODUCES, Resource, dig, has, listed, mapped
+from rule import ON_PURPOSE, REPRODUCES, Resource, dig, has, known, listed, mapped
 from server_command import Started, is_server_image, server_arguments
 
 GPU: Final = "nvidia.com/gpu"
@@ -38,6 +38,18 @@ _TEMPLATES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     (("spec", "template"),),
 )
 """Paths of the pod templates of each kind."""
+
+_BUILT_IN: Final = (
+    "core",
+    "apps",
+    "batch",
+    "policy",
+    "networking.k8s.io",
+    "gateway.networking.k8s.io",
+    "storage.k8s.io",
+    "helm.sh",
+)
+"""API groups whose kinds with pods are all in `_TEMPLATES`, and Helm."""
 
 _QUANTITY: Final = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?")
 _UNITS: Final = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
@@ -129,7 +141,7 @@ class Container:
         return bool(tuple(listed(dig(self.props, "command"))))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pod:
     """A pod, or the template of pods."""
 
@@ -137,10 +149,16 @@ class Pod:
     template: Mapping[str, Any]
     path: str
     """Path of the template in the object, "" for a bare pod."""
+    beside: Mapping[str, Any] | None = None
+    """What holds the template, where the kind is not known: its `replicas` are meant."""
+    inline: bool = False
+    """Whether the template's place holds the pod's spec itself."""
 
     @property
     def spec_path(self) -> str:
         """Path of its spec in the object, for messages."""
+        if self.inline:
+            return self.path
         return f"{self.path}.spec" if self.path else "spec"
 
     @property
@@ -180,6 +198,11 @@ class Pod:
         """Its init containers."""
         return self._containers("initContainers")
 
+    @cached_property
+    def every_container(self) -> tuple[Container, ...]:
+        """Init containers, containers and ephemeral ones."""
+        return (*self.init_containers, *self.containers, *self._containers("ephemeralContainers"))
+
     def _containers(self, key: str) -> tuple[Container, ...]:
         return tuple(
             Container(mapped(one), f"{self.spec_path}.{key}[{index}]")
@@ -190,6 +213,8 @@ class Pod:
     def replicas(self) -> int:
         """Number of these pods; 1 where missing."""
         props, kind = self.resource.props, self.resource.kind
+        if self.beside is not None:
+            return _whole(dig(self.beside, "replicas"))
         if kind == "Job":
             count = dig(props, "spec", "parallelism")
         elif kind in ("Pod", "PodTemplate", "CronJob", "DaemonSet"):
@@ -208,8 +233,9 @@ class Pod:
 
     @cached_property
     def gpus(self) -> int:
-        """GPUs of one pod."""
-        return int(sum(one.requested(GPU) or 0 for one in self.containers))
+        """GPUs of one pod, those of its sidecars included."""
+        sidecars = [one for one in self.init_containers if dig(one.props, "restartPolicy") == "Always"]
+        return int(sum(one.requested(GPU) or 0 for one in (*self.containers, *sidecars)))
 
     @property
     def selectors(self) -> Mapping[str, Any]:
@@ -317,7 +343,7 @@ def servers(resource: Resource) -> tuple[Server, ...]:
         resource.parsed["servers"] = tuple(
             Server(pod, container, flags)
             for pod in pods(resource)
-            for container in pod.containers
+            for container in pod.every_container
             if (flags := container.flags) is not None
         )
     found: tuple[Server, ...] = resource.parsed["servers"]
@@ -341,10 +367,34 @@ def on_purpose(resource: Resource) -> frozenset[str]:
 def _pods(resource: Resource) -> Iterator[Pod]:
     if not resource.is_kubernetes:
         return
+    found = False
     for path in _TEMPLATES.get(resource.kind, ()):
         template = dig(resource.props, *path)
         if isinstance(template, Mapping):
+            found = True
             yield Pod(resource, template, ".".join(path))
+    if not found and resource.type.split(":")[1].partition("/")[0] not in _BUILT_IN and has(resource.props, "spec"):
+        yield from _anywhere(resource, dig(resource.props, "spec"), "spec")
+
+
+def _anywhere(resource: Resource, value: Any, path: str, beside: Mapping[str, Any] | None = None) -> Iterator[Pod]:
+    """The pods that an object of an unknown kind makes: wherever there are `containers`, unless unknown in a preview."""
+    if isinstance(value, Mapping):
+        spec = known(value, "spec")
+        if _is_list(known(spec, "containers")):
+            yield Pod(resource, value, path, beside or {})
+        elif _is_list(known(value, "containers")):
+            yield Pod(resource, {"spec": value}, path, beside or {}, inline=True)
+        else:
+            for key in value:
+                yield from _anywhere(resource, known(value, key), f"{path}.{key}", value)
+    elif _is_list(value):
+        for index in range(len(value)):
+            yield from _anywhere(resource, known(value, index), f"{path}[{index}]", beside)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _text(value: Any) -> str:

@@ -13,6 +13,7 @@ from rule import Resource, dig, listed, mapped
 
 GATEWAY_API: Final = "gateway.networking.k8s.io"
 GKE_API: Final = "networking.gke.io"
+ROUTES: Final = ("HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute")
 RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 CHART: Final = "inferencepool"
 CHART_EPP_CPU: Final = 4.0
@@ -116,10 +117,10 @@ def gateways(resources: Sequence[Resource]) -> tuple[GatewayObject, ...]:
 
 
 def routes(resources: Sequence[Resource]) -> Iterator[Route]:
-    """The HTTP and gRPC routes of the stack, including those of the pool's chart."""
+    """The routes of the stack, including those of the pool's chart."""
     known = {(namespace_of(one.resource), own_name(one.resource)): one for one in gateways(resources)}
     for one in resources:
-        if one.kind in ("HTTPRoute", "GRPCRoute") and one.is_kubernetes:
+        if one.kind in ROUTES and one.type.startswith(f"kubernetes:{GATEWAY_API}/"):
             space = namespace_of(one)
             rules = tuple(listed(dig(one.props, "spec", "rules")))
             yield Route(
@@ -252,13 +253,19 @@ def stake(found: Sequence[Server]) -> str:
 
 
 def has_key(server: Server) -> bool:
-    """Whether a vLLM server requires a key: by option, variable, or a wrapper that sets the variable."""
+    """Whether a vLLM server requires a key: by option, by a variable that cannot be empty, or a wrapper that sets the variable."""
     name = "VLLM_API_KEY"
-    return "api-key" in server.flags or name in server.container.env_names or name in server.container.words
+    given = [one for one in listed(dig(server.container.props, "env")) if dig(one, "name") == name][-1:]
+    source = dig(given[0], "valueFrom") if given else None
+    optional = any(dig(source, kind, "optional") is True for kind in ("secretKeyRef", "configMapKeyRef"))
+    by_variable = given and not optional and (source is not None or bool(dig(given[0], "value")))
+    return bool(server.flags.options.get("api-key")) or bool(by_variable) or name in server.container.words
 
 
 def is_internal(service: Resource) -> bool:
-    """Whether a LoadBalancer Service has only an internal address."""
+    """Whether a LoadBalancer Service has only an internal address: by its class, else by its annotation."""
+    if (chosen := dig(service.props, "spec", "loadBalancerClass")) is not None:
+        return str(chosen).endswith("-internal")
     annotations = mapped(dig(service.props, "metadata", "annotations"))
     keys = ("networking.gke.io/load-balancer-type", "cloud.google.com/load-balancer-type")
     return any(str(dig(annotations, key) or "").lower() == "internal" for key in keys)

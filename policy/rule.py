@@ -170,6 +170,14 @@ def dig(value: Any, *path: str | int) -> Any:
     return value
 
 
+def known(value: Any, *path: str | int) -> Any:
+    """The value at a path, None where missing or unknown during a preview: for what may be judged in the update alone."""
+    try:
+        return dig(value, *path)
+    except Exception:  # the SDK's class for unknown values, which this module does not import
+        return None
+
+
 def has(mapping: Any, key: Any) -> bool:
     """Whether a key exists, without reading its value: `in` reads it, and an unknown value raises."""
     return isinstance(mapping, Mapping) and key in set(mapping)
@@ -181,6 +189,19 @@ def listed(value: Any) -> Iterable[Any]:
         # By index, so that an unknown item raises only when it is reached.
         return (value[index] for index in range(len(value)))
     return ()
+
+
+def known(value: Any) -> Iterator[Any]:
+    """The items of a list that are known; unlike in `listed`, an unknown one stops nothing."""
+    for index in range(len(value) if isinstance(value, Sequence) and not isinstance(value, str) else 0):
+        try:
+            item = value[index]
+        except Exception as error:
+            # The policy SDK's own; other programs' tests have no SDK.
+            if type(error).__name__ != "UnknownValueError":
+                raise
+        else:
+            yield item
 
 
 def mapped(value: Any) -> Mapping[str, Any]:

@@ -50,6 +50,11 @@ class Scaler:
         return KEDA_MOST if written is None and self.is_keda else written
 
     @property
+    def least(self) -> float | None:
+        """Minimum replicas."""
+        return number(dig(self.spec, "minReplicaCount" if self.is_keda else "minReplicas"))
+
+    @property
     def down(self) -> Any:
         """Its scaleDown behavior."""
         path = ("advanced", "horizontalPodAutoscalerConfig", "behavior") if self.is_keda else ("behavior",)
@@ -75,3 +80,8 @@ def scalers(resources: Sequence[Resource]) -> Iterator[Scaler]:
 def most_replicas(resources: Sequence[Resource]) -> dict[str, int]:
     """Maximum replicas of each scaled Deployment by URN."""
     return {one.deployment.urn: int(one.most) for one in scalers(resources) if one.most is not None}
+
+
+def least_replicas(resources: Sequence[Resource]) -> dict[str, int]:
+    """Minimum replicas of each scaled Deployment by URN."""
+    return {one.deployment.urn: int(one.least) for one in scalers(resources) if one.least is not None}

@@ -245,7 +245,7 @@ def _downloads(traffic: Traffic, server: Pods) -> Iterator[Flow]:
         yield Flow(
             from_=WRITER, to=internet(traffic), port=443, why="the model, from Hugging Face and its storage hosts"
         )
-    else:
+    elif not traffic.weights_in_image:
         yield Flow(
             from_=server,
             to=internet(traffic),

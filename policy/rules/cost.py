@@ -12,7 +12,7 @@ from environment import ENVIRONMENT, why_production
 from facts import ledger
 from objects import namespace_of, number, of_kind
 from pods import GPU, Pod, pods, quantity, servers
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has
+from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed
 from scalers import most_replicas
 
 _FUTURE: Final = "gcp:compute/futureReservation:FutureReservation"
@@ -92,6 +92,34 @@ def _own_estimate(resources: Sequence[Resource]) -> float | None:
     return next((number(dig(one.props, OWN_ESTIMATE)) for one in resources if one.type == _STACK), None)
 
 
+def limits_gpus(quota: Resource, pod: Pod) -> bool:
+    """Whether a quota of the pod's namespace counts it: all of its scopes must hold. Source: Kubernetes, ResourceQuota scopes."""
+    spec = dig(quota.props, "spec")
+    scopes = [(str(one), "Exists", ()) for one in listed(dig(spec, "scopes"))] + [
+        (str(dig(one, "scopeName")), str(dig(one, "operator")), tuple(listed(dig(one, "values"))))
+        for one in listed(dig(spec, "scopeSelector", "matchExpressions"))
+    ]
+    ends = dig(pod.spec, "activeDeadlineSeconds") is not None
+    priority = dig(pod.spec, "priorityClassName")
+    for scope, operator, wanted in scopes:
+        if scope == "PriorityClass":
+            given = priority is not None if operator == "Exists" else priority in wanted
+            holds = given is (operator in ("Exists", "In"))
+        else:
+            # A pod with GPUs has requests. Affinity across namespaces is no scope for a fleet.
+            holds = scope == "NotBestEffort" or scope == ("Terminating" if ends else "NotTerminating")
+        if not holds:
+            return False
+    return True
+
+
+def _unlimited(quota: Resource, resources: Sequence[Resource]) -> Pod | None:
+    """A pod with GPUs of its namespace that a quota does not count."""
+    space = namespace_of(quota)
+    there = (pod for one in resources for pod in pods(one) if pod.gpus and pod.namespace == space)
+    return next((pod for pod in there if not limits_gpus(quota, pod)), None)
+
+
 def _quotas(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, float, int]]:
     """GPU quotas with their namespace, the GPUs that they allow and those that its workloads request."""
     for quota in of_kind(resources, "ResourceQuota"):
@@ -104,6 +132,13 @@ def _quotas(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, floa
 
 def _quota_above_plan(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     for quota, namespace, limit, planned in _quotas(resources):
+        if (pod := _unlimited(quota, resources)) is not None:
+            yield Finding(
+                what=f"the quota of namespace {namespace} has a scope that does not hold for {pod.resource.label}, and does not "
+                "limit its GPUs",
+                fix="remove spec.scopes and spec.scopeSelector",
+                urn=quota.urn,
+            )
         spare = limit - planned - settings["spareGpus"]
         if spare > 0:
             yield Finding(
@@ -240,7 +275,7 @@ RULES: Final = (
     StackRule(
         name="gpu-quota-above-plan",
         subject="cost",
-        statement="A namespace's GPU quota equals what its workloads request.",
+        statement="A namespace's GPU quota counts all of its workloads and equals what they request.",
         evidence="only the quota stops a mistyped scale command or an autoscaler from buying nodes. Mandatory: raising it is a separate "
         "decision. Not checked where replicas are managed externally",
         fix="lower the quota to GPUs x replicas",

@@ -13,6 +13,7 @@ from facts.engines import EXIT_SECONDS
 from objects import Order, named, namespace_of, number, of_kind, selects, shown
 from pods import Container, Pod, pods, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
+from scalers import least_replicas
 
 DEFAULT_GRACE_SECONDS = 30
 DEFAULT_DEADLINE_SECONDS = 600
@@ -121,7 +122,7 @@ def _half(resource: Resource, settings: Settings) -> Iterator[Finding]:
 
 
 def _no_budget(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    budgets = list(of_kind(resources, "PodDisruptionBudget"))
+    budgets, bounds = list(of_kind(resources, "PodDisruptionBudget")), least_replicas(resources)
     for resource, pod in _gpu_deployments(resources):
         if not _many(resource, pod):
             continue
@@ -136,15 +137,23 @@ def _no_budget(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
                 urn=resource.urn,
                 at_stake=money.at_stake(resource),
             )
+        least = _least_replicas(resource, pod, bounds)
         for budget in mine:
-            evicted = _evictable(budget, pod.replicas)
-            if evicted is not None and evicted >= pod.replicas > 1:
+            evicted = _evictable(budget, least)
+            if evicted is not None and evicted > max(1, least / 2):
                 yield Finding(
-                    what=f"{named(budget)} allows evicting all {pod.replicas} replicas of {named(resource)} together: {_limit(budget)}",
+                    what=f"{named(budget)} allows evicting {'all' if evicted >= least else f'{evicted} of'} {least} replicas of "
+                    f"{named(resource)} together: {_limit(budget)}",
                     fix="maxUnavailable: 1",
                     urn=budget.urn,
                     at_stake=money.at_stake(resource),
                 )
+
+
+def _least_replicas(resource: Resource, pod: Pod, bounds: Mapping[str, int]) -> int:
+    """The smallest fleet of several: the number written, an autoscaler's minimum, or two."""
+    written = pod.replicas if has(dig(resource.props, "spec"), "replicas") else bounds.get(resource.urn, 0)
+    return max(2, written)
 
 
 def _evictable(budget: Resource, replicas: int) -> int | None:

@@ -22,7 +22,9 @@ RUNNING: Final = "num_requests_running"
 
 def _silence(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     for scaler in scalers(resources):
-        least = number(dig(scaler.spec, "minReplicaCount"))
+        least, idle = scaler.least, number(dig(scaler.spec, "idleReplicaCount"))
+        key = "minReplicaCount" if idle is None else "idleReplicaCount"
+        least = least if idle is None else idle
         if not scaler.is_keda or least:
             continue
         if least is None:
@@ -32,7 +34,7 @@ def _silence(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         for trigger in scaler.metrics:
             if str(dig(trigger, "metadata", "ignoreNullValues")).lower() != "false":
                 yield scaler.found(
-                    f"{named(scaler.resource)}: spec.minReplicaCount is 0, and its {dig(trigger, 'type')} trigger counts no result as 0"
+                    f"{named(scaler.resource)}: spec.{key} is 0, and its {dig(trigger, 'type')} trigger counts no result as 0"
                 )
 
 

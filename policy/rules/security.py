@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from objects import all_pods, by_key, named, namespace_of, of_kind, own_name, shown
-from pods import Container, Pod, pods
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, listed
-from settings.rules.secrets_in_text import secrets_in
+from objects import SYSTEM_NAMESPACES, all_pods, by_key, named, namespace_of, of_kind, own_name, shown
+from pods import Container, Pod, pods, servers
+from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed
+from settings.rules.secrets_in_text import names_secret, secrets_in, secrets_in_files
 
 AUTOPILOT_CAPABILITIES = frozenset(
     (
@@ -21,15 +21,19 @@ HOST_LOGS = "/var/log"
 """The only host path that Autopilot allows pods to read. Source: GKE Autopilot security measures."""
 SECRET_STORES: Mapping[str, tuple[str, ...]] = {
     "kubernetes:core/v1:Secret": ("data", "stringData"),
-    "gcp:secretmanager/secretVersion:SecretVersion": ("secretData",),
-    "gcp:secretmanager/regionalSecretVersion:RegionalSecretVersion": ("secretData",),
+    "gcp:secretmanager/secretVersion:SecretVersion": ("secretData", "secretDataWo"),
+    "gcp:secretmanager/regionalSecretVersion:RegionalSecretVersion": ("secretData", "secretDataWo"),
 }
 """Keys that may contain a secret; they are not read."""
+UNJUDGED = ("Namespace", "Node", "ServiceAccount", "StorageClass")
+"""Kinds of which parts are stated in earnest, such as labels; whole ones open nothing by themselves."""
+FILES: Mapping[str, tuple[str, ...]] = {
+    "ConfigMap": ("data", "binaryData"),
+    "Release": ("values",),
+    "Chart": ("values",),
+}
+"""Keys whose entries are settings: a secret among them is known by its name, too."""
 EXCEPTIONS = Setting(name="exceptions", type="array", default=[], why="Names of workloads that cannot comply")
-
-
-def _containers(pod: Pod) -> tuple[Container, ...]:
-    return (*pod.init_containers, *pod.containers)
 
 
 def _is_exception(resource: Resource, settings: Settings) -> bool:
@@ -38,7 +42,7 @@ def _is_exception(resource: Resource, settings: Settings) -> bool:
 
 def _privileged(resource: Resource, _: Settings) -> Iterator[Finding]:
     for pod in pods(resource):
-        for one in _containers(pod):
+        for one in pod.every_container:
             context = dig(one.props, "securityContext")
             if dig(context, "privileged") is True:
                 yield Finding(what=f"{one.path}.securityContext.privileged is true")
@@ -67,7 +71,7 @@ def _host(resource: Resource, _: Settings) -> Iterator[Finding]:
                     what=f"{pod.spec_path}.volumes[{index}].hostPath.path is {path}",
                     fix="an emptyDir, or a PersistentVolumeClaim",
                 )
-        for one in _containers(pod):
+        for one in pod.every_container:
             for index, port in enumerate(listed(dig(one.props, "ports"))):
                 if dig(port, "hostPort"):
                     yield Finding(
@@ -79,7 +83,7 @@ def _host(resource: Resource, _: Settings) -> Iterator[Finding]:
 def _reads_logs(pod: Pod, volume: Any, path: str) -> bool:
     mounts = [
         mount
-        for one in _containers(pod)
+        for one in pod.every_container
         for mount in listed(dig(one.props, "volumeMounts"))
         if dig(mount, "name") == dig(volume, "name")
     ]
@@ -91,7 +95,7 @@ def _root(resource: Resource, settings: Settings) -> Iterator[Finding]:
     if resource.kind == "DaemonSet" or _is_exception(resource, settings):
         return
     for pod in pods(resource):
-        for one in _containers(pod):
+        for one in pod.every_container:
             user, non_root = (_context(pod, one, key) for key in ("runAsUser", "runAsNonRoot"))
             if user == 0:
                 yield Finding(what=f"{one.path} ({one.name}) runs as user 0")
@@ -111,7 +115,7 @@ def _unrestricted(resource: Resource, settings: Settings) -> Iterator[Finding]:
     if resource.kind == "DaemonSet" or _is_exception(resource, settings):
         return
     for pod in pods(resource):
-        for one in _containers(pod):
+        for one in pod.every_container:
             context = dig(one.props, "securityContext")
             if dig(context, "allowPrivilegeEscalation") is not False:
                 yield Finding(
@@ -138,7 +142,16 @@ def _unrestricted(resource: Resource, settings: Settings) -> Iterator[Finding]:
 def _tokens(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     accounts = by_key(resources, "ServiceAccount")
     for pod in all_pods(resources):
-        name = str(dig(pod.spec, "serviceAccountName") or "default")
+        name = str(dig(pod.spec, "serviceAccountName") or dig(pod.spec, "serviceAccount") or "default")
+        for index, volume in enumerate(listed(dig(pod.spec, "volumes"))):
+            projected = any(has(one, "serviceAccountToken") for one in listed(dig(volume, "projected", "sources")))
+            serves = any(server.pod is pod for server in servers(pod.resource))
+            if projected and (serves or not _has_rights(resources, pod.namespace, name)):
+                yield Finding(
+                    what=f"{named(pod.resource)}: {pod.spec_path}.volumes[{index}] projects a token of ServiceAccount {name}",
+                    fix="remove the source serviceAccountToken",
+                    urn=pod.resource.urn,
+                )
         mounts = dig(pod.spec, "automountServiceAccountToken")
         account = accounts.get((pod.namespace, name))
         if mounts is None and account is not None:
@@ -164,12 +177,48 @@ def _has_rights(resources: Sequence[Resource], namespace: str, account: str) -> 
     )
 
 
+def _unseen_variables(resource: Resource, _: Settings) -> Iterator[Finding]:
+    for pod in dict.fromkeys(server.pod for server in servers(resource)):
+        for one in pod.every_container:
+            for index, source in enumerate(listed(dig(one.props, "envFrom"))):
+                kind = "Secret" if has(source, "secretRef") else "ConfigMap"
+                yield Finding(what=f"{one.path}.envFrom[{index}] makes a variable of every key of a {kind}")
+
+
+def _in_part(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if not resource.is_kubernetes or namespace_of(resource).startswith(SYSTEM_NAMESPACES):
+        return
+    kind = resource.kind.removesuffix("Patch")
+    if kind != resource.kind and kind not in UNJUDGED:
+        yield Finding(
+            what=f"{own_name(resource)} is a {resource.kind}, which changes a {kind} that these rules do not see"
+        )
+    elif resource.kind.endswith("List") and has(resource.props, "items"):
+        yield Finding(
+            what=f"{resource.kind} makes many objects, which these rules do not see", fix="one resource for each object"
+        )
+
+
 def _plain_secret(resource: Resource, _: Settings) -> Iterator[Finding]:
     # Providers need credentials, and Pulumi encrypts them in its state.
     if resource.type.startswith("pulumi:providers:"):
         return
+    seen = set()
     for found in secrets_in(resource.props, SECRET_STORES.get(resource.type, ())):
+        seen.add(found.path)
         yield Finding(what=f"{found.path} looks like {found.what}")
+    if keys := FILES.get(resource.kind, ()) if resource.is_kubernetes else ():
+        for key in keys:
+            for found in secrets_in_files({key: resource.props[key]}) if has(resource.props, key) else ():
+                if found.path not in seen:
+                    yield Finding(what=f"{found.path} looks like {found.what}")
+    for pod in pods(resource):
+        for one in pod.every_container:
+            for index, variable in enumerate(listed(dig(one.props, "env"))):
+                if dig(variable, "valueFrom", "configMapKeyRef") is not None and names_secret(
+                    str(dig(variable, "name"))
+                ):
+                    yield Finding(what=f"{one.path}.env[{index}], {dig(variable, 'name')}, comes from a ConfigMap")
 
 
 RULES = (
@@ -232,6 +281,18 @@ RULES = (
         judge=_tokens,
     ),
     Rule(
+        name="object-stated-in-part",
+        subject="security",
+        statement="An object of Kubernetes is one resource, stated whole.",
+        evidence="a DeploymentPatch or a RoleList changes what runs, and no rule sees the object that comes of it. Source: "
+        "pulumi-kubernetes, server-side apply patches. Mandatory: it evades every other rule. Not asked of the system's namespaces, nor "
+        f"of a {' or '.join(UNJUDGED)}",
+        fix="the change in the object's own resource",
+        level="mandatory",
+        severity="high",
+        judge=_in_part,
+    ),
+    Rule(
         name="secret-in-plain-text",
         subject="security",
         statement="No property other than a Secret's contains a secret.",
@@ -241,5 +302,17 @@ RULES = (
         level="mandatory",
         severity="critical",
         judge=_plain_secret,
+    ),
+    Rule(
+        name="server-variables-unseen",
+        subject="security",
+        statement="A model server names each of its variables.",
+        evidence="with envFrom whoever writes the Secret or ConfigMap sets any variable of the server, LD_PRELOAD included, and the server "
+        "gets secrets that it does not use; these rules see neither. Source: Kubernetes, EnvFromSource. Mandatory: it evades every rule "
+        "about variables",
+        fix="env, with valueFrom.secretKeyRef for each key that the server needs",
+        level="mandatory",
+        severity="high",
+        judge=_unseen_variables,
     ),
 )

@@ -3,24 +3,121 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from engines import Engine, each_engine
+from facts import releases
 from pods import pods
-from rule import Finding, Resource, Rule, Settings, dig
+from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, known, listed
 from settings.rules.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _VERSION: Final = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?")
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_SERVER: Final = "vllm-openai"
+_PUBLISHED: Final[Mapping[str, str]] = {
+    one.tag: one.digest for one in map(releases.find, releases.VERSIONS) if one.digest is not None
+}
+"""Published digests of the server's image by tag."""
+_CHARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "keda": ("https://kedacore.github.io/charts/keda", "oci://ghcr.io/kedacore/charts/keda"),
+    "inferencepool": ("oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool",),
+}
+"""Where the authors publish the charts that this program uses. Source: KEDA documentation, deploying; Gateway API Inference Extension,
+getting started."""
+_AUTHORS: Final = ("ghcr.io", "kedacore/", "registry.k8s.io")
+"""How registries and repositories in the default values of these charts begin. Source: the charts' values.yaml."""
 _ELSEWHERE: Final = re.compile(r"(/|\.|[a-z0-9]+://)")
 
 
-def _image_digest(resource: Resource, _: Settings) -> Iterator[Finding]:
+def _images(resource: Resource) -> Iterator[tuple[str, str]]:
+    """Path and reference of every image that a resource's pods run or mount."""
     for pod in pods(resource):
-        for container in (*pod.init_containers, *pod.containers):
-            if "@sha256:" not in container.image:
-                yield Finding(what=f"{container.path}.image is {container.image or 'missing'}, without a digest")
+        for one in pod.every_container:
+            yield f"{one.path}.image", one.image
+        for index, volume in enumerate(listed(dig(pod.spec, "volumes"))):
+            if has(volume, "image"):
+                yield f"{pod.spec_path}.volumes[{index}].image.reference", str(dig(volume, "image", "reference") or "")
+
+
+def _image_digest(resource: Resource, _: Settings) -> Iterator[Finding]:
+    for path, image in _images(resource):
+        if not _DIGEST.fullmatch(image.partition("@")[2]):
+            yield Finding(what=f"{path} is {image or 'missing'}, without a digest")
+
+
+def _other_digest(resource: Resource, settings: Settings) -> Iterator[Finding]:
+    for path, image in _images(resource):
+        name, _at, digest = image.partition("@")
+        program, _colon, tag = name.rpartition("/")[2].partition(":")
+        published = _PUBLISHED.get(tag) if program == _SERVER else None
+        if published and digest not in {"", published, *map(str, listed(settings["digests"]))}:
+            yield Finding(what=f"{path} is {image}; the digest of {program}:{tag} is {published}")
+
+
+def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
+    trusted = {str(one).rstrip("/") + "/" for one in listed(settings["registries"])}
+    trusted |= set(_own_registries(resources))
+    for one in resources:
+        for path, image in _images(one):
+            if (
+                trusted
+                and image
+                and image.partition("@")[2] not in _PUBLISHED.values()
+                and not image.startswith(tuple(trusted))
+            ):
+                yield Finding(
+                    what=f"{one.label}: {path} is {image}, and this stack pulls from {', '.join(sorted(trusted))}",
+                    urn=one.urn,
+                )
+            program = (
+                next((image.removeprefix(own) for own in trusted if image.startswith(own)), "")
+                .partition("@")[0]
+                .partition(":")[0]
+            )
+            if program.endswith(f"/{_SERVER}") and program != f"vllm/{_SERVER}":
+                yield Finding(
+                    what=f"{one.label}: {path} is {image}, and vLLM publishes it as vllm/{_SERVER}", urn=one.urn
+                )
+        if one.type.startswith("kubernetes:helm.sh/"):
+            chart = "/".join(
+                str(part).rstrip("/")
+                for part in (dig(one.props, "repositoryOpts", "repo"), dig(one.props, "chart"))
+                if part
+            )
+            published = _CHARTS.get(chart.rpartition("/")[2], ())
+            if published and "/" in chart and chart not in published:
+                yield Finding(
+                    what=f"{one.label}: the chart is {chart}, and its authors publish it as {' or '.join(published)}",
+                    urn=one.urn,
+                )
+            for path, image in _images_in(dig(one.props, "values"), "values") if published else ():
+                if not image.startswith((*_AUTHORS, *trusted)):
+                    yield Finding(what=f"{one.label}: {path} is {image}, which its authors do not publish", urn=one.urn)
+
+
+def _images_in(values: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Path and text of every image, registry and repository in a chart's values."""
+    if isinstance(values, Mapping):
+        for key in values:
+            value = known(values, key)
+            if isinstance(value, str) and value and key in ("image", "registry", "repository", "hub"):
+                yield f"{path}.{key}", value
+            yield from _images_in(value, f"{path}.{key}")
+
+
+def _own_registries(resources: Sequence[Resource]) -> Iterator[str]:
+    """Repositories that the stack makes, and the one from which its published server image comes."""
+    for one in resources:
+        if one.type == "gcp:artifactregistry/repository:Repository" and dig(one.props, "format") == "DOCKER":
+            place = [str(dig(one.props, key) or "") for key in ("location", "project", "repositoryId")]
+            if all(place):
+                yield f"{place[0]}-docker.pkg.dev/{place[1]}/{place[2]}/"
+        for _path, image in _images(one):
+            name, _at, digest = image.partition("@")
+            if digest in _PUBLISHED.values() and "-docker.pkg.dev/" in name:
+                yield "/".join(name.split("/")[:3]) + "/"
 
 
 def _chart_version(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -35,15 +132,14 @@ def _chart_version(resource: Resource, _: Settings) -> Iterator[Finding]:
 
 
 def _latest(resource: Resource, _: Settings) -> Iterator[Finding]:
-    for pod in pods(resource):
-        for container in (*pod.init_containers, *pod.containers):
-            name, _at, digest = container.image.partition("@")
-            tag = name.rpartition("/")[2].partition(":")[2]
-            if not digest and tag in ("", "latest"):
-                yield Finding(
-                    what=f"{container.path}.image is {container.image or 'missing'}, "
-                    + ("with the tag latest" if tag else "which means the tag latest")
-                )
+    for path, image in _images(resource):
+        name, _at, digest = image.partition("@")
+        tag = name.rpartition("/")[2].partition(":")[2]
+        if not digest and tag in ("", "latest"):
+            yield Finding(
+                what=f"{path} is {image or 'missing'}, "
+                + ("with the tag latest" if tag else "which means the tag latest")
+            )
 
 
 def _revision(engine: Engine, _: Settings) -> Iterator[Finding]:
@@ -80,6 +176,45 @@ RULES: Final = (
         level="mandatory",
         severity="high",
         judge=_image_digest,
+    ),
+    Rule(
+        name="image-of-another-digest",
+        subject="serving",
+        statement="A published release of vLLM has its published digest.",
+        evidence="the digest decides what runs; the tag beside it is a comment that these rules believe. Source: Docker Hub, "
+        "vllm/vllm-openai. Mandatory: another image under a release's name runs unreviewed code with the weights and the key",
+        fix="the published digest, or a tag of its own for an image of your own",
+        level="mandatory",
+        severity="critical",
+        settings=(
+            Setting(
+                name="digests",
+                type="array",
+                default=[],
+                why="Digests that are the same release, such as of one platform",
+            ),
+        ),
+        judge=_other_digest,
+    ),
+    StackRule(
+        name="image-from-elsewhere",
+        subject="serving",
+        statement="Images come from the stack's own repository, and known charts from their authors.",
+        evidence="whoever may push to a registry runs code beside the weights, and a chart brings its own roles. Mandatory where the stack "
+        "makes a repository in Artifact Registry or pulls a published server image from one; an image with vLLM's published digest may "
+        "come from anywhere",
+        fix="the same image through the stack's repository, or its registry in the setting",
+        level="mandatory",
+        severity="high",
+        settings=(
+            Setting(
+                name="registries",
+                type="array",
+                default=[],
+                why="Further registries, as prefixes of images: HOST/PROJECT/REPOSITORY",
+            ),
+        ),
+        judge=_from_elsewhere,
     ),
     Rule(
         name="chart-not-pinned",

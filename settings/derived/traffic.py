@@ -71,6 +71,8 @@ class Traffic:
     """The gateway, if any."""
     weights_writer: bool = True
     """Whether a Job downloads the weights; otherwise each server does."""
+    weights_in_image: bool = False
+    """Whether nothing downloads the weights, because their volume is restored from an image."""
     benchmark: bool = False
     """Whether benchmark pods send requests to the servers."""
     monitoring: bool = True
@@ -107,6 +109,7 @@ def traffic(settings: Settings) -> Traffic:
         if gateway.enabled
         else None,
         weights_writer=settings.weights.is_written,
+        weights_in_image=settings.weights.source == "image",
         benchmark=settings.benchmark.enabled,
         monitoring=settings.monitoring.enabled,
         compile_cache=settings.server.compile_cache.enabled,

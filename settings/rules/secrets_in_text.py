@@ -5,6 +5,8 @@ A message never quotes any part of a secret, because verdicts end up in logs and
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -95,6 +97,19 @@ _NAMES_OF_OTHER_THINGS: Final = re.compile(
 _OPTION: Final = re.compile(r"--(?<![\w.-]--)([A-Za-z][\w.-]*)(?:=|\s+)(?=(\S+))")
 _JSON_STRING: Final = re.compile(r'"([A-Za-z][\w.-]{0,99})"\s{0,9}:\s{0,9}(?=("[^"]*"))')
 """A key and its string value in JSON inside a text."""
+_ASSIGNED: Final = re.compile(r"""(?:^|[\s;&"'])([A-Z][A-Z0-9_]{2,99})=["']?([^\s"';&|`]+)""", re.MULTILINE)
+"""A variable and its value in a script or a file of variables."""
+_ENTRY: Final = re.compile(
+    r"""^[ \t-]*["']?([A-Za-z][\w.-]{0,99})["']?[ \t]*(?:=|:(?=\s))[ \t]*["']?([^\s"'#,;]+)["']?[ \t]*(?:#.*)?$""",
+    re.MULTILINE,
+)
+"""A key and its value alone on a line of a settings file."""
+_CODE: Final = re.compile(r"#!|import\s|from\s|(?:async )?def\s|function\s")
+"""How a script begins, whose lines are no entries."""
+_ENCODED: Final = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+_STANDARD: Final = str.maketrans("-_", "+/")
+_OBJECT: Final = re.compile(r"[a-z](?:[a-z0-9.-]*[a-z0-9])?")
+"""A name of an object in Kubernetes. Source: Kubernetes, object names."""
 _LAST_OPTION: Final = re.compile(r"--(?<![\w.-]--)([A-Za-z][\w.-]*)\s*$")
 _OPTION_WITHOUT_SECRET: Final = re.compile(r"(?:show-|with-)?secrets?|password-stdin|no-.*")
 """Options about secrets that are not followed by one, such as `pulumi config set --secret KEY`."""
@@ -110,6 +125,9 @@ _TURN: Final = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _TURNS_OF_CHANCE: Final = 4
 """Changes between letters and digits in a run of 20 from which it counts as random. Assumed: 20 random hexadecimal digits have nine,
 a name with a year has one or two."""
+
+
+_BY_NAME: Final = ", by its name"
 
 
 class Found(NamedTuple):
@@ -180,6 +198,37 @@ def secrets_in(value: Any, skipped: Sequence[str] = (), *, any_name: bool = Fals
         raise unread[0]
 
 
+def secrets_in_files(value: Any) -> Iterator[Found]:
+    """Every secret among the entries of a ConfigMap or the values of a chart: by the name of its key, or of an entry in its text.
+
+    Names of objects, such as `existingSecret: hf-token`, are none.
+    """
+    for found in secrets_in(value, any_name=True):
+        if not (found.what.endswith(_BY_NAME) and _is_reference(found.path, found.texts[-1])):
+            yield found
+    for path, text in _all_texts(value, ""):
+        for entry in _ENTRY.finditer(text) if not _CODE.match(text.lstrip()) else ():
+            if names_secret(entry[1]) and not _is_left_out(entry[2]) and not _is_reference(entry[1], entry[2]):
+                yield Found(f"{path} at {entry[1]}", f"a secret{_BY_NAME}", (entry[2],))
+
+
+def _is_reference(name: str, text: str) -> bool:
+    """Whether a value names an object that holds a secret."""
+    return bool(re.search("secret|credential", name, re.IGNORECASE) and _OBJECT.fullmatch(text)) and not looks_drawn(
+        text
+    )
+
+
+def _all_texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Texts of several lines."""
+    if isinstance(value, str) and ("\n" in value or "=" in value or ":" in value):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key in value:
+            for item in _read(value, key, {}):
+                yield from _all_texts(item, f"{path}.{key}" if path else str(key))
+
+
 def _walk(
     value: Any, path: str, reason: str, skipped: frozenset[str], unread: list[Exception], *, any_name: bool
 ) -> Iterator[Found]:
@@ -215,7 +264,13 @@ def _walk(
         if reason and not _is_harmless(text):
             yield Found(path, form_of(text) or reason, (*texts, text, text.strip()))
         elif texts:
-            yield Found(path, form_of(text) or "a secret given as an option", texts)
+            yield Found(
+                path, form_of(text) or ("a secret in base64" if _hidden(text) else "a secret given as an option"), texts
+            )
+        elif "=" in text:
+            for name, given in _ASSIGNED.findall(text):
+                if names_secret(name) and not _is_left_out(given):
+                    yield Found(path, f"the variable {name} with a secret{_BY_NAME}", (given,))
 
 
 def _read(container: Any, key: Any, unknown: dict[Any, Exception]) -> Iterator[Any]:
@@ -233,7 +288,7 @@ def _reason(key: str, items: Mapping[Any, Any], *, any_name: bool) -> str:
     name = items.get("name")
     if key == "value" and isinstance(name, str) and names_secret(name):
         return f"a secret, by the name {without_secrets(name)}"
-    return "a secret, by its name" if names_secret(key) and (any_name or key.isupper()) else ""
+    return f"a secret{_BY_NAME}" if names_secret(key) and (any_name or key.isupper()) else ""
 
 
 def _spans_by_form(text: str) -> Iterator[tuple[int, int]]:
@@ -250,6 +305,27 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     for entry in _JSON_STRING.finditer(text) if '":' in text or '" :' in text else ():
         if names_secret(entry[1]) and not _is_left_out(entry[2].strip('"')):
             yield entry.span(2)
+
+    yield from _hidden(text)
+
+
+def _hidden(text: str) -> list[tuple[int, int]]:
+    """Runs of base64 with a secret inside, at any of the four places where its groups may begin."""
+    return [
+        run.span()
+        for run in _ENCODED.finditer(text)
+        if any(next(_spans(_decoded(run[0][start:])), None) for start in range(4))
+    ]
+
+
+def _decoded(run: str) -> str:
+    """What base64 encodes, empty where it is not text."""
+    run = run.rstrip("=").translate(_STANDARD)
+    run = run[:-1] if len(run) % 4 == 1 else run
+    try:
+        return base64.b64decode(run + "=" * (-len(run) % 4)).decode("ascii")
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
 
 
 def _possible(text: str) -> list[Form]:
@@ -274,4 +350,4 @@ def _is_harmless(text: str) -> bool:
 
 def _is_left_out(value: Any) -> bool:
     """Whether an option's value is harmless, a shell variable, or the next option."""
-    return isinstance(value, str) and (_is_harmless(value) or value.startswith(("$", "--")))
+    return isinstance(value, str) and (_is_harmless(value) or value.startswith(("$", "--", "<", "{", "%(")))

@@ -13,18 +13,16 @@ from typing import Final
 
 HARMLESS: Final[Mapping[str, str]] = {
     "The API refuses the object without it.": """
-        AlertPolicy: combiner conditions conditions/# conditions/#/conditionPrometheusQueryLanguage
-        AlertPolicy: conditions/#/conditionPrometheusQueryLanguage/query conditions/#/displayName displayName
+        AlertPolicy: combiner conditions/#/conditionPrometheusQueryLanguage conditions/#/displayName displayName
         AlertPolicy: conditions/#/conditionPrometheusQueryLanguage/disableMetricValidation
         Metric: filter metricDescriptor/metricKind metricDescriptor/valueType metricDescriptor/labels/#/key
-        NotificationChannel: labels labels/** type
         *: apiVersion kind member metadata metadata/name name network region role spec
         Account: accountId
         BucketIAMMember: bucket condition/*
         Cluster: ipAllocationPolicy/*
         ComputeClass: spec/priorities/#/reservations/**
         Dashboard: dashboardJson
-        Deployment: spec/selector spec/selector/** spec/template spec/template/metadata
+        Deployment: spec/selector spec/selector/** spec/template
         Firewall: allows/#/protocol
         FutureReservation: specificSkuProperties/** timeWindow/** zone
         GCPBackendPolicy: spec/targetRef/group
@@ -41,7 +39,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         Release: chart repositoryOpts repositoryOpts/**
         Repository: format remoteRepositoryConfig/** repositoryId
         RepositoryIamMember: repository
-        RoleBinding: roleRef roleRef/** subjects/#/namespace
+        RoleBinding: roleRef/** subjects/#/namespace
         Router: *
         RouterNat: natIpAllocateOption router sourceSubnetworkIpRangesToNat
         Rules: spec/**
@@ -67,7 +65,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         PersistentVolumeClaim: spec/dataSource spec/dataSource/*
         Pod: spec/containers/#/args spec/containers/#/args/** spec/containers/#/command spec/containers/#/command/**
         Pod: spec/containers/#/env spec/containers/#/env/** spec/containers/#/volumeMounts spec/containers/#/volumeMounts/#
-        Pod: spec/initContainers spec/initContainers/# spec/initContainers/#/args spec/initContainers/#/command
+        Pod: spec/initContainers spec/initContainers/# spec/initContainers/#/args
         Pod: spec/initContainers/#/command/** spec/initContainers/#/env spec/initContainers/#/env/**
         Pod: spec/initContainers/#/volumeMounts spec/initContainers/#/volumeMounts/# spec/serviceAccountName spec/volumes
         Pod: spec/volumes/#/configMap/** spec/volumes/#/csi/volumeAttributes spec/volumes/#/csi/volumeAttributes/**
@@ -75,7 +73,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         PodDisruptionBudget: spec/selector spec/selector/**
         Release: values values/inferencePool values/inferencePool/** values/provider values/provider/** values/serviceAccount
         Release: values/serviceAccount/**
-        Role: rules rules/# rules/#/apiGroups rules/#/apiGroups/# rules/#/resources rules/#/resources/# rules/#/verbs rules/#/verbs/#
+        Role: rules/# rules/#/apiGroups rules/#/apiGroups/# rules/#/resources rules/#/resources/# rules/#/verbs rules/#/verbs/#
         RouterNat: subnetworks subnetworks/**
         Secret: stringData stringData/**
         Service: spec/ports spec/ports/** spec/selector spec/selector/**

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from docs.generate import policy_readme
 from rule import all_rules
+from tests.inventory import ROOT
 
 
 def test_the_readme_is_what_the_rules_say() -> None:
@@ -18,6 +20,15 @@ def test_it_has_every_rule_with_its_settings() -> None:
         assert f"\n### {rule.name}\n" in text
         for setting in rule.settings:
             assert f"- Setting `{setting.name}` ({setting.type}" in text
+
+
+def test_a_stack_names_its_environment_to_every_rule_that_asks_for_it() -> None:
+    asking = {rule.name for rule in all_rules() if "environment" in {one.name for one in rule.settings}}
+    for file in (ROOT / "policy/config").glob("*.json"):
+        config = json.loads(file.read_text(encoding="utf-8"))
+        named = {rule: given["environment"] for rule, given in config.items() if "environment" in given}
+        assert named.keys() in (set(), asking), file.name
+        assert len(set(named.values())) < 2, file.name
 
 
 def test_an_outdated_file_is_told_and_a_new_one_written(

@@ -272,6 +272,12 @@ def test_the_picker_reaches_a_control_plane_in_the_node_range_whatever_that_is()
     assert not allowed(made, source=PICKER, destination=HUB, port=443)
 
 
+def test_a_server_whose_weights_come_from_an_image_reaches_nothing_outside() -> None:
+    image = {"source": "image", "image": "projects/models/global/images/weights"}
+    assert not allowed(specs(make_settings(weights=image)), source=SERVER, destination=HUB, port=443)
+    assert allowed(specs(make_settings(weights={"source": "huggingface"})), source=SERVER, destination=HUB, port=443)
+
+
 @pytest.mark.parametrize("name", ["weights-writer", "vllm-benchmark", "qwen35-pool-epp"])
 def test_a_server_is_not_named_like_a_workload_whose_way_out_it_would_get(name: str) -> None:
     with pytest.raises(ValueError, match="which other workloads use"):

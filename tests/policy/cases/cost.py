@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from fleet.preview.record.values import transform
 from tests.policy.case import (
     DEPLOYMENT,
     HERE,
     POD,
     Edit,
     Props,
+    Resources,
     arguments,
     change,
     delete,
@@ -69,6 +72,24 @@ def _replicas(count: int) -> Edit:
 
 def _quota(gpus: int) -> Edit:
     return put(_QUOTA, "spec.hard", _GPUS, value=str(gpus))
+
+
+def _priority(operator: str, *values: str) -> Props:
+    return {"matchExpressions": [{"scopeName": "PriorityClass", "operator": operator, "values": list(values)}]}
+
+
+def _relabelled(resources: Resources) -> None:
+    """Production under another name, in every label."""
+    for name, one in tuple(resources.items()):
+        changed = {
+            "inputs": transform(dict(one.inputs), _renamed),
+            "outputs": transform(dict(one.outputs), _renamed),
+        }
+        resources[name] = replace(one, **changed)
+
+
+def _renamed(leaf: Any) -> Any:
+    return leaf.replace("production", "internal") if isinstance(leaf, str) else leaf
 
 
 def _environment(name: str, kind: str = DEPLOYMENT, label: str = "environment") -> Edit:
@@ -248,7 +269,28 @@ CASES = (
         "benchmark-in-production", "the namespace says it", _environment("prod", "namespace-namespace", "env"), _BENCH
     ),
     of_resource("benchmark-in-production", "a reservation", _RESERVED, _BENCH, says="ours"),
-    sound("benchmark-in-production", "a reservation for tests", _environment("test"), _BENCH, stack="cud"),
+    sound("benchmark-in-production", "a reservation for tests", _RESERVED, _environment("test"), _BENCH),
+    of_resource("benchmark-in-production", "one label of many", _environment("test"), _BENCH, stack="cud"),
+    of_resource("benchmark-in-production", "the stack's name says it", _relabelled, _BENCH, stack="prod"),
+    *(
+        of_resource("gpu-quota-above-plan", what, put(_QUOTA, f"spec.{key}", value=scope))
+        for what, key, scope in (
+            ("pods without requests", "scopes", ["BestEffort"]),
+            ("pods that end", "scopes", ["Terminating"]),
+            ("pods of a priority", "scopeSelector", _priority("In", "batch")),
+            ("pods of any priority", "scopeSelector", _priority("Exists")),
+        )
+    ),
+    sound(
+        "gpu-quota-above-plan",
+        "pods that run on",
+        put(_QUOTA, "spec.scopes", value=["NotTerminating", "NotBestEffort"]),
+    ),
+    sound(
+        "gpu-quota-above-plan",
+        "all but a priority",
+        put(_QUOTA, "spec.scopeSelector", value=_priority("NotIn", "batch")),
+    ),
     sound("benchmark-in-production", "a test, by the stack's setting", _RESERVED, _BENCH, environment="test"),
     sound("benchmark-in-production", "a fleet of no name", _BENCH),
     of_resource("benchmark-in-production", "by the stack's setting", _BENCH, environment="production"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rules.exposure import NOT_THE_INTERNET
+from rules.reach import NOT_THE_INTERNET
 from tests.policy.case import (
     HERE,
     Edit,
@@ -12,6 +12,7 @@ from tests.policy.case import (
     append,
     arguments,
     constant,
+    delete,
     drop,
     new,
     of_program,
@@ -27,12 +28,24 @@ _CLUSTER, _FIREWALL, _BUCKET = "platform-cluster-autopilot", "platform-network-f
 _SERVER, _WRITER = "namespace-network-policies-server", "namespace-network-policies-weights-writer"
 _NAMED = "masterAuthorizedNetworksConfig"
 _BY_IP = put(_CLUSTER, "controlPlaneEndpointsConfig.ipEndpointsConfig.enabled", value=True)
+_STACK_LOCK = "deletion-protection"
+_CONTAINERS = 'resource.type="k8s_container"'
 _PROVIDER = "platform-kubernetes"
 _NETWORK_POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 
 
 def _networks(*cidrs: str, **more: Any) -> Edit:
     return put(_CLUSTER, _NAMED, value={"cidrBlocks": [{"cidrBlock": one} for one in cidrs], **more})
+
+
+def _logging(kind: str, **props: Any) -> Edit:
+    return new("a-route", f"gcp:logging/{kind}", {"name": "a-route"} | props, beside="platform-network-vpc")
+
+
+def _sink(**props: Any) -> Edit:
+    return _logging(
+        "projectSink:ProjectSink", **{"name": "_Default", "destination": "logging.googleapis.com/x"} | props
+    )
 
 
 def _allowing(direction: str, entry: Any, pods: Any = None) -> Edit:
@@ -118,6 +131,24 @@ CASES = (
         put(_CLUSTER, "loggingConfig.enableComponents", value=[]),
         says="SYSTEM_COMPONENTS",
     ),
+    of_resource("cluster-logs-off", "no logging", put(_CLUSTER, "loggingService", value="none")),
+    of_resource("cluster-logs-off", "an exclusion", _logging("projectExclusion:ProjectExclusion", filter=_CONTAINERS)),
+    of_resource("cluster-logs-off", "a sink's exclusion", _sink(exclusions=[{"name": "a", "filter": _CONTAINERS}])),
+    of_resource("cluster-logs-off", "the sink off", _sink(disabled=True)),
+    of_resource(
+        "cluster-logs-off", "kept for a day", _logging("projectBucketConfig:ProjectBucketConfig", retentionDays=1)
+    ),
+    of_resource(
+        "cluster-logs-off",
+        "details and more",
+        _logging("projectExclusion:ProjectExclusion", filter=f"severity<INFO OR {_CONTAINERS}"),
+    ),
+    sound("cluster-logs-off", "an exclusion off", _logging("projectExclusion:ProjectExclusion", disabled=True)),
+    sound(
+        "cluster-logs-off",
+        "details excluded",
+        _logging("projectExclusion:ProjectExclusion", filter=f"{_CONTAINERS} severity<WARNING"),
+    ),
     sound("cluster-logs-off", "GKE's own choice", drop(_CLUSTER, "loggingConfig")),
     of_program(
         "cluster-unprotected",
@@ -129,6 +160,9 @@ CASES = (
         "cluster-unprotected", "the provider's lock off", put(_CLUSTER, "deletionProtection", value=False), stack="cud"
     ),
     of_resource("cluster-unprotected", "Pulumi's lock off", options(_CLUSTER, protect=False), stack="cud"),
+    of_resource("cluster-unprotected", "the stack's lock off", options(_STACK_LOCK, protect=False), stack="cud"),
+    of_resource("cluster-unprotected", "a lock of nothing", options(_STACK_LOCK, dependencies=()), stack="cud"),
+    of_resource("cluster-unprotected", "no lock of the stack", delete(_STACK_LOCK), stack="cud"),
     sound("cluster-unprotected", "the provider's default", drop(_CLUSTER, "deletionProtection"), stack="cud"),
     of_program(
         "firewall-open",
@@ -217,6 +251,13 @@ CASES = (
         ),
     ),
     of_program(
+        "service-open",
+        "an external load balancer for the Service",
+        result("workloads.server.server.service_spec", lambda made: made.update(type="LoadBalancer")),
+    ),
+    of_resource("service-open", "a port of each node", put("server-service", "spec.type", value="NodePort")),
+    sound("service-open", "an address for each pod", put("server-service", "spec.clusterIP", value="None")),
+    of_program(
         "routes-from-anywhere",
         "routes of all namespaces",
         result(
@@ -278,6 +319,14 @@ CASES = (
     ),
     of_resource("bucket-loses-results", "gone at once", put(_BUCKET, "lifecycleRules.0.condition.age", value=0)),
     of_resource("bucket-loses-results", "gone whatever they are", drop(_BUCKET, "lifecycleRules.0.condition")),
+    of_resource("bucket-loses-results", "gone in a day", put(_BUCKET, "lifecycleRules.0.condition.age", value=1)),
+    of_resource(
+        "bucket-loses-results",
+        "production's results become scratch",
+        put(_BUCKET, "forceDestroy", value=True),
+        put(_BUCKET, "labels.scratch", value="true"),
+        stack="prod",
+    ),
     sound(
         "bucket-loses-results",
         "old versions go",

@@ -182,6 +182,15 @@ CASES = (
         says="all 12 replicas",
     ),
     of_resource("no-disruption-budget", "twelve may go", _lets_go(maxUnavailable=12), stack="spot"),
+    of_resource("no-disruption-budget", "eleven may go", _lets_go(maxUnavailable=11), stack="spot", says="11 of 12"),
+    *(
+        of_resource("no-disruption-budget", f"an autoscaler's fleet: {what}", _lets_go(**limit), stack="prod")
+        for what, limit in {
+            "its minimum": {"maxUnavailable": 2},
+            "all": {"maxUnavailable": "100%"},
+            "none stays": {"minAvailable": 0},
+        }.items()
+    ),
     of_resource("no-disruption-budget", "none must stay", _lets_go(minAvailable=0), stack="spot"),
     of_resource(
         "no-disruption-budget", "another namespace's", put(_BUDGET, "metadata.namespace", value="other"), stack="spot"

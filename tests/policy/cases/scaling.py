@@ -90,6 +90,13 @@ CASES = (
         stack="prod",
     ),
     of_resource("scaler-zero-on-silence", "KEDA's own minimum", drop(_SCALER, "spec.minReplicaCount"), stack="prod"),
+    of_resource(
+        "scaler-zero-on-silence",
+        "zero when idle",
+        put(_SCALER, "spec.idleReplicaCount", value=0),
+        drop(_SCALER, f"{_LOAD}.metadata.ignoreNullValues"),
+        stack="prod",
+    ),
     sound("scaler-zero-on-silence", "zero by the clock", put(_SCALER, "spec.minReplicaCount", value=0), stack="prod"),
     sound("scaler-zero-on-silence", "never zero", drop(_SCALER, f"{_LOAD}.metadata.ignoreNullValues"), stack="prod"),
     of_program(

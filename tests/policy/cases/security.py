@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rules.access import NODE_ROLES
+from rules.rights import NODE_ROLES
 from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
@@ -82,6 +82,32 @@ def _made(kind: str, props: Props) -> Edit:
 
 def _grant(role: str, member: str) -> Edit:
     return _made("projects/iAMMember:IAMMember", {"role": role, "member": member})
+
+
+def _keyed(account: Any) -> Any:
+    """A program that makes a key for each account."""
+
+    def make(name: str, **given: Any) -> Any:
+        from pulumi_gcp import serviceaccount
+
+        made = account(name, **given)
+        serviceaccount.Key(f"{name}-key", service_account_id=made.name, opts=given["opts"])
+        return made
+
+    return make
+
+
+def _patching(account: Any) -> Any:
+    """A program that patches a Deployment beside each account."""
+
+    def make(name: str, **given: Any) -> Any:
+        import pulumi_kubernetes as k8s
+
+        metadata = {"name": f"{name}-other", "namespace": "vllm-dev"}
+        k8s.apps.v1.DeploymentPatch(f"{name}-patch", metadata=metadata, opts=given["opts"])
+        return account(name, **given)
+
+    return make
 
 
 _SECRET = "kubernetes:core/v1:Secret"
@@ -306,6 +332,28 @@ PODS = (
     ),
     of_resource("token-mounted-for-nothing", "rights of a namesake elsewhere", _SILENT, _NO_ACCOUNT, _rights("other")),
     of_program(
+        "object-stated-in-part",
+        "the server's account patches its Deployment",
+        Patch(target="workloads.namespace.k8s.core.v1.ServiceAccount", stand_in=_patching),
+    ),
+    of_resource(
+        "object-stated-in-part",
+        "a patch",
+        new("p", "kubernetes:core/v1:ConfigMapPatch", {"metadata": {"namespace": HERE}}),
+    ),
+    sound(
+        "object-stated-in-part",
+        "labels of a namespace",
+        new("p", "kubernetes:core/v1:NamespacePatch", {"metadata": {"name": HERE, "labels": {"team": "a"}}}),
+    ),
+    of_program(
+        "server-variables-unseen", "a Secret's every key", _container("env_from", [{"secret_ref": {"name": "s"}}])
+    ),
+    of_resource(
+        "server-variables-unseen", "a ConfigMap's every key", _in_server("envFrom", [{"configMapRef": {"name": "c"}}])
+    ),
+    sound("server-variables-unseen", "a variable", variable(DEPLOYMENT, "A", "b")),
+    of_program(
         "role-without-names",
         "a guard of any quota",
         result("workloads.spending.spending.rights", _nameless),
@@ -453,7 +501,21 @@ ACCESS = (
         says="roles/storage.admin",
     ),
     sound("broad-roles", "a person", _grant("roles/owner", "user:a@b.c")),
-    sound("broad-roles", "another machine's own role", _grant("roles/storage.admin", _BOT)),
+    of_resource(
+        "broad-roles", "a machine's role for all buckets", _grant("roles/storage.admin", _BOT), says="storage.admin"
+    ),
+    sound(
+        "broad-roles",
+        "a machine's role, agreed",
+        _grant("roles/storage.admin", _BOT),
+        agreed=[f"roles/storage.admin {_BOT}"],
+    ),
+    sound("broad-roles", "another machine's own role", _grant("roles/cloudtrace.agent", _BOT)),
+    of_program(
+        "long-lived-key", "a key for the nodes", Patch(target="infra.identity.serviceaccount.Account", stand_in=_keyed)
+    ),
+    of_resource("long-lived-key", "a key", _made("serviceaccount/key:Key", {"serviceAccountId": "a"})),
+    sound("long-lived-key", "an account", _made("serviceaccount/account:Account", {"accountId": "a"})),
     of_program(
         "node-account-default",
         "a cluster without the nodes' account",
@@ -523,6 +585,16 @@ ACCESS = (
     of_resource(
         "namespace-egress-open", "everything may go out", put(_DENY, "spec.egress", value=[{}]), stack="gateway"
     ),
+    of_resource(
+        "namespace-egress-open",
+        "servers reach the internet",
+        put(
+            "namespace-network-policies-weights-writer",
+            "spec.podSelector",
+            value={"matchLabels": {"app": "qwen35-server"}},
+        ),
+        says="weights-writer",
+    ),
     of_resource("namespace-egress-open", "a deny of what comes in", put(_DENY, "spec.policyTypes", value=["Ingress"])),
     of_program(
         "namespace-without-pod-security",
@@ -571,7 +643,11 @@ ACCESS = (
                 {"role": "r", "members": ["allAuthenticatedUsers"]},
                 "allAuth",
             ),
-            ("storage/bucketIAMPolicy:BucketIAMPolicy", {"policyData": '{"members":["allUsers"]}'}, "allUsers"),
+            (
+                "storage/bucketIAMPolicy:BucketIAMPolicy",
+                {"policyData": '{"bindings":[{"members":["allUsers"]}]}'},
+                "allUsers",
+            ),
             ("storage/bucketACL:BucketACL", {"roleEntities": ["READER:allUsers"]}, "allUsers"),
             ("storage/bucketACL:BucketACL", {"predefinedAcl": "publicRead"}, "publicRead"),
             ("storage/bucketAccessControl:BucketAccessControl", {"entity": "allUsers", "role": "READER"}, "READER"),

@@ -25,6 +25,7 @@ from tests.policy.case import (
     put,
     result,
     returning,
+    set_at,
     sound,
     variable,
     without_flag,
@@ -193,6 +194,45 @@ OF_RESOURCES = (
         stack="spot",
     ),
     sound("image-not-pinned", "a digest without a tag", _runs(f"org/app@sha256:{'0' * 64}"), _commanded()),
+    of_program(
+        "image-of-another-digest",
+        "another image under the release's name",
+        constant(
+            "settings.sections.server.Image.reference",
+            property(lambda image: f"{image.repository}:{image.tag}@sha256:{'0' * 64}"),
+        ),
+    ),
+    of_resource(
+        "image-of-another-digest",
+        "another image, written manually",
+        put(DEPLOYMENT, f"{CONTAINER}.image", value=_image(f"v0.18.1@sha256:{'0' * 64}")),
+    ),
+    sound(
+        "image-of-another-digest",
+        "a digest that is agreed",
+        put(DEPLOYMENT, f"{CONTAINER}.image", value=_image(f"v0.18.1@sha256:{'0' * 64}")),
+        digests=[f"sha256:{'0' * 64}"],
+    ),
+    of_program(
+        "image-from-elsewhere",
+        "the writer from a registry of others",
+        result(
+            "workloads.weights.weights.download_job_spec",
+            lambda spec: set_at(spec, "template.spec.containers.0.image", value=f"ghcr.io/a/b:1@sha256:{'0' * 64}"),
+        ),
+    ),
+    of_resource(
+        "image-from-elsewhere",
+        "a server from a registry of others",
+        put(DEPLOYMENT, f"{CONTAINER}.image", value=f"ghcr.io/a/b:1@sha256:{'0' * 64}"),
+        says="dev-docker-hub",
+    ),
+    sound(
+        "image-from-elsewhere",
+        "a registry that is agreed",
+        put(DEPLOYMENT, f"{CONTAINER}.image", value=f"ghcr.io/a/b:1@sha256:{'0' * 64}"),
+        registries=["ghcr.io/a"],
+    ),
     of_program(
         "chart-not-pinned",
         "whichever chart is newest",

@@ -1,0 +1,39 @@
+"""What a change could plausibly add, within the words of a rule: found; and its sound neighbours: left alone."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+from rule import Resource, Rule, with_defaults
+from tests.policy import weak
+from tests.policy.samples import rule_named
+from tests.policy.weak import Row
+
+_TABLES = [importlib.import_module(f"{weak.__name__}.{one.name}") for one in pkgutil.iter_modules(weak.__path__)]
+
+
+def _findings(row: Row) -> list[str]:
+    resources = [
+        Resource(type=type_, props=props, name=f"r{index}", urn=f"urn:pulumi:s::p::{type_}::r{index}")
+        for index, (type_, props) in enumerate(row.resources)
+    ]
+    rule = rule_named(row.rule)
+    settings = with_defaults(rule, {})
+    if isinstance(rule, Rule):
+        return [one.what for resource in resources for one in rule.judge(resource, settings)]
+    return [one.what for one in rule.judge(resources, settings)]
+
+
+@pytest.mark.parametrize("row", [row for one in _TABLES for row in one.WEAK], ids=lambda row: f"{row.rule}: {row.what}")
+def test_a_weakening_is_found(row: Row) -> None:
+    assert _findings(row)
+
+
+@pytest.mark.parametrize(
+    "row", [row for one in _TABLES for row in one.SOUND], ids=lambda row: f"{row.rule}: {row.what}"
+)
+def test_a_sound_neighbour_is_left_alone(row: Row) -> None:
+    assert _findings(row) == []
