@@ -14,6 +14,7 @@ from settings.problems import Problem, SettingsError
 from settings.sections.section import PATTERN_TEXTS
 from tests.settings import near_valid
 from tests.settings.near_valid import Config
+from tests.support.canaries import CANARIES, shown
 from tests.support.settings import make_config, make_settings
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
@@ -210,3 +211,10 @@ def test_a_secret_is_told_with_the_key_that_takes_it(sections: dict[str, Any], n
     told = next(one for one in refused(**sections).values() if one.id == "secret-in-plain-text")
     assert named in told.write
     assert "hunter22" not in told.text()
+
+
+def test_no_part_of_a_secret_in_a_key_is_told() -> None:
+    for key in (f"vllm-fleet {CANARIES['url']}", f"vllm-fle{CANARIES['url']}", f"vllm-fleet:{CANARIES['github']}"):
+        with pytest.raises(SettingsError) as error:
+            parse("x", {**make_config(), key: "1"})
+        assert not shown(str(error.value))
