@@ -191,7 +191,7 @@ def listed(value: Any) -> Iterable[Any]:
     return ()
 
 
-def known(value: Any) -> Iterator[Any]:
+def known_items(value: Any) -> Iterator[Any]:
     """The items of a list that are known; unlike in `listed`, an unknown one stops nothing."""
     for index in range(len(value) if isinstance(value, Sequence) and not isinstance(value, str) else 0):
         try:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from environment import ENVIRONMENT, why_production
 from objects import number
 from promql import never_fires, seconds
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, known, listed
+from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, known_items, listed
 
 POLICY: Final = "gcp:monitoring/alertPolicy:AlertPolicy"
 CHANNEL: Final = "gcp:monitoring/notificationChannel:NotificationChannel"
@@ -49,7 +49,7 @@ def _untold(policy: Resource, resources: Sequence[Resource]) -> str:
     written = dig(policy.props, "notificationChannels")
     if not written:
         return "notificationChannels is empty: an incident opens in the console and no one is notified"
-    foreign = [why for id_ in known(written) if (why := _foreign(id_, policy))]
+    foreign = [why for id_ in known_items(written) if (why := _foreign(id_, policy))]
     if len(foreign) == len(written):
         return foreign[0]
     # By dependencies: before the first update, the ids of this stack's channels are unknown.

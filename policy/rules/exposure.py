@@ -8,7 +8,7 @@ from typing import Any
 
 from addresses import wide_ranges
 from environment import ENVIRONMENT, why_production
-from objects import Order, number, selects, shown
+from objects import Order, number, shown
 from rule import Finding, Resource, Rule, Settings, StackRule, dig, has, listed, mapped
 from rules.access import kept_caches
 
