@@ -9,6 +9,7 @@ SPEED  ?= 60
 DRILLS ?= --fast
 PACK   ?= out/policy-pack
 PACKAGE ?= out/component-package
+SECONDS ?= 60
 STAMP  := $(VENV)/.installed
 VLLM   := .venv-vllm
 VLLM_NEW := .venv-vllm-0.33
@@ -22,7 +23,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words docs-site vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview render doctor rehearse model-page test test-slow fuzz bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words docs-site vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -66,6 +67,9 @@ test: setup-test ## The fast suite
 
 test-slow: setup-test ## What takes too long for every commit: the pull-request job in a fresh clone
 	@$(PYTEST) -q -n 2 --dist loadfile -m slow
+
+fuzz: setup-test ## Hostile inputs for a minute: settings, YAML, config.json, Construct, files of others (SECONDS=600 SEED=1 TARGET=flags REPLAY=FILE)
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(TARGET),--target $(TARGET)) $(if $(REPLAY),--replay $(REPLAY))
 
 lint: setup-lint ## ruff, yamllint, and the direction of imports (pyproject.toml, importlinter)
 	@$(BIN)/ruff check .

@@ -22,7 +22,7 @@ from settings.problems import (
     secret_in_plain_text,
     secret_in_section,
 )
-from settings.rules.secrets_in_text import secrets_in
+from settings.rules.secrets_in_text import secrets_in, without_secrets
 from settings.sections.section import NAMESPACE, SECRET_KEYS, tuples
 from settings.sections.server import Server
 from settings.serving import resolve
@@ -229,7 +229,7 @@ def _path(name: str) -> str:
 
 
 def _unknown_key(key: str, meant: str | None = None) -> Problem:
-    name = key.partition(":")[2]
+    name = without_secrets(key).partition(":")[2]  # the rest of a cut secret is not known as one
     if meant is None and (near := nearest(name, KEYS)):
         meant = f"{NAMESPACE}:{near}"
     return Problem(

@@ -1,4 +1,4 @@
-"""Everything that this process prints, without what a terminal would obey: the values come from files and servers of others."""
+"""All that this process prints, without secrets and what a terminal would obey: values come from files and servers of others."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
+from settings.rules.secrets_in_text import without_forms
+
 _OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Control characters but tab and newline, and those that turn the direction of text around."""
 
 
 def printable(text: str) -> str:
-    """The text with such characters as escapes, in the form that JSON has for them, too."""
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """The text with such characters as escapes, in the form that JSON has for them, too, and `[secret]` for what looks like one."""
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", without_forms(text))
 
 
 class Printer:

@@ -13,7 +13,7 @@ from pulumi.provider.experimental.component import ComponentProvider
 from pulumi.provider.server import ComponentInitError
 
 from facades.capacity_ladder import CapacityLadder
-from facades.inputs import PACKAGE
+from facades.inputs import PACKAGE, require_text
 from facades.model_weights import ModelWeights
 from facades.vllm_fleet import VllmFleet
 from facades.vllm_server import VllmServer
@@ -50,6 +50,8 @@ class Host(ComponentProvider):
                 )
             if kind.type is PropertyType.INTEGER and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise InputPropertyError(name, "must be a whole number")
+            if kind.type is PropertyType.STRING and not kind.plain and not isinstance(value, pulumi.Output):
+                require_text(name, value)
             if kind.type is PropertyType.ARRAY and not isinstance(value, list):
                 raise InputPropertyError(name, "must be a list")
             if kind.ref is not None and (members := self._members(kind.ref)) and value not in members:

@@ -9,11 +9,12 @@ from enum import Enum
 from typing import Any
 
 import pulumi
-from pulumi.errors import InputPropertiesError, InputPropertyErrorDetails
+from pulumi.errors import InputPropertiesError, InputPropertyError, InputPropertyErrorDetails
 from pulumi.provider.experimental.util import camel_case
 
 from settings.load import check, parse
 from settings.problems import Problem, SettingsError, shown
+from settings.rules.secrets_in_text import form_of
 from settings.sections.section import NAMESPACE
 from settings.stack import Settings
 
@@ -141,7 +142,20 @@ def settings_of(
 
 def secret(args: Mapping[str, Any], key: str) -> pulumi.Output[str] | None:
     """A secret input as a secret, however the caller passed it; None where it is not given."""
-    return pulumi.Output.secret(args[key]) if key in args else None
+    if key not in args:
+        return None
+    return pulumi.Output.secret(args[key]).apply(lambda value: require_text(camel_case(key), value))
+
+
+def require_text(name: str, value: Any) -> str:
+    """The value of a text input. Raises InputPropertyError for another kind, and for a secret in an input that is none."""
+    if not isinstance(value, str):
+        raise InputPropertyError(name, "must be text")
+    if name not in SECRETS.values() and (what := form_of(value)):
+        raise InputPropertyError(
+            name, f"looks like {what}, which would be readable in the cluster; remove it and rotate the secret"
+        )
+    return value
 
 
 def on_callers_cluster(component: str, opts: pulumi.ResourceOptions | None) -> None:

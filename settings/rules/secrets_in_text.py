@@ -166,8 +166,17 @@ def looks_secret(name: str, value: object) -> bool:
 
 def without_secrets(text: str) -> str:
     """The text with `[secret]` in place of every secret, found by its form or by the option before it."""
+    return _without(text, _spans(text))
+
+
+def without_forms(text: str) -> str:
+    """The same by form alone: for a whole page, in which a word before a value may mean anything."""
+    return _without(text, _spans_by_form(text))
+
+
+def _without(text: str, spans: Iterator[tuple[int, int]]) -> str:
     shown, end = [], 0
-    for start, stop in sorted(_spans(text)):
+    for start, stop in sorted(spans):
         if start >= end:
             shown += [text[end:start], SECRET_TEXT]
         end = max(end, stop)
@@ -282,10 +291,14 @@ def _reason(key: str, items: Mapping[Any, Any], *, any_name: bool) -> str:
     return f"a secret{_BY_NAME}" if names_secret(key) and (any_name or key.isupper()) else ""
 
 
-def _spans(text: str) -> Iterator[tuple[int, int]]:
+def _spans_by_form(text: str) -> Iterator[tuple[int, int]]:
     if forms := _possible(text):
         any_of = f"(?:{'|'.join(form.pattern for form in forms)}){_TO_ITS_END}"
         yield from (found.span() for found in re.finditer(any_of, text))
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    yield from _spans_by_form(text)
     for option in _OPTION.finditer(text):
         if _gives_secret(option[1]) and not _is_left_out(option[2].strip("\"'")):
             yield option.span(2)

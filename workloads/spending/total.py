@@ -13,6 +13,8 @@ WHY_RESUMED: Final = {
     "": "a pause was found that this sum knows nothing of",
 }
 _STORED: Final = {"began": "from", "wake_until": "wakeUntil", "usd_per_hour": "usdPerHour"}
+_SHORT: Final = 24
+"""A date and its quotes."""
 _MOST: Final = {"warned": 1.0} | dict.fromkeys(("counted", "at", "wakeUntil"), 1e11)
 
 
@@ -22,7 +24,9 @@ class DamagedSumError(ValueError):
     def __init__(self, name: str, value: object, allowed: str) -> None:
         is_plain = value is None or isinstance(value, str | int | float)
         self.name, self.allowed = name, allowed
-        self.shown = json.dumps(value)[:60] if is_plain else f"a {type(value).__name__}"
+        text = json.dumps(value) if is_plain else f"a {type(value).__name__}"
+        # Not cut: whoever prints it hides secrets by their form, and the rest of a cut one has none.
+        self.shown = text if len(text) <= _SHORT else f"{len(text)} characters"
         super().__init__(f"{name} is {self.shown}; allowed: {allowed}")
 
 

@@ -62,8 +62,11 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
 
     try:
         content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BenchmarkError(f"--ledger {path} is not valid YAML: {' '.join(str(error).split())}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        told = getattr(error, "problem", None) or f"a {type(error).__name__}"
+        place = f", line {mark.line + 1}" if mark else ""  # not the excerpt, which quotes the file
+        raise BenchmarkError(f"--ledger {path} is not valid YAML{place}: {told}") from error
     section = content.get(SECTION, 0) if isinstance(content, dict) else 0
     if not isinstance(content, dict) or not (section is None or isinstance(section, dict)):
         raise BenchmarkError(
@@ -79,7 +82,7 @@ def _content(text: str) -> object:
 
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError, ValueError):
         return None
 
 

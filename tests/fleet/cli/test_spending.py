@@ -13,7 +13,8 @@ from fleet.cli.spending import spending
 from fleet.clients.kubectl import Kubectl
 from settings.names import spending_namespace
 from tests.fleet.cli.command import ROOT
-from workloads.spending.total import Sum
+from tests.support.canaries import CANARIES, shown
+from workloads.spending.total import DamagedSumError, Sum
 
 HOME = spending_namespace("vllm-dev")
 
@@ -103,3 +104,15 @@ def test_a_damaged_sum_is_a_finding_that_names_its_object_and_value(
 def test_a_stack_without_a_limit_has_nothing_to_say() -> None:
     with pytest.raises(CommandError, match="vllm-fleet:spending"):
         spending(stack="dev", context="any", root=ROOT)
+
+
+@pytest.mark.parametrize("form", ["jwt", "hugging-face", "pem"])
+def test_no_part_of_a_secret_in_a_damaged_sum_is_told(form: str) -> None:
+    for text in (
+        CANARIES[form],
+        json.dumps({**STATE, "reason": CANARIES[form]}),
+        json.dumps({**STATE, "at": CANARIES[form]}),
+    ):
+        with pytest.raises(DamagedSumError) as error:
+            Sum.read(text)
+        assert not shown(f"{error.value} {error.value.shown}")

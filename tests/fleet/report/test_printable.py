@@ -13,6 +13,7 @@ from fleet.cli.main import main
 from fleet.report.live_line import LiveLine
 from fleet.report.printable import Printer, beneath, printable
 from fleet.report.terminal import Page, Paper
+from tests.support.canaries import CANARIES, shown
 
 EVIL = "a\x1b[2J\x9b31m\x07\r\u202eb"
 SHOWN = r"a\u001b[2J\u009b31m\u0007\u000d\u202eb"
@@ -21,6 +22,24 @@ SHOWN = r"a\u001b[2J\u009b31m\u0007\u000d\u202eb"
 def test_what_a_terminal_would_obey_is_shown_as_an_escape() -> None:
     assert printable(EVIL) == SHOWN
     assert printable("│ two\n\tlines – @\u200bname ✓") == "│ two\n\tlines – @\u200bname ✓"
+
+
+@pytest.mark.parametrize("form", CANARIES)
+def test_no_secret_is_printed_whoever_wrote_it(form: str) -> None:
+    text = json.dumps({"name": CANARIES[form]}) if form != "pem" else f"name: {CANARIES[form]}."
+    assert not shown(printable(text))
+    assert printable("--token=word-of-a-help-page") == "--token=word-of-a-help-page"
+
+
+@pytest.mark.parametrize("form", ["hugging-face", "github", "jwt"])
+def test_no_secret_of_a_command_line_is_printed(
+    form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in ([CANARIES[form]], ["plan", CANARIES[form]], ["models", "--machine", CANARIES[form]]):
+        monkeypatch.setattr(sys, "argv", ["fleet", *arguments])
+        assert main() == 2
+        said = capsys.readouterr()
+        assert not shown(said.out + said.err), arguments
 
 
 def test_a_document_of_json_stays_one() -> None:

@@ -93,6 +93,8 @@ def test_an_id_that_is_there_is_refused_and_the_file_stays(tmp_path: Path) -> No
         ("", "`figures:`"),
         ("- 1\n", "`figures:`"),
         ("a: [\n", "not valid YAML"),
+        pytest.param("[" * 3_000, "not valid YAML", id="deep"),
+        ("a: 2020-99-99\n", "not valid YAML"),
         ("figures: {first: {title: a}}\n", "in braces"),
         ("figures:\n    first:\n      title: a\n", "`figures:`"),
     ],
@@ -104,6 +106,14 @@ def test_a_file_that_cannot_take_it_is_refused_and_stays(tmp_path: Path, text: s
         add(path, _entry())
     assert path.read_text() == text
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_wrong_is_told_without_the_file_s_own_words(tmp_path: Path) -> None:
+    path = tmp_path / "measured.yaml"
+    path.write_text("figures:\n  first: a: hunter22\n")
+    with pytest.raises(BenchmarkError, match="line 2") as refused:
+        add(path, _entry())
+    assert "hunter22" not in str(refused.value)
 
 
 def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
