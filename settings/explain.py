@@ -82,7 +82,7 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Proble
             value=None,
             allowed=_sentence(doc) or "a value",
             why="required; there is no default",
-            write=_example(path) or f"{last}: {_sample_at(place, last)}",
+            write=example_at(path) or f"{last}: {_sample_at(place, last)}",
         )
     return Problem(
         id="wrong-value",
@@ -153,10 +153,10 @@ def _fields(type_: Any) -> dict[str, FieldInfo]:
 
 def _write_item(keys: tuple[Any, ...], path: str) -> str | None:
     """Example of the whole list for an error in one of its items."""
-    return _example(path.rpartition("[")[0]) if keys and isinstance(keys[-1], int) else None
+    return example_at(path.rpartition("[")[0]) if keys and isinstance(keys[-1], int) else None
 
 
-def _example(path: str) -> str | None:
+def example_at(path: str) -> str | None:
     """Example for a path, or for its last key."""
     return _EXAMPLES.get(path) or _EXAMPLES.get(path.rpartition(".")[2])
 
@@ -276,7 +276,7 @@ def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: _Pl
         choices = [c.strip().strip("'") for c in str(context.get("expected", "")).replace(" or ", ", ").split(",")]
         if meant := nearest(str(given), choices):
             return f"{name}: [{meant}]" if isinstance(place.keys[-1], int) else f"{name}: {meant}"
-    if example := _example(path):
+    if example := example_at(path):
         return example
     if kind == "string_type" and isinstance(given, bool | int | float):
         return f'{name}: "{shown(given)}"'

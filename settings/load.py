@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from facts.ledger import LedgerError
 from facts.machines import DEFAULT_MACHINE, MACHINES
 from settings import strict_json
+from settings.empty import blank, blanks, is_blank
 from settings.names import ESC_OFFLINE
 from settings.problems import (
     Problem,
@@ -117,24 +118,23 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
         elif space != NAMESPACE:
             if space not in _OTHERS and (near := nearest(space, [NAMESPACE])):
                 problems.append(_unknown_key(key, f"{near}:{name}"))
+        elif name in KEYS and is_blank(text):
+            problems.append(blank(key))
         elif name in SECRET_KEYS:
-            values[SECRET_KEYS[name]] = bool(text)
+            values[SECRET_KEYS[name]] = True
         elif name in _SCALARS:
-            # Pulumi.yaml's default for "not set" is an empty text.
-            if text:
-                values[name] = text
+            values[name] = text
         elif name in _SECTIONS:
             try:
                 section = tuples(strict_json.loads(text))
             except ValueError:
                 problems.append(_not_structured(key, text))
             else:
-                # Pulumi.yaml's default for "not set" is an empty section.
-                if section != {}:
-                    values[name] = section
+                values[name] = section
         else:
             problems.append(_unknown_key(key))
     given = {_path(name): value for name, value in values.items() if name not in SECRET_KEYS.values()}
+    problems += [problem for name, value in values.items() if name != "stack" for problem in blanks(_path(name), value)]
     problems += [secret_in_plain_text(found.path, found.what) for found in secrets_in(given)]
     problems += [problem for path, value in given.items() for problem in _unprintable(path, value)]
     try:

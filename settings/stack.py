@@ -55,7 +55,7 @@ class Settings(Section):
     ]
     """Zones of the servers' nodes; each gets a copy of the weights volume. The machine type must be available there."""
     namespace: Namespace = Field(default_factory=lambda given: stack_namespace(given["stack"]))
-    """Kubernetes namespace of this stack's objects. Default, also for an empty text: `vllm-dev` for a stack `dev`."""
+    """Kubernetes namespace of this stack's objects. Default: `vllm-dev` for a stack `dev`."""
     platform: Platform = Platform()
     """The cluster, if this stack does not create it."""
     network: Network = Network()
@@ -63,7 +63,7 @@ class Settings(Section):
     cluster: Cluster = Cluster()
     """The Autopilot cluster; not used if the stack joins a cluster."""
     machine: MachineType = Field(default_factory=lambda: DEFAULT_MACHINE)
-    """Machine type of the servers' nodes, e.g. `g2-standard-12`. Default, also for an empty text: the article's, a4-highgpu-8g."""
+    """Machine type of the servers' nodes, e.g. `g2-standard-12`. Default: the article's, a4-highgpu-8g."""
     capacity: Capacity
     """Provisioning mode of the nodes, e.g. `{mode: spot}`. Required, because many machine types are not sold on demand."""
     model: ChosenModel | None = None

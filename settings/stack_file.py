@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from settings import strict_yaml
+from settings.empty import is_blank
 from settings.names import ESC_OFFLINE, stack_names
 from settings.problems import (
     Problem,
@@ -146,7 +147,7 @@ def _config_from(root: Path, section: Any, inside: list[str]) -> Any:
             if inside[0] in section
             else section
         )
-    if not isinstance(section.get("config"), str):
+    if is_blank(section.get("config")) or not isinstance(section["config"], str):
         return section
     # Joined as text: a Path would collapse the slashes of a URL, and its password would not be recognized and hidden.
     return {**section, "config": os.path.join(root, section["config"])}  # noqa: PTH118

@@ -15,6 +15,7 @@ from settings.checks.model import model_problems
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.spending import spending_problems
+from settings.empty import without_effect
 from settings.problems import Problem
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
@@ -33,6 +34,7 @@ Measured: workloads/weights/weights_download.sh peaked at 1.0 on ext4. Assumed: 
 def structural_problems(settings: Settings) -> tuple[Problem, ...]:
     """Every limit that these settings exceed, in the order of the stack file's sections."""
     return (
+        *without_effect(settings),
         *_location(settings),
         *_platform(settings),
         *(platform_problems(settings) if settings.owns_platform else ()),
