@@ -16,10 +16,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from settings.problems import Problem, listed, nearest, shown, value_at
+from settings.problems import MOST_PROBLEMS, Problem, listed, nearest, shown, value_at
 from settings.sections.docstrings import field_docs
 from settings.sections.section import NAMESPACE, PATTERN_TEXTS
 
+_MOST_DETAILS = 4 * MOST_PROBLEMS
+"""Errors of pydantic that are looked at: several can be one problem."""
 _GCP_KEYS = {"project", "region"}
 _NO_SUCH_MODE = {
     "standard": (
@@ -38,7 +40,7 @@ _NO_SUCH_MODE["cud-1y"] = _NO_SUCH_MODE["cud-3y"] = _NO_SUCH_MODE["commitment"] 
 def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> list[Problem]:
     """One problem for each error of pydantic in a `root`. `prefix` is put before each path, e.g. "server.engine"."""
     problems: dict[tuple[str, str], Problem] = {}
-    details = error.errors(include_url=False)
+    details = error.errors(include_url=False)[:_MOST_DETAILS]
     for detail in details:
         if detail["type"] == "too_short" and any(_is_inside(other, detail) for other in details):
             continue  # pydantic dropped the wrong items before it counted

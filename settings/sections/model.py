@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, GetPydanticSchema, ValidationInfo, WithJsonSchema
 from pydantic_core import core_schema
 
-from facts.models import ModelShape, from_config
+from facts.model_config import MOST_BYTES, ModelShape, from_config
 from settings import strict_json
 from settings.sections.section import Section, like
 
@@ -29,7 +29,7 @@ def _read(path: Any, info: ValidationInfo) -> ModelShape:
     if not isinstance(path, str):
         raise ValueError("the path of the model's config.json, relative to the stack file")
     try:
-        content = strict_json.read(Path(path))
+        content = strict_json.read(Path(path), MOST_BYTES)
     except OSError as error:
         raise ValueError(f"a readable file ({error.strerror})") from None
     except ValueError:
