@@ -13,10 +13,11 @@ from facts.ledger import LedgerError
 from facts.machines import DEFAULT_MACHINE, MACHINES
 from settings import strict_json
 from settings.empty import blank, blanks, is_blank
-from settings.names import ESC_OFFLINE
+from settings.names import ESC_OFFLINE, STACK_NAME
 from settings.problems import (
     Problem,
     SettingsError,
+    impossible_stack,
     is_exposed_secret,
     nearest,
     renamed_project,
@@ -57,7 +58,14 @@ _SECTIONS = frozenset(
 )
 _MOST_TEXT = 32 * 1024
 """Characters of one key's value. Assumed: three times a hundred authorized networks."""
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
+)
+"""Control characters, lone surrogates, and characters that are not seen or change the order of what is seen."""
+_MAY_HAVE_LINES = re.compile(
+    rf"{NAMESPACE}:(?:server|rollout\.canary)\.engine\.extra(?:Args\[[0-9]+\]|Env\..*)", re.DOTALL
+)
+"""Values that may be JSON or a template."""
 KEYS = _SCALARS | _SECTIONS | SECRET_KEYS.keys()
 """Every key of this project's namespace."""
 _OTHERS = frozenset({"gcp", "kubernetes", "pulumi"})
@@ -111,7 +119,7 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
 
     `unopened`: ESC environments whose values are unknown (`StackFile.unopened`).
     """
-    problems: list[Problem] = []
+    problems = [] if STACK_NAME.fullmatch(stack) else [impossible_stack(stack)]
     values: dict[str, Any] = {"stack": stack}
     for key, text in config.items():
         space, _, name = key.partition(":")
@@ -273,7 +281,7 @@ def _too_large(key: str, text: str) -> Problem:
 
 
 def _unprintable(path: str, value: Any) -> Iterator[Problem]:
-    """Texts with control characters or lone surrogates, which no manifest, argument or terminal can carry."""
+    """Texts with such characters, which no manifest, argument or terminal can carry."""
     if isinstance(value, dict):
         for name, one in value.items():
             yield from _unprintable(path, name)
@@ -281,7 +289,9 @@ def _unprintable(path: str, value: Any) -> Iterator[Problem]:
     elif isinstance(value, tuple):
         for i, one in enumerate(value):
             yield from _unprintable(f"{path}[{i}]", one)
-    elif isinstance(value, str) and (found := _UNPRINTABLE.search(value)):
+    elif isinstance(value, str) and (
+        found := _UNPRINTABLE.search(re.sub(r"[\t\n]", "", value) if _MAY_HAVE_LINES.fullmatch(path) else value)
+    ):
         yield Problem(
             id="unprintable-text",
             path=_UNPRINTABLE.sub("?", path),

@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 from typing import Any, Final, Literal
 
 from facts.texts import MOST_CHARACTERS, shortened
+from settings.names import STACK_NAMES, fitted
 from settings.redact import Redactor, plaintexts_in
 from settings.rules.secrets_in_text import SECRET_TEXT, without_secrets
 from settings.sections.section import NAMESPACE, SECRET_KEYS
@@ -129,6 +130,18 @@ def _secrets_at(path: str, value: Any) -> frozenset[str]:
     for name in reversed(re.split(r"[.:\[\]]+", path)):
         nested = {name: nested}
     return plaintexts_in([nested], any_name=True)
+
+
+def impossible_stack(stack: str) -> Problem:
+    """Problem for a stack whose name Pulumi refuses."""
+    return Problem(
+        id="stack-name",
+        path="--stack",
+        value=stack,
+        allowed=STACK_NAMES,
+        why="Pulumi has no stack of another name",
+        write=f"the stack's name; its file is Pulumi.{fitted(stack[:100], limit=100)}.yaml",
+    )
 
 
 def renamed_project(name: object) -> Problem:

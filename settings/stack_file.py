@@ -11,10 +11,11 @@ from typing import Any, Final
 
 from settings import strict_yaml
 from settings.empty import is_blank
-from settings.names import ESC_OFFLINE, stack_names
+from settings.names import ESC_OFFLINE, STACK_NAME, stack_names
 from settings.problems import (
     Problem,
     SettingsError,
+    impossible_stack,
     is_exposed_secret,
     nearest,
     renamed_project,
@@ -66,6 +67,8 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
 
     Raises SettingsError when a file is missing, broken or ambiguous, or when the project has another name.
     """
+    if not STACK_NAME.fullmatch(stack):
+        raise SettingsError(stack, [impossible_stack(stack)])
     path = root / f"Pulumi.{stack}.yaml"
     of_every_stack = _project_values(root, stack)
     if text is None and not path.is_file():

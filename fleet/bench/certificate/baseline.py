@@ -6,6 +6,7 @@ verdict of its certificate. Two measurements are compared load by load with Welc
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -128,7 +129,7 @@ def read(path: Path) -> Baseline:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         todo = (
-            f"write one with `fleet bench record DIR --baseline {path}`"
+            f"write one with `fleet bench record DIR --baseline {shlex.quote(str(path))}`"
             if isinstance(error, FileNotFoundError)
             else _ANOTHER
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -112,4 +113,6 @@ def _store(measurement: Measurement, point: int | None, file: Path) -> None:
     if not stored.judges:
         raise BenchmarkError(f"{file} was not written: a baseline must be certified. {stored.headline}")
     baseline.write(file, stored)
-    sys.stdout.write(f"{stored.headline}\nbaseline in {file}; compare with: fleet bench merge DIR --baseline {file}\n")
+    sys.stdout.write(
+        f"{stored.headline}\nbaseline in {file}; compare with: fleet bench merge DIR --baseline {shlex.quote(str(file))}\n"
+    )
