@@ -159,7 +159,9 @@ class _Reader:
         if kind in ("bool", "null"):
             return text.lower() == "true" if kind == "bool" else None
         unlike = (
-            text == "<<" or (not key and _AMBIGUOUS.match(text)) if kind == "str" else not abs(float(text)) <= _LARGEST
+            text == "<<" or (not key and _AMBIGUOUS.fullmatch(text))
+            if kind == "str"
+            else not abs(float(text)) <= _LARGEST
         )
         if unlike:
             allowed = "text in quotes, true or false, or a decimal number up to 2**53"

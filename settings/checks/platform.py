@@ -6,8 +6,10 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from facts.prices import today
 from facts.ranges import LARGEST_PREFIX, NOT_INTERNET, PROHIBITED_RANGES, smallest_ranges
 from settings.checks.maintenance import maintenance_problems, moment
 from settings.problems import Problem
@@ -210,7 +212,7 @@ def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Problem]:
 
 def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> Iterator[Problem]:
     """Problems with a window of calendar capacity: its start and its total price."""
-    if moment(window.start_time) is None:
+    if (start := moment(window.start_time)) is None:
         yield Problem(
             id="not-a-moment",
             path=f"{path}.create.startTime",
@@ -218,6 +220,15 @@ def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> I
             allowed="an existing date and time in UTC",
             why="billing of the window starts then",
             write='"2027-01-04T06:00:00Z"',
+        )
+    elif (start + timedelta(days=window.duration_days)).date() < today():
+        yield Problem(
+            id="window-over",
+            path=f"{path}.create.startTime",
+            value=window.start_time,
+            allowed="a window that has not ended",
+            why=f"it ended after {window.duration_days} days, so Google refuses the request, and an existing reservation has no nodes",
+            write="a later startTime, or another capacity mode",
         )
     typed, of_a_node = window.total_usd, calendar.usd_per_node_hour
     if typed is None:

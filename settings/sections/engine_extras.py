@@ -61,7 +61,7 @@ _OF_THE_POD = frozenset(
 def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> tuple[str, ...]:
     """The flags. Raises ValueError for a malformed flag, or one that the stack sets elsewhere. `fields`: the engine's settings by flag."""
     for number, argument in enumerate(arguments, 1):
-        if not _FLAG.match(argument):
+        if not _FLAG.fullmatch(argument):
             # Not quoted: the second half of `--api-key VALUE` is a secret of any form.
             raise ValueError(f"flag {number} must be one string: --name or --name=value")
         name = argument.removeprefix("--").partition("=")[0].partition(".")[0].replace("_", "-")
@@ -74,7 +74,7 @@ def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> t
 def check_extra_env(variables: dict[str, str]) -> dict[str, str]:
     """The variables. Raises ValueError for a malformed name, a secret, or a variable that is set elsewhere."""
     for name in variables:
-        if not _VARIABLE.match(name):
+        if not _VARIABLE.fullmatch(name):
             raise ValueError(f"{name!r} is not a valid name of an environment variable")
         if names_secret(name):
             raise ValueError(f"{name} looks like a secret and would be printed; use a Secret Manager secret")
