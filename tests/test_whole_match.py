@@ -12,13 +12,11 @@ FOLDERS = ("settings", "infra", "workloads", "policy", "package", "facts", "flee
 
 def _ends_in_dollar(call: ast.Call) -> bool:
     pattern = call.args[0] if call.args else None
-    parts = pattern.values if isinstance(pattern, ast.JoinedStr) else [pattern]
+    parts: list[ast.expr | None] = [*pattern.values] if isinstance(pattern, ast.JoinedStr) else [pattern]
     last = parts[-1] if parts else None
-    flags = " ".join(ast.unparse(one) for one in (*call.args[1:], *(key.value for key in call.keywords)))
-    is_text = isinstance(last, ast.Constant) and isinstance(last.value, str)
-    return (
-        is_text and str(last.value).endswith("$") and not str(last.value).endswith(r"\$") and "MULTILINE" not in flags
-    )
+    flags = " ".join(ast.unparse(one) for one in (*call.args[1:], *(one.value for one in call.keywords)))
+    text = last.value if isinstance(last, ast.Constant) else ""
+    return isinstance(text, str) and text.endswith("$") and not text.endswith(r"\$") and "MULTILINE" not in flags
 
 
 def _matched(path: Path) -> list[str]:

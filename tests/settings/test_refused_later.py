@@ -15,7 +15,7 @@ from settings.sections.monitoring import MOST_CHANNELS, Slack
 from settings.signals.catalogue import catalogue
 from settings.stack import PROGRAM_LABELS
 from settings.stack_file import read
-from tests.infra.test_alerting import EVERYTHING
+from tests.settings.signals.fleets import EVERYTHING
 from tests.support.settings import make_settings
 
 
