@@ -1,122 +1,17 @@
-"""Properties of models that determine memory and speed (parameters, number formats, attention), from a checkpoint's config.json.
-
-Source: transformers' names of the keys of config.json; vLLM 0.18.1, model_executor/models, for the cache of each kind of model.
-Norms, biases, convolutions and gates are not counted: less than 0.2 % of any model in the catalog.
-"""
+"""The catalog of models, and what a model's name tells of its architecture."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
-from typing import Any, Final, Literal
+from functools import cache, cached_property
+from typing import Any, Final
 
 from facts import ledger
-from facts.memory import GIB, Architecture
-
-Kind = Literal["gqa", "mla", "hybrid", "swa"]
-"""Cache of a running sequence: keys and values of every token (gqa), one latent vector per token (mla), states plus some layers of keys
-and values (hybrid), or windows of tokens plus some full layers (swa)."""
-
-_LINEAR, _DRAFT, _VISION, EXPERTS = "linear layers", "a draft layer", "a vision tower", "experts"
-
-# Source: model types of vLLM 0.18.1 with this attention; Gemma 4 since 0.19.1. Any other type is refused, because the same keys may have
-# another meaning.
-_MODEL_TYPES: Final[Mapping[str, Kind]] = {
-    **dict.fromkeys(("llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_vl_moe_text"), "gqa"),
-    **dict.fromkeys(("glm4_moe", "minimax_m2", "seed_oss"), "gqa"),
-    **dict.fromkeys(("deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe_lite", "glm_moe_dsa"), "mla"),
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), "hybrid"),
-    **dict.fromkeys(("gpt_oss", "gemma3_text", "gemma4_text", "llama4_text"), "swa"),
-}  # fmt: skip
-_FULL, _LINEAR_LAYER, _WINDOW, _CHUNK = "full_attention", "linear_attention", "sliding_attention", "chunked_attention"
-# Source: transformers' configuration classes: order of layers if config.json has no layer_types. Every n-th layer is full.
-_FULL_EVERY: Final[Mapping[str, tuple[int, str]]] = {
-    "gemma3_text": (6, _WINDOW),
-    "gemma4_text": (6, _WINDOW),
-    "llama4_text": (4, _CHUNK),
-    "qwen3_next": (4, _LINEAR_LAYER),
-    "qwen3_5_text": (4, _LINEAR_LAYER),
-    "qwen3_5_moe_text": (4, _LINEAR_LAYER),
-    "gpt_oss": (2, _WINDOW),
-}
-# Bytes per weight, including scales: FP8 in blocks of 128 x 128, NVFP4 one byte for 16, MXFP4 one for 32, 4-bit integers 2.5 for 128.
-FORMAT_BYTES: Final[Mapping[str, float]] = {
-    "bf16": 2,
-    "fp8": 1,
-    "int8": 1,
-    "nvfp4": 0.5 + 1 / 16,
-    "mxfp4": 0.5 + 1 / 32,
-    "int4": 0.5 + 2.5 / 128,
-}
-_METHODS: Final[Mapping[str, str]] = {
-    "fp8": "fp8",
-    "mxfp4": "mxfp4",
-    "awq": "int4",
-    "gptq": "int4",
-    "nvfp4": "nvfp4",
-}
-_WHOLE_MODULE = re.compile(r"(self_attn|linear_attn|shared_experts?)[.*]*$")
-# Parameters of a vision tower are rounded to 50 million, because its merger and patches differ between models.
-_TOWER_STEP = 50e6
-# Assumed: hidden states of a token that are in memory with the widest layer's values: residual, input and output. Four explain the
-# memory of Qwen3-32B and Qwen3.5-27B on an H200 to within 0.4 GiB (facts/data/memory.yaml).
-_HIDDEN_STATES = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelShape:
-    """One checkpoint. Sizes are those of the whole model, before tensor parallelism."""
-
-    name: str
-    kind: Kind
-    architecture: Architecture
-    parameters: float
-    """Parameters of the language model, including embeddings, without draft and vision tower."""
-    active_parameters: float
-    """Parameters used for one token, including the output head."""
-    text_weights_gib: float
-    draft_weights_gib: float
-    """The multi-token-prediction layer, without embeddings and output head, which are the model's."""
-    vision_weights_gib: float
-    """The vision tower, not loaded with `--language-model-only`; 0 without one."""
-    weight_format: str
-    """Number format of most weights: bf16, fp8, int8, nvfp4, mxfp4 or int4."""
-    experts: int
-    """Routed experts per layer; 0 for a dense model."""
-    attention_heads: int
-    """Query heads; tensor parallelism must divide them."""
-    attention_width: int
-    """Query heads times head size."""
-    step_width: int
-    """Values per token at the widest layer of a step: gate, up and their product for each active expert, and hidden states."""
-    vocabulary: int
-    context_tokens: int
-    """Longest prompt plus output."""
-
-    @property
-    def weights_gib(self) -> float:
-        """All weights of the checkpoint."""
-        return self.text_weights_gib + self.draft_weights_gib + self.vision_weights_gib
-
-    @property
-    def linear_state_bytes(self) -> int:
-        """Bytes of one sequence's recurrent state in all linear layers."""
-        shape = self.architecture
-        each = 4 if shape.linear_state_dtype == "float32" else 2
-        return shape.linear_attention_layers * shape.linear_value_heads * shape.linear_head_size**2 * each
-
-    @property
-    def parts(self) -> frozenset[str]:
-        """Parts of its architecture that engine options apply to."""
-        has = {
-            _LINEAR: self.architecture.linear_attention_layers,
-            _DRAFT: self.architecture.mtp_layers,
-            _VISION: self.vision_weights_gib,
-            EXPERTS: self.experts,
-        }
-        return frozenset(part for part, there in has.items() if there)
+from facts.model_config import DRAFT, EXPERTS, LINEAR, VISION
+from facts.model_config import ModelShape as ModelShape
+from facts.model_config import from_config as from_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,11 +40,6 @@ class CatalogueModel:
         return _shape(self.id)
 
 
-def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
-    """The model shape of a config.json. Raises ValueError with the wrong key and the known values."""
-    return _Reader(config, name).shape()
-
-
 def called(names: Iterable[str]) -> ModelShape | None:
     """The catalog's model for one of these names: a repository, a folder, or a copy."""
     for name in names:
@@ -160,295 +50,6 @@ def called(names: Iterable[str]) -> ModelShape | None:
         if inside and "distill" not in name.lower():
             return CATALOGUE[max(inside, key=len)].shape
     return None
-
-
-class _Reader:
-    """Reads the language model's part of one config.json."""
-
-    def __init__(self, config: Mapping[str, Any], name: str) -> None:
-        text = config.get("text_config")
-        self._text: Mapping[str, Any] = {**config, **text} if isinstance(text, Mapping) else config
-        self._vision = config.get("vision_config")
-        self._name = name
-        self._type = str(self._text.get("model_type", ""))
-        if self._type not in _MODEL_TYPES:
-            raise self._error("model_type", self._type or None, ", ".join(sorted(_MODEL_TYPES)))
-        self._hidden, self._vocabulary = self._count("hidden_size"), self._count("vocab_size")
-        self._heads, self._layers = self._count("num_attention_heads"), self._count("num_hidden_layers")
-        self._kv_heads = self._count("num_key_value_heads", self._heads)
-        self._head_size = self._count("head_dim", max(1, self._hidden // self._heads))
-        self._experts = self._any("num_experts", "num_local_experts", "n_routed_experts")
-        self._format, self._kept = self._number_format()
-
-    def shape(self) -> ModelShape:
-        """The model's shape."""
-        kinds = self._layer_types()
-        architecture = self._architecture(kinds)
-        blocks = reduce(_Cost.__add__, (self._mixer(kind) + self._feed_forward(i) for i, kind in enumerate(kinds)))
-        head = self._vocabulary * self._hidden
-        tables = 1 if self._text.get("tie_word_embeddings", self._type.startswith("gemma")) else 2
-        # One more layer of the same kind, and the projection of hidden state and embedding.
-        draft = self._mixer(_FULL) + self._feed_forward(self._layers - 1) + _Cost.of(2 * self._hidden**2, self._bytes())
-        return ModelShape(
-            name=self._name,
-            kind=_MODEL_TYPES[self._type] if not architecture.window_layers else "swa",
-            architecture=architecture,
-            parameters=blocks.parameters + tables * head,
-            active_parameters=blocks.active + head,
-            text_weights_gib=(blocks.weight_bytes + 2 * tables * head) / GIB,
-            draft_weights_gib=draft.weight_bytes * architecture.mtp_layers / GIB,
-            vision_weights_gib=2 * self._tower() / GIB,
-            weight_format=self._format,
-            experts=self._experts,
-            attention_heads=self._heads,
-            attention_width=self._heads * self._head_size,
-            step_width=self._step_width(),
-            vocabulary=self._vocabulary,
-            context_tokens=self._count("max_position_embeddings"),
-        )
-
-    def _layer_types(self) -> Sequence[str]:
-        given = self._text.get("layer_types")
-        if not isinstance(given, list):
-            every, other = _FULL_EVERY.get(self._type, (1, _FULL))
-            every = max(1, self._any("full_attention_interval", "sliding_window_pattern", default=every))
-            given = [_FULL if (i + 1) % every == 0 else other for i in range(self._layers)]
-            if other == _FULL and self._text.get("sliding_window") and self._text.get("use_sliding_window", True):
-                given = [_WINDOW] * self._layers
-        if len(given) != self._layers:
-            raise self._error("layer_types", f"{len(given)} layers", f"{self._layers}, as num_hidden_layers says")
-        if unknown := sorted({str(one) for one in given} - {_FULL, _LINEAR_LAYER, _WINDOW, _CHUNK}):
-            raise self._error("layer_types", unknown[0], ", ".join((_FULL, _LINEAR_LAYER, _WINDOW, _CHUNK)))
-        return given
-
-    def _architecture(self, kinds: Sequence[str]) -> Architecture:
-        full, linear = kinds.count(_FULL), kinds.count(_LINEAR_LAYER)
-        windows, chunks = kinds.count(_WINDOW), kinds.count(_CHUNK)
-        if windows and chunks:
-            raise self._error("layer_types", "windows and chunks", "one of the two, as vLLM supports")
-        latent = self._count("kv_lora_rank") + self._count("qk_rope_head_dim") if self._is_latent else 0
-        index = self._any("index_head_dim")
-        global_heads, global_size = self._global_heads()
-        pages = (self._kv_heads * self._head_size, global_heads * global_size)
-        if windows + chunks and full and max(pages) % min(pages):
-            raise self._error(
-                "head_dim", self._head_size, "a size that global_head_dim is a multiple of, or the reverse"
-            )
-        return Architecture(
-            full_attention_layers=full,
-            kv_heads=1 if latent else global_heads,
-            head_size=0 if latent else global_size,
-            latent_size=latent,
-            # Source: vLLM 0.18.1, deepseek_v2.py: fp8, and a float32 scale per 128 values.
-            indexer_bytes=index + index // 128 * 4,
-            window_layers=windows + chunks,
-            window_tokens=self._count("attention_chunk_size" if chunks else "sliding_window")
-            if windows + chunks
-            else 0,
-            window_is_chunk=chunks > 0,
-            window_kv_heads=self._kv_heads if windows + chunks else 1,
-            window_head_size=self._head_size if windows + chunks else 0,
-            linear_attention_layers=linear,
-            linear_key_heads=self._count("linear_num_key_heads") if linear else 0,
-            linear_value_heads=self._count("linear_num_value_heads") if linear else 0,
-            linear_head_size=self._linear_head_size() if linear else 0,
-            convolution_kernel=self._count("linear_conv_kernel_dim") if linear else 0,
-            # Source: vLLM 0.18.1, config.py: a key of Qwen3.5; without it the state has the model's type.
-            linear_state_dtype=self._state_dtype() if linear else "float32",
-            mtp_layers=self._any(
-                "mtp_num_hidden_layers", "num_nextn_predict_layers", default=1 if self._type == "qwen3_next" else 0
-            ),
-        )
-
-    @property
-    def _is_latent(self) -> bool:
-        return _MODEL_TYPES[self._type] == "mla"
-
-    def _state_dtype(self) -> str:
-        chosen = self._text.get("mamba_ssm_dtype") or "bfloat16"
-        if chosen not in ("float32", "bfloat16", "float16"):
-            raise self._error("mamba_ssm_dtype", chosen, "float32, bfloat16, float16")
-        return str(chosen)
-
-    def _linear_head_size(self) -> int:
-        key, value = self._count("linear_key_head_dim"), self._count("linear_value_head_dim")
-        if key != value:
-            raise self._error("linear_value_head_dim", value, f"linear_key_head_dim, {key}")
-        return key
-
-    def _global_heads(self) -> tuple[int, int]:
-        """KV heads in full-attention layers, and their size."""
-        return (
-            self._count("num_global_key_value_heads", self._kv_heads),
-            self._count("global_head_dim", self._head_size),
-        )
-
-    def _mixer(self, kind: str) -> _Cost:
-        """The attention or linear layer of one block."""
-        hidden = self._hidden
-        if kind == _LINEAR_LAYER:
-            keys = self._count("linear_num_key_heads") * self._linear_head_size()
-            values = self._count("linear_num_value_heads") * self._linear_head_size()
-            return _Cost.of(hidden * (2 * keys + 2 * values) + values * hidden, self._bytes("linear_attn"))
-        if self._is_latent:
-            nope, rope, value = (self._count(key) for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
-            latent, queries = self._count("kv_lora_rank"), self._any("q_lora_rank")
-            weights = (
-                (
-                    hidden * queries + queries * self._heads * (nope + rope)
-                    if queries
-                    else hidden * self._heads * (nope + rope)
-                )
-                + hidden * (latent + rope)
-                + latent * self._heads * (nope + value)
-                + self._heads * value * hidden
-            )
-            if index := self._any("index_head_dim"):
-                weights += (queries * index + hidden) * self._count("index_n_heads") + hidden * index
-            return _Cost.of(weights, self._bytes("self_attn"))
-        kv_heads, size = self._global_heads() if kind == _FULL else (self._kv_heads, self._head_size)
-        gate = 2 if self._text.get("attn_output_gate", self._type == "qwen3_next") else 1
-        one_for_both = kind == _FULL and self._text.get("attention_k_eq_v") is True
-        weights = (
-            hidden * (gate * self._heads * size + (1 if one_for_both else 2) * kv_heads * size)
-            + self._heads * size * hidden
-        )
-        return _Cost.of(weights, self._bytes("self_attn"))
-
-    def _feed_forward(self, layer: int) -> _Cost:
-        """The feed-forward part of one block: three matrices, or three per expert."""
-        hidden, dense = self._hidden, self._text.get("intermediate_size_mlp") or self._text.get("intermediate_size")
-        if (
-            not self._experts
-            or layer < self._any("first_k_dense_replace")
-            or layer in _list(self._text.get("mlp_only_layers"))
-        ):
-            if not isinstance(dense, int) or dense < 1:
-                raise self._error("intermediate_size", dense, "a whole number of 1 or more")
-            return _Cost.of(3 * hidden * dense, self._bytes())
-        each = 3 * hidden * self._any("moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
-        shared = 3 * hidden * self._shared_width()
-        chosen = self._any("num_experts_per_tok", "experts_per_token", "top_k_experts")
-        router = hidden * self._experts
-        return _Cost(
-            self._experts * each + shared + router,
-            chosen * each + shared + router,
-            self._experts * each * self._bytes() + shared * self._bytes("shared_expert") + 2 * router,
-        )
-
-    def _step_width(self) -> int:
-        dense = self._any("intermediate_size_mlp", "intermediate_size")
-        each = self._any("moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
-        chosen = self._any("num_experts_per_tok", "experts_per_token", "top_k_experts")
-        experts = chosen * (3 * each + self._hidden) + 3 * self._shared_width() if self._experts else 0
-        return max(3 * dense, experts) + _HIDDEN_STATES * self._hidden
-
-    def _shared_width(self) -> int:
-        """Width of the shared part next to the experts."""
-        if self._type == "llama4_text" or self._text.get("enable_moe_block"):
-            return self._count("intermediate_size")
-        if count := self._any("n_shared_experts"):
-            return count * self._count("moe_intermediate_size")
-        return self._any("shared_expert_intermediate_size", "shared_intermediate_size")
-
-    def _tower(self) -> float:
-        """Approximate parameters of the vision tower."""
-        vision = self._vision
-        if not isinstance(vision, Mapping):
-            return 0
-
-        def number(*keys: str, default: int = 0) -> int:
-            return next((int(vision[key]) for key in keys if isinstance(vision.get(key), int)), default)
-
-        width, depth = (
-            number("hidden_size", "vt_hidden_size"),
-            number("depth", "num_hidden_layers", "vt_num_hidden_layers"),
-        )
-        inner = number("intermediate_size", "vt_intermediate_size")
-        merged = width * number("spatial_merge_size", default=2) ** 2
-        tower: float = depth * (4 * width**2 + 2 * width * inner) + merged**2 + merged * self._hidden
-        return _TOWER_STEP * round(tower / _TOWER_STEP)
-
-    def _number_format(self) -> tuple[str, frozenset[str]]:
-        """The weights' format, and the modules that have 16 bits."""
-        given = self._text.get("quantization_config") or self._text.get("compression_config")
-        if not given:
-            return "bf16", frozenset()
-        if not isinstance(given, Mapping):
-            raise self._error("quantization_config", given, "a mapping with quant_method")
-        method = str(given.get("quant_method", "")).lower()
-        named = str(given.get("quant_algo", "")).lower() if method == "modelopt" else method
-        found = _compressed(given.get("config_groups")) if method == "compressed-tensors" else _METHODS.get(named)
-        if found is None:
-            known = ", ".join((*sorted(_METHODS), "modelopt with one of these", "compressed-tensors with one format"))
-            raise self._error("quantization_config", f"{method} {given.get('quant_algo', '')}".strip() or None, known)
-        ignored = [
-            str(name)
-            for key in ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules")
-            for name in _list(given.get(key))
-            if not re.search(r"vis|mtp", str(name))
-        ]
-        kept = {match[1].removesuffix("s") for name in ignored if (match := _WHOLE_MODULE.search(name))}
-        return found, frozenset(kept)
-
-    def _bytes(self, module: str = "") -> float:
-        return 2 if module in self._kept else FORMAT_BYTES[self._format]
-
-    def _count(self, key: str, default: int | None = None) -> int:
-        value = self._text.get(key)
-        if value is None and default is not None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self._error(key, value, "a whole number of 1 or more")
-        return value
-
-    def _any(self, *keys: str, default: int = 0) -> int:
-        """Value of the first of these keys that is a number, or the default."""
-        values = (self._text.get(key) for key in keys)
-        return next((one for one in values if isinstance(one, int) and not isinstance(one, bool) and one >= 0), default)
-
-    def _error(self, key: str, value: object, known: str) -> ValueError:
-        found = "is missing" if value is None else f"is {value!r}"
-        return ValueError(f"{key} of {self._name}'s config.json {found}; known: {known}")
-
-
-def _list(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else ()
-
-
-def _compressed(groups: object) -> str | None:
-    """The format of compressed-tensors' groups of layers; None if there are several, or if it is unknown."""
-    found = set()
-    for group in groups.values() if isinstance(groups, Mapping) else ():
-        weights = group.get("weights") if isinstance(group, Mapping) else None
-        if not isinstance(weights, Mapping):
-            return None
-        bits, floats = weights.get("num_bits"), weights.get("type") == "float"
-        if bits == 8:
-            found.add("fp8" if floats else "int8")
-        elif bits == 4:
-            found.add("nvfp4" if floats and weights.get("group_size") == 16 else "int4")
-        else:
-            return None
-    return found.pop() if len(found) == 1 else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Cost:
-    """A part of one layer: parameters, active parameters of a token, and bytes."""
-
-    parameters: float
-    active: float
-    weight_bytes: float
-
-    @classmethod
-    def of(cls, parameters: float, bytes_each: float) -> _Cost:
-        return cls(parameters, parameters, parameters * bytes_each)
-
-    def __add__(self, other: _Cost) -> _Cost:
-        return _Cost(
-            self.parameters + other.parameters, self.active + other.active, self.weight_bytes + other.weight_bytes
-        )
 
 
 def _entry(id_: str) -> Mapping[str, Any]:
@@ -509,11 +110,11 @@ def of_the_article() -> ModelShape:
 
 
 _OPTIONS: Mapping[str, str] = {
-    "mamba-cache-mode": _LINEAR,
-    "mamba-block-size": _LINEAR,
-    "mamba-ssm-cache-dtype": _LINEAR,
-    "gdn-prefill-backend": _LINEAR,
-    "language-model-only": _VISION,
+    "mamba-cache-mode": LINEAR,
+    "mamba-block-size": LINEAR,
+    "mamba-ssm-cache-dtype": LINEAR,
+    "gdn-prefill-backend": LINEAR,
+    "language-model-only": VISION,
     "enable-expert-parallel": EXPERTS,
     "moe-backend": EXPERTS,
 }
@@ -524,11 +125,11 @@ _FORMATS = {name: f"the {name} format" for name in ("qwen3", "qwen3_coder", "qwe
 _FAMILIES: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = tuple(
     (re.compile(name, re.IGNORECASE), frozenset(parts))
     for name, parts in (
-        (r"Qwen3\.5", {_LINEAR, _DRAFT, _VISION, *_FORMATS.values()}),
-        (r"Qwen3-Next", {_LINEAR, _DRAFT, EXPERTS, _FORMATS["qwen3"]}),
+        (r"Qwen3\.5", {LINEAR, DRAFT, VISION, *_FORMATS.values()}),
+        (r"Qwen3-Next", {LINEAR, DRAFT, EXPERTS, _FORMATS["qwen3"]}),
         (r"Qwen3-Coder-\d", {_FORMATS["qwen3_coder"], _FORMATS["qwen3_xml"]}),
         (r"Qwen3-\d", {_FORMATS["qwen3"]}),
-        (r"DeepSeek-(V3|R1(?!-Distill))", {_DRAFT, EXPERTS}),
+        (r"DeepSeek-(V3|R1(?!-Distill))", {DRAFT, EXPERTS}),
         (r"Qwen2(\.5)?-\d|Llama-[23]|Mistral-7B", set()),
     )
 )
@@ -565,7 +166,7 @@ def part_for(option: str, value: object) -> str | None:
     if value is None or value is False:
         return None
     if option == "speculative-config":
-        return _DRAFT if isinstance(value, Mapping) and str(value.get("method", "")).endswith("mtp") else None
+        return DRAFT if isinstance(value, Mapping) and str(value.get("method", "")).endswith("mtp") else None
     if option in ("reasoning-parser", "tool-call-parser"):
         return _FORMATS.get(str(value))
     return _OPTIONS.get(option)

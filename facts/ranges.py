@@ -18,6 +18,9 @@ PROHIBITED_RANGES = (
     "199.36.153.4/30",
     "199.36.153.8/30",
 )
+# Source: GKE documentation, "VPC-native clusters", tables of ranges: /9 is the largest for pods, /16 for Services. No private block is
+# larger than /8.
+LARGEST_PREFIX = {"podCidr": 9, "serviceCidr": 16, "nodeCidr": 8}
 # Source: RFC 6890 and the IANA registry of special-purpose addresses: not on the internet, but possible in a VPC.
 NOT_INTERNET = (
     *PRIVATE_RANGES,

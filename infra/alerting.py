@@ -39,7 +39,7 @@ class ChannelSecrets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertingArgs:
-    """Arguments of `Alerting`. Raises ValueError if a severity has no channel."""
+    """Arguments of `Alerting`. Raises ValueError if a severity has no channel or too many, or a channel no secret."""
 
     place: Place
     """The project and its labels; the fleet's name is in every title."""
@@ -60,6 +60,15 @@ class AlertingArgs:
             if not any(severity in one.severities for one in self.channels):
                 raise ValueError(
                     f"channels: no channel has severity {severity}; add {severity} to a channel's severities"
+                )
+            if (count := sum(severity in one.severities for one in self.channels)) > section.MOST_CHANNELS:
+                raise ValueError(
+                    f"channels: {count} have severity {severity}; an alert has up to {section.MOST_CHANNELS}"
+                )
+        for kind, name in (("slack", "slack_token"), ("pagerduty", "pagerduty_key"), ("webhook", "webhook_password")):
+            if getattr(self.secrets, name) is None and any(one.type == kind for one in self.channels):
+                raise ValueError(
+                    f"secrets: {name} is missing, and a channel of type {kind} cannot be created without it"
                 )
 
 

@@ -25,10 +25,11 @@ def within_limits(args: object, section: type[Section], fields: Iterable[str]) -
 
 
 def refuse(args: object, problems: Iterable[Problem]) -> None:
-    """Raise ValueError with all problems, if any. A problem's path is the name of a field of `args`."""
+    """Raise ValueError with all refusals, if any. A problem's path is the name of a field of `args`."""
     found = [
         f"{type(args).__name__}.{one.path} is {one.value!r}; allowed: {one.allowed} ({one.why}); write {one.write}"
         for one in problems
+        if one.level == "refused"
     ]
     if found:
         raise ValueError("\n".join(found))

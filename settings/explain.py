@@ -16,11 +16,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from settings.problems import Problem, listed, nearest, shown, value_at
+from settings.problems import MOST_PROBLEMS, Problem, listed, nearest, shown, value_at
 from settings.sections.docstrings import field_docs
 from settings.sections.section import NAMESPACE, PATTERN_TEXTS
 
 _FIELD = re.compile(r"[a-z]+(?:(?:_|[A-Z])[a-z]+)*")
+_MOST_DETAILS = 4 * MOST_PROBLEMS
+"""Errors of pydantic that are looked at: several can be one problem."""
 _GCP_KEYS = {"project", "region"}
 _NO_SUCH_MODE = {
     "standard": (
@@ -39,7 +41,7 @@ _NO_SUCH_MODE["cud-1y"] = _NO_SUCH_MODE["cud-3y"] = _NO_SUCH_MODE["commitment"] 
 def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> list[Problem]:
     """One problem for each error of pydantic in a `root`. `prefix` is put before each path, e.g. "server.engine"."""
     problems: dict[tuple[str, str], Problem] = {}
-    details = error.errors(include_url=False)
+    details = error.errors(include_url=False)[:_MOST_DETAILS]
     for detail in details:
         if detail["type"] == "too_short" and any(_is_inside(other, detail) for other in details):
             continue  # pydantic dropped the wrong items before it counted
@@ -83,7 +85,7 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Proble
             value=None,
             allowed=_sentence(doc) or "a value",
             why="required; there is no default",
-            write=_example(path) or f"{last}: {_sample_at(place, last)}",
+            write=example_at(path) or f"{last}: {_sample_at(place, last)}",
         )
     return Problem(
         id="wrong-value",
@@ -154,10 +156,10 @@ def _fields(type_: Any) -> dict[str, FieldInfo]:
 
 def _write_item(keys: tuple[Any, ...], path: str) -> str | None:
     """Example of the whole list for an error in one of its items."""
-    return _example(path.rpartition("[")[0]) if keys and isinstance(keys[-1], int) else None
+    return example_at(path.rpartition("[")[0]) if keys and isinstance(keys[-1], int) else None
 
 
-def _example(path: str) -> str | None:
+def example_at(path: str) -> str | None:
     """Example for a path, or for its last key."""
     return _EXAMPLES.get(path) or _EXAMPLES.get(path.rpartition(".")[2])
 
@@ -277,7 +279,7 @@ def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: _Pl
         choices = [c.strip().strip("'") for c in str(context.get("expected", "")).replace(" or ", ", ").split(",")]
         if meant := nearest(str(given), choices):
             return f"{name}: [{meant}]" if isinstance(place.keys[-1], int) else f"{name}: {meant}"
-    if example := _example(path):
+    if example := example_at(path):
         return example
     if kind == "string_type" and isinstance(given, bool | int | float):
         return f'{name}: "{shown(given)}"'

@@ -8,11 +8,11 @@ import stat
 from pathlib import Path
 from typing import Final
 
-_MOST_BYTES: Final = 256 * 2**20
+MOST_BYTES: Final = 256 * 2**20
 """Assumed: ten times the size of the state of a stack with ten thousand resources."""
 
 
-def read_bounded(path: Path, most: int = _MOST_BYTES) -> bytes:
+def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
     """The content. Raises OSError, also for a folder, a pipe or a device, and for a larger file."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))

@@ -12,10 +12,12 @@ from pydantic import ValidationError
 from facts.ledger import LedgerError
 from facts.machines import DEFAULT_MACHINE, MACHINES
 from settings import strict_json
-from settings.names import ESC_OFFLINE
+from settings.empty import blank, blanks, is_blank
+from settings.names import ESC_OFFLINE, STACK_NAME
 from settings.problems import (
     Problem,
     SettingsError,
+    impossible_stack,
     is_exposed_secret,
     nearest,
     renamed_project,
@@ -54,7 +56,16 @@ _SECTIONS = frozenset(
         "labels",
     }
 )
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_MOST_TEXT = 32 * 1024
+"""Characters of one key's value. Assumed: three times a hundred authorized networks."""
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
+)
+"""Control characters, lone surrogates, and characters that are not seen or change the order of what is seen."""
+_MAY_HAVE_LINES = re.compile(
+    rf"{NAMESPACE}:(?:server|rollout\.canary)\.engine\.extra(?:Args\[[0-9]+\]|Env\..*)", re.DOTALL
+)
+"""Values that may be JSON or a template."""
 KEYS = _SCALARS | _SECTIONS | SECRET_KEYS.keys()
 """Every key of this project's namespace."""
 _OTHERS = frozenset({"gcp", "kubernetes", "pulumi"})
@@ -108,7 +119,7 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
 
     `unopened`: ESC environments whose values are unknown (`StackFile.unopened`).
     """
-    problems: list[Problem] = []
+    problems = [] if STACK_NAME.fullmatch(stack) else [impossible_stack(stack)]
     values: dict[str, Any] = {"stack": stack}
     for key, text in config.items():
         space, _, name = key.partition(":")
@@ -117,24 +128,27 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
         elif space != NAMESPACE:
             if space not in _OTHERS and (near := nearest(space, [NAMESPACE])):
                 problems.append(_unknown_key(key, f"{near}:{name}"))
+        elif name in KEYS and is_blank(text):
+            problems.append(blank(key))
         elif name in SECRET_KEYS:
-            values[SECRET_KEYS[name]] = bool(text)
+            values[SECRET_KEYS[name]] = True
         elif name in _SCALARS:
-            # Pulumi.yaml's default for "not set" is an empty text.
-            if text:
-                values[name] = text
+            values[name] = text
+        elif len(text) > _MOST_TEXT:
+            problems.append(_too_large(key, text))
         elif name in _SECTIONS:
             try:
-                section = tuples(strict_json.loads(text))
+                section = tuples(strict_json.loads(text, strict_json.MOST_ITEMS))
+            except strict_json.TooLargeError:
+                problems.append(_too_large(key, text))
             except ValueError:
                 problems.append(_not_structured(key, text))
             else:
-                # Pulumi.yaml's default for "not set" is an empty section.
-                if section != {}:
-                    values[name] = section
+                values[name] = section
         else:
             problems.append(_unknown_key(key))
     given = {_path(name): value for name, value in values.items() if name not in SECRET_KEYS.values()}
+    problems += [problem for name, value in values.items() if name != "stack" for problem in blanks(_path(name), value)]
     problems += [secret_in_plain_text(found.path, found.what) for found in secrets_in(given)]
     problems += [problem for path, value in given.items() for problem in _unprintable(path, value)]
     try:
@@ -256,8 +270,19 @@ def _not_structured(key: str, text: str) -> Problem:
     )
 
 
+def _too_large(key: str, text: str) -> Problem:
+    return Problem(
+        id="too-large",
+        path=key,
+        value=text,
+        allowed=f"up to {_MOST_TEXT:,} characters, and {strict_json.MOST_ITEMS:,} keys and values",
+        why="no section of a fleet is that long, and each entry would be checked and reported",
+        write=f"{key}: fewer entries",
+    )
+
+
 def _unprintable(path: str, value: Any) -> Iterator[Problem]:
-    """Texts with control characters or lone surrogates, which no manifest, argument or terminal can carry."""
+    """Texts with such characters, which no manifest, argument or terminal can carry."""
     if isinstance(value, dict):
         for name, one in value.items():
             yield from _unprintable(path, name)
@@ -265,7 +290,9 @@ def _unprintable(path: str, value: Any) -> Iterator[Problem]:
     elif isinstance(value, tuple):
         for i, one in enumerate(value):
             yield from _unprintable(f"{path}[{i}]", one)
-    elif isinstance(value, str) and (found := _UNPRINTABLE.search(value)):
+    elif isinstance(value, str) and (
+        found := _UNPRINTABLE.search(re.sub(r"[\t\n]", "", value) if _MAY_HAVE_LINES.fullmatch(path) else value)
+    ):
         yield Problem(
             id="unprintable-text",
             path=_UNPRINTABLE.sub("?", path),

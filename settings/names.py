@@ -56,6 +56,12 @@ MAX_NAMESPACE: Final = 40
 """Maximum length of the default. Kubernetes allows 63, but names of classes contain it, and a ComputeClass's name is a label's value."""
 
 
+STACK_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+"""Source: pulumi, sdk/go/common/tokens/names.go (ParseStackName). Not with a dash or a dot first, which a shell or an option parser could
+misread: hints print names in commands."""
+STACK_NAMES: Final = "1 to 100 letters, digits, dashes, underscores and dots, not starting with a dash or a dot"
+
+
 def cluster_name(stack: str) -> str:
     """Default name of a stack's cluster."""
     return fitted(stack, before=ARTICLE_CLUSTER, limit=MAX_CLUSTER_NAME)

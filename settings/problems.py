@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal
 
+from facts.texts import MOST_CHARACTERS, shortened
+from settings.names import STACK_NAMES, fitted
 from settings.redact import Redactor, plaintexts_in
 from settings.rules.secrets_in_text import SECRET_TEXT, without_secrets
 from settings.sections.section import NAMESPACE, SECRET_KEYS
 
 Level = Literal["refused", "finding", "notice"]
+_MOST_OF_A_TEXT: Final = 20 * MOST_CHARACTERS
+"""Lists of what is allowed, such as all of vLLM's parsers, are shown in full."""
+MOST_PROBLEMS: Final = 50
+"""Problems that are shown; a long list of wrong items has one for each."""
 _CLOSE: Final = 0.75
 """Likeness from which a name is taken for a misspelled one, as `SequenceMatcher.ratio` counts. Assumed."""
 
@@ -43,12 +49,12 @@ class Problem:
     """True for a deliberate exception: the profile reproduces a published run, and the stack file does not set these options."""
 
     def __post_init__(self) -> None:
-        """Replace secrets in the value and in every text."""
+        """Replace secrets in the value and in every text, and shorten them."""
         redactor = Redactor(_secrets_at(self.path, self.value))
-        object.__setattr__(self, "value", value_at(self.path, self.value))
-        object.__setattr__(self, "path", without_secrets(self.path))
+        object.__setattr__(self, "value", quoted(value_at(self.path, self.value)))
+        object.__setattr__(self, "path", shortened(without_secrets(self.path)))
         for name in ("allowed", "why", "write"):
-            object.__setattr__(self, name, redactor.text(getattr(self, name)))
+            object.__setattr__(self, name, shortened(redactor.text(getattr(self, name)), _MOST_OF_A_TEXT))
 
     def text(self) -> str:
         """The problem as lines for a terminal."""
@@ -73,8 +79,9 @@ class SettingsError(Exception):
     def text(self) -> str:
         """All problems as text."""
         count = len(self.problems)
-        head = f"Stack {without_secrets(self.stack)!r}: {count} invalid setting{'' if count == 1 else 's'}."
-        return "\n\n".join([head, *(problem.text() for problem in self.problems)])
+        head = f"Stack {shortened(without_secrets(self.stack))!r}: {count} invalid setting{'' if count == 1 else 's'}."
+        more = [f"... and {count - MOST_PROBLEMS:,} more"] if count > MOST_PROBLEMS else []
+        return "\n\n".join([head, *(problem.text() for problem in self.problems[:MOST_PROBLEMS]), *more])
 
 
 def shown(value: Any) -> str:
@@ -82,6 +89,14 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else repr(value)
+
+
+def quoted(value: Any) -> Any:
+    """The value, or the beginning of its text where that is long."""
+    if not isinstance(value, str | list | tuple | dict | int):
+        return value
+    text = value if isinstance(value, str) else shown(value)
+    return value if len(text) <= MOST_CHARACTERS else shortened(text)
 
 
 def listed(value: Any) -> Any:
@@ -115,6 +130,18 @@ def _secrets_at(path: str, value: Any) -> frozenset[str]:
     for name in reversed(re.split(r"[.:\[\]]+", path)):
         nested = {name: nested}
     return plaintexts_in([nested], any_name=True)
+
+
+def impossible_stack(stack: str) -> Problem:
+    """Problem for a stack whose name Pulumi refuses."""
+    return Problem(
+        id="stack-name",
+        path="--stack",
+        value=stack,
+        allowed=STACK_NAMES,
+        why="Pulumi has no stack of another name",
+        write=f"the stack's name; its file is Pulumi.{fitted(stack[:100], limit=100)}.yaml",
+    )
 
 
 def renamed_project(name: object) -> Problem:

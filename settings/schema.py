@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from settings.empty import RUNG
 from settings.load import KEYS
 from settings.names import ESC_OFFLINE
 from settings.profiles import NAMES
@@ -39,10 +40,9 @@ def stack_file_schema() -> dict[str, Any]:
         if model.__name__ in definitions:
             _document(definitions[model.__name__], model)
     settings = definitions.pop("Settings")
-    definitions["Server"]["properties"]["profile"]["enum"] = list(NAMES)
-    definitions["Canary"]["properties"]["profile"]["anyOf"][0]["enum"] = list(NAMES)
     for section in ("Server", "Canary"):
         fields = definitions[section]["properties"]
+        fields["profile"]["enum"] = list(NAMES)
         fields["engine"] = {"$ref": "#/$defs/Engine", "description": fields["engine"]["description"]}
     fields = settings["properties"]
     # An OpenAPI keyword that strict JSON Schema validators reject; `oneOf` is sufficient.
@@ -96,10 +96,22 @@ def _document(schema: dict[str, Any], model: type[BaseModel]) -> None:
         if described is None:
             continue
         described.pop("title", None)
+        if model is not Engine and field.alias != RUNG:
+            _without_null(described)
         if name in docs:
             described["description"] = docs[name]
     if "description" in schema:
         schema["description"] = " ".join(schema["description"].split())
+
+
+def _without_null(described: dict[str, Any]) -> None:
+    """Drop the null that stands for a key that is left out: written, it is refused."""
+    choices = [one for one in described.get("anyOf", ()) if one != {"type": "null"}]
+    if choices and len(choices) < len(described["anyOf"]):
+        described.pop("default", None)
+        described.update(choices[0] if len(choices) == 1 else {"anyOf": choices})
+        if len(choices) == 1:
+            described.pop("anyOf")
 
 
 def _environment() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import ceil
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from facts import node_room
 from facts.machines import DEFAULT_MACHINE
@@ -36,8 +36,19 @@ PLACEHOLDER_PROJECT = "your-project-id"
 """Placeholder of gcp:project in the stack files; the same as in the article's commands."""
 
 
+PROGRAM_LABELS = ("app", "stack")
+"""Keys that `infra.naming.labels_of` sets."""
 MOST_LABELS = 50
 """Google Cloud's maximum is 64 a resource; the program, GKE and Cloud Storage add some. Source: Resource Manager, labels."""
+
+
+def _is_free(label: str) -> str:
+    """The label's key. Raises ValueError for one that is set by the program or by Google."""
+    if label in PROGRAM_LABELS or label.startswith("goog"):
+        raise ValueError(
+            f"a key other than {' and '.join(PROGRAM_LABELS)}, which the program sets, and goog*, which Google sets"
+        )
+    return label
 
 
 class Settings(Section):
@@ -55,7 +66,7 @@ class Settings(Section):
     ]
     """Zones of the servers' nodes; each gets a copy of the weights volume. The machine type must be available there."""
     namespace: Namespace = Field(default_factory=lambda given: stack_namespace(given["stack"]))
-    """Kubernetes namespace of this stack's objects. Default, also for an empty text: `vllm-dev` for a stack `dev`."""
+    """Kubernetes namespace of this stack's objects. Default: `vllm-dev` for a stack `dev`."""
     platform: Platform = Platform()
     """The cluster, if this stack does not create it."""
     network: Network = Network()
@@ -63,7 +74,7 @@ class Settings(Section):
     cluster: Cluster = Cluster()
     """The Autopilot cluster; not used if the stack joins a cluster."""
     machine: MachineType = Field(default_factory=lambda: DEFAULT_MACHINE)
-    """Machine type of the servers' nodes, e.g. `g2-standard-12`. Default, also for an empty text: the article's, a4-highgpu-8g."""
+    """Machine type of the servers' nodes, e.g. `g2-standard-12`. Default: the article's, a4-highgpu-8g."""
     capacity: Capacity
     """Provisioning mode of the nodes, e.g. `{mode: spot}`. Required, because many machine types are not sold on demand."""
     model: ChosenModel | None = None
@@ -88,7 +99,7 @@ class Settings(Section):
     """A Docker Hub account for image pulls. Default: anonymous pulls."""
     results: Results = Results()
     """The bucket for benchmark results."""
-    prices: dict[str, Annotated[float, Field(ge=0)]] = {}
+    prices: dict[str, Annotated[float, Field(ge=0, le=1e9)]] = {}
     """Your unit prices in USD, by item id of facts/data/prices.yaml, e.g. `{hyperdisk-ml-capacity: 0.10}` for a GiB-month. Default: the
     list price in the stack's region; without one, totals are lower bounds."""
     labels: Annotated[
@@ -99,6 +110,7 @@ class Settings(Section):
                     r"^[a-z][-_a-z0-9]{0,62}$",
                     "keys of 1 to 63 lowercase letters, digits, dashes and underscores, starting with a letter",
                 ),
+                AfterValidator(_is_free),
             ],
             Annotated[str, like(r"^[-_a-z0-9]{0,63}$", "up to 63 lowercase letters, digits, dashes and underscores")],
         ],

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from settings import strict_yaml
-from settings.names import ESC_OFFLINE, stack_names
+from settings.empty import is_blank
+from settings.names import ESC_OFFLINE, STACK_NAME, stack_names
 from settings.problems import (
     Problem,
     SettingsError,
+    impossible_stack,
     is_exposed_secret,
     nearest,
     renamed_project,
@@ -65,6 +67,8 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
 
     Raises SettingsError when a file is missing, broken or ambiguous, or when the project has another name.
     """
+    if not STACK_NAME.fullmatch(stack):
+        raise SettingsError(stack, [impossible_stack(stack)])
     path = root / f"Pulumi.{stack}.yaml"
     of_every_stack = _project_values(root, stack)
     if text is None and not path.is_file():
@@ -146,7 +150,7 @@ def _config_from(root: Path, section: Any, inside: list[str]) -> Any:
             if inside[0] in section
             else section
         )
-    if not isinstance(section.get("config"), str):
+    if is_blank(section.get("config")) or not isinstance(section["config"], str):
         return section
     # Joined as text: a Path would collapse the slashes of a URL, and its password would not be recognized and hidden.
     return {**section, "config": os.path.join(root, section["config"])}  # noqa: PTH118

@@ -6,28 +6,40 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from settings.files import read_bounded
+from settings.files import MOST_BYTES, read_bounded
+
+MOST_ITEMS: Final = 2_000
+"""Keys and values of a stack file (an alias counted in full each time), or of one of its sections. Assumed: ten times the largest here."""
+
 
 _DEEPEST: Final = 100
 """Assumed: five times the deepest object of Kubernetes, Google Cloud or a Pulumi state in this project."""
 
 
-def loads(text: str | bytes) -> Any:
-    """Parse JSON. Raises ValueError also for `Infinity` and `NaN`, which Python accepts, and for more than a hundred levels."""
+class TooLargeError(ValueError):
+    """More items than the caller reads."""
+
+
+def loads(text: str | bytes, most_items: int | None = None) -> Any:
+    """Parse JSON. Raises ValueError also for `Infinity` and `NaN`, which Python accepts, and for more than a hundred levels;
+    TooLargeError for more than `most_items` keys and values.
+    """
     try:
         found = json.loads(text, parse_constant=_refuse)
     except RecursionError:
         raise ValueError("too many levels") from None
-    level, depth = [found], 0
+    level, depth, items = [found], 0, 0
     while level := [item for one in level for item in _items(one)]:
+        if most_items is not None and (items := items + len(level)) > most_items:
+            raise TooLargeError(f"more than {most_items:,} keys and values")
         if (depth := depth + 1) > _DEEPEST:
             raise ValueError(f"more than {_DEEPEST} levels")
     return found
 
 
-def read(path: Path) -> Any:
-    """Parse a file. Raises ValueError, and OSError as `read_bounded` does."""
-    return loads(read_bounded(path))
+def read(path: Path, most: int = MOST_BYTES) -> Any:
+    """Parse a file of up to `most` bytes. Raises ValueError, and OSError as `read_bounded` does."""
+    return loads(read_bounded(path, most))
 
 
 def _items(value: Any) -> Any:

@@ -7,18 +7,16 @@ README ("Compatibility") and decode.go (unique keys, `<<`, integers that become 
 from __future__ import annotations
 
 import re
-import textwrap
 from typing import Any, Final, NoReturn
 
 import yaml
 
 from settings.problems import Problem, SettingsError
 from settings.sections.section import NAMESPACE
+from settings.strict_json import MOST_ITEMS
 
 MOST_BYTES: Final = 256 * 1024
 """Assumed: a hundred times the largest stack file here."""
-_MOST_NODES: Final = 2_000
-"""Keys and values, an alias counted in full each time. Assumed: ten times Pulumi.yaml, the largest file here."""
 _DEEPEST: Final = 20
 _LARGEST: Final = 2**53
 """Larger integers lose precision as floats, and JSON parsers differ."""
@@ -161,19 +159,21 @@ class _Reader:
         if kind in ("bool", "null"):
             return text.lower() == "true" if kind == "bool" else None
         unlike = (
-            text == "<<" or (not key and _AMBIGUOUS.match(text)) if kind == "str" else not abs(float(text)) <= _LARGEST
+            text == "<<" or (not key and _AMBIGUOUS.fullmatch(text))
+            if kind == "str"
+            else not abs(float(text)) <= _LARGEST
         )
         if unlike:
             allowed = "text in quotes, true or false, or a decimal number up to 2**53"
-            self._add("ambiguous-yaml", line, textwrap.shorten(text, 60), allowed, path)
+            self._add("ambiguous-yaml", line, text, allowed, path)
             return text
         return {"int": int, "float": float}.get(kind, str)(text)
 
     def _count(self, nodes: int, line: int, path: str) -> None:
         self._nodes += nodes
-        if self._nodes > _MOST_NODES:
-            allowed = f"at most {_MOST_NODES:,}, with aliases counted in full each time"
-            self._stop(line, f"more than {_MOST_NODES:,} keys and values", allowed, path)
+        if self._nodes > MOST_ITEMS:
+            allowed = f"at most {MOST_ITEMS:,}, with aliases counted in full each time"
+            self._stop(line, f"more than {MOST_ITEMS:,} keys and values", allowed, path)
 
     def _stop(self, line: int, value: Any, allowed: str, path: str = "") -> NoReturn:
         self.refuse(line, value, allowed, path)

@@ -8,6 +8,7 @@ Source of the commands: ssh-keygen(1) of OpenSSH 8.9 and newer, options -Y sign,
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ def sign(folder: Path, key: Path) -> Certificate:
     """
     if not (folder / MERGED_FILE).is_file():
         raise BenchmarkError(
-            f"{folder / MERGED_FILE} is missing, so there is no certificate to sign; run: fleet bench merge {folder}"
+            f"{folder / MERGED_FILE} is missing, so there is no certificate to sign; run: fleet bench merge {shlex.quote(str(folder))}"
         )
     judged = recomputed(folder)
     write(judged, folder / MERGED_FILE)  # as computed, to the last text
@@ -130,7 +131,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _how(folder: Path) -> str:
-    return f"fleet bench sign {folder} --key FILE"
+    return f"fleet bench sign {shlex.quote(str(folder))} --key FILE"
 
 
 def _ssh_keygen(what: str, *options: str, content: bytes, problem: str) -> str:

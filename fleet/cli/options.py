@@ -11,7 +11,7 @@ import typer
 from fleet.cli.completion import choices, profiles
 from fleet.cli.exits import CommandError
 from fleet.cli.project import find_root
-from settings.names import stack_names
+from settings.names import STACK_NAME, STACK_NAMES, stack_names
 
 
 def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -19,7 +19,7 @@ def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
         root = find_root(ctx.params.get("root"))
     except CommandError:
         return []
-    return [name for name in stack_names(root) if name.startswith(incomplete)]
+    return [name for name in stack_names(root) if name.startswith(incomplete) and STACK_NAME.fullmatch(name)]
 
 
 def finite(value: float | None) -> float | None:
@@ -27,6 +27,16 @@ def finite(value: float | None) -> float | None:
     if value is not None and not isfinite(value):
         raise typer.BadParameter(f"{value} is not a finite number.")
     return value
+
+
+def _possible(given: Any) -> Any:
+    """Option callback that rejects a name that Pulumi refuses; hints print names in commands."""
+    for name in given if isinstance(given, list | tuple) else [given]:
+        if name and not STACK_NAME.fullmatch(name):
+            from facts.texts import shortened
+
+            raise typer.BadParameter(f"{shortened(name)!r} is not a stack's name: {STACK_NAMES}.")
+    return given
 
 
 def _stack_option(help_: str) -> Any:
@@ -38,6 +48,7 @@ def _stack_option(help_: str) -> Any:
         show_envvar=True,
         autocompletion=_complete_stack,
         help=help_,
+        callback=_possible,
         show_default=False,
     )
 

@@ -16,5 +16,5 @@ def texts(headers: Iterable[str]) -> list[str]:
 
 
 def _text(header: str) -> str:
-    match = _WARNING.match(header)
+    match = _WARNING.fullmatch(header)
     return header if match is None else re.sub(r"\\(.)", r"\1", match.group(1))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from facts.prices import today
 from settings.problems import Problem
 
 if TYPE_CHECKING:
@@ -109,6 +110,16 @@ def _exclusion_problems(path: str, exclusions: tuple[MaintenanceExclusion, ...])
                 write=f"{one.name}-{i + 1}",
             )
         names.add(one.name)
+        if one.end_time is not None and (ended := moment(one.end_time)) is not None and ended.date() < today():
+            yield Problem(
+                id="exclusion-over",
+                path=f"{at}.endTime",
+                value=one.end_time,
+                allowed="a time in the future",
+                why="it excludes nothing any more, and counts against GKE's limits until it is removed",
+                write=f"remove {one.name}",
+                level="finding",
+            )
         if frozen and one.end_time is None:
             yield Problem(
                 id="exclusion-without-end",

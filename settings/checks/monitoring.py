@@ -53,6 +53,15 @@ def _bounds(alerts: section.Alerts) -> Iterator[Problem]:
 def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Problem]:
     path = key("monitoring.alerts.channels")
     for severity in ("page", "ticket"):
+        if (count := sum(severity in one.severities for one in alerts.channels)) > section.MOST_CHANNELS:
+            yield Problem(
+                id="too-many-channels",
+                path=path,
+                value=count,
+                allowed=f"up to {section.MOST_CHANNELS} channels of severity {severity}",
+                why="Cloud Monitoring accepts no alerting policy with more",
+                write="one group address or topic in place of several channels",
+            )
         if not any(severity in one.severities for one in alerts.channels):
             yield Problem(
                 id="alert-to-nobody",

@@ -6,9 +6,11 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from facts.ranges import PROHIBITED_RANGES, smallest_ranges
+from facts.prices import today
+from facts.ranges import LARGEST_PREFIX, NOT_INTERNET, PROHIBITED_RANGES, smallest_ranges
 from settings.checks.maintenance import maintenance_problems, moment
 from settings.problems import Problem
 from settings.sections.capacity import window_total_usd
@@ -64,6 +66,19 @@ def _cluster(settings: Settings) -> Iterator[Problem]:
     yield from keyed(maintenance_problems("cluster.maintenance", settings.cluster.maintenance))
 
 
+def _public(name: str, block: ipaddress.IPv4Network) -> Iterator[Problem]:
+    if not any(block.subnet_of(ipaddress.IPv4Network(one)) for one in NOT_INTERNET):
+        yield Problem(
+            id="range-public",
+            path=name,
+            value=str(block),
+            allowed="a private range, such as one in 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 or 100.64.0.0/10",
+            why="the addresses belong to others on the internet, whom nodes and pods could then not reach, Google and Docker Hub included",
+            write="a private range",
+            level="finding",
+        )
+
+
 def _valid(given: Mapping[str, str]) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
     for path, text in given.items():
         with suppress(ValueError):
@@ -99,6 +114,17 @@ def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Pr
             write=meant,
         )
     for name, block in ranges.items():
+        largest = LARGEST_PREFIX.get(name.removeprefix(f"{path}."), 8)
+        if block.prefixlen < largest:
+            yield Problem(
+                id="range-too-large",
+                path=name,
+                value=str(block),
+                allowed=f"/{largest} or smaller",
+                why="GKE accepts no larger range",
+                write=f"{block.network_address}/{largest}",
+            )
+        yield from _public(name, block)
         if taken := next((one for one in PROHIBITED_RANGES if block.overlaps(ipaddress.IPv4Network(one))), None):
             yield Problem(
                 id="range-prohibited",
@@ -157,6 +183,17 @@ def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Problem]:
             why="an IP endpoint without authorized networks is open to the internet; the DNS endpoint always exists",
             write='[{name: office, cidr: "203.0.113.0/24"}], or ipEndpoint: {enabled: false}',
         )
+    cidrs = [network.cidr for network in endpoint.authorized_networks]
+    for i, cidr in enumerate(cidrs):
+        if cidr in cidrs[:i]:
+            yield Problem(
+                id="authorized-network-twice",
+                path=f"{path}[{i}].cidr",
+                value=cidr,
+                allowed="each range once",
+                why="GKE rejects a list that has a range twice",
+                write=f"remove {path.rpartition('.')[2]}[{i}]",
+            )
     blocks = dict(_valid({network.cidr: network.cidr for network in endpoint.authorized_networks}))
     together = list(ipaddress.collapse_addresses(blocks.values()))
     for i, network in enumerate(endpoint.authorized_networks):
@@ -175,7 +212,7 @@ def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Problem]:
 
 def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> Iterator[Problem]:
     """Problems with a window of calendar capacity: its start and its total price."""
-    if moment(window.start_time) is None:
+    if (start := moment(window.start_time)) is None:
         yield Problem(
             id="not-a-moment",
             path=f"{path}.create.startTime",
@@ -183,6 +220,15 @@ def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> I
             allowed="an existing date and time in UTC",
             why="billing of the window starts then",
             write='"2027-01-04T06:00:00Z"',
+        )
+    elif (start + timedelta(days=window.duration_days)).date() < today():
+        yield Problem(
+            id="window-over",
+            path=f"{path}.create.startTime",
+            value=window.start_time,
+            allowed="a window that has not ended",
+            why=f"it ended after {window.duration_days} days, so Google refuses the request, and an existing reservation has no nodes",
+            write="a later startTime, or another capacity mode",
         )
     typed, of_a_node = window.total_usd, calendar.usd_per_node_hour
     if typed is None:

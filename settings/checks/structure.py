@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
+from facts.regions import regions, zones
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.machine import machine_problems
 from settings.checks.model import model_problems
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.spending import spending_problems
-from settings.problems import Problem
+from settings.empty import without_effect
+from settings.problems import Problem, nearest
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
 from settings.sections.server import LEAST_EPHEMERAL_STORAGE_GIB
@@ -33,6 +35,7 @@ Measured: workloads/weights/weights_download.sh peaked at 1.0 on ext4. Assumed: 
 def structural_problems(settings: Settings) -> tuple[Problem, ...]:
     """Every limit that these settings exceed, in the order of the stack file's sections."""
     return (
+        *without_effect(settings),
         *_location(settings),
         *_platform(settings),
         *(platform_problems(settings) if settings.owns_platform else ()),
@@ -60,6 +63,26 @@ def server_problems(settings: Settings) -> tuple[Problem, ...]:
 
 
 def _location(settings: Settings) -> Iterator[Problem]:
+    if settings.region not in (known := regions()):
+        yield Problem(
+            id="no-such-region",
+            path="gcp:region",
+            value=settings.region,
+            allowed=", ".join(sorted(known)),
+            why="Google Cloud has no region of that name (November 2026), and the price list has none",
+            write=f"gcp:region: {nearest(settings.region, sorted(known)) or 'europe-west4'}",
+        )
+    elif wrong := [
+        zone for zone in settings.zones if zone.startswith(f"{settings.region}-") and zone not in zones(settings.region)
+    ]:
+        yield Problem(
+            id="no-such-zone",
+            path=key("zones"),
+            value=wrong,
+            allowed=", ".join(zones(settings.region)),
+            why=f"{settings.region} has no zone of that name, so no node or disk can be created there",
+            write=f'["{zones(settings.region)[0]}"]',
+        )
     for zone in settings.zones:
         if not zone.startswith(f"{settings.region}-"):
             yield Problem(

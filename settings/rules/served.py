@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from facts import memory
 from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Flags, Release, find
 from facts.machines import B200, DEFAULT_MACHINE, Gpu
-from facts.models import CATALOGUE, EXPERTS, EXPERTS_IN_A_NAME, ModelShape, called, of_the_article, parts_of
+from facts.model_config import EXPERTS, ModelShape
+from facts.models import CATALOGUE, EXPERTS_IN_A_NAME, called, of_the_article, parts_of
 from facts.releases import of_tag
 
 ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"

@@ -7,7 +7,8 @@ from math import ceil
 from typing import Final
 
 from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS, VERSIONS, mistakes
-from facts.models import EXPERTS, part_for
+from facts.model_config import EXPERTS
+from facts.models import part_for
 from facts.releases import INSTEAD
 from settings.rules.lesson import Broken, Lesson, Limits, Setting
 from settings.rules.limits import ENGINES_PER_API_SERVER

@@ -29,11 +29,11 @@ class Dataset(Section):
 class Slo(Section):
     """Limits of a good request. Goodput counts good requests only."""
 
-    ttft_ms: Annotated[float, Field(gt=0)] | None = None
+    ttft_ms: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """Maximum time to first token (TTFT) in milliseconds. Default: no limit."""
-    tpot_ms: Annotated[float, Field(gt=0)] | None = None
+    tpot_ms: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """Maximum mean time per output token after the first (TPOT) in milliseconds. Default: no limit."""
-    e2e_ms: Annotated[float, Field(gt=0)] | None = Field(default=None, alias="e2eMs")
+    e2e_ms: Annotated[float, Field(gt=0, le=1e9)] | None = Field(default=None, alias="e2eMs")
     """Maximum time from request to last token in milliseconds. Default: no limit."""
 
 

@@ -20,7 +20,11 @@ class Budget(Section):
         ),
     ]
     """Id of the billing account, e.g. "01ABCD-234567-89EFAB"."""
-    usd_per_month: Annotated[int, Field(gt=0)]
+    usd_per_month: Annotated[int, Field(gt=0, le=1_000_000_000)]
     """Amount a month in whole USD; the billing account's currency must be USD."""
-    thresholds: tuple[Annotated[float, Field(gt=0, le=2)], ...] = (0.5, 0.9, 1.0)
+    thresholds: Annotated[tuple[Annotated[float, Field(gt=0, le=2)], ...], Field(min_length=1, max_length=100)] = (
+        0.5,
+        0.9,
+        1.0,
+    )
     """Shares of the amount that trigger a warning; 1.0 is 100 %."""

@@ -31,7 +31,7 @@ SPOT_TOLERATION: Mapping[str, str] = {
 
 
 class _Mode(Section):
-    usd_per_node_hour: Annotated[float, Field(gt=0)] | None = None
+    usd_per_node_hour: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """Your price of one node, USD an hour. Default: the published price of this mode in the stack's region (`fleet prices`); without
     one, nodes have no price."""
 
@@ -67,7 +67,7 @@ class CalendarRequest(Section):
     """Length of the window, 1 to 90 days. Source: AI Hypercomputer, consumption options (calendar mode)."""
     nodes: Annotated[int, Field(ge=1, le=80)]
     """Machines to reserve, 1 to 80."""
-    total_usd: Annotated[float, Field(gt=0)] | None = None
+    total_usd: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """Total price of the window in USD: nodes x days x 24 x usdPerNodeHour. The request is submitted only with the correct total;
     without it the reservation stays a draft, which is free."""
 

@@ -13,10 +13,14 @@ from settings.sections.section import Moment, Name, Section, ShortName, like
 class AuthorizedNetwork(Section):
     """A range that may reach the control plane's IP endpoint."""
 
-    name: Annotated[str, Field(min_length=1, max_length=63)]
+    name: Annotated[str, like(r"^\S(.{0,61}\S)?$", "1 to 63 characters, without spaces around them")]
     """Name of the network, e.g. "office"."""
     cidr: Cidr
     """IPv4 range of the network."""
+
+
+MOST_AUTHORIZED_NETWORKS = 100
+"""Source: GKE docs, "Customize your network isolation", authorized networks."""
 
 
 class IpEndpoint(Section):
@@ -24,8 +28,8 @@ class IpEndpoint(Section):
 
     enabled: bool = False
     """Enable the IP endpoint in addition to the DNS endpoint."""
-    authorized_networks: tuple[AuthorizedNetwork, ...] = ()
-    """The only ranges that can reach the IP endpoint; required if it is enabled."""
+    authorized_networks: Annotated[tuple[AuthorizedNetwork, ...], Field(max_length=MOST_AUTHORIZED_NETWORKS)] = ()
+    """The only ranges that can reach the IP endpoint, up to 100; required if it is enabled."""
 
 
 _DAY = "(?:MO|TU|WE|TH|FR|SA|SU)"

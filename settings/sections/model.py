@@ -5,23 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, GetPydanticSchema, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, Field, GetPydanticSchema, ValidationInfo, WithJsonSchema
 from pydantic_core import core_schema
 
-from facts.models import ModelShape, from_config
+from facts.model_config import MOST_BYTES, ModelShape, from_config
 from settings import strict_json
 from settings.sections.section import Section, like
 
 Revision = Annotated[str, like(r"^[0-9a-f]{40}$", "a commit id of 40 hexadecimal digits in lowercase")]
 """A git commit: 40 hexadecimal digits."""
+
+
+def _is_of_the_hub(id_: str) -> str:
+    """The id. Raises ValueError for one that the hub refuses. Source: huggingface_hub 1.5, utils/_validators.py, validate_repo_id."""
+    if "--" in id_ or ".." in id_ or id_.endswith(".git"):
+        raise ValueError("OWNER/NAME of a Hugging Face repository, without -- and .., and not ending with .git")
+    return id_
+
+
 Repository = Annotated[
     str,
     like(
-        r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$",
+        r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?/[A-Za-z0-9_]([A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?$",
         "OWNER/NAME of a Hugging Face repository",
     ),
+    AfterValidator(_is_of_the_hub),
 ]
-SizeGb = Annotated[float, Field(gt=0)]
+SizeGb = Annotated[float, Field(gt=0, le=70_000)]
+"""At most what the largest Hyperdisk ML holds, 64 TiB."""
 
 
 def _read(path: Any, info: ValidationInfo) -> ModelShape:
@@ -29,7 +40,7 @@ def _read(path: Any, info: ValidationInfo) -> ModelShape:
     if not isinstance(path, str):
         raise ValueError("the path of the model's config.json, relative to the stack file")
     try:
-        content = strict_json.read(Path(path))
+        content = strict_json.read(Path(path), MOST_BYTES)
     except OSError as error:
         raise ValueError(f"a readable file ({error.strerror})") from None
     except ValueError:

@@ -6,9 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.sections.section import Section, like
+from settings.sections.section import HOST_PATTERN, Section, like
 
+_WORD = r"[A-Za-z0-9!#\x24%&'*+/=?^_`{|}~-]{1,64}"
+_EMAIL = rf"^{_WORD}(\.{_WORD}){{0,10}}@{HOST_PATTERN}\.[A-Za-z][A-Za-z0-9-]{{0,61}}[A-Za-z0-9]$"
+"""Source: RFC 5321 and HTML, "Valid e-mail address", with a domain of two parts or more."""
+_PROJECT = r"([a-z0-9.-]{1,60}:)?[a-z0-9][a-z0-9-]{0,62}"
+"""A project's id, with a domain's, or its number."""
 Severity = Literal["page", "ticket"]
+
+
+MOST_CHANNELS = 16
+"""Source: Cloud Monitoring, "Quotas and limits": notification channels per alerting policy."""
 
 
 class Channel(Section):
@@ -23,7 +32,7 @@ class Email(Channel):
 
     type: Literal["email"]
     """Type of the channel."""
-    address: Annotated[str, like(r"^[^@\s]+@[^@\s]+$", "an address, such as oncall@example.com")]
+    address: Annotated[str, like(_EMAIL, "an address, such as oncall@example.com"), Field(max_length=254)]
     """Recipient; use a group address, so that alerts do not depend on one person."""
 
 
@@ -32,7 +41,9 @@ class Slack(Channel):
 
     type: Literal["slack"]
     """Type of the channel."""
-    channel: Annotated[str, like(r"^#[^\s#]{1,80}$", 'a channel, such as "#llm-oncall"')]
+    channel: Annotated[
+        str, like(r"^#[^\sA-Z#@.,:;!?'\"`(){}\[\]<>/\\|]{1,80}$", 'a channel in lowercase, such as "#llm-oncall"')
+    ]
     """Name of the channel, with #."""
 
 
@@ -48,7 +59,9 @@ class PubSub(Channel):
 
     type: Literal["pubsub"]
     """Type of the channel."""
-    topic: Annotated[str, like(r"^projects/[^/]+/topics/[^/]+$", "projects/PROJECT/topics/TOPIC")]
+    topic: Annotated[
+        str, like(rf"^projects/{_PROJECT}/topics/[A-Za-z][A-Za-z0-9_.~+%-]{{2,254}}$", "projects/PROJECT/topics/TOPIC")
+    ]
     """Full name of the topic. Cloud Monitoring's notification service agent needs roles/pubsub.publisher on it."""
 
 
@@ -57,10 +70,17 @@ class Webhook(Channel):
 
     type: Literal["webhook"]
     """Type of the channel."""
-    url: Annotated[str, like(r"^https://[^\s?@]+$", "an https address without user, password or query")]
+    url: Annotated[
+        str,
+        like(
+            rf"^https://{HOST_PATTERN}(:[0-9]{{1,5}})?(/[A-Za-z0-9._~!\x24&'()*+,;=:%/-]*)?$",
+            "an https address without user, password or query",
+        ),
+        Field(max_length=2_048),
+    ]
     """URL of the endpoint."""
-    username: Annotated[str, Field(min_length=1)]
-    """User name for basic authentication."""
+    username: Annotated[str, like(r"^[!-9;-~]{1,128}$", "up to 128 ASCII characters without spaces and colons")]
+    """User name for basic authentication, without a colon. Source: RFC 7617."""
 
 
 class Existing(Channel):
@@ -70,7 +90,10 @@ class Existing(Channel):
     """Type of the channel."""
     name: Annotated[
         str,
-        like(r"^projects/[^/]+/notificationChannels/[^/]+$", "projects/PROJECT/notificationChannels/ID"),
+        like(
+            rf"^projects/{_PROJECT}/notificationChannels/[A-Za-z0-9_-]{{1,64}}$",
+            "projects/PROJECT/notificationChannels/ID",
+        ),
     ]
     """Full name of the channel; `gcloud beta monitoring channels list --format='value(name)'` lists them."""
 

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from settings.sections.section import Section, like
+from settings.sections.section import HOST_PATTERN, IMAGE_PART, Section, like
+
+
+def _is_a_bucket(name: str) -> str:
+    """The name. Raises ValueError for a name that Cloud Storage refuses. Source: Cloud Storage, "About Cloud Storage buckets"."""
+    if (
+        name.startswith("goog")
+        or "google" in name
+        or re.search(r"\.\.|\.-|-\.", name)
+        or re.fullmatch(r"[0-9.]+", name)
+    ):
+        raise ValueError(
+            "a bucket's name: no address, nothing that begins with goog or contains google, and no dot beside a dot or dash"
+        )
+    return name
 
 
 class Platform(Section):
@@ -28,7 +43,7 @@ class Platform(Section):
         Annotated[
             str,
             like(
-                r"^[A-Za-z0-9_.][A-Za-z0-9_./-]{0,200}$",
+                r"^([A-Za-z0-9_.][A-Za-z0-9_./-]{0,200})?[A-Za-z0-9_-]$",
                 "a file's path relative to the stack file: letters, digits and _ . / -",
             ),
         ]
@@ -40,14 +55,15 @@ class Platform(Section):
         Annotated[
             str,
             like(
-                r"^[a-z0-9.-]{1,100}(/[a-z0-9._-]{1,100}){0,3}$",
+                rf"^{HOST_PATTERN}(/{IMAGE_PART}){{0,5}}$",
                 "a host and path, such as REGION-docker.pkg.dev/PROJECT/REPOSITORY",
             ),
         ]
         | None
-    ) = None
+    ) = Field(default=None, max_length=200)
     """With `kubeconfig`: prefix of Docker Hub image names, e.g. your remote repository. Default: Docker Hub."""
     results_bucket: (
-        Annotated[str, like(r"^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$", "a bucket's name"), Field(max_length=63)] | None
+        Annotated[str, like(r"^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$", "a bucket's name"), AfterValidator(_is_a_bucket)]
+        | None
     ) = None
     """With `kubeconfig`: your bucket for benchmark results. Required with the benchmark."""

@@ -95,6 +95,11 @@ ProjectId = Annotated[
 ]
 """A Google Cloud project. Source: Resource Manager, project ids. A domain prefix (`example.com:`) is not allowed, because selectors
 need a valid label value."""
+_LABEL_OF_A_NAME = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+HOST_PATTERN = rf"{_LABEL_OF_A_NAME}(\.{_LABEL_OF_A_NAME}){{0,10}}"
+"""Source: RFC 1123, section 2.1, and RFC 1035, section 2.3.4."""
+IMAGE_PART = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+"""One part of a repository's name. Source: OCI Distribution Specification, "Pulling manifests"."""
 Moment = Annotated[
     str,
     like(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$", 'a time in UTC, such as "2027-01-04T06:00:00Z"'),
@@ -120,7 +125,7 @@ class SecretVersion(Section):
 
     name: SecretName
     """Name of the secret."""
-    version: Annotated[int, Field(ge=1)] | None = None
+    version: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Version that every pod reads, e.g. 3; changing it restarts these pods. Default: the latest version when a pod starts."""
 
 

@@ -13,7 +13,7 @@ from facts.releases import find
 from settings.names import own_server_name
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
-from settings.sections.section import SecretReference, Section, ShortName, like
+from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like
 
 Digest = Annotated[str, like(r"^sha256:[0-9a-f]{64}$", "sha256: and 64 hexadecimal digits in lowercase")]
 
@@ -21,13 +21,17 @@ Digest = Annotated[str, like(r"^sha256:[0-9a-f]{64}$", "sha256: and 64 hexadecim
 Repository = Annotated[
     str,
     like(
-        r"^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)?$",
-        "NAME or OWNER/NAME in lowercase letters, digits, dashes, dots and underscores, without a tag",
+        rf"^{IMAGE_PART}(/{IMAGE_PART})?$",
+        "NAME or OWNER/NAME in lowercase letters and digits, separated by dashes, a dot or one or two underscores, without a tag",
     ),
     Field(max_length=200),
 ]
 Tag = Annotated[
-    str, like(r"^v[0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9_.-]{0,100}$", "a release, such as v0.18.1 or v0.18.1-cu130")
+    str,
+    like(
+        r"^v[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}([A-Za-z0-9_.-]{0,99}[A-Za-z0-9])?$",
+        "a release, such as v0.18.1 or v0.18.1-cu130",
+    ),
 ]
 Reason = Annotated[str, like(r"^\S.{8,498}\S$", "one line of 10 to 500 characters")]
 DEFAULT_REPOSITORY = "vllm/vllm-openai"
@@ -112,9 +116,9 @@ class Resources(Section):
 class Needs(Section):
     """The expected traffic, which the other settings are checked against."""
 
-    context_tokens: Annotated[int, Field(gt=0)] | None = None
+    context_tokens: Annotated[int, Field(gt=0, le=100_000_000)] | None = None
     """Longest prompt plus output in tokens. Default: the profile's."""
-    concurrency_per_replica: Annotated[int, Field(gt=0)] | None = None
+    concurrency_per_replica: Annotated[int, Field(gt=0, le=1_000_000)] | None = None
     """Peak requests in flight per replica. Default: the profile's (2,000 in the article)."""
 
 

@@ -44,7 +44,7 @@ class Weights(Section):
     """Secret Manager secret with a Hugging Face token: its name, or `{name, version}`. Qwen3.5-27B-FP8 is public and needs none."""
     writer: Writer = Writer()
     """The download Job."""
-    name_ending: Annotated[str, like(r"^([0-9a-f]{7})?$", "7 hexadecimal digits in lowercase, or an empty text")] = ""
+    name_ending: Annotated[str, like(r"^[0-9a-f]{7}$", "7 hexadecimal digits in lowercase")] = ""
     """Suffix of the volume's resource names. `fleet rollout promote` writes it, so that the servers take over the canary's volume. Do not
     set it manually: it creates a second volume with the same weights."""
 

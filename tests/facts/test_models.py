@@ -8,6 +8,7 @@ import pytest
 
 from facts import ledger, memory
 from facts.memory import QWEN3_5_27B, CacheLayout
+from facts.model_config import MOST_LAYERS, ModelShape
 from facts.models import CATALOGUE, called, from_config, of_the_article, parts_of
 
 GPT_OSS = {
@@ -107,7 +108,7 @@ def test_ranks_beyond_the_kv_heads_copy_them_and_a_latent_vector_is_never_split(
         ({"layer_types": ["full_attention"]}, "layer_types .* '1 layers'"),
         (
             {"layer_types": ["full_attention", "conv", "full_attention", "conv"]},
-            "layer_types .* 'conv'; known: full_attention",
+            "layer_types .* 'conv'; known: .*full_attention",
         ),
         ({"layer_types": ["sliding_attention", "chunked_attention"] * 2}, "windows and chunks"),
         (
@@ -142,29 +143,93 @@ def test_the_format_of_the_weights(quantization: dict[str, Any] | None, form: st
     assert from_config({**GPT_OSS, "quantization_config": quantization}, "m").weight_format == form
 
 
-def test_whatever_a_file_says_it_is_a_shape_or_a_refusal() -> None:
+EACH_KIND = (
+    "Qwen/Qwen3.5-35B-A3B",
+    "deepseek-ai/DeepSeek-V3.2",
+    "google/gemma-4-26B-A4B-it",
+    "openai/gpt-oss-20b",
+    "meta-llama/Llama-3.3-70B-Instruct",
+)
+SWITCHED = {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": {"num_bits": 4, "type": "float"}}}}
+# What no public model has, wrong types, and amounts that take memory or time.
+STRANGE: tuple[Any, ...] = (
+    None, "x", "128", -1, 0, 1, 2, 3, True, 1.5, 4096.0, float("nan"), 10**8, 10**400, [], ["x"], [[1]], [1] * 3_000, {}, {"a": 1},
+    {"quant_method": []}, {**SWITCHED, "ignore": {"a": 1}}, {"quant_method": "x" * 3_000}, ["full_attention"] * 1_025,
+)  # fmt: skip
+UNSET = (
+    "layer_types", "sliding_window_pattern", "full_attention_interval", "mlp_only_layers", "text_config", "vision_config", "rope_scaling",
+    "quantization_config", "compression_config", "tie_word_embeddings", "sliding_window", "use_sliding_window", "attn_output_gate",
+    "mtp_num_hidden_layers", "n_shared_experts", "num_experts", "num_experts_per_tok", "head_dim", "num_key_value_heads",
+)  # fmt: skip
+
+
+def full_entry(id_: str) -> dict[str, Any]:
     entries = ledger.section("models", "models")
-    for id_ in ("Qwen/Qwen3.5-35B-A3B", "deepseek-ai/DeepSeek-V3.2", "google/gemma-4-26B-A4B-it", "openai/gpt-oss-20b"):
-        config = {
-            **entries[id_]["config"],
-            "quantization_config": {"quant_method": "compressed-tensors", "config_groups": {}},
-        }
-        for key in (
-            *config,
-            "layer_types",
-            "sliding_window_pattern",
-            "mlp_only_layers",
-            "text_config",
-            "tie_word_embeddings",
-        ):
-            for value in (None, "x", -1, 0, True, 1.5, [], ["x"], {}, {"quant_method": []}):
-                changed = {**config, "quantization_config": None, key: value}
+    return {**entries.get(entries[id_].get("like"), {}), **entries[id_]}
+
+
+def every_amount(shape: ModelShape, speculative_tokens: int) -> None:
+    layout = CacheLayout(architecture=shape.architecture, batched_tokens=2_048, speculative_tokens=speculative_tokens)
+    assert memory.startup_blocks_per_request(layout, 4_096) > 0
+    assert memory.running_blocks_per_request(layout, 4_096) >= 0
+    assert memory.pool_blocks(layout, 10.0) >= 0
+    assert memory.logged_kv_tokens(layout, 100) >= 0
+    assert shape.weights_gib > 0
+
+
+@pytest.mark.parametrize("id_", EACH_KIND)
+def test_whatever_a_file_says_it_is_a_shape_that_can_be_sized_or_a_short_refusal(id_: str) -> None:
+    config = full_entry(id_)["config"]
+    for key in {**config, **dict.fromkeys(UNSET)}:
+        for value in STRANGE:
+            for inside in (False, True):
+                part = (
+                    {key: {"hidden_size": value, "depth": value}} if inside and key == "vision_config" else {key: value}
+                )
+                changed = {**config, "text_config": part} if inside and key != "vision_config" else {**config, **part}
                 try:
                     shape = from_config(changed, "m")
-                except ValueError:
+                except ValueError as error:
+                    assert len(str(error)) < 700, (key, value)
                     continue
-                layout = CacheLayout(architecture=shape.architecture, batched_tokens=2_048)
-                assert memory.startup_blocks_per_request(layout, 4_096) > 0, (id_, key, value)
+                for drafts in (0, 1):
+                    every_amount(shape, drafts)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("id_", CATALOGUE)
+def test_a_model_cut_to_a_few_layers_is_sized_or_refused_by_its_layers(id_: str, layers: int) -> None:
+    config = {**full_entry(id_)["config"], "num_hidden_layers": layers}
+    config.pop("layer_types", None)
+    try:
+        shape = from_config(config, "m")
+    except ValueError as error:
+        assert "num_hidden_layers" in str(error)
+        assert "linear_attention" in str(error)
+        assert layers < 4
+    else:
+        for drafts in (0, 1):
+            every_amount(shape, drafts)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"num_hidden_layers": MOST_LAYERS + 1}, "num_hidden_layers"),
+        ({"num_key_value_heads": 7}, "num_key_value_heads"),
+        ({"num_experts_per_tok": 33}, "num_experts_per_tok"),
+        ({"num_experts_per_tok": None}, "num_experts_per_tok"),
+        ({"num_local_experts": "32"}, "num_local_experts"),
+        ({"layer_types": ["linear_attention"] * 4}, "layer_types"),
+        ({"text_config": []}, "text_config"),
+        ({"quantization_config": [1]}, "quantization_config"),
+        ({"tie_word_embeddings": "false"}, "tie_word_embeddings"),
+        ({"vision_config": {"hidden_size": -1}}, "hidden_size"),
+    ],
+)
+def test_what_no_model_has_is_refused_with_its_key(changes: dict[str, Any], key: str) -> None:
+    with pytest.raises(ValueError, match=f"^{key} of m's config.json"):
+        from_config({**GPT_OSS, **changes}, "m")
 
 
 def test_a_models_copies_are_called_by_its_name_and_a_distilled_one_is_not() -> None:

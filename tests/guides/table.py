@@ -196,10 +196,7 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "Pulumi.h100.yaml": of_stack_file("h100"),
     "Pulumi.smoke.yaml": of_stack_file("smoke"),
-    "Pulumi.yaml": Page(
-        (secret("hfToken"), LeftOut("pulumi stack ls --tag workload=llm-inference", ENGINE_CLOUD)),
-        has={"dev": False},
-    ),
+    "Pulumi.yaml": Page((LeftOut("pulumi stack ls --tag workload=llm-inference", ENGINE_CLOUD),)),
     "docs/compare.md": Page(
         (
             Typed("pulumi stack export --stack cud --file state.json"),

@@ -218,3 +218,31 @@ def test_no_part_of_a_secret_in_a_key_is_told() -> None:
         with pytest.raises(SettingsError) as error:
             parse("x", {**make_config(), key: "1"})
         assert not shown(str(error.value))
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"zones": ["x y"] * 100_000},
+        {"zones": "x" * 100_000},
+        {"zones": [None] * 100_000},
+        {"labels": {f"x y {i}": "a" for i in range(20_000)}},
+        {"budget": {"usdPerMonth": [1] * 100_000}},
+        {"server": {"name": list(range(100_000))}},
+        {"zones": ["x y"] * 1_900},
+        {"zones": [None] * 1_900},
+        {"results": {"x" * 3_000: 1}},
+        {"server": {"engine": {"x" * 100_000: 1}}},
+        {"network": {"nodeCidr": "1" * 100_000}},
+        {"machine": "a" * 100_000},
+        {"x" * 100_000: 1},
+    ],
+)
+def test_a_refusal_is_short_whatever_is_refused(sections: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as error:
+        make_settings(**sections)
+    assert len(str(error.value)) < 60_000
+    for one in error.value.problems:
+        assert len(one.path) < 400
+        assert len(str(one.value)) < 400
+        assert len(one.allowed) < 5_000

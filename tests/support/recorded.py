@@ -13,6 +13,7 @@ import pytest
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording, StackOutputs, record
 from fleet.preview.record.recording import NOTHING_LIVE, Live, needs_of
 from fleet.preview.record.values import UNKNOWN, reveal, transform
+from settings.sections.section import SECRET_KEYS
 from settings.stack import Settings
 from tests.support.settings import make_config, make_settings
 
@@ -30,14 +31,16 @@ def recorded_platform(
 
     What the settings' own checks would refuse is let through.
     """
+    config = make_config(**sections)
     with pytest.MonkeyPatch.context() as patches:
         patches.setattr("settings.load.check", lambda _: ())
         whole = record(
             ROOT,
             project="vllm-fleet",
             stack=stack,
-            config=make_config(**sections),
+            config=config,
             mode=mode,
+            secret_keys=[key for key in config if key.partition(":")[2] in SECRET_KEYS],
             stack_outputs=lambda _: StackOutputs(values=base, source="this test"),
         )
     return replace(whole, resources=tuple(one for one in whole.resources if "vllm-fleet:workloads:" not in one.urn))

@@ -63,12 +63,12 @@ def test_the_clients_of_the_table_are_those_that_are_counted() -> None:
         found = re.search(r"(\d+) nodes?", stack)
         assert found is not None
         swept = re.search(r"concurrency: \[(\d+)\]", stack)
-        concurrency = [int(swept[1])] if swept else None
+        sweep = {"concurrency": [int(swept[1])]} if swept else {}
         counted = load_of(
             make_settings(
                 server={"replicas": int(found[1])},
                 gateway={"enabled": "gateway" in stack},
-                benchmark={"enabled": True, "concurrency": concurrency},
+                benchmark={"enabled": True, **sweep},
             )
         )
         said = (load.removesuffix(" in flight"), clients.partition(":")[0], pods)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -42,12 +43,12 @@ def write(path: Path, baseline: Baseline) -> None:
 def read(path: Path) -> Baseline:
     """A stored baseline, computed again from its results. Raises BenchmarkError where they are missing or give another one."""
     try:
-        stated = stated_in(path, "a baseline", 2, f"write one: {_HOW} {path}")
+        stated = stated_in(path, "a baseline", 2, f"write one: {_HOW} {shlex.quote(str(path))}")
     except OSError as error:
         raise BenchmarkError(
-            f"{path}: the baseline cannot be read: {error.strerror or error}; write one: {_HOW} {path}"
+            f"{path}: the baseline cannot be read: {error.strerror or error}; write one: {_HOW} {shlex.quote(str(path))}"
         ) from None
-    again = f"write it again from the results: {_HOW} {path}"
+    again = f"write it again from the results: {_HOW} {shlex.quote(str(path))}"
     results, point = part_of(path, stated, "results", Results, again), stated.get("point")
     if type(point) not in (int, type(None)):
         raise BenchmarkError(f"{path}: point is {str(point)[:60]!r}, not the number of a load; {again}")

@@ -40,7 +40,7 @@ def settings_for(root: Path, stack: str, changes: Changes) -> Settings:
     config = dict(file.config)
     section = _section(config.get(_KEY, "{}"))
     if section is not None:
-        config[_KEY] = json.dumps({**section, **_written(changes, section)}, separators=(",", ":"))
+        config[_KEY] = json.dumps(_changed(changes, section), separators=(",", ":"))
     settings = accept(stack, config, file.unopened)
     if not settings.benchmark.enabled:
         raise BenchmarkError(
@@ -76,15 +76,15 @@ def _section(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _written(changes: Changes, section: dict[str, Any]) -> dict[str, Any]:
+def _changed(changes: Changes, section: dict[str, Any]) -> dict[str, Any]:
     from settings.checks.benchmark import FILE_WORKLOADS
 
-    written: dict[str, Any] = {}
+    written = dict(section)
     if changes.workload is not None:
         written["workload"] = changes.workload
         # The others are refused with one.
-        if changes.workload not in FILE_WORKLOADS and "dataset" in section:
-            written["dataset"] = None
+        if changes.workload not in FILE_WORKLOADS:
+            written.pop("dataset", None)
     if changes.concurrency is not None:
         written["concurrency"] = list(changes.concurrency)
     if changes.repeats is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -104,4 +105,6 @@ def _store(folder: Path, point: int | None, file: Path) -> None:
 
     stored = baseline_file.stored(folder, point, file)
     baseline_file.write(file, stored)
-    sys.stdout.write(f"{stored.headline}\nbaseline in {file}; compare with: fleet bench merge DIR --baseline {file}\n")
+    sys.stdout.write(
+        f"{stored.headline}\nbaseline in {file}; compare with: fleet bench merge DIR --baseline {shlex.quote(str(file))}\n"
+    )

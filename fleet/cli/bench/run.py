@@ -230,7 +230,7 @@ def _finish(
     try:
         return judge(folder)
     except (KeyboardInterrupt, SystemExit) as stop:
-        sys.stdout.write(f"\nThe results are in {folder}: fleet bench merge {folder}\n")
+        sys.stdout.write(f"\nThe results are in {folder}: fleet bench merge {shlex.quote(str(folder))}\n")
         return _exit_code(stop)
 
 
@@ -269,7 +269,9 @@ def _failed(
         lines.append(f"  later: {launched.how_to_fetch()}")
         return "\n".join(lines)
     if runs:
-        lines.append(f"Saved in {folder}: {', '.join(runs)}. Next: fleet bench merge {folder} --allow-missing")
+        lines.append(
+            f"Saved in {folder}: {', '.join(runs)}. Next: fleet bench merge {shlex.quote(str(folder))} --allow-missing"
+        )
     else:
         lines.append(f"No run has results. Stored logs are in {folder}.")
     display.note("the Job has failed")

@@ -14,7 +14,7 @@ from typing import Final
 from facts import machines, models
 from facts.ledger import DATA_FOLDER
 from facts.memory import GIB
-from facts.models import ModelShape
+from facts.model_config import FORMAT_BYTES, ModelShape
 from facts.workloads import Lengths, Workload
 from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad
 from fleet.plan.model.performance import estimate
@@ -166,7 +166,7 @@ def in_format(model: str, weights: str) -> ModelShape:
     return replace(
         shape,
         weight_format=weights,
-        text_weights_gib=shape.parameters * models.FORMAT_BYTES[weights] / GIB,
+        text_weights_gib=shape.parameters * FORMAT_BYTES[weights] / GIB,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +11,18 @@ from typing import Any, Final
 from facts import models
 from facts.engines import Scalar
 from facts.machines import B200, DEFAULT_MACHINE, LEAST_FP8_CACHE, Machine
-from facts.models import ModelShape
+from facts.model_config import MOST_BYTES, ModelShape
 from facts.workloads import Workload
 from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.fleet_rate import fleet_load
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.roofline import known
 from fleet.plan.question.profiles import ProfileFacts
+from settings import strict_json
 
 _RANKS: Final = (1, 2, 4, 8, 16)
+_NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,200}")
+"""What a config.json may give as its model's name, which outputs print."""
 _OF_A_DRAFT: Final = "speculative-config."
 
 
@@ -42,11 +45,14 @@ def model_facts(name: str) -> tuple[ModelShape, float]:
             "config.json"
         )
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = strict_json.read(path, MOST_BYTES)
         if not isinstance(config, dict):
             raise ValueError("the file must contain a JSON object")
-        shape = models.from_config(config, str(config.get("_name_or_path") or path.stem))
-    except (OSError, ValueError) as error:
+        own = config.get("_name_or_path")
+        shape = models.from_config(config, own if isinstance(own, str) and _NAME.fullmatch(own) else path.stem)
+    except OSError as error:
+        raise UnknownModelError(f"--model {name}: {error.strerror}") from None
+    except ValueError as error:
         raise UnknownModelError(f"--model {name}: {error}") from None
     return shape, shape.weights_gib * 2**30 / 1e9
 

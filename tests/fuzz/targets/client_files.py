@@ -20,7 +20,7 @@ from fleet.bench.measurement import Judged
 from fleet.clients.kubectl import Kubectl
 from fleet.preview.compare.baseline import BaselineError
 from fleet.preview.compare.baseline_state import read_state
-from fleet.preview.policy import PolicyError, read_config
+from fleet.preview.policy_config import PolicyError, read_config
 from fleet.prices.sku_list import SkuListError
 from fleet.prices.sku_list import read as read_skus
 from fleet.report.printable import printable

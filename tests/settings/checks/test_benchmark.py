@@ -59,7 +59,6 @@ def test_the_other_workloads_take_no_file(workload: str) -> None:
         ("https://user@example.com/x", "HTTPS"),
         ("https:///x", "HTTPS"),
         ("https://[::1/x", "HTTPS"),
-        ("", "HTTPS"),
     ],
 )
 def test_a_file_is_fetched_over_https_or_from_cloud_storage(url: str, why: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from facts import ledger
 from facts.models import CATALOGUE
 from settings.load import check
 from settings.problems import SettingsError
@@ -25,6 +26,9 @@ LLAMA = {
     "vocab_size": 128256,
     "max_position_embeddings": 8192,
 }
+
+
+HYBRID = ledger.section("models", "models")["Qwen/Qwen3.5-4B"]["config"]
 
 
 @pytest.fixture
@@ -85,14 +89,27 @@ def test_an_unknown_model_needs_revision_size_and_config() -> None:
         ("{", "JSON file"),
         (json.dumps({**LLAMA, "model_type": "nemotron_h"}), "model_type.*'nemotron_h'; known: .*llama"),
         (json.dumps({**LLAMA, "num_hidden_layers": "32"}), "num_hidden_layers.*'32'"),
+        (json.dumps({**LLAMA, "num_hidden_layers": 10**8}), "num_hidden_layers.*100000000"),
+        (json.dumps({**LLAMA, "hidden_size": 10**400}), "hidden_size.*from 1 to"),
+        (json.dumps({**HYBRID, "num_hidden_layers": 2}), "num_hidden_layers.*full_attention"),
+        (json.dumps({**LLAMA, "layer_types": {"a": [1] * 100_000}}), "layer_types"),
     ],
 )
 def test_a_config_that_says_nothing_is_refused_with_the_reason(tmp_path: Path, content: str | None, told: str) -> None:
     path = tmp_path / "config.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(SettingsError, match=f"vllm-fleet:model.config.*(?s:.*){told}"):
+    with pytest.raises(SettingsError, match=f"vllm-fleet:model.config.*(?s:.*){told}") as refusal:
         make_settings(model={"id": "my/own-8b", "revision": REVISION, "sizeGb": 16.0, "config": str(path)})
+    assert len(str(refusal.value)) < 2_000
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_test_checkpoint_of_a_few_layers_is_judged_like_any_model(own: dict[str, Any], layers: int) -> None:
+    tiny = {**LLAMA, "num_hidden_layers": layers, "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 4}
+    Path(own["config"]).write_text(json.dumps(tiny | {"vocab_size": 1_024, "max_position_embeddings": 512}))
+    sections = {"needs": {"contextTokens": 200}, "engine": {"maxModelLen": 256}}
+    assert refusals(model=own, server=sections) == set()
 
 
 def test_a_config_is_looked_for_beside_the_stack_file(tmp_path: Path, own: dict[str, Any]) -> None:

@@ -84,7 +84,7 @@ def test_nat_ports_are_powers_of_two_in_order(ports: dict[str, int]) -> None:
         [{"name": "x", "cidr": "10.0.0.1/8"}],
         [{"name": "half", "cidr": "0.0.0.0/1"}, {"name": "the other half", "cidr": "128.0.0.0/1"}],
         [{"name": "half", "cidr": "128.0.0.0/1"}],
-        [{"name": str(number), "cidr": f"{number}.0.0.0/8"} for number in range(256)],
+        [{"name": str(number), "cidr": f"{number}.0.0.0/8"} for number in range(64)],
     ],
 )
 def test_an_ip_endpoint_open_to_everybody_is_refused(networks: list[dict[str, str]]) -> None:

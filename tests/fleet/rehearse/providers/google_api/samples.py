@@ -42,6 +42,9 @@ EVERYTHING: dict[str, Any] = {
             ],
         }
     },
+    "slackToken": "hushed-slack",
+    "pagerdutyKey": "hushed-pager",
+    "webhookPassword": "hushed-webhook",
 }
 
 
