@@ -28,7 +28,7 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE,
 )
-_END: Final = re.compile(r"(\s|\#[^\n]*(\n|$))*$")
+_BLANK: Final = re.compile(r"(\s|\#[^\n]*)*")
 _DURATION: Final = re.compile(r"([0-9]+)(ms|[smhdwy])")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
 _PRECEDENCE: Final = {
@@ -135,7 +135,7 @@ def _values(query: str) -> Values | None:
 
 def _tokens(query: str) -> Iterator[tuple[str, str]]:
     place = 0
-    while not _END.match(query, place):
+    while not _BLANK.fullmatch(query, place):
         match = _TOKEN.match(query, place)
         if match is None or match.lastgroup is None:
             raise ValueError(query[place : place + 10])

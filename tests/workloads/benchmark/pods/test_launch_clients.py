@@ -170,7 +170,7 @@ def test_two_pods_play_every_point_together(tmp_path: Path) -> None:
         folders = {"point-00-repeat-0": 3, "point-01-repeat-0": 1}
         expected = {"run.json"}.union(*(files_of(name, range(n), range(2)) for name, n in folders.items()))
         assert made.stored() == expected
-        written = Asked.model_validate(made.read("run.json"))
+        written = Asked.model_validate(made.read("run.json"), strict=False)
         assert (written.name, written.created[:2]) == (NAME, "20")
         results = {name: made.read(name) for name in expected if name.endswith(".json") and name.count(".") == 1}
         clients = [value for name, value in results.items() if "/client-" in name]
