@@ -24,7 +24,7 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, source_pb2
 
 from fleet.preview.offline import OfflineStack, open_stack, record_stack
 from fleet.preview.policy import PolicyRun, Violation
-from fleet.preview.policy_config import LEVELS
+from fleet.preview.policy_config import LEVELS, config_file
 from fleet.preview.policy_messages import PolicyMessages
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, ProgramError, RecordedResource, Recording
 from fleet.preview.record.values import merge
@@ -114,7 +114,8 @@ class Pack(PolicyRun):
         """Take over a stack's configuration of the rules, for all that is asked from now on."""
         messages = PolicyMessages(recording)
         self._stub.ConfigureStack(messages.configure_stack(), timeout=_SECONDS)
-        self._stub.Configure(messages.configure(self._info, config), timeout=_SECONDS)
+        states = messages.states(self._info, config, config_file(recording.stack))
+        self._stub.Configure(messages.configure(states), timeout=_SECONDS)
 
     def ask(self, recording: Recording, resources: Iterable[RecordedResource], *, stack: bool) -> Asked:
         """Send what is to be judged. The answers of resource rules are awaited later."""
