@@ -53,7 +53,6 @@ from fleet.rehearse.update_report import DestroyReport, UpReport
 from fleet.rehearse.updates import SKIP_PREVIEW, Updates
 from fleet.rehearse.variants import varied
 from settings.derived.scaling import DAY_MINUTES, scaling_policy
-from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
     from fleet.rehearse.control_plane.build import Binaries
@@ -68,7 +67,7 @@ LAG_SECONDS: Final = 45.0
 POLL_SECONDS: Final = 0.05
 EMPTY_WALL_SECONDS: Final = 4.0
 """Minimum wall time before an empty node is removed, so that the scheduler can use it."""
-_NAMELESS: Final[Mapping[str, Any]] = {"namespace": "", "cluster": {"name": None}, "capacity": {"create": None}}
+_NAMELESS: Final[Mapping[str, Any]] = {"namespace": None, "cluster": {"name": None}, "capacity": {"create": None}}
 """Explicit names in a stack file, removed: two stacks may not use the same."""
 QUICK_SPEED: Final = 300.0
 """Above this speed waits get more wall time: Pulumi's timeouts would end before Kubernetes can act."""
@@ -340,11 +339,10 @@ class Stage:
         file = self.opened.file
         reference = {"platform": {"stack": file.stack}}
         # A guest may not configure resources of its platform.
-        owned = dict.fromkeys((f"{NAMESPACE}:{name}" for name in ("network", "cluster", "results", "budget")), "{}")
-        host = replace(self.opened, config={**self.opened.config, **owned})
+        owned = dict.fromkeys(("network", "cluster", "results", "budget"))
         benchmark = {"benchmark": {"enabled": False}, "gateway": {"enabled": False}}
-        other = replace(host, file=replace(file, stack=f"{file.stack}-guest"))
-        return varied(other, {**_NAMELESS, **reference, **benchmark, **sections})
+        other = replace(self.opened, file=replace(file, stack=f"{file.stack}-guest"))
+        return varied(other, {**_NAMELESS, **owned, **reference, **benchmark, **sections})
 
     @contextlib.contextmanager
     def up_in_background(self, sections: Mapping[str, Any] | None = None) -> Iterator[Future[UpReport]]:

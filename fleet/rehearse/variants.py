@@ -22,11 +22,17 @@ def varied(stack: OfflineStack, sections: Mapping[str, Any]) -> OfflineStack:
     config = dict(stack.config)
     for name, change in sections.items():
         key = f"{NAMESPACE}:{name}"
+        if change is None:
+            config.pop(key, None)
+            continue
         if not isinstance(change, Mapping):
             config[key] = change if isinstance(change, str) else json.dumps(change)
             continue
         before = {} if "mode" in change else json.loads(config.get(key) or "{}")
-        config[key] = json.dumps(_merged(before, change))
+        if merged := _merged(before, change):
+            config[key] = json.dumps(merged)
+        else:
+            config.pop(key, None)  # an empty section is a finding
     settings = parse(stack.file.stack, config)
     problems = check(settings)
     refused = [problem for problem in problems if problem.level == "refused"]
