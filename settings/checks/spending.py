@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from settings.sections.spending import Spending
     from settings.stack import Settings
 
-LOW_SHARE = 0.5
-"""Share of the list price below which a stated price is doubted. Assumed: larger discounts are rare."""
 LEAST_HOURS = 1.0
 """Least hours of the whole fleet that a limit must buy. Assumed: startup takes a quarter of an hour and an idle node is kept for
 ten minutes, so less would be spent before the first response."""
@@ -38,7 +36,6 @@ def spending_problems(settings: Settings) -> Iterator[Problem]:
     yield from _moments(spending)
     yield from _against_the_bill(settings, spending)
     yield from _what_a_pause_saves(settings, spending)
-    yield from _low_price(settings)
 
 
 def _moments(spending: Spending) -> Iterator[Problem]:
@@ -130,29 +127,6 @@ def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Proble
             write=" and ".join(lines) + (", or onUnknown: warn" if stops else ""),
             level="refused" if stops else "notice",
         )
-
-
-def _low_price(settings: Settings) -> Iterator[Problem]:
-    """A price of the nodes far below the list: after a slip of the point, the sum does not reach its limit for months."""
-    from facts.cost import node_price
-    from facts.prices import published
-
-    stated, machine = settings.capacity.usd_per_node_hour, settings.machine
-    listed = node_price(settings.placement.price_key, settings.region, machine) or next(
-        iter(published(machine.type)), None
-    )
-    if stated is None or listed is None or stated >= LOW_SHARE * listed.usd:
-        return
-    yield Problem(
-        id="spending-price-low",
-        path=key("capacity.usdPerNodeHour"),
-        value=stated,
-        allowed=f"{LOW_SHARE * listed.usd:,.2f} or more: half of the list price",
-        why=f"the list price of {machine.type} ({listed.mode}, {listed.region}, {listed.date}) is ${listed.usd:,.2f}; the guard counts "
-        "what is stated, so a wrong price makes it pause too late",
-        write=f"usdPerNodeHour: {listed.usd:.2f}, or nothing if your contract says so",
-        level="finding",
-    )
 
 
 def _what_a_pause_saves(settings: Settings, spending: Spending) -> Iterator[Problem]:

@@ -30,6 +30,8 @@ MAX_LABEL = 63
 LFS_SPACE_FACTOR = 1.1
 """Space the download needs, as a multiple of the model: objects, hard-linked as files, and file system overhead.
 Measured: workloads/weights/weights_download.sh peaked at 1.0 on ext4. Assumed: the rest is margin."""
+LOW_SHARE = 0.5
+"""Share of the list price below which a stated price is doubted. Assumed: larger discounts are rare."""
 
 
 def structural_problems(settings: Settings) -> tuple[Problem, ...]:
@@ -44,6 +46,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *_secrets(settings),
         *_exposure(settings),
         *_prices(settings),
+        *_node_price(settings),
         *spending_problems(settings),
         *benchmark_problems(settings),
         *monitoring_problems(settings),
@@ -401,6 +404,31 @@ def _shutdown(settings: Settings) -> Iterator[Problem]:
             f"including {settings.placement.pre_stop_seconds} s of pause before the stop signal",
             write="remove shutdownTimeoutSeconds: the server then uses the longest that fits",
         )
+
+
+def _node_price(settings: Settings) -> Iterator[Problem]:
+    """A price of the nodes far below the list: after a slip of the point, neither ceiling nor limit is reached."""
+    from facts.cost import node_price
+    from facts.prices import published
+
+    stated, machine = settings.capacity.usd_per_node_hour, settings.machine
+    if stated is None:
+        return
+    listed = node_price(settings.placement.price_key, settings.region, machine) or next(
+        iter(published(machine.type)), None
+    )
+    if listed is None or stated >= LOW_SHARE * listed.usd:
+        return
+    yield Problem(
+        id="node-price-low",
+        path=key("capacity.usdPerNodeHour"),
+        value=stated,
+        allowed=f"{LOW_SHARE * listed.usd:,.2f} or more: half of the list price",
+        why=f"the list price of {machine.type} ({listed.mode}, {listed.region}, {listed.date}) is ${listed.usd:,.2f}; the ceiling of the "
+        "policies and the spending guard count what is stated, so a wrong price makes both act too late",
+        write=f"usdPerNodeHour: {listed.usd:.2f}, or nothing if your contract says so",
+        level="finding",
+    )
 
 
 def _prices(settings: Settings) -> Iterator[Problem]:

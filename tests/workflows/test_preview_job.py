@@ -120,7 +120,7 @@ def test_the_job_passes_and_says_so(job: Job) -> None:
 def test_the_summary_says_per_stack_what_the_change_does(job: Job) -> None:
     rows = {line.split("`")[1]: line for line in job.summary.splitlines() if line.startswith("| `")}
     assert set(stack_names(ROOT)) <= set(rows)
-    assert {stack for stack in stack_names(ROOT) if "No changes" not in rows[stack]} == {"spot"}
+    assert {stack for stack in stack_names(ROOT) if "No resource changes" not in rows[stack]} == {"spot"}
     assert next(iter(rows)) == "spot"
     for effect in ("2 fewer replicas (16 GPUs)", "runs the benchmark again", "$"):
         assert effect in rows["spot"]

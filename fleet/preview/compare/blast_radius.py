@@ -79,7 +79,7 @@ def _effects(
     gone: Sequence[ResourceChange],
 ) -> Iterator[str]:
     if not changes.pending:
-        yield "No changes"
+        yield "No resource changes"
         return
     if not any(one.old_urn for one in changes.resources):
         yield f"Everything is new: {plural(len(changes.resources), 'resource')} to create"

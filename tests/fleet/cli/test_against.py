@@ -103,7 +103,7 @@ def dangers(found: Changes) -> set[str]:
 def test_the_same_code_and_stack_file_change_nothing(clone: Path) -> None:
     done = against(clone, "--detailed-exitcode")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "No changes" in done.stdout
+    assert "No resource changes" in done.stdout
 
 
 def test_more_replicas_cost_more_and_restart_nothing(clone: Path) -> None:

@@ -54,7 +54,7 @@ def test_the_real_program_that_is_up_changes_nothing(tmp_path: Path, stack: str,
     told = [(one.name, one.operation, [p.path for p in one.properties], one.reasons) for one in changes.changed]
     assert told == []
     assert changes.outputs == ()
-    assert changes.headline == ("No changes",)
+    assert changes.headline == ("No resource changes",)
 
 
 def test_a_live_property_that_differs_is_an_update(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_the_same_program_changes_nothing() -> None:
     changes = changes_of()
     assert not changes.pending
     assert changes.changed == ()
-    assert changes.headline == ("No changes",)
+    assert changes.headline == ("No resource changes",)
     assert changes.dangers == ()
     assert changes.summary == {"create": 0, "update": 0, "replace": 0, "delete": 0, "same": len(ALL)}
 

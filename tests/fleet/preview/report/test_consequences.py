@@ -130,7 +130,7 @@ def test_a_change_beside_the_servers_says_nothing_of_the_rate() -> None:
 
 
 def test_without_changes_nothing_is_added() -> None:
-    assert told().headline == ("No changes",)
+    assert told().headline == ("No resource changes",)
 
 
 def test_who_owns_the_number_of_replicas_is_said_where_it_changes() -> None:
