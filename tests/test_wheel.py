@@ -109,7 +109,8 @@ def test_a_command_that_needs_a_project_names_the_file_that_is_missing(
 
 
 def test_a_folder_of_stack_files_is_previewed_with_the_carried_program_and_pack(python: Path, tmp_path: Path) -> None:
-    for name in ("Pulumi.yaml", "Pulumi.smoke.yaml"):
+    for name in ("Pulumi.yaml", "Pulumi.smoke.yaml", "policy/config/smoke.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
     done = fleet(python, tmp_path, "preview", "--stack", "smoke", "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")

@@ -112,7 +112,8 @@ def _bounds(port: Any) -> tuple[Any, Any]:
 
 def _many(ranges: Iterable[tuple[Any, Any]]) -> int:
     """Ports in ranges of first and last, each range once; a name is one port."""
-    numbers = {(first, last): (number(first), number(last)) for first, last in ranges}
+    # By their text: a wrong value may be no key.
+    numbers = {f"{first} {last}": (number(first), number(last)) for first, last in ranges}
     return int(sum(1 if first is None or last is None else last - first + 1 for first, last in numbers.values()))
 
 

@@ -179,7 +179,10 @@ def test_two_pods_play_every_point_together(tmp_path: Path) -> None:
         assert sorted(one["max_concurrency"] for one in clients) == [1, 2, 3, 3]
         ends = 0.0
         for name, count in folders.items():
-            seen = [Witness.model_validate(made.read(f"{name}/client-{n:03d}.witness.json")) for n in range(count)]
+            seen = [
+                Witness.model_validate(made.read(f"{name}/client-{n:03d}.witness.json"), strict=False)
+                for n in range(count)
+            ]
             assert len({one.barrier.go_at for one in seen}) == 1, "one start for all clients of all pods"
             go = seen[0].barrier.go_at
             assert all(one.barrier.ready_at < go <= one.barrier.released_at < go + 2 for one in seen)
@@ -453,7 +456,9 @@ def test_a_trace_is_sent_line_by_line_over_all_clients_and_repeats(tmp_path: Pat
         lengths: list[int] = []
         for repeat in range(2):
             for client in range(3):
-                seen = Witness.model_validate(made.read(f"point-00-repeat-{repeat}/client-{client:03d}.witness.json"))
+                seen = Witness.model_validate(
+                    made.read(f"point-00-repeat-{repeat}/client-{client:03d}.witness.json"), strict=False
+                )
                 lengths += seen.asked_output_tokens
     assert sorted(lengths) == list(range(1, 25)), "every line once"
 
