@@ -130,9 +130,11 @@ def settings_of(
         if refused := [one for one in problems if one.level == "refused"]:
             raise SettingsError(settings.stack, refused)
     except SettingsError as error:
-        # The region follows from the zones, which are refused themselves where it is wrong.
-        told = (_in_inputs_of(one, places) for one in error.problems if one.path != "gcp:region")
-        raise _refusal(component, dict(told)) from None
+        told = dict(_in_inputs_of(one, places) for one in error.problems if one.path != "gcp:region")
+        for wrong in error.problems:
+            if wrong.path == "gcp:region":  # which follows from the zones
+                told.setdefault("zones", f"zones of a region are needed; {_in_inputs_of(wrong, places)[1]}")
+        raise _refusal(component, told) from None
     for problem in problems:
         path, text = _in_inputs_of(problem, places)
         message = f"{component} {name}: {path}: {shown(problem.value)}; {text}"

@@ -105,3 +105,9 @@ def test_a_scripts_variable_that_is_not_set_is_not_the_folder_that_the_user_is_i
     done = fleet("bench", "report", "somewhere", *out)
     assert (done.returncode, done.stdout) == (2, "")
     assert "an argument is empty" in done.stderr
+
+
+def test_an_argument_without_end_is_not_quoted() -> None:
+    done = fleet("prices", "--" + "machine" * 10_000)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr) < 1_000
