@@ -132,8 +132,9 @@ def settings_of(
     except SettingsError as error:
         told = dict(_in_inputs_of(one, places) for one in error.problems if one.path != "gcp:region")
         for wrong in error.problems:
-            if wrong.path == "gcp:region":  # which follows from the zones
-                told.setdefault("zones", f"zones of a region are needed; {_in_inputs_of(wrong, places)[1]}")
+            # The region follows from the zones, of which one may be refused already.
+            if wrong.path == "gcp:region" and not any(path.startswith("zones") for path in told):
+                told["zones"] = f"zones of a region are needed; {_in_inputs_of(wrong, places)[1]}"
         raise _refusal(component, told) from None
     for problem in problems:
         path, text = _in_inputs_of(problem, places)

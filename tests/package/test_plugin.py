@@ -200,6 +200,7 @@ def test_the_engine_gets_the_reviewed_schema(plugin: Plugin) -> None:
         ({"capacity": "spot", "reservation": "r"}, {"reservation"}, "not allowed with capacity spot"),
         ({"capacity": "on-demand"}, {"capacity"}, "a4-highgpu-8g"),
         ({"zones": ["europe-west4"]}, {"zones[0]"}, "europe-west4-b"),
+        ({"zones": ["moon-north1-b"]}, {"zones"}, "zones of a region"),
         ({"zones": []}, {"zones"}, "at least 1"),
         ({"zones": 5}, {"zones"}, "a list"),
         ({"capacity": "on-demand"}, {"capacity"}, "write: {capacity: spot}"),

@@ -143,6 +143,13 @@ HARMLESS: Final[Mapping[str, str]] = {
         StorageClass: parameters/provisioned-throughput-on-create volumeBindingMode
         Subnetwork: privateIpGoogleAccess secondaryIpRanges
     """,
+    "The right to read more objects of a namespace, none of which holds a secret.": """
+        Role: rules/#/resourceNames rules/#/resourceNames/#
+    """,
+    "A pod that nobody sends requests to: the alert of its metric finds it, Ready or not.": """
+        Pod: spec/containers/#/readinessProbe spec/containers/#/readinessProbe/exec/command
+        Pod: spec/containers/#/readinessProbe/exec/command/#
+    """,
     "How Pulumi and Helm wait for the object and replace it.": """
         *: metadata/annotations/pulumi.com/*
         ConfigMap: immutable

@@ -16,7 +16,7 @@ from fleet.simulators.model_server.engine_server import EngineServer
 from fleet.simulators.model_server.in_thread import serving
 from fleet.simulators.model_server.node import Node, Pace
 from settings.profiles import profile
-from tests.fleet.bench.made_up.results import make_measurement
+from tests.fleet.bench.made_up.results import BEGAN, make_measurement
 from tests.fleet.bench.run import kubelet
 from tests.fleet.bench.run.conftest import bare_control_plane, google
 from tests.fleet.bench.run.laptop import BENCHMARK, NAMESPACE, SERVER, laptop
@@ -76,6 +76,7 @@ def test_both_are_measured_in_turn_asked_and_judged(
                 requests_per_client=240,
                 with_texts=False,
                 seed=turn,
+                began=BEGAN + 1000.0 * turn,
             )
             kubelet.upload(google, made, name)
             kubelet.set_phase(api, pod, "Succeeded")

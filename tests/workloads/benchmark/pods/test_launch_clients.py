@@ -191,7 +191,9 @@ def test_two_pods_play_every_point_together(tmp_path: Path) -> None:
             assert {float(made.read(f"{name}/client-{n:03d}.json")["started_at"]) for n in range(count)} == {
                 round(go, 3)
             }
-            courses = [PodCourse.model_validate(made.read(f"{name}/pod-{pod}.json")) for pod in range(2)]
+            courses = [
+                PodCourse.model_validate(made.read(f"{name}/pod-{pod}.json"), strict=False) for pod in range(2)
+            ]
             assert courses[0].clients + courses[1].clients == tuple(range(count))
             assert set(courses[0].exit_codes.values()) == {0}
             lines = gzip.decompress(made.cloud.contents[f"{PREFIX}{name}/{launch_metrics}"]).splitlines()
@@ -203,7 +205,7 @@ def test_two_pods_play_every_point_together(tmp_path: Path) -> None:
             }
             assert samples[0].at < ends
         # With one client for two pods the second has none and takes part all the same.
-        assert PodCourse.model_validate(made.read("point-01-repeat-0/pod-1.json")).clients == ()
+        assert PodCourse.model_validate(made.read("point-01-repeat-0/pod-1.json"), strict=False).clients == ()
         assert made.progress(0)["state"] == made.progress(1)["state"] == "finished"
     assert "this pod:" in ended[0][1]
     assert "output tok/s" in ended[0][1]
