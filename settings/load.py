@@ -225,6 +225,8 @@ def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int 
         return tuple(
             problem for problem in error.problems if problem.id != "model-without-revision" or "model" not in values
         )
+    except ValidationError:
+        pass  # of a key with a lone surrogate, which no location can name; it is refused as unprintable
     return ()
 
 

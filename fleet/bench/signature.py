@@ -144,4 +144,4 @@ def _ssh_keygen(what: str, *options: str, content: bytes, problem: str) -> str:
     if done.returncode:
         why = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
         raise BenchmarkError(f"{problem}: {why[-1] if why else f'ssh-keygen ended with exit code {done.returncode}'}")
-    return done.stdout.decode()
+    return done.stdout.decode(errors="replace")

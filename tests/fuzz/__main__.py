@@ -104,6 +104,7 @@ def _ended(name: str, process: subprocess.Popen[bytes], folder: Path) -> Found:
         process.wait()
         what = "it hangs" if hung else f"the process ended with {process.returncode}"
         errors = (folder / f"{name}.err").read_text(errors="replace")
+        _say("".join(f"    {line}\n" for line in errors.splitlines()[-20:]).rstrip())
         found.defects[what] = Defect(what, (folder / f"{name}.trying").read_text(), errors[-4_000:])
     if found.tried == 0 or (found.tried >= _ENOUGH and found.accepted == 0):
         what = "no input was accepted, so nothing was tried" if found.tried else "no input was tried in its time"

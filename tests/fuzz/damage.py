@@ -84,7 +84,8 @@ def _tweaked(value: Any, number: int) -> Any:
         )[number % 16]  # fmt: skip
     if isinstance(value, int | float):
         return (
-            value + 1, value - 1, -value, value * 2, value * 1_000, value * 10**9, value / 2, value + 0.5, str(value), [value], 0,
+            value + 1, value - 1, -value, value * 2, value * 1_000, value * 10**9, value * 0.5 if abs(value) < 2**1000 else value // 2,
+            value + 0.5 if abs(value) < 2**1000 else value, str(value), [value], 0,
             value * 10**300 if isinstance(value, int) else value * 1e300,
         )[number % 12]  # fmt: skip
     if isinstance(value, list):

@@ -37,6 +37,10 @@ def test_a_misspelt_section_is_refused_with_the_right_one() -> None:
     assert "write:   vllm-fleet:server" in text
 
 
+def test_a_key_that_no_text_can_hold_is_refused() -> None:
+    assert refused(server={"profile": "record", "\ud800": 1}).keys() == {"vllm-fleet:server"}
+
+
 def test_missing_keys_are_all_named_at_once() -> None:
     with pytest.raises(SettingsError) as refusal:
         parse("x", {})

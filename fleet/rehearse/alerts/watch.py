@@ -20,6 +20,7 @@ from fleet.rehearse.api import DEPLOYMENT, ApiUnreachableError
 from fleet.rehearse.timeline import Moment
 from settings.derived.figures import figures
 from settings.derived.watched import watched
+from settings.names import spending_namespace
 from settings.signals.catalogue import catalogue
 from settings.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
 
@@ -136,8 +137,10 @@ class AlertWatch:
 
     def _of_kubernetes(self) -> Iterator[tuple[str, str]]:
         space = self._stage.namespace
-        for deployment in self._stage.api.list_all(DEPLOYMENT, space):
-            own = f'{{namespace="{space}",deployment="{deployment["metadata"]["name"]}"}}'
+        watched = (space, spending_namespace(space))
+        for deployment in (one for each in watched for one in self._stage.api.list_all(DEPLOYMENT, each)):
+            named = deployment["metadata"]
+            own = f'{{namespace="{named["namespace"]}",deployment="{named["name"]}"}}'
             yield f"kube_deployment_spec_replicas{own}", str(deployment["spec"]["replicas"])
             for state in ("available", "updated"):
                 replicas = deployment.get("status", {}).get(f"{state}Replicas") or 0

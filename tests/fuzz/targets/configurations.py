@@ -21,6 +21,8 @@ from tests.settings.near_valid import Config, configs
 
 STACKS = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
 PLACEHOLDER = "fleet-tests"
+_COMPARED = 60
+"""Characters of a path; messages cut a longer one."""
 
 
 def shipped() -> list[Config]:
@@ -85,13 +87,13 @@ def _parses(config: str) -> bool:
 
 def _require_place(error: SettingsError, path: Path, config: dict[str, str]) -> None:
     """What is refused is the place that was changed, or beneath or above it."""
-    if path[-1] in ("mode", "type") or not {"gcp:project", "gcp:region"} <= config.keys():
-        path = path[:-1]  # another mode has other keys
+    if path[-1] in ("mode", "type", "id") or not {"gcp:project", "gcp:region"} <= config.keys():
+        path = path[:-1]  # another mode has other keys, another model needs some
     place = (
         str(path[0]) + "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path[1:]) if path else ""
     )
-    told = [_printable(one.path) for one in error.problems]
-    place = _printable(without_secrets(place))
+    told = [_printable(one.path)[:_COMPARED] for one in error.problems]
+    place = _printable(without_secrets(place))[:_COMPARED]
     near = any(one.startswith(place) or place.startswith(one) for one in told)
     require(near, f"{error.problems[0].id} is told elsewhere", (place, error.text()))
     spelled = [one for one in PATTERN_TEXTS if any(one in problem.text() for problem in error.problems)]

@@ -17,6 +17,7 @@ from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import AskedSlo
 from fleet.bench.merge import MergeOptions, merge_folder, slo_of
 from tests.fleet.bench.merge.folders import RUN, client, copied, edit, sound, witness
+from tests.support.canaries import CANARIES
 
 LIGHT: dict[str, Any] = {"with_metrics": False, "with_gpu": False}
 """What most refusals do not look at."""
@@ -56,6 +57,7 @@ OF_A_RESULT: list[tuple[str, Change, tuple[str, ...]]] = [
     ("bad-number", lambda content: content["itls"][3].__setitem__(2, 30_000), ("itls[3][2]", "30000", "21,600")),
     ("bad-number", lambda content: content["itls"][3].__setitem__(2, "a"), ("itls[3][2]", "'a'")),
     ("bad-number", _item("itls", 4, 0.1), ("itls[4]", "0.1", "list")),
+    ("bad-number", _item("itls", 4, CANARIES["github"]), ("itls[4] is '[secret]'",)),
     ("bad-number", _set("duration", 0), ("duration is 0",)),
     ("bad-number", _set("output_throughput", None), ("output_throughput is None",)),
     ("bad-number", _set("max_concurrency", "4"), ("max_concurrency is '4'",)),

@@ -191,9 +191,7 @@ def test_two_pods_play_every_point_together(tmp_path: Path) -> None:
             assert {float(made.read(f"{name}/client-{n:03d}.json")["started_at"]) for n in range(count)} == {
                 round(go, 3)
             }
-            courses = [
-                PodCourse.model_validate(made.read(f"{name}/pod-{pod}.json"), strict=False) for pod in range(2)
-            ]
+            courses = [PodCourse.model_validate(made.read(f"{name}/pod-{pod}.json"), strict=False) for pod in range(2)]
             assert courses[0].clients + courses[1].clients == tuple(range(count))
             assert set(courses[0].exit_codes.values()) == {0}
             lines = gzip.decompress(made.cloud.contents[f"{PREFIX}{name}/{launch_metrics}"]).splitlines()
