@@ -68,8 +68,8 @@ test: setup-test ## The fast suite
 test-slow: setup-test ## What takes too long for every commit: the pull-request job in a fresh clone
 	@$(PYTEST) -q -n 2 --dist loadfile -m slow
 
-fuzz: setup-test ## Hostile inputs for a minute: settings, YAML, config.json, Construct, files of others (SECONDS=600 SEED=1 TARGET=flags REPLAY=FILE)
-	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(TARGET),--target $(TARGET)) $(if $(REPLAY),--replay $(REPLAY))
+fuzz: setup-test ## Hostile inputs for a minute: settings, YAML, config.json, Construct, files of others (SECONDS=600 INPUTS=500 SEED=1 TARGET=flags REPLAY=FILE)
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(TARGET),--target $(TARGET)) $(if $(REPLAY),--replay $(REPLAY))
 
 lint: setup-lint ## ruff, yamllint, and the direction of imports (pyproject.toml, importlinter)
 	@$(BIN)/ruff check .

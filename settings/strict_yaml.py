@@ -94,6 +94,8 @@ class _Reader:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             self._stop(data.count(b"\n", 0, error.start) + 1, "bytes that are not UTF-8", "text in UTF-8")
+        if (at := text.find("\ufeff", 1)) > 0:  # parsers differ: an indentation, a part of a key, or nothing
+            self._stop(text.count("\n", 0, at) + 1, "a byte order mark", "one at the start of the file at most")
         loader = _Loader(text)
         try:
             self._resolve, self._next = loader.resolve, loader.get_event

@@ -30,6 +30,7 @@ def main() -> int:
     """0: no defect."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="of all targets together")
+    parser.add_argument("--inputs", type=int, default=None, help="of each target; with a seed the same ones every time")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--target", choices=TARGETS, action="append")
     parser.add_argument("--replay", type=Path, metavar="FILE")
@@ -38,10 +39,10 @@ def main() -> int:
     if given.replay is not None:
         return _replay(given.replay)
     if given.child is not None:
-        _child(given.target[0], given.seed, given.seconds, given.child)
+        _child(given.target[0], given.seed, given.seconds, given.inputs, given.child)
         return 0
     seed = random.SystemRandom().randrange(10**9) if given.seed is None else given.seed
-    return _run(list(dict.fromkeys(given.target or TARGETS)), seed, given.seconds)
+    return _run(list(dict.fromkeys(given.target or TARGETS)), seed, given.seconds, given.inputs)
 
 
 def _say(text: str) -> None:
@@ -49,7 +50,7 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _run(targets: list[str], seed: int, seconds: float) -> int:
+def _run(targets: list[str], seed: int, seconds: float, most: int | None) -> int:
     jobs = min(len(targets), os.cpu_count() or 1)
     share = seconds * jobs / len(targets)
     _say(f"fuzz: seed {seed}, {seconds:g} s, {len(targets)} targets, {jobs} at once; again: make fuzz SEED={seed}")
@@ -62,7 +63,7 @@ def _run(targets: list[str], seed: int, seconds: float) -> int:
         while waiting or running:
             while waiting and len(running) < jobs:
                 name = waiting.pop(0)
-                running[name] = _start(name, seed, share, Path(folder))
+                running[name] = _start(name, seed, share, most, Path(folder))
             for name, process in list(running.items()):
                 if process.poll() is None and not _hangs(Path(folder), name):
                     continue
@@ -74,13 +75,15 @@ def _run(targets: list[str], seed: int, seconds: float) -> int:
     return 1 if count else 0
 
 
-def _start(name: str, seed: int, seconds: float, folder: Path) -> subprocess.Popen[bytes]:
+def _start(name: str, seed: int, seconds: float, most: int | None, folder: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.fuzz", "--target", name, "--seed", str(seed), "--seconds", str(seconds)]
+    command += [] if most is None else ["--inputs", str(most)]
     (folder / f"{name}.trying").touch()
     with (folder / f"{name}.err").open("wb") as errors:
         return subprocess.Popen(
             [*command, "--child", str(folder / name)],
-            env={**os.environ, "TMPDIR": str(folder)},  # what a killed process leaves goes, too
+            # What a killed process leaves goes, too; and a set has one order.
+            env={**os.environ, "TMPDIR": str(folder), "PYTHONHASHSEED": "0"},
             stdin=subprocess.DEVNULL,
             stdout=errors,
             stderr=errors,
@@ -121,7 +124,7 @@ def _tell(name: str, found: Found) -> None:
         _say(f"    {defect.name}\n      smallest input: {file}; again: make fuzz REPLAY={shlex.quote(str(file))}")
 
 
-def _child(name: str, seed: int, seconds: float, place: Path) -> None:
+def _child(name: str, seed: int, seconds: float, most: int | None, place: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     target = load(name)
 
@@ -130,7 +133,7 @@ def _child(name: str, seed: int, seconds: float, place: Path) -> None:
         file.write_text(json.dumps(asdict(found)))
         file.replace(place.with_suffix(".found"))
 
-    search(target, seed, seconds, place.with_suffix(".trying"), tell)
+    search(target, seed, seconds, place.with_suffix(".trying"), tell, most)
 
 
 def _replay(file: Path) -> int:

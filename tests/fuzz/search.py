@@ -81,20 +81,22 @@ def judge(target: Target, value: Any) -> bool:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def search(target: Target, seed: int, seconds: float, trying: Path, tell: Callable[[Found], None]) -> Found:
-    """Every defect of the time given. `trying` always holds the input in hand, for a process that is killed."""
+def search(
+    target: Target, seed: int, seconds: float, trying: Path, tell: Callable[[Found], None], most: int | None = None
+) -> Found:
+    """Every defect of the time or of the first inputs. `trying` always holds the input in hand, for a process that is killed."""
     found = Found()
     until = time.monotonic() + seconds
     number = 0
     with trying.open("wb") as file:
-        while time.monotonic() < until:
-            _round(target, seed * 1_000_003 + number, until, found, file.fileno())
+        while time.monotonic() < until and (most is None or found.tried < most):
+            _round(target, seed * 1_000_003 + number, until, most, found, file.fileno())
             tell(found)
             number += 1
     return found
 
 
-def _round(target: Target, seed: int, until: float, found: Found, file: int) -> None:
+def _round(target: Target, seed: int, until: float, most: int | None, found: Found, file: int) -> None:
     known = set(found.defects)
     end = [until]
 
@@ -102,7 +104,7 @@ def _round(target: Target, seed: int, until: float, found: Found, file: int) -> 
     @_ROUND
     @hypothesis.given(target.inputs)
     def attempt(value: Any) -> None:
-        if time.monotonic() > end[0]:
+        if time.monotonic() > end[0] or (most is not None and found.tried >= most and found.defects.keys() == known):
             raise _EndOfTimeError
         text = written(value)
         os.pwrite(file, text.encode(), 0)

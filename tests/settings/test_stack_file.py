@@ -150,6 +150,7 @@ HOSTILE = {
     "UTF-16": ("config: {}\n".encode("utf-16"), 1, ""),
     "Latin-1": ("config:\n  labels: {a: é}\n".encode("latin-1"), 2, ""),
     "control character": ("config:\n  a: \0\n", 2, ""),
+    "byte order marks": ("\ufeff\ufeffconfig: {}\n", 1, ""),
     "timestamp": ("config: {a: !!timestamp 2026-01-01}", 1, "a"),
     "not an integer": ("config: {a: !!int foo}", 1, "a"),
     "binary": ("config: {a: !!binary aGVsbG8=}", 1, "a"),

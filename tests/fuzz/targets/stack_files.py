@@ -56,7 +56,7 @@ def judge(text: str) -> bool:
     require_problems(problems)
     document = strict_yaml.load(data, name="x", stack="x")
     require(_plain(document) == _plain(yaml.safe_load(data)), "another parser reads something else", document)
-    (folder / "Pulumi.x.yaml").write_text(json.dumps(document), encoding="utf-8")
+    (folder / "Pulumi.x.yaml").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
     again = read(folder, "x")
     require(parse("x", again.config, again.unopened) == settings, "written and read again it differs", document)
     return done.code < 2
