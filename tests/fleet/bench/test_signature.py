@@ -87,8 +87,9 @@ def test_a_key_that_is_listed_twice_is_allowed_by_either_line(signed: Path, keys
 def test_a_signers_name_that_is_no_text_is_shown_as_far_as_it_can_be(signed: Path, keys: Path) -> None:
     listed = keys / "odd"
     listed.write_bytes(b"\x90" + (keys / "allowed").read_bytes())
-    with pytest.raises(BenchmarkError, match="\N{REPLACEMENT CHARACTER}me@example.com"):
+    with pytest.raises(BenchmarkError) as refused:
         signer(signed, listed)
+    assert "\N{REPLACEMENT CHARACTER}me@example.com" in str(refused.value)
 
 
 def test_a_name_that_no_list_of_sums_holds_is_refused(signed: Path, keys: Path) -> None:
