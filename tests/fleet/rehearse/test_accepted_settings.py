@@ -144,7 +144,9 @@ def refusal(api: ClusterApi, manifest: Mapping[str, Any]) -> str:
 
 def wrong_on_google_cloud(type_: str, inputs: Mapping[str, Any]) -> Iterator[str]:
     """Labels and names that Google Cloud refuses. Source: Resource Manager, labels; Compute Engine, RFC 1035."""
-    for key in ("labels", "resourceLabels", "userLabels"):
+    # A channel's `labels` are its address; its `userLabels` are labels.
+    channel = type_.endswith(":NotificationChannel")
+    for key in ("userLabels",) if channel else ("labels", "resourceLabels", "userLabels"):
         labels = inputs.get(key) or {}
         yield from (f"{name}={value}" for name, value in labels.items() if not _LABEL.fullmatch(f"{name}={value}"))
         if len(labels) > 64:
