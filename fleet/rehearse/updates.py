@@ -145,6 +145,7 @@ class Updates:
         self.observed.may_change.set()
         if (running := self._running) is not None:
             running.kill()
+        self.observed.until_idle()
 
     def _operate(
         self, operation: str, stack: str, *options: str, variables: Mapping[str, str] | None = None

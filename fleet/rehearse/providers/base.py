@@ -215,6 +215,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         except RefusedError as refusal:
             self.observed.ends(request.urn, name, operation, refusal.message)
             _refuse(context, refusal)
+        except Exception as error:  # A defect, or the control plane has gone: gRPC tells the engine.
+            self.observed.ends(request.urn, name, operation, str(error))
+            raise
         self.observed.ends(request.urn, name, operation)
         return found
 

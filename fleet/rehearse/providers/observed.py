@@ -19,6 +19,8 @@ class Observed:
     def __init__(self, clock: Clock, timeline: Timeline, on_progress: Callable[[str], None] = lambda _: None) -> None:
         self._clock, self._timeline, self._tell = clock, timeline, on_progress
         self._lock = threading.Lock()
+        self._calls = 0
+        self._ended = threading.Condition(self._lock)
         self.may_change = threading.Event()
         """Cleared, the next change waits: what the engine does before it passes beside something else."""
         self.may_change.set()
@@ -41,6 +43,8 @@ class Observed:
 
     def starts(self, urn: str, name: str, operation: str, *, is_object: bool) -> None:
         """A call for this resource begins. `name`: `Kind/name`; `is_object`: in the cluster, not at Google."""
+        with self._lock:
+            self._calls += 1
         self.may_change.wait()
         with self._lock:
             now = self._clock.now_seconds()
@@ -62,9 +66,16 @@ class Observed:
             else:
                 self.finished_seconds[urn] = self._clock.now_seconds()
             done = len(self.finished_seconds)
+            self._calls -= 1
+            self._ended.notify_all()
         text, mood = (f"{operation} failed", "bad") if failure else (_DONE[operation], "good")
         self._timeline.note("apply", name, text, mood=mood, since_seconds=began)  # type: ignore[arg-type]
         self._tell(f"{name}: {failure or text} ({done})")
+
+    def until_idle(self) -> None:
+        """Wait until no call is under way: one of a killed engine would end in the next operation, and tell of itself there."""
+        with self._ended:
+            self._ended.wait_for(lambda: self._calls == 0)
 
     def found(self, *findings: Finding) -> None:
         """Add findings."""

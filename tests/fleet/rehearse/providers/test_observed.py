@@ -41,3 +41,15 @@ def test_a_change_waits_until_it_may_and_its_time_begins_then() -> None:
     one.may_change.set()
     change.join(5)
     assert one.began_seconds == one.started_seconds["a"]
+
+
+def test_a_killed_operation_is_over_when_its_last_call_has_ended() -> None:
+    one = observed()
+    one.starts("a", "Job/a", "create", is_object=True)
+    waiting = threading.Thread(target=one.until_idle)
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive()
+    one.ends("a", "Job/a", "create", "cancelled")
+    waiting.join(5)
+    assert not waiting.is_alive()
