@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import codecs
 import os
 import shutil
 import signal
@@ -77,7 +78,7 @@ class Watch:
     seen: int = 0
 
     def text(self) -> str:
-        return self.out.read_text(encoding="utf-8")
+        return codecs.getincrementaldecoder("utf-8")().decode(self.out.read_bytes())  # half a character may be there
 
     def next(self) -> str:
         """The report of the next preview."""
