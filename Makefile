@@ -62,8 +62,11 @@ doctor: setup ## What this machine lacks for preview and for pulumi up
 rehearse: setup-rehearsal ## A stack on a local control plane, with failure drills (STACK=spot SPEED=60 DRILLS="--drill drain"); minutes to build, once
 	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS) --speed $(SPEED) --out out/rehearsal/$(STACK)
 
-test: setup-test ## The fast suite
-	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow"
+test: setup-test ## The fast suite of what is deployed and of the toolbox
+	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow" --ignore=tests/lab
+
+test-lab: setup-test ## The fast suite of the lab: when lab, workloads, infra or settings change
+	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow" tests/lab
 
 test-slow: setup-test ## What takes too long for every commit: the pull-request job in a fresh clone
 	@$(PYTEST) -q -n 2 --dist loadfile -m slow
@@ -79,7 +82,7 @@ lint: setup-lint ## ruff, yamllint, and the direction of imports (pyproject.toml
 
 types: setup-rehearsal setup-benchmark setup-lint ## mypy, strict; each program by itself, and policy pack and component package apart, from their own folders, as they run
 	@$(BIN)/mypy
-	@for program in __main__.py examples/*/__main__.py; do $(BIN)/mypy --no-error-summary "$$program" || exit 1; done
+	@for program in __main__.py docs/examples/*/__main__.py; do $(BIN)/mypy --no-error-summary "$$program" || exit 1; done
 	@for folder in policy package; do (cd $$folder && MYPYPATH=.. ../$(BIN)/mypy --strict --config-file= .) || exit 1; done
 
 preview-speed: setup ## How fast a preview is, against a bare import of the SDK it needs
@@ -95,11 +98,11 @@ model-page: setup ## Write docs/planner-model.md and its plot anew, from the mod
 policy-pack: ## The policy pack with the facts and lessons it needs, as a folder that runs alone (PACK=out/policy-pack)
 	@rm -rf $(PACK) && mkdir -p $(PACK)
 	@tar -c --exclude=__pycache__ --exclude=./config -C policy . | tar -x -C $(PACK)
-	@tar -c --exclude=__pycache__ facts settings/__init__.py settings/rules LICENSE NOTICE | tar -x -C $(PACK)
+	@tar -c --exclude=__pycache__ facts LICENSE NOTICE | tar -x -C $(PACK)
 
 component-package: ## The component package with all it needs, as a folder that runs alone (PACKAGE=out/component-package)
 	@rm -rf $(PACKAGE) && mkdir -p $(PACKAGE)
-	@tar -c --exclude=__pycache__ --exclude=./venv -C package . | tar -x -C $(PACKAGE)
+	@tar -c --exclude=__pycache__ --exclude=./venv --exclude=./wheel -C package . | tar -x -C $(PACKAGE)
 	@tar -c --exclude=__pycache__ facts settings infra workloads requirements.txt LICENSE NOTICE | tar -x -C $(PACKAGE)
 
 dist: setup-lint policy-pack component-package ## Wheel, source distribution, policy pack and component package of this version, as files in out/dist
@@ -121,7 +124,7 @@ picture: setup ## Draw docs/img anew: the real preview of stack spot, and the da
 	@$(BIN)/python docs/generate/preview_picture.py
 	@$(BIN)/python docs/generate/dashboard_picture.py
 
-inventories: setup ## Write tests/inventories/ and tests/examples/inventories/ anew; read the diff before you commit it
+inventories: setup ## Write tests/inventories/ and tests/docs/examples/inventories/ anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory
 
 goldens: setup-test ## Write the reports' texts in tests/goldens anew; read the diff before you commit it

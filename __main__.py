@@ -8,6 +8,8 @@ from pathlib import Path
 import pulumi
 from pulumi import ResourceOptions
 
+from facts.names import KEDA_VERSION
+from facts.signals.catalogue import catalogue
 from infra.capacity import CalendarReservation, CalendarReservationArgs
 from infra.compile_cache_bucket import CompileCacheBucket, CompileCacheBucketArgs
 from infra.deletion_protection import DeletionProtection, DeletionProtectionArgs
@@ -32,9 +34,7 @@ from settings.derived.scaling import scaling_policy
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
 from settings.load import load
-from settings.names import KEDA_VERSION
 from settings.sections.capacity import Calendar, Ladder, ladder_class
-from settings.signals.catalogue import catalogue
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway.gateway import Gateway, GatewayArgs

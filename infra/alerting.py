@@ -11,11 +11,11 @@ from typing import Final
 import pulumi
 from pulumi_gcp import logging, monitoring
 
+from facts.signals import runbook
+from facts.signals.model import Alert, Catalogue, LogSignal, Watched
+from facts.signals.series import TPOT, TTFT
 from infra.naming import Place, name_of, title
 from settings.sections import monitoring as section
-from settings.signals import runbook
-from settings.signals.model import Alert, Catalogue, LogSignal, Watched
-from settings.signals.series import TPOT, TTFT
 
 MAX_TITLE: Final = 512
 """Longest display name. Source: Cloud Monitoring API v3, AlertPolicy.displayName."""

@@ -9,12 +9,12 @@ from typing import Any
 import pulumi
 from pulumi_gcp import container
 
+from facts.names import CREDENTIALS_PLUGIN, cluster_name
 from infra.identity import NodeIdentity
 from infra.network import POD_RANGE, SERVICE_RANGE, Network
 from settings.arguments import refuse
 from settings.checks.maintenance import maintenance_problems
 from settings.checks.platform import endpoint_problems
-from settings.names import CREDENTIALS_PLUGIN, cluster_name
 from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.cluster import IpEndpoint, Maintenance
 

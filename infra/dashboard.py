@@ -11,8 +11,8 @@ from typing import Any, Final
 import pulumi
 from pulumi_gcp import monitoring
 
+from facts.signals.model import QUESTIONS, Catalogue, Panel
 from infra.naming import Place
-from settings.signals.model import QUESTIONS, Catalogue, Panel
 
 COLUMNS: Final = 48
 """Maximum of a mosaic. Source: Cloud Monitoring API v1, MosaicLayout.columns."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from settings.names import fitted
+from facts.names import fitted
 
 MAX_NAME = 63
 """Longest name of a Compute resource, a repository or a bucket. Source: RFC 1035; Cloud Storage, bucket names."""

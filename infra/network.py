@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import pulumi
 from pulumi_gcp import compute
 
+from facts.names import EPP_EXT_PROC_PORT, HTTP_PORT
 from infra.naming import Place, name_of
 from settings.arguments import refuse
 from settings.checks.platform import nat_problems, range_problems
-from settings.names import EPP_EXT_PROC_PORT, HTTP_PORT
 from settings.sections.network import Network as NetworkSection
 
 POD_RANGE = "pods"

@@ -10,7 +10,7 @@ from typing import Final
 import pulumi
 from pulumi_gcp import projects, secretmanager, storage
 
-from settings.names import BENCHMARK_ACCOUNT, KEDA_ACCOUNT, KEDA_NAMESPACE
+from facts.names import BENCHMARK_ACCOUNT, KEDA_ACCOUNT, KEDA_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from pulumi_policy import (
 import money
 import not_asked
 import pods
+from facts.lessons.verdict import REPEATED_ON_PURPOSE
 from rule import AnyRule, Finding, Resource, Rule, StackRule, message, with_defaults
-from settings.rules.verdict import REPEATED_ON_PURPOSE
 
 
 class _Asked(threading.local):

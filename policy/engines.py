@@ -9,18 +9,18 @@ from functools import cached_property
 from typing import Any, Final
 
 from facts.engines import DEFAULT_READY_SECONDS, Flags
-from facts.machines import Gpu
-from pods import Server, quantity, servers
-from rule import Finding, Resource, Rule, Settings, dig
-from settings.rules.lesson import Broken, Lesson, Told
-from settings.rules.served import READY_TIMEOUT, Served
-from settings.rules.words import (
+from facts.lessons.lesson import Broken, Lesson, Told
+from facts.lessons.served import READY_TIMEOUT, Served
+from facts.lessons.words import (
     CONCURRENCY_ANNOTATION,
     CONTEXT_ANNOTATION,
     REASONS_ANNOTATION,
     RESOURCES,
     SHORTEST_REASON,
 )
+from facts.machines import Gpu
+from pods import Server, quantity, servers
+from rule import Finding, Resource, Rule, Settings, dig
 
 MODEL_ANNOTATION: Final = "vllm-fleet.dev/model"
 

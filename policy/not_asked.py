@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from pulumi_policy import EnforcementLevel, ReportViolation, Severity, StackValidationArgs, StackValidationPolicy
 
+from facts.lessons.secrets_in_text import without_secrets
+from facts.lessons.verdict import RULES_NOT_ASKED, Verdict, encode
 from rule import AnyRule
-from settings.rules.secrets_in_text import without_secrets
-from settings.rules.verdict import RULES_NOT_ASKED, Verdict, encode
 
 STATEMENT: Final = "Every rule is asked, at its own level or a higher one, and with the limit that it needs."
 _ADVISORY: Final = 0

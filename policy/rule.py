@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from settings.rules import verdict
-from settings.rules.lesson import Level, Severity
-from settings.rules.lesson import Setting as Setting
-from settings.rules.secrets_in_text import without_secrets
+from facts.lessons import verdict
+from facts.lessons.lesson import Level, Severity
+from facts.lessons.lesson import Setting as Setting
+from facts.lessons.secrets_in_text import without_secrets
 
 ON_PURPOSE: Final = "vllm-fleet.dev/on-purpose"
 """Annotation: comma-separated names of the rules that a workload deliberately breaks."""

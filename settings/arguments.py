@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from pydantic import ValidationError
 
+from facts.lessons.secrets_in_text import without_secrets
 from settings.problems import Problem
-from settings.rules.secrets_in_text import without_secrets
 from settings.sections.section import Section
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from facts.names import CREDENTIALS_PLUGIN
 from settings import strict_yaml
 from settings.files import read_bounded
-from settings.names import CREDENTIALS_PLUGIN
 from settings.problems import Problem, SettingsError
 from settings.sections.section import key
 

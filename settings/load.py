@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from facts.ledger import LedgerError
+from facts.lessons.secrets_in_text import secrets_in, without_secrets
 from facts.machines import DEFAULT_MACHINE, MACHINES
+from facts.names import ESC_OFFLINE, STACK_NAME
 from settings import strict_json
 from settings.empty import blank, blanks, is_blank
-from settings.names import ESC_OFFLINE, STACK_NAME
 from settings.problems import (
     Problem,
     SettingsError,
@@ -24,7 +25,6 @@ from settings.problems import (
     secret_in_plain_text,
     secret_in_section,
 )
-from settings.rules.secrets_in_text import secrets_in, without_secrets
 from settings.sections.section import NAMESPACE, SECRET_KEYS, tuples
 from settings.sections.server import Server
 from settings.serving import resolve

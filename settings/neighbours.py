@@ -9,8 +9,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from facts.names import cluster_name, stack_names, stack_namespace
 from settings.kubeconfig import read_kubeconfig
-from settings.names import cluster_name, stack_names, stack_namespace
 from settings.problems import Problem, SettingsError
 from settings.sections.section import NAMESPACE, key
 from settings.stack import PLACEHOLDER_PROJECT

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal
 
+from facts.lessons.secrets_in_text import SECRET_TEXT, without_secrets
+from facts.names import STACK_NAMES, fitted
 from facts.texts import MOST_CHARACTERS, shortened
-from settings.names import STACK_NAMES, fitted
 from settings.redact import Redactor, plaintexts_in
-from settings.rules.secrets_in_text import SECRET_TEXT, without_secrets
 from settings.sections.section import NAMESPACE, SECRET_KEYS
 
 Level = Literal["refused", "finding", "notice"]

@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from facts.names import ESC_OFFLINE
 from settings.empty import RUNG
 from settings.load import KEYS
-from settings.names import ESC_OFFLINE
 from settings.profiles import NAMES
 from settings.sections.docstrings import field_docs
 from settings.sections.engine import Engine

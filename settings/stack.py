@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 
 from facts import node_room
 from facts.machines import DEFAULT_MACHINE
-from settings.names import APP_LABEL, label_value, stack_namespace
+from facts.names import APP_LABEL, label_value, stack_namespace
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
 from settings.sections.capacity import Capacity, Ladder, Placement, placement

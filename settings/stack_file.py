@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from facts.lessons.secrets_in_text import SECRET_TEXT, form_of
+from facts.names import ESC_OFFLINE, STACK_NAME, stack_names
 from settings import strict_yaml
 from settings.empty import is_blank
-from settings.names import ESC_OFFLINE, STACK_NAME, stack_names
 from settings.problems import (
     Problem,
     SettingsError,
@@ -22,7 +23,6 @@ from settings.problems import (
     secret_in_plain_text,
     secret_in_section,
 )
-from settings.rules.secrets_in_text import SECRET_TEXT, form_of
 from settings.sections.section import NAMESPACE
 
 

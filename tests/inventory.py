@@ -1,6 +1,6 @@
 """What matters of each stack, as a reviewed file: every resource, its place, its locks, and the properties listed here.
 
-    make inventories      writes tests/inventories/ and tests/examples/inventories/ anew; read the diff and commit it, too
+    make inventories      writes tests/inventories/ and tests/docs/examples/inventories/ anew; read the diff and commit it, too
 
 Stack dev's file is whole; each of the others has what differs from dev. A resource type without an entry in `MATTERS` fails the test,
 so that nothing is created unreviewed.
@@ -245,8 +245,8 @@ def reviewed_text(what: str, content: Any) -> str:
 
 def main() -> None:
     """Write the inventory of every stack and of every example anew."""
-    from settings.names import stack_names
-    from tests.examples import recorded as examples
+    from facts.names import stack_names
+    from tests.docs.examples import recorded as examples
 
     base = recorded_stack(BASE)
     for stack in stack_names(ROOT):

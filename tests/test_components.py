@@ -15,7 +15,7 @@ from tests.inventory import ROOT
 
 ROOMS = (ROOT / "infra", ROOT / "workloads")
 FILES = [path for room in ROOMS for path in sorted(room.rglob("*.py")) if path.parent.name != "pods"]
-_EXAMPLE = re.compile(r"\(\.\./(examples/\w+/__main__\.py)\)")
+_EXAMPLE = re.compile(r"\(\.\./(docs/examples/\w+/__main__\.py)\)")
 _PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 

@@ -13,10 +13,10 @@ import typer
 from typer.testing import CliRunner
 
 from facts import machines
+from facts.names import stack_names
 from fleet.cli.app import app
 from fleet.preview.offline import open_stack
 from settings.derived.figures import figures
-from settings.names import stack_names
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

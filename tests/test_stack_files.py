@@ -7,12 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from fleet.rehearse.engine.pulumi import Pulumi
-from settings.names import stack_names
+from facts.names import stack_names
+from lab.engine.pulumi import Pulumi
 from tests.support.engine_form import rewritten
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = sorted([*ROOT.glob("Pulumi.*.yaml"), *ROOT.glob("examples/*/Pulumi.*.yaml"), ROOT / "template" / "Pulumi.yaml"])
+FILES = sorted(
+    [
+        *ROOT.glob("Pulumi.*.yaml"),
+        *ROOT.glob("docs/examples/*/Pulumi.*.yaml"),
+        ROOT / "docs" / "examples" / "template" / "Pulumi.yaml",
+    ]
+)
 
 STRAY = [
     "config:\n  n:a: b\n\n  n:c: d\n",
@@ -137,7 +143,7 @@ def test_the_engine_is_of_the_same_opinion(bare: Pulumi, text: str) -> None:
 
 @pytest.mark.slow
 def test_a_new_project_looks_like_the_template(bare: Pulumi, tmp_path: Path) -> None:
-    template = ROOT / "template"
+    template = ROOT / "docs" / "examples" / "template"
     # The command then fails without a language host for YAML, which no registry that we know serves.
     bare.run("new", str(template), "--generate-only", "--yes", "--name", "chat", folder=tmp_path)
     lines = (template / "Pulumi.yaml").read_text(encoding="utf-8").splitlines()

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from facts.lessons.secrets_in_text import without_secrets
+from facts.names import stack_names
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.policy_messages import seconds
 from fleet.preview.record.recording import Mode, Recording, needs_of
 from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transform
 from settings.derived.readme import filled
-from settings.names import stack_names
-from settings.rules.secrets_in_text import without_secrets
 from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over, reviewed_stack
 from tests.support.recorded import goes_before
 from tests.support.schemas import problems

@@ -1,4 +1,4 @@
-"""Scrape configuration and recording rules for managed Prometheus, from settings/signals.
+"""Scrape configuration and recording rules for managed Prometheus, from facts/signals.
 
 The cluster's automatic scraping is off: otherwise every sample of these pods would be stored and billed twice.
 """
@@ -16,7 +16,7 @@ from workloads.names import APP_LABEL, EPP_METRICS_PORT_NAME, HTTP_PORT_NAME, ep
 from workloads.space import Space
 
 if TYPE_CHECKING:
-    from settings.signals.model import Catalogue
+    from facts.signals.model import Catalogue
     from workloads.gateway.gateway import Gateway
     from workloads.server.server import Server
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 # Shared with infra/; re-exported so that workloads import names from one module.
-from settings.names import APP_LABEL as APP_LABEL
-from settings.names import BENCHMARK_ACCOUNT as BENCHMARK_ACCOUNT
-from settings.names import BENCHMARK_APP as BENCHMARK_APP
-from settings.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
-from settings.names import HTTP_PORT as HTTP_PORT
-from settings.names import SERVER_ACCOUNT as SERVER_ACCOUNT
-from settings.names import SPENDING_APP as SPENDING_APP
-from settings.names import WRITER_ACCOUNT as WRITER_ACCOUNT
-from settings.names import WRITER_APP as WRITER_APP
-from settings.names import epp_name as epp_name
+from facts.names import APP_LABEL as APP_LABEL
+from facts.names import BENCHMARK_ACCOUNT as BENCHMARK_ACCOUNT
+from facts.names import BENCHMARK_APP as BENCHMARK_APP
+from facts.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
+from facts.names import HTTP_PORT as HTTP_PORT
+from facts.names import SERVER_ACCOUNT as SERVER_ACCOUNT
+from facts.names import SPENDING_APP as SPENDING_APP
+from facts.names import WRITER_ACCOUNT as WRITER_ACCOUNT
+from facts.names import WRITER_APP as WRITER_APP
+from facts.names import epp_name as epp_name
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ServicePortArgsDict

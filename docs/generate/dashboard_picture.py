@@ -16,8 +16,8 @@ from typing import Final
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from facts.signals.catalogue import Panel, Watched, catalogue  # noqa: E402
 from infra.dashboard import COLUMNS, Tile, tiles  # noqa: E402
-from settings.signals.catalogue import Panel, Watched, catalogue  # noqa: E402
 
 PICTURE = ROOT / "docs" / "img" / "dashboard.svg"
 UNIT: Final = (21, 13)

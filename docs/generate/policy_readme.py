@@ -53,9 +53,9 @@ def readme() -> str:
     """The whole file."""
     if str(PACK) not in sys.path:
         sys.path.insert(0, str(PACK))
+    from facts.lessons.verdict import RULES_NOT_ASKED
     from not_asked import STATEMENT  # type: ignore[import-not-found]  # the pack's own folder
     from rule import all_rules  # type: ignore[import-not-found]
-    from settings.rules.verdict import RULES_NOT_ASKED
 
     rules = all_rules()
     if other := {rule.subject for rule in rules} - set(SUBJECTS):

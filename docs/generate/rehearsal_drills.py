@@ -1,4 +1,4 @@
-"""Writes the table of drills in docs/rehearsal.md from fleet/rehearse/drills/catalogue.py.
+"""Writes the table of drills in docs/rehearsal.md from lab/drills/catalogue.py.
 
 `python -m docs.generate.rehearsal_drills` writes it; with `--check` it exits with 1 if the committed table is out of date.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fleet.rehearse.drills.catalogue import DRILLS
+from lab.drills.catalogue import DRILLS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "rehearsal.md"

@@ -11,11 +11,11 @@ from fleet.cli.bench import bench
 from fleet.cli.config import config
 from fleet.cli.doctor import doctor
 from fleet.cli.exits import CLEAN
+from fleet.cli.lab import rehearse
 from fleet.cli.models import models
 from fleet.cli.plan import plan
 from fleet.cli.preview import preview
 from fleet.cli.prices import prices
-from fleet.cli.rehearse import rehearse
 from fleet.cli.render import render
 from fleet.cli.rollout import rollout
 from fleet.cli.spending import spending

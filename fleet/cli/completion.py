@@ -41,6 +41,6 @@ def machines() -> Iterable[str]:
 
 def drills() -> Iterator[str]:
     """Names of the drills."""
-    for file in sorted((_ROOT / "fleet" / "rehearse" / "drills").glob("*.py")):
+    for file in sorted((_ROOT / "lab" / "drills").glob("*.py")):
         yield from re.findall(r'\bDrill\(\s*name="([\w-]+)"', file.read_text(encoding="utf-8"))
     yield from _SCALE_DRILLS

@@ -68,10 +68,10 @@ def doctor(
 
 def _look_up(folder: Path, stack: str | None) -> LiveReport:
     """Google Cloud's side of the stack. Raises SettingsError for a stack that `pulumi up` would refuse."""
+    from facts.names import stack_names
     from fleet.cli.project import require_stack
     from fleet.doctor.live import look
     from settings.load import accept, parse
-    from settings.names import stack_names
     from settings.problems import SettingsError
     from settings.stack_file import read
 

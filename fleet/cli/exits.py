@@ -50,7 +50,7 @@ def error_text(error: Exception) -> str:
     """The message for an error, without secrets. With FLEET_DEBUG the error is raised instead."""
     if os.environ.get("FLEET_DEBUG"):
         raise error
-    from settings.rules.secrets_in_text import without_secrets
+    from facts.lessons.secrets_in_text import without_secrets
 
     return without_secrets(_message(error))
 

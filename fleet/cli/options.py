@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from facts.names import STACK_NAME, STACK_NAMES, stack_names
 from fleet.cli.completion import choices, profiles
 from fleet.cli.exits import CommandError
 from fleet.cli.project import find_root
-from settings.names import STACK_NAME, STACK_NAMES, stack_names
 
 
 def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:

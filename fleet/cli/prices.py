@@ -42,7 +42,7 @@ def prices(
     Reads facts/data/prices.csv; --update rewrites it. Uses no network.
     """
     from facts.prices import today
-    from fleet.prices.report import UnknownError, known, known_json, print_known
+    from fleet.plan.prices.report import UnknownError, known, known_json, print_known
     from fleet.report.terminal import stdout_paper
 
     if update is not None:
@@ -60,7 +60,7 @@ def prices(
 
 def _update(path: Path) -> int:
     from facts import prices as facts
-    from fleet.prices.sku_list import SOURCE, SkuListError, file_text, read, rewritten
+    from fleet.plan.prices.sku_list import SOURCE, SkuListError, file_text, read, rewritten
     from settings.files import write_whole
 
     try:

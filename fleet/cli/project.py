@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from facts.names import stack_names
 from fleet.cli.exits import CommandError
-from settings.names import stack_names
 
 PROJECT_FILE = "Pulumi.yaml"
 

@@ -36,10 +36,10 @@ def spending(
 
     folder = find_root(root)
     name = require_stack(folder, stack)
+    from facts.names import SPENDING_APP, spending_namespace
     from fleet.clients import stack_outputs
     from fleet.clients.kubectl import Kubectl
     from settings.load import parse
-    from settings.names import SPENDING_APP, spending_namespace
     from settings.stack_file import read
     from workloads.spending.guard import QUOTA, STATE
     from workloads.spending.total import DamagedSumError

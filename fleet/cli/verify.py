@@ -56,8 +56,8 @@ def verify(
     require_verify_packages()
     from dataclasses import replace
 
+    from facts.names import HTTP_PORT
     from settings.load import parse
-    from settings.names import HTTP_PORT
     from settings.stack_file import read
 
     file = read(folder, name)

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from facts.names import CREDENTIALS_PLUGIN
 from fleet.clients.errors import LiveError
 from fleet.clients.scratch import scratch
 from settings import strict_json, strict_yaml
-from settings.names import CREDENTIALS_PLUGIN
 from settings.problems import SettingsError
 
 PULUMI_SECONDS: Final = 120.0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
 from facts.machines import DEFAULT_MACHINE
 from facts.models import CATALOGUE
+from facts.names import SCHEMA_FILE
 from facts.sizing import CONNECTIONS_PER_CLIENT
 from fleet.plan.question.fitting import engine_changes
 from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
@@ -19,7 +20,6 @@ from fleet.plan.question.profiles import ProfileFacts, profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
 from settings.files import write_whole
-from settings.names import SCHEMA_FILE
 from settings.problems import Problem, SettingsError
 from settings.stack import PLACEHOLDER_PROJECT
 

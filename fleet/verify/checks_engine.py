@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from facts import memory
 from facts.engines import render
 from facts.judged import variable
+from facts.lessons.secrets_in_text import SECRET_TEXT, looks_secret
 from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.report.words import plural
 from fleet.verify import declared, lessons
@@ -18,7 +19,6 @@ from fleet.verify.facts import Facts, Pod, Server
 from fleet.verify.findings import Check, Difference, Lesson
 from fleet.verify.outcome import format_where, judged, not_checked
 from settings import strict_json
-from settings.rules.secrets_in_text import SECRET_TEXT, looks_secret
 
 if TYPE_CHECKING:
     from settings.stack import Settings

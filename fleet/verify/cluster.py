@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.names import HTTP_PORT
 from fleet.clients.errors import LiveError
 from fleet.clients.side_by_side import side_by_side
 from fleet.verify.facts import Cluster, Node, Pod
-from settings.names import HTTP_PORT
 
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl

@@ -10,7 +10,7 @@ State = Literal["passed", "failed", "not checked", "information"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """A known lesson: the id of a rule in settings/rules/ or of a row in facts/data."""
+    """A known lesson: the id of a rule in facts/lessons/ or of a row in facts/data."""
 
     id: str
     text: str

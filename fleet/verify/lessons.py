@@ -1,4 +1,4 @@
-"""Finds the lesson for a difference, from settings/rules and facts/data.
+"""Finds the lesson for a difference, from facts/lessons and facts/data.
 
 The found values are applied to the stack's engine settings, and the same rules
 check them that check the stack file.

@@ -17,9 +17,9 @@ from facades.inputs import PACKAGE, require_text
 from facades.model_weights import ModelWeights
 from facades.vllm_fleet import VllmFleet
 from facades.vllm_server import VllmServer
+from facts.lessons.secrets_in_text import without_secrets
 from settings.problems import nearest
 from settings.redact import Redactor, plaintexts_in
-from settings.rules.secrets_in_text import without_secrets
 
 VERSION = "0.1.0"
 """Of the package; that of pyproject.toml."""

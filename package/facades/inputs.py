@@ -12,9 +12,9 @@ import pulumi
 from pulumi.errors import InputPropertiesError, InputPropertyError, InputPropertyErrorDetails
 from pulumi.provider.experimental.util import camel_case
 
+from facts.lessons.secrets_in_text import form_of
 from settings.load import check, parse
 from settings.problems import Problem, SettingsError, shown
-from settings.rules.secrets_in_text import form_of
 from settings.sections.section import NAMESPACE
 from settings.stack import Settings
 

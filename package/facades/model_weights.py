@@ -7,7 +7,7 @@ from typing import NotRequired, TypedDict
 import pulumi
 
 from facades.inputs import EXISTING_CLUSTER, PACKAGE, on_callers_cluster, secret, settings_of
-from settings.names import WRITER_ACCOUNT
+from facts.names import WRITER_ACCOUNT
 from workloads.namespace import service_account
 from workloads.space import Space
 from workloads.weights.weights import Weights, WeightsArgs

@@ -8,6 +8,7 @@ import pulumi
 from pulumi import ResourceOptions
 
 from facades.inputs import PACKAGE, CapacityMode, secret, settings_of
+from facts.signals.catalogue import catalogue
 from infra.deletion_protection import DeletionProtection, DeletionProtectionArgs
 from infra.naming import Place, labels_of
 from infra.platform import OwnPlatform, OwnPlatformArgs
@@ -18,7 +19,6 @@ from settings.derived.google_cloud_needs import required_apis
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
 from settings.sections.capacity import Ladder, ladder_class
-from settings.signals.catalogue import catalogue
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.monitoring import Monitoring, MonitoringArgs
 from workloads.namespace import Namespace, NamespaceArgs

@@ -7,8 +7,8 @@ from typing import Any, NotRequired, TypedDict
 import pulumi
 
 from facades.inputs import EXISTING_CLUSTER, PACKAGE, CapacityMode, on_callers_cluster, secret, settings_of
+from facts.names import SERVER_ACCOUNT
 from settings.checks.declarations import declarations
-from settings.names import SERVER_ACCOUNT
 from workloads.namespace import service_account
 from workloads.server.server import Server, ServerArgs
 from workloads.space import Space

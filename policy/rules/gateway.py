@@ -8,6 +8,9 @@ from ipaddress import IPv4Network
 
 from engines import described, reasons
 from facts import ledger
+from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET, Picker
+from facts.lessons.lesson import Lesson
+from facts.lessons.words import CONCURRENCY_ANNOTATION, RESOURCES
 from objects import named, namespace_of, number, own_name, shown
 from routing import (
     GKE_API,
@@ -25,9 +28,6 @@ from routing import (
 )
 from routing import Picker as RenderedPicker
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig
-from settings.rules.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET, Picker
-from settings.rules.lesson import Lesson
-from settings.rules.words import CONCURRENCY_ANNOTATION, RESOURCES
 
 SERVICE_API = "gcp:projects/service:Service"
 SUBNET = "gcp:compute/subnetwork:Subnetwork"

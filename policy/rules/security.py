@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from facts.lessons.secrets_in_text import names_secret, secrets_in, secrets_in_files
 from objects import SYSTEM_NAMESPACES, all_pods, by_key, named, namespace_of, of_kind, own_name, shown
 from pods import Container, Pod, pods, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed
-from settings.rules.secrets_in_text import names_secret, secrets_in, secrets_in_files
 
 AUTOPILOT_CAPABILITIES = frozenset(
     (

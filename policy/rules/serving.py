@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from engines import engine_rule
-from settings.rules.engine_lessons import ENGINE_LESSONS
+from facts.lessons.engine_lessons import ENGINE_LESSONS
 
 RULES: Final = tuple(engine_rule(lesson) for lesson in ENGINE_LESSONS)

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from engines import Engine, each_engine
 from facts import releases
+from facts.lessons.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION
 from pods import pods
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, known, listed
-from settings.rules.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _VERSION: Final = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?")

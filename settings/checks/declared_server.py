@@ -7,10 +7,10 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from facts.engines import Flags, parse
+from facts.lessons.served import READY_TIMEOUT, Served
+from facts.lessons.words import StackFile
 from facts.machines import Gpu
 from facts.models import ModelShape
-from settings.rules.served import READY_TIMEOUT, Served
-from settings.rules.words import StackFile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Checks of a stack's settings against the article's lessons.
 
-A lesson (condition, figure, level) is in `settings/rules/`; this module turns a breach into a problem with the stack file's keys.
+A lesson (condition, figure, level) is in `facts/lessons/`; this module turns a breach into a problem with the stack file's keys.
 A profile that reproduces a row of the article lists its deliberate exceptions: those become findings. The same value set in a
 stack file stays an error.
 """
@@ -13,14 +13,14 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from facts.ledger import value
+from facts.lessons.engine_lessons import ENGINE_LESSONS
+from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET
+from facts.lessons.lesson import Broken, Told
+from facts.lessons.serving_judged import OPTION_WITH_REASON
+from facts.lessons.words import RESOURCES
 from facts.sizing import CONNECTIONS_PER_CLIENT
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.problems import Level, Problem
-from settings.rules.engine_lessons import ENGINE_LESSONS
-from settings.rules.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET
-from settings.rules.lesson import Broken, Told
-from settings.rules.serving_judged import OPTION_WITH_REASON
-from settings.rules.words import RESOURCES
 from settings.sections.section import key
 
 if TYPE_CHECKING:

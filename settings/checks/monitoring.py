@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
 from settings.problems import Problem
 from settings.sections import monitoring as section
 from settings.sections.section import NAMESPACE, key
-from settings.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
 
 if TYPE_CHECKING:
     from settings.stack import Settings

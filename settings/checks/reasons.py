@@ -1,13 +1,13 @@
-"""Checks of `server.reasons`; the options that need one are judged by settings/rules/serving_judged.py."""
+"""Checks of `server.reasons`; the options that need one are judged by facts/lessons/serving_judged.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from facts.lessons.serving_judged import key_of, needs_reason, parts
 from settings.checks.declared_server import DeclaredServer
 from settings.problems import Problem
-from settings.rules.serving_judged import key_of, needs_reason, parts
 from settings.sections.section import key
 
 if TYPE_CHECKING:

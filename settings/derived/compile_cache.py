@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from facts.machines import DRIVER_VERSION
-from settings.names import SERVER_ACCOUNT
+from facts.names import SERVER_ACCOUNT
 
 if TYPE_CHECKING:
     from settings.stack import Settings

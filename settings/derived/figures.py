@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from facts import cost
 from facts import figures as published
 from facts.disks import throughput_floor_mibps
+from facts.names import KEDA_VCPUS, SPENDING_GUARD_VCPUS
 from facts.sizing import VLLM_IMAGE_GIB
 from settings.derived.benchmark_load import load_of
 from settings.derived.canary import weights_ending
 from settings.derived.scaling import scaling_policy
-from settings.names import KEDA_VCPUS, SPENDING_GUARD_VCPUS
 from settings.sections.capacity import Calendar, Ladder, Reservation
 
 if TYPE_CHECKING:

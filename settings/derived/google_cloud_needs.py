@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facts.names import BENCHMARK_ACCOUNT, WRITER_ACCOUNT
 from settings.derived.compile_cache import server_account
-from settings.names import BENCHMARK_ACCOUNT, WRITER_ACCOUNT
 from settings.sections.capacity import Calendar
 
 if TYPE_CHECKING:

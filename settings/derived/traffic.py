@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from facts.names import SERVER_ACCOUNT, own_server_name
 from settings.derived.compile_cache import server_account
-from settings.names import SERVER_ACCOUNT, own_server_name
 
 if TYPE_CHECKING:
     from settings.stack import Settings

@@ -6,11 +6,11 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from facts.machines import DEFAULT_MACHINE
+from facts.names import cluster_name
 from facts.releases import number_of
+from facts.signals.model import Watched
 from facts.time_to_serve import MB_PER_MIB, Start, download_mb_per_s, step_seconds, way_to_serve
-from settings.names import cluster_name
 from settings.sections.capacity import Ladder, Spot
-from settings.signals.model import Watched
 
 if TYPE_CHECKING:
     from settings.derived.figures import Figures

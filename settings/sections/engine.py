@@ -1,7 +1,7 @@
 """Section `server.engine`: vLLM's options as typed, documented values.
 
 A field left at None renders no flag, and vLLM's default (in the docstring) applies. Flags are rendered in the order of the fields.
-This module validates each value alone; settings/rules/ checks values against each other, the traffic and the release.
+This module validates each value alone; facts/lessons/ checks values against each other, the traffic and the release.
 
 Source of options, choices, ranges and defaults, unless stated otherwise: the argument parser of vLLM 0.18.1. Other releases are in
 `facts.releases`.

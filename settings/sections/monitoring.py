@@ -105,7 +105,7 @@ class Objectives(Section):
     """Service level objectives, used by alerts and SLOs."""
 
     ttft_seconds: Annotated[float, Field(gt=0)] = 2.5
-    """Maximum time to first token of a good request in seconds, a bound of vLLM's histogram (settings/signals/series.py). The default is
+    """Maximum time to first token of a good request in seconds, a bound of vLLM's histogram (facts/signals/series.py). The default is
     an assumption for chat."""
     tpot_ms: Annotated[float, Field(gt=0)] = 100
     """Maximum mean time per output token of a good request in milliseconds, a bound of vLLM's histogram. The default, an assumption, is

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field
 
 from facts import node_room
 from facts.machines import Machine
+from facts.names import own_server_name
 from facts.releases import find
-from settings.names import own_server_name
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
 from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like

@@ -74,7 +74,7 @@ def test_levers_say_what_they_save_and_come_strongest_first() -> None:
 
 
 def test_the_rehearsals_clock_runs_on_the_same_durations() -> None:
-    from fleet.rehearse.simulation.timings import timings_for
+    from lab.cloud.timings import timings_for
     from tests.support.settings import make_settings
 
     settings = make_settings(weights={"sizeGib": 64, "throughputMibps": 4800})

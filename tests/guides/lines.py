@@ -11,12 +11,12 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 _PLACES: Final = (
     "*.md",
     "docs/*.md",
-    "examples/*/*",
+    "docs/examples/*/*",
     "infra/README.md",
     "policy/README.md",
     "Pulumi*.yaml",
-    "settings/signals/runbook.md",
-    "template/*",
+    "facts/signals/runbook.md",
+    "docs/examples/template/*",
     "workloads/README.md",
 )
 _NO_GUIDES: Final = frozenset({"CHANGELOG.md"})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from fleet.rehearse.engine.pulumi import Said
+from lab.engine.pulumi import Said
 from tests.guides.world import World
 
 Look = Callable[[World, Said], None]
@@ -160,7 +160,9 @@ def of_stack_file(stack: str) -> Page:
 
 def of_example(name: str) -> tuple[str, Page]:
     """The stack file of an example that runs on the reader's own cluster."""
-    return f"examples/{name}/Pulumi.example.yaml", Page((Elsewhere(OWN_CLUSTER, "test_examples.py", "OWN_CLUSTER"),))
+    return f"docs/examples/{name}/Pulumi.example.yaml", Page(
+        (Elsewhere(OWN_CLUSTER, "test_examples.py", "OWN_CLUSTER"),)
+    )
 
 
 STACK = "${outputs.stack}"
@@ -356,7 +358,7 @@ PAGES: Final[Mapping[str, Page]] = {
         {"STACK": "smoke"},
         {"smoke": False},
     ),
-    "settings/signals/runbook.md": Page(
+    "facts/signals/runbook.md": Page(
         (*pause("STACK"), Typed("pulumi up --stack STACK", (UNCHANGED,))), {"STACK": "smoke"}, {"smoke": True}
     ),
     **dict(map(of_example, ("server_on_a_cluster", "two_models", "weights_from_image", "weights_volume"))),

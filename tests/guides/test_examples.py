@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from fleet.rehearse.providers.cloud import CLUSTER
+from lab.providers.cloud import CLUSTER
 from tests.guides.lines import ROOT, pages
 from tests.guides.table import OWN_CLUSTER
 from tests.guides.world import world
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = sorted(path.parent.name for path in ROOT.glob("examples/*/__main__.py"))
+EXAMPLES = sorted(path.parent.name for path in ROOT.glob("docs/examples/*/__main__.py"))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_comes_up(name: str, tmp_path: Path) -> None:
-    of_its_own_cluster = OWN_CLUSTER in pages().get(f"examples/{name}/Pulumi.example.yaml", ())
-    with world(tmp_path / "run", ROOT / "examples" / name) as here:
+    of_its_own_cluster = OWN_CLUSTER in pages().get(f"docs/examples/{name}/Pulumi.example.yaml", ())
+    with world(tmp_path / "run", ROOT / "docs" / "examples" / name) as here:
         (here.folder / "kubeconfig").write_text('{"kind": "Config"}')
         for line in (
             "pulumi stack init example",

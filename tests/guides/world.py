@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fleet.rehearse.clock import Clock
-from fleet.rehearse.engine.pulumi import Pulumi, Said
-from fleet.rehearse.providers.base import Served, type_of
-from fleet.rehearse.providers.cloud import SimulatedCloud
-from fleet.rehearse.providers.google import Google
-from fleet.rehearse.providers.observed import Observed
-from fleet.rehearse.timeline import Timeline
+from lab.clock import Clock
+from lab.engine.pulumi import Pulumi, Said
+from lab.providers.base import Served, type_of
+from lab.providers.cloud import SimulatedCloud
+from lab.providers.google import Google
+from lab.providers.observed import Observed
+from lab.timeline import Timeline
 from tests.guides.lines import ROOT
 from tests.support.plain_kubernetes import PlainKubernetes
 

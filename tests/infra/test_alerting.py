@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from facts.signals.catalogue import catalogue
 from fleet.preview.record.recorder import RecordedResource
 from fleet.preview.record.recording import needs_of
-from fleet.rehearse.providers.google_api.documents import document
 from infra.alerting import AlertingArgs
 from infra.dashboard import COLUMNS, tiles
 from infra.naming import Place
+from lab.providers.google_api.documents import document
 from settings.sections.monitoring import Email
-from settings.signals.catalogue import catalogue
-from tests.fleet.rehearse.providers.google_api.samples import everything
-from tests.settings.signals.fleets import EVERYTHING, FLEETS
+from tests.facts.signals.fleets import EVERYTHING, FLEETS
+from tests.lab.providers.google_api.samples import everything
 from tests.support.recorded import all_of, only, recorded_platform
 
 PLACE = Place(project="fleet-tests", region="europe-west4", name_prefix="spot")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from facts.names import stack_names
 from fleet.preview.offline import open_stack, record_stack
-from fleet.rehearse.providers.google_api.check import check
-from fleet.rehearse.providers.google_api.mapping import table
-from settings.names import stack_names
-from tests.fleet.rehearse.providers.google_api.samples import IP_ENDPOINT, everything
+from lab.providers.google_api.check import check
+from lab.providers.google_api.mapping import table
+from tests.lab.providers.google_api.samples import IP_ENDPOINT, everything
 from tests.support.recorded import recorded_platform
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,7 +20,7 @@ SCHEMA: dict[str, Any] = json.loads((ROOT / "package" / "schema.json").read_text
 RESOURCES: dict[str, Any] = SCHEMA["resources"]
 PROGRAMS = {
     path: yaml.safe_load((ROOT / path / "Pulumi.yaml").read_text(encoding="utf-8"))
-    for path in ("examples/package-yaml", "template")
+    for path in ("docs/examples/package-yaml", "docs/examples/template")
 }
 KINDS = {"string": str, "integer": int, "number": int | float, "boolean": bool, "array": list, "object": dict}
 

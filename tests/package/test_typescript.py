@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not os.environ.get("CI") and shutil.which("npm") is None, reason="npm is not installed"),
 ]
 
-EXAMPLE = ROOT / "examples" / "package-typescript"
+EXAMPLE = ROOT / "docs" / "examples" / "package-typescript"
 SCALARS = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean"}
 
 

@@ -20,7 +20,7 @@ from fleet.preview.policy_messages import seconds
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.values import UNKNOWN, reveal, transform
 from rule import Resource, Rule, all_rules, with_defaults
-from tests.fleet.rehearse.shapes import SHAPES, STACKS, recorded
+from tests.lab.shapes import SHAPES, STACKS, recorded
 from tests.policy.case import of_program
 from tests.policy.cases.cost import WINDOW
 from tests.policy.mutation import mutated

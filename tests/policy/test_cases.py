@@ -10,12 +10,12 @@ from functools import cache
 import pytest
 
 import money
+from facts.lessons.engine_lessons import ENGINE_LESSONS
+from facts.lessons.verdict import REPEATED_ON_PURPOSE
 from fleet.preview.policy_messages import seconds
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.values import reveal
 from rule import Resource, Rule, message, with_defaults
-from settings.rules.engine_lessons import ENGINE_LESSONS
-from settings.rules.verdict import REPEATED_ON_PURPOSE
 from tests.policy.case import Case
 from tests.policy.cases import CASES
 from tests.policy.mutation import mutated, unchanged

@@ -9,11 +9,11 @@ import pytest
 
 from engines import Engine
 from facts.engines import parse
+from facts.lessons.engine_lessons import ENGINE_LESSONS
+from facts.lessons.served import Served
 from pods import servers
 from rule import Resource
 from settings.profiles import profile
-from settings.rules.engine_lessons import ENGINE_LESSONS
-from settings.rules.served import Served
 from tests.policy.samples import DIGEST, ENVIRONMENT, found, only, server
 from tests.support.lessons import CASES, ESTIMATE, PROFILES, READY, Case
 from tests.support.settings import make_settings

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from settings.rules.verdict import RULES_NOT_ASKED
+from facts.lessons.verdict import RULES_NOT_ASKED
 from tests.policy.case import DEPLOYMENT, Case, drop, of_program, of_resource, put
 from tests.policy.cases import MUTANTS
 from tests.policy.mutation import (

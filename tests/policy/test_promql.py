@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from facts.signals.catalogue import Watched, catalogue
 from promql import Reading, is_constant, never_fires, seconds, values
-from settings.signals.catalogue import Watched, catalogue
-from tests.settings.signals.fleets import FLEETS
+from tests.facts.signals.fleets import FLEETS
 
 MAY_FIRE = (
     "absent(up)",

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from settings.names import stack_names
+from facts.names import stack_names
 from settings.stack_file import read
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from facts.names import STACK_NAME
+from facts.signals.catalogue import catalogue
 from infra.alerting import AlertingArgs
 from infra.naming import Place
 from settings.load import check
-from settings.names import STACK_NAME
 from settings.problems import SettingsError
 from settings.sections.monitoring import MOST_CHANNELS, Slack
-from settings.signals.catalogue import catalogue
 from settings.stack import PROGRAM_LABELS
 from settings.stack_file import read
-from tests.settings.signals.fleets import EVERYTHING
+from tests.facts.signals.fleets import EVERYTHING
 from tests.support.settings import make_settings
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from facts.lessons.secrets_in_text import looks_drawn, looks_secret, without_secrets
 from fleet.cli.exits import error_text
 from fleet.preview.report.several_stacks import Refusal, preview_each
 from settings.load import check, parse
 from settings.problems import SettingsError
-from settings.rules.secrets_in_text import looks_drawn, looks_secret, without_secrets
 from settings.sections.section import SECRET_KEYS
 from settings.stack_file import read
 from tests.support.canaries import CANARIES, shown

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from settings.names import stack_names
+from facts.names import stack_names
 from settings.problems import SettingsError
 from settings.stack_file import read
 

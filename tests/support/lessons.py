@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from facts.engines import render
+from facts.lessons.words import REASONS_ANNOTATION
 from settings.checks.declared_server import DeclaredServer, stack_file
-from settings.rules.words import REASONS_ANNOTATION
 from settings.stack import Settings
 from tests.support.settings import make_settings
 

@@ -10,10 +10,10 @@ from typing import Any
 from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE, kubernetes_outputs
 from fleet.preview.record.values import UNKNOWN, merge
 from fleet.preview.record.wire import decode_struct
-from fleet.rehearse.providers.base import Provider, type_of
-from fleet.rehearse.providers.diff import diff_response
-from fleet.rehearse.providers.objects import named, reuses_name
-from fleet.rehearse.providers.observed import Observed
+from lab.providers.base import Provider, type_of
+from lab.providers.diff import diff_response
+from lab.providers.objects import named, reuses_name
+from lab.providers.observed import Observed
 
 
 class PlainKubernetes(Provider):

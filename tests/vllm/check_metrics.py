@@ -1,4 +1,4 @@
-"""Hold the names of the catalogue's series (settings/signals/series.py) against what a release of vLLM exports.
+"""Hold the names of the catalogue's series (facts/signals/series.py) against what a release of vLLM exports.
 
 Run where `tests.vllm.check_parser` runs (`make vllm-check` does both, for both releases):
 `.venv-vllm/bin/python -m tests.vllm.check_metrics`. The logger of vLLM registers its metrics for two engines; names, labels and
@@ -16,9 +16,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from facts.releases import find
-from settings.signals.catalogue import Watched, catalogue
-from settings.signals.series import SERVER, TPOT, TPOT_BOUNDS, TTFT, TTFT_BOUNDS, VLLM, has
-from tests.settings.signals.names import matchers, metrics
+from facts.signals.catalogue import Watched, catalogue
+from facts.signals.series import SERVER, TPOT, TPOT_BOUNDS, TTFT, TTFT_BOUNDS, VLLM, has
+from tests.facts.signals.names import matchers, metrics
 from tests.vllm.check_parser import Check, _equal, report
 
 COUNTED = ("stop", "length", "abort", "error", "repetition")

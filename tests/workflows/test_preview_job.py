@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from settings.names import stack_names
+from facts.names import stack_names
 from tests.workflows.steps import ROOT, outputs, run, stand_in, workflow
 
 pytestmark = pytest.mark.slow

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from facts.names import stack_names
 from fleet.doctor import code_owners
 from fleet.preview.compare.judge_files import judging_files
-from settings.names import stack_names
 from tests.workflows.steps import ACTION, ATTEMPTS, ROOT, UP_MINUTES, WORKFLOWS, read, workflow, workflows
 
 FILES = [*sorted(WORKFLOWS.glob("*.yml")), ACTION]

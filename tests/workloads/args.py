@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from facts.signals.catalogue import Catalogue, catalogue
 from settings.checks.declarations import declarations
 from settings.derived.figures import figures
 from settings.derived.measurement import measurement
@@ -11,7 +12,6 @@ from settings.derived.spending import rates
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
 from settings.sections.capacity import Ladder, ladder_class
-from settings.signals.catalogue import Catalogue, catalogue
 from settings.stack import Settings
 from workloads.benchmark.benchmark import BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadderArgs

@@ -11,8 +11,8 @@ import pytest
 
 from fleet.bench.folder import Asked, as_json
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording
-from fleet.rehearse.simulation.machines import smallest
-from fleet.rehearse.simulation.pod_needs import Amounts
+from lab.cloud.machines import smallest
+from lab.cloud.pod_needs import Amounts
 from settings.derived.benchmark_load import MACHINES
 from settings.derived.figures import measured_shape, serving_shape
 from settings.derived.measurement import measurement

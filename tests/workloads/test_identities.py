@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from facts.names import stack_names
 from fleet.plan.model import calibration
 from fleet.preview.offline import open_stack, record_stack
-from settings.names import stack_names
 from workloads import pod_programs
 from workloads.benchmark.job import PROTOCOL_VERSION
 from workloads.pod_programs import FOLDER, benchmark_programs, code_of

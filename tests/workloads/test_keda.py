@@ -5,13 +5,13 @@ from __future__ import annotations
 import pulumi
 import pytest
 
+from facts.names import KEDA_ACCOUNT, KEDA_NAMESPACE, KEDA_VERSION
 from fleet.preview.record.recorder import Mode, Recording
 from infra.naming import Place
 from infra.platform import SharedPlatformArgs, accept
 from infra.platform_outputs import KEYS
 from settings.checks.scaling import GKE_VERSION
 from settings.derived.traffic import VpcRanges
-from settings.names import KEDA_ACCOUNT, KEDA_NAMESPACE, KEDA_VERSION
 from settings.stack import Settings
 from tests.support.recorded import all_of, goes_before, manifest, named, objects, recorded_component, recorded_platform
 from tests.support.schemas import problems

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.simulators.bucket import Answer, LocalBucket, Request
+from lab.simulators.bucket import Answer, LocalBucket, Request
 from workloads.pod_programs import python_program
 from workloads.server import keep_compile_cache as program
 

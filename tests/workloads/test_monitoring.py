@@ -8,8 +8,8 @@ from typing import Any
 import pulumi
 import pytest
 
+from facts.signals.series import SERVER, VLLM
 from fleet.preview.record.recorder import Recording
-from settings.signals.series import SERVER, VLLM
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems

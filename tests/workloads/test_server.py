@@ -8,9 +8,9 @@ from typing import Any
 import pulumi
 import pytest
 
+from facts.lessons.words import REASONS_ANNOTATION
 from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import UNKNOWN, Secret
-from settings.rules.words import REASONS_ANNOTATION
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import pulumi
 import pytest
 
+from facts.names import MAX_NAMESPACE, SPENDING_APP, spending_namespace
 from fleet.preview.record.recorder import Recording
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
-from settings.names import MAX_NAMESPACE, SPENDING_APP, spending_namespace
 from settings.sections.spending import Spending
 from settings.stack import Settings
 from tests.support.as_sent import as_sent

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.names import KEDA_NAMESPACE, KEDA_VERSION
 from settings.derived.traffic import Traffic, VpcRanges
-from settings.names import KEDA_NAMESPACE, KEDA_VERSION
 from workloads import network_policies as net
 from workloads.keda.values import CHART, METRICS_SERVER, OPERATOR, REPOSITORY, WEBHOOKS, chart_values
 from workloads.namespace import restricted

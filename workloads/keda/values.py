@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from settings.names import KEDA_ACCOUNT, KEDA_VCPUS
+from facts.names import KEDA_ACCOUNT, KEDA_VCPUS
 from workloads.gateway.values import Amounts, Resources, Values
 
 CHART: Final = "keda"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.lessons.words import REASONS_ANNOTATION
 from settings.arguments import within_limits
-from settings.rules.words import REASONS_ANNOTATION
 from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
 from settings.sections.server import Server as ServerSection

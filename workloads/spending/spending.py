@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.names import SPENDING_GUARD_VCPUS, spending_namespace
 from settings.derived.spending import Rates
 from settings.derived.traffic import Traffic, VpcRanges
-from settings.names import SPENDING_GUARD_VCPUS, spending_namespace
 from settings.sections.spending import Spending
 from workloads import network_policies as net
 from workloads import pod_programs

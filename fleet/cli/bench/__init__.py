@@ -10,8 +10,8 @@ from fleet.cli.bench.merge import merge
 from fleet.cli.bench.record import record
 from fleet.cli.bench.report import report
 from fleet.cli.bench.run import run
-from fleet.cli.bench.selftest import selftest
 from fleet.cli.bench.sign import sign, verify_signature
+from fleet.cli.lab import selftest
 
 bench = typer.Typer(
     no_args_is_help=True,

@@ -200,7 +200,7 @@ def _environment() -> dict[str, str]:
 
 def _stack_files(checkout: Path) -> tuple[str, Mapping[str, Any]]:
     """The project's name; per stack file its configuration and secret keys, or the error."""
-    from settings.names import stack_names
+    from facts.names import stack_names
     from settings.problems import SettingsError
     from settings.stack_file import read
 

@@ -21,7 +21,7 @@ _PLACES: Final[Mapping[Kind, tuple[str, ...]]] = {
         PACK_FOLDER,
         "facts",
         "settings/__init__.py",
-        "settings/rules",
+        "facts/lessons",
         # What git makes of these files, and what every interpreter of an editable installation runs first.
         ".gitattributes",
         "settings/.gitattributes",

@@ -6,9 +6,9 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
+from facts.lessons.secrets_in_text import SECRET_TEXT
 from fleet.preview.record.values import UNKNOWN, Secret, Value
 from settings.redact import Redactor as PlainRedactor
-from settings.rules.secrets_in_text import SECRET_TEXT
 
 UNKNOWN_TEXT: Final = "[unknown]"
 KUBERNETES_SECRET: Final = "kubernetes:core/v1:Secret"  # noqa: S105 - a type

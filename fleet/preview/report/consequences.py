@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from facts.names import APP_LABEL, BENCHMARK_APP, WRITER_APP
 from facts.releases import CHANGES, Release, of_tag, upgrade
 from fleet.plan.benchmark_price import price_of
 from fleet.preview.compare.dangers import ENDS
@@ -13,7 +14,6 @@ from fleet.preview.compare.gpu_pods import scalers
 from fleet.preview.report.resource_facts import at, cloud_name, kind_of
 from fleet.report.words import format_list
 from settings.checks.declared_server import DeclaredServer
-from settings.names import APP_LABEL, BENCHMARK_APP, WRITER_APP
 
 if TYPE_CHECKING:
     from fleet.plan.modelled import Modelled

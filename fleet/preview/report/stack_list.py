@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from facts.lessons.verdict import REPEATED_ON_PURPOSE
 from fleet.preview.compare.wording import format_after, format_before
 from fleet.preview.report.judges import format_gaps
 from fleet.preview.report.several_stacks import Refusal
 from fleet.preview.report.wording import format_rate
 from fleet.report.words import plural
-from settings.rules.verdict import REPEATED_ON_PURPOSE
 
 if TYPE_CHECKING:
     from fleet.preview.compare.changes import Changes, Delta

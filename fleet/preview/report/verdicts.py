@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from facts.lessons.verdict import REPEATED_ON_PURPOSE, decode
 from fleet.preview.report.judges import are_all_asked, format_gaps, labels_of
 from fleet.report.words import plural
-from settings.rules.verdict import REPEATED_ON_PURPOSE, decode
 
 if TYPE_CHECKING:
     from fleet.preview.policy import Violation

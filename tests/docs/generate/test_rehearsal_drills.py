@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from docs.generate import rehearsal_drills
-from fleet.rehearse.control_plane.cache import OVERRIDE
-from fleet.rehearse.drills.catalogue import DRILLS
-from fleet.rehearse.report.json_document import as_document
-from tests.fleet.rehearse.report.samples import sample_report
+from lab.control_plane.cache import OVERRIDE
+from lab.drills.catalogue import DRILLS
+from lab.report.json_document import as_document
+from tests.lab.report.samples import sample_report
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "rehearsal.md").read_text(encoding="utf-8")

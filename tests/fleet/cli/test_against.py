@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from facts.names import stack_names
 from fleet.preview.compare.changes import Changes
 from fleet.preview.compare.compare import compare
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recording import Recording
-from settings.names import stack_names
 from tests.fleet.cli.command import ROOT, fleet
 from tests.fleet.preview.fleets import one_of
 from tests.fleet.preview.state_export import write_state

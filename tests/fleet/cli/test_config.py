@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 import yaml
 
+from facts.names import SCHEMA_FILE, stack_names
 from settings.load import KEYS
-from settings.names import SCHEMA_FILE, stack_names
 from settings.schema import schema_text, stack_file_schema
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fleet.cli import machine
+from fleet.cli import lab, machine
 from fleet.cli.machine import Check, inspect_machine, lacks
-from fleet.rehearse.control_plane import build, cache, modules, toolchain
+from lab.control_plane import build, cache, modules, toolchain
 from tests.conftest import Golden
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 from tests.fleet.doctor.replies import FakeGcloud, limit, quota
@@ -154,7 +154,7 @@ def test_a_package_of_the_benchmark_is_a_lack_of_bench_alone(monkeypatch: pytest
 
 def test_windows_rehearses_in_its_subsystem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
-    check = machine._system()
+    check = lab.system()
     assert (check.ok, check.found, check.steps) == (False, "win32", ("rehearse",))
     assert "Windows Subsystem for Linux" in check.mend
 

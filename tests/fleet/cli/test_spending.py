@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from facts.names import spending_namespace
 from fleet.cli.exits import CommandError
 from fleet.cli.spending import spending
 from fleet.clients.kubectl import Kubectl
-from settings.names import spending_namespace
 from tests.fleet.cli.command import ROOT
 from tests.support.canaries import CANARIES, shown
 from workloads.spending.total import DamagedSumError, Sum

@@ -11,7 +11,7 @@ import pytest
 
 from facts.models import CATALOGUE
 from fleet.cli import completion
-from fleet.rehearse.drills.catalogue import DRILLS
+from lab.drills.catalogue import DRILLS
 from settings.profiles import NAMES
 from tests.fleet.cli.command import ROOT, fleet
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from fleet.clients.google_api import RETRY
-from fleet.simulators.bucket import TOKEN, Answer, LocalBucket, Request, Stored
+from lab.simulators.bucket import TOKEN, Answer, LocalBucket, Request, Stored
 
 HASTY = RETRY.with_delay(initial=0.01, maximum=0.02).with_timeout(0.5)
 """For clients of this server: no long pauses."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from facts.names import stack_names
 from fleet.preview.compare.baseline_state import StateFile
 from fleet.preview.offline import OfflineStack, open_stack, record_stack
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource
@@ -23,16 +24,15 @@ from fleet.preview.record.recording_json import UNKNOWN_TEXT
 from fleet.preview.record.values import UNKNOWN, Secret
 from fleet.preview.report.model import Policies
 from fleet.preview.stack_preview import preview_stack
-from fleet.rehearse.clock import Clock
-from fleet.rehearse.engine.events import Events, Outcome
-from fleet.rehearse.engine.pulumi import Pulumi
-from fleet.rehearse.providers.base import Served
-from fleet.rehearse.providers.cloud import SimulatedCloud
-from fleet.rehearse.providers.google import Google
-from fleet.rehearse.providers.observed import Observed
-from fleet.rehearse.timeline import Timeline
-from fleet.rehearse.variants import varied
-from settings.names import stack_names
+from lab.clock import Clock
+from lab.engine.events import Events, Outcome
+from lab.engine.pulumi import Pulumi
+from lab.providers.base import Served
+from lab.providers.cloud import SimulatedCloud
+from lab.providers.google import Google
+from lab.providers.observed import Observed
+from lab.timeline import Timeline
+from lab.variants import varied
 from tests.support.plain_kubernetes import PlainKubernetes
 
 pytestmark = pytest.mark.slow

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fleet.report.terminal import Paper
-from fleet.simulators.model_server import routing
-from fleet.simulators.model_server.engine_server import EngineServer
-from fleet.simulators.model_server.in_thread import serving
-from fleet.simulators.model_server.node import Cache, Faults, Node, Pace
 from fleet.verify import declared
 from fleet.verify.findings import Check, Report
 from fleet.verify.report import print_text
 from fleet.verify.verification import Asking, verify
+from lab.simulators.model_server import routing
+from lab.simulators.model_server.engine_server import EngineServer
+from lab.simulators.model_server.in_thread import serving
+from lab.simulators.model_server.node import Cache, Faults, Node, Pace
 from settings.load import parse
 from settings.stack import Settings
 from settings.stack_file import read

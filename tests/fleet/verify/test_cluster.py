@@ -15,12 +15,12 @@ import pytest
 from fleet.clients.errors import LiveError, Reason
 from fleet.clients.kubectl import Kubectl
 from fleet.clients.stack_outputs import accept
-from fleet.simulators.model_server.node import Faults, Pace
 from fleet.verify import ask, checks_cluster, checks_engine, checks_service, cluster, verification
 from fleet.verify.cluster import _node, _one, _pod
 from fleet.verify.facts import Cluster, Facts, Reply, Server
 from fleet.verify.findings import Check
 from fleet.verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, judge, verify
+from lab.simulators.model_server.node import Faults, Pace
 from settings.stack import Settings
 from tests.conftest import Golden
 from tests.fleet.verify.made_cluster import MadeCluster, node_of, outputs_of, pod_of, programmed_gateway

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from fleet.clients.metrics_text import MetricsText, parse
-from fleet.simulators.model_server.engine_server import EngineServer
-from fleet.simulators.model_server.in_thread import serving
-from fleet.simulators.model_server.node import Faults
 from fleet.verify import checks_engine, checks_traffic, declared, questions
 from fleet.verify.facts import Facts, Reply, Server, Twice
 from fleet.verify.findings import Check
 from fleet.verify.verification import Asking, verify
+from lab.simulators.model_server.engine_server import EngineServer
+from lab.simulators.model_server.in_thread import serving
+from lab.simulators.model_server.node import Faults
 from settings.stack import Settings
 from tests.fleet.verify.stacks import ROOT, check_of, good, look, node_of, settings_of
 

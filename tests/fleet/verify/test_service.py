@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fleet.simulators.model_server.in_thread import serving
-from fleet.simulators.model_server.node import Faults
 from fleet.verify import checks_service
 from fleet.verify.client import Client
 from fleet.verify.facts import Chat, Facts, Reply, Server
 from fleet.verify.findings import Report
 from fleet.verify.verification import Asking, verify
+from lab.simulators.model_server.in_thread import serving
+from lab.simulators.model_server.node import Faults
 from settings.stack import Settings
 from tests.conftest import Golden
 from tests.fleet.verify.stacks import KEY, Guarded, check_of, look, node_of, served, settings_of

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fleet.clients.metrics_text import MetricsText, parse
-from fleet.simulators.model_server.node import Pace
 from fleet.verify import checks_service, checks_traffic
 from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Facts, Reply, Server, Twice
 from fleet.verify.verification import Asking, verify
+from lab.simulators.model_server.node import Pace
 from settings.stack import Settings
 from tests.fleet.verify.stacks import check_of, node_of, served, settings_of
 

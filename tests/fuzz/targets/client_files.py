@@ -18,19 +18,19 @@ from hypothesis import strategies as st
 
 from fleet.bench.measurement import Judged
 from fleet.clients.kubectl import Kubectl
+from fleet.plan.prices.sku_list import SkuListError
+from fleet.plan.prices.sku_list import read as read_skus
 from fleet.preview.compare.baseline import BaselineError
 from fleet.preview.compare.baseline_state import read_state
 from fleet.preview.policy_config import PolicyError, read_config
-from fleet.prices.sku_list import SkuListError
-from fleet.prices.sku_list import read as read_skus
 from fleet.report.printable import printable
 from fleet.rollout.judge.answers import ANSWERS_FILE
 from tests.fleet.bench.made_up.results import BEGAN, make_measurement
 from tests.fleet.cli.test_spending import STATE
 from tests.fleet.clients.test_stack_outputs import outputs
+from tests.fleet.plan.prices.made_up_skus import SKUS
 from tests.fleet.preview.programs import fleet_like
 from tests.fleet.preview.state_export import write_state
-from tests.fleet.prices.made_up_skus import SKUS
 from tests.fleet.rollout.judge.sides import answers
 from tests.fuzz.damage import damaged, damaged_bytes
 from tests.fuzz.target import Target, fleet, require, require_text, working_folder

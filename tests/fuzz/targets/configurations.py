@@ -9,10 +9,10 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
+from facts.lessons.secrets_in_text import without_secrets
 from fleet.preview.record.recorder import record
 from settings.load import accept, check, parse
 from settings.problems import SettingsError
-from settings.rules.secrets_in_text import without_secrets
 from settings.sections.section import PATTERN_TEXTS
 from tests.fuzz.damage import Edit, Path, edited, edits
 from tests.fuzz.target import Target, require, require_problems

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from settings.rules.words import CONCURRENCY_ANNOTATION
+from facts.lessons.words import CONCURRENCY_ANNOTATION
 from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,

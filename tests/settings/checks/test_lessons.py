@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from facts.lessons.engine_lessons import ENGINE_LESSONS
+from facts.lessons.serving_judged import OPTION_WITH_REASON
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.checks.lessons import lesson_named
 from settings.load import check
 from settings.problems import Problem
 from settings.profiles import NAMES
-from settings.rules.engine_lessons import ENGINE_LESSONS
-from settings.rules.serving_judged import OPTION_WITH_REASON
 from tests.support.lessons import CASES, Case
 from tests.support.settings import make_settings
 

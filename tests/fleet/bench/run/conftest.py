@@ -14,8 +14,8 @@ from tests.fleet.clients.fake_google import FakeGoogle, fake_google
 @pytest.fixture(scope="session")
 def bare_control_plane() -> Iterator[object]:
     """API server, controllers and scheduler; nobody plays nodes."""
-    from fleet.rehearse.control_plane.build import binaries
-    from fleet.rehearse.control_plane.cluster import ControlPlane
+    from lab.control_plane.build import binaries
+    from lab.control_plane.cluster import ControlPlane
 
     with ControlPlane(binaries(print), stages=[]) as running:
         yield running

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fleet.bench.selftest.tokenizer_folder import write_tokenizer
-from fleet.rehearse.api import CONFIG_MAP, ClusterApi
+from lab.api import CONFIG_MAP, ClusterApi
+from lab.selftest.tokenizer_folder import write_tokenizer
 from tests.fleet.bench.run.kubelet import until
 from tests.fleet.bench.run.laptop import NAMESPACE
 from tests.fleet.cli.command import ROOT

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from fleet.rehearse.api import CONFIG_MAP, JOB, ClusterApi
-from fleet.simulators.model_server.node import Node, Pace
-from fleet.simulators.model_server.processes import ServerProcess, ServerProcesses
+from lab.api import CONFIG_MAP, JOB, ClusterApi
+from lab.simulators.model_server.node import Node, Pace
+from lab.simulators.model_server.processes import ServerProcess, ServerProcesses
 from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.bench.run import kubelet
 from tests.fleet.bench.run.laptop import NAMESPACE, SERVER, Laptop, laptop

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from fleet.rehearse.api import JOB, POD, ClusterApi
 from fleet.rollout.judge.judging import read
-from fleet.simulators.model_server.engine_server import EngineServer
-from fleet.simulators.model_server.in_thread import serving
-from fleet.simulators.model_server.node import Node, Pace
+from lab.api import JOB, POD, ClusterApi
+from lab.simulators.model_server.engine_server import EngineServer
+from lab.simulators.model_server.in_thread import serving
+from lab.simulators.model_server.node import Node, Pace
 from settings.profiles import profile
 from tests.fleet.bench.made_up.results import BEGAN, make_measurement
 from tests.fleet.bench.run import kubelet

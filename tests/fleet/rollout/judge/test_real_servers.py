@@ -17,18 +17,18 @@ from google.oauth2.credentials import Credentials
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.run.fetching import RUNS
-from fleet.bench.selftest.load import Load
-from fleet.bench.selftest.pods import NAME, play
 from fleet.clients.storage import Bucket
 from fleet.rollout.judge.answers import ask_both
 from fleet.rollout.judge.judging import judge
 from fleet.rollout.judge.side import Side, read_side
 from fleet.rollout.judge.verdict import Limits
-from fleet.simulators.bucket import TOKEN, LocalBucket
-from fleet.simulators.model_server.engine_server import EngineServer
-from fleet.simulators.model_server.in_thread import serving
-from fleet.simulators.model_server.node import Faults, Node, Pace
-from fleet.simulators.model_server.processes import ServerProcess, ServerProcesses
+from lab.selftest.load import Load
+from lab.selftest.pods import NAME, play
+from lab.simulators.bucket import TOKEN, LocalBucket
+from lab.simulators.model_server.engine_server import EngineServer
+from lab.simulators.model_server.in_thread import serving
+from lab.simulators.model_server.node import Faults, Node, Pace
+from lab.simulators.model_server.processes import ServerProcess, ServerProcesses
 from tests.fleet.rollout.judge.sides import answers, decided_by, replica
 
 pytestmark = pytest.mark.slow

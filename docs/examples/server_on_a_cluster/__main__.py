@@ -1,0 +1,55 @@
+"""One model's servers on an existing cluster, by kubeconfig, without a vllm-fleet stack file."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from facts.signals.catalogue import Watched, catalogue
+from settings.derived.traffic import Traffic
+from settings.sections.capacity import Spot, placement
+from settings.sections.engine import Engine
+from settings.sections.model import Model
+from workloads.monitoring import Monitoring, MonitoringArgs
+from workloads.namespace import Namespace, NamespaceArgs
+from workloads.server.server import Server, ServerArgs
+from workloads.space import Space
+
+cluster = k8s.Provider("cluster", kubeconfig=pulumi.Config().require_secret("kubeconfig"))
+on_cluster = pulumi.ResourceOptions(providers={"kubernetes": cluster})
+
+namespace = Namespace(
+    "namespace",
+    NamespaceArgs(name="chat", traffic=Traffic(server="chat", weights_writer=False), gpus=8),
+    on_cluster,
+)
+space = Space(namespace=namespace.name)
+# After the namespace's policies, quota and accounts.
+guarded = pulumi.ResourceOptions(providers={"kubernetes": cluster}, depends_on=[namespace])
+server = Server(
+    "server",
+    ServerArgs(
+        space=space,
+        name="chat",
+        engine=Engine(
+            data_parallel_size=8,
+            max_model_len=8192,
+            max_num_seqs=256,
+            kv_cache_dtype="fp8_e4m3",
+            language_model_only=True,
+        ),
+        model=Model(
+            id="Qwen/Qwen3.5-27B-FP8",
+            revision="2e1b21350ce589fcaafbb3c7d7eac526a7aed582",
+            size_gb=29.0,
+        ),
+        placement=placement(Spot(mode="spot"), namespace="chat"),
+        startup_minutes=45,
+        annotations={"vllm-fleet.dev/context-tokens": "8192", "vllm-fleet.dev/concurrency-per-replica": "400"},
+    ),
+    guarded,
+)
+signals = catalogue(Watched(server="chat", namespace="chat", stack="chat", engines_per_pod=8))
+Monitoring("monitoring", MonitoringArgs(space=space, server=server, signals=signals), guarded)
+
+pulumi.export("endpoint", server.endpoint)

@@ -1,0 +1,97 @@
+"""A lesson: one rule with its condition, evidence, fix and level, for stack files, policies and running servers.
+
+A stack file and a command line name an option differently. Lessons use vLLM's long name without dashes (`max-model-len`), or the
+environment variable. Texts have them in braces, `{max-model-len}` or `{max-model-len=4096}`; `facts.lessons.words` formats them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+Level = Literal["advisory", "mandatory"]
+Severity = Literal["low", "medium", "high", "critical"]
+SettingType = Literal["string", "number", "integer", "boolean", "array", "object"]
+Limits = Mapping[str, Any]
+"""Values of all settings of a rule by name; None if unset."""
+Subject = TypeVar("Subject")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A configurable value of a rule, set per stack in the policy config file."""
+
+    name: str
+    """camelCase."""
+    type: SettingType
+    why: str
+    """Description for the README and the schema."""
+    unit: str = ""
+    default: Any = None
+    """None: unset, and the schema has no default."""
+    needed: bool = False
+    """Whether the rule judges nothing while it is unset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """One breach of a lesson."""
+
+    option: str
+    """The option that is wrong."""
+    value: object
+    """Its value, or vLLM's default; None if it is left out."""
+    allowed: str
+    """What is accepted."""
+    because: str = ""
+    """The facts behind the verdict: other options, the model, the traffic."""
+    why: str = ""
+    """The reason, if it depends on the value. Default: the lesson's evidence."""
+    changes: Mapping[str, object] = field(default_factory=dict)
+    """Options that fix it, None to remove one. Empty: use the lesson's fix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The texts and the level of a lesson. `Lesson` adds a function that judges it."""
+
+    name: str
+    """kebab-case: the policy's name."""
+    of: str = ""
+    """The lesson's id, if the lesson has a policy for each of two levels. Default: `name`."""
+    subject: str = "serving"
+    """Heading in the pack's README."""
+    statement: str
+    """The rule in one line."""
+    evidence: str
+    """The reason, with its figure and source."""
+    level_reason: str
+    """The reason for the level."""
+    fix: str
+    level: Level
+    """`mandatory` is an error in a stack file, `advisory` a finding."""
+    severity: Severity
+    excusable: bool = True
+    """Whether a workload that reproduces a published result may break it as a deliberate exception."""
+    reads: tuple[str, ...] = ()
+    """Options that cause it: no deliberate exception applies if the stack file sets one of them."""
+    settings: tuple[Setting, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Stable identifier in problems, in `Profile.lessons_reproduced` and in the annotation `on-purpose`."""
+        return self.of or self.name
+
+    @property
+    def defaults(self) -> Limits:
+        """Default values of the settings."""
+        return {one.name: one.default for one in self.settings}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson(Told, Generic[Subject]):
+    """A lesson with a function that judges a stack's settings, rendered resources and a running server."""
+
+    judge: Callable[[Subject, Limits], Iterator[Broken]]
+    """Must read lazily: a value may be unknown in a preview, and reading it ends the rule."""

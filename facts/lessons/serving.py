@@ -1,0 +1,286 @@
+"""Rules for parallelism, speculative decoding and GPU memory of a vLLM server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from facts import memory
+from facts.ledger import value
+from facts.lessons.lesson import Broken, Lesson, Limits, Setting
+from facts.lessons.limits import (
+    CRASH_UTILISATION,
+    GRAPH_RISK_UTILISATION,
+    MOST_DRAFT_TOKENS,
+    TWO_BYTE_UTILISATION,
+)
+from facts.lessons.served import ESTIMATE_CUDAGRAPHS, Served
+from facts.memory import GIB
+
+_TP8: Final[int] = value("phases.figures.tp8.total_tokens_per_s")
+_DP8: Final[int] = value("phases.figures.dp8.total_tokens_per_s")
+_MTP1: Final[int] = value("phases.figures.mtp1-092.total_tokens_per_s")
+_MTP2: Final[int] = value("phases.figures.mtp2-095.total_tokens_per_s")
+_NO_MTP: Final[int] = value("phases.figures.no-mtp-095.total_tokens_per_s")
+_MTP1_AT_095: Final[int] = value("phases.figures.mtp1-095.total_tokens_per_s")
+_MTP5: Final = value("phases.figures.tp8-mtp5.details")
+_CRASH: Final = value("phases.figures.dp8-4096-095-crash.details")
+_DRAFTS: Final = "speculative-config.num_speculative_tokens"
+_MEMORY: Final = ("gpu-memory-utilization", "kv-cache-dtype", "speculative-config", ESTIMATE_CUDAGRAPHS)
+
+
+def _split_without_need(server: Served, limits: Limits) -> Iterator[Broken]:
+    size = server.flags.tensor_parallel_size
+    if size < 2 or not server.is_on_b200:
+        return
+    weights = server.weights_gb(limits["weightsGb"] or {})
+    if weights is None:
+        return
+    name, gigabytes = weights
+    room = server.cache_gib(weights_gib=gigabytes * 1e9 / GIB)
+    if room > 0:
+        yield Broken(
+            option="tensor-parallel-size",
+            value=size,
+            allowed="1",
+            because=f"{name} ({gigabytes:g} GB) fits one B200 and leaves {room:.0f} GiB for its cache",
+            changes={"data-parallel-size": size * server.flags.engines, "tensor-parallel-size": 1},
+        )
+
+
+def _experts_of_a_dense_model(server: Served, _: Limits) -> Iterator[Broken]:
+    if server.flags.on("enable-expert-parallel") and server.is_dense:
+        yield Broken(
+            option="enable-expert-parallel",
+            value=True,
+            allowed="left out",
+            because=f"{server.model} has no experts",
+            changes={"enable-expert-parallel": None},
+        )
+
+
+def _more_drafts_than_it_bears(server: Served, limits: Limits) -> Iterator[Broken]:
+    drafts = server.mtp_tokens
+    if drafts > limits["mostTokens"]:
+        yield Broken(option=_DRAFTS, value=drafts, allowed="1", changes={_DRAFTS: 1})
+
+
+def _a_second_draft(server: Served, _: Limits) -> Iterator[Broken]:
+    if server.mtp_tokens == 2:
+        yield Broken(option=_DRAFTS, value=2, allowed="1", changes={_DRAFTS: 1})
+
+
+def _no_draft(server: Served, _: Limits) -> Iterator[Broken]:
+    # Measured with this model alone.
+    if not server.is_called("Qwen3.5-27B") or not server.is_on_b200 or server.flags.speculative_tokens:
+        return
+    if server.prefix_caching and _would_hit_with_drafts(server):
+        return  # prefix-caching-with-mtp would reject a draft
+    drafting = {"method": "mtp", "num_speculative_tokens": 1}
+    yield Broken(
+        option="speculative-config", value=None, allowed="one draft token", changes={"speculative-config": drafting}
+    )
+
+
+def _would_hit_with_drafts(server: Served) -> bool:
+    layout, longest = server.layout, server.context_tokens
+    if layout is None or longest is None:
+        return True
+    shortest = memory.shortest_prompt_prefix_caching_can_hit(replace(layout, speculative_tokens=1))
+    return shortest is not None and longest >= shortest
+
+
+def _crowded_memory(server: Served, _: Limits) -> Iterator[Broken]:
+    share = server.utilisation
+    if share < CRASH_UTILISATION or not server.flags.speculative_tokens:
+        return
+    if server.has_two_byte_cache:
+        yield Broken(
+            option="gpu-memory-utilization",
+            value=share,
+            allowed=f"below {CRASH_UTILISATION}; {TWO_BYTE_UTILISATION} worked",
+            because=f"the server uses speculative decoding, and {{kv-cache-dtype}} is {server.kv_cache_dtype}",
+            changes={"gpu-memory-utilization": TWO_BYTE_UTILISATION},
+        )
+    elif not server.estimates_cudagraphs:
+        yield Broken(
+            option="gpu-memory-utilization",
+            value=share,
+            allowed=f"below {CRASH_UTILISATION}; {GRAPH_RISK_UTILISATION} worked with {{{ESTIMATE_CUDAGRAPHS}=true}}",
+            because="the server uses speculative decoding, and its CUDA graphs are not counted",
+            why="without the estimate the graphs need additional memory, which may not be free",
+            changes={"gpu-memory-utilization": GRAPH_RISK_UTILISATION, ESTIMATE_CUDAGRAPHS: True},
+        )
+
+
+def _memory_without_gain(server: Served, _: Limits) -> Iterator[Broken]:
+    share = server.utilisation
+    if not server.flags.speculative_tokens:
+        return
+    if server.has_two_byte_cache and TWO_BYTE_UTILISATION < share < CRASH_UTILISATION:
+        yield Broken(
+            option="gpu-memory-utilization",
+            value=share,
+            allowed=f"{TWO_BYTE_UTILISATION} or less",
+            because=f"the server uses speculative decoding, and {{kv-cache-dtype}} is {server.kv_cache_dtype}",
+            why=f"with MTP and a bf16 cache {TWO_BYTE_UTILISATION} worked and {CRASH_UTILISATION} failed {_CRASH['failed_requests']} "
+            "requests; nothing is published between them (the article, phase 3)",
+            changes={"gpu-memory-utilization": TWO_BYTE_UTILISATION},
+        )
+    elif not server.has_two_byte_cache and share >= CRASH_UTILISATION and server.estimates_cudagraphs:
+        yield Broken(
+            option="gpu-memory-utilization",
+            value=share,
+            allowed=f"{GRAPH_RISK_UTILISATION}",
+            because="the server uses speculative decoding",
+            changes={"gpu-memory-utilization": GRAPH_RISK_UTILISATION},
+        )
+
+
+def _uncounted_graphs(server: Served, limits: Limits) -> Iterator[Broken]:
+    share = server.utilisation
+    if share < limits["fromUtilisation"] or server.flags.on("enforce-eager"):
+        return
+    if share >= CRASH_UTILISATION and server.flags.speculative_tokens:
+        return  # utilisation-with-mtp reports it
+    if not server.estimates_cudagraphs:
+        yield Broken(
+            option=ESTIMATE_CUDAGRAPHS,
+            value=None if server.env(ESTIMATE_CUDAGRAPHS) is None else False,
+            allowed="true (1)",
+            because=f"{{gpu-memory-utilization}} is {share:g}",
+            changes={ESTIMATE_CUDAGRAPHS: True},
+        )
+
+
+LESSONS: Final[tuple[Lesson[Served], ...]] = (
+    Lesson(
+        name="tp8-on-one-gpu-model",
+        statement="A model that fits one GPU is not split over several.",
+        evidence=f"an engine split over 8 GPUs waits for the slowest GPU at every layer: {_TP8:,} tok/s on a node with TP=8 "
+        f"(the article, phase 1), {_DP8:,} with eight engines (phase 2)",
+        level_reason="it costs two thirds of a node's throughput",
+        fix="{data-parallel-size=8} and {tensor-parallel-size=1}",
+        level="mandatory",
+        severity="high",
+        reads=("tensor-parallel-size", "data-parallel-size"),
+        settings=(
+            Setting(
+                name="weightsGb",
+                type="object",
+                unit="GB",
+                default={},
+                why="size of the weights by part of the model's name, for models that the pack does not know",
+            ),
+        ),
+        judge=_split_without_need,
+    ),
+    Lesson(
+        name="expert-parallel-on-dense-model",
+        statement="Expert parallelism is used with mixture-of-experts models only.",
+        evidence="vLLM does not start with expert parallelism on a dense model (0.18.1, run)",
+        level_reason="no replica becomes ready",
+        fix="remove {enable-expert-parallel}",
+        level="mandatory",
+        severity="medium",
+        reads=("enable-expert-parallel",),
+        judge=_experts_of_a_dense_model,
+    ),
+    Lesson(
+        name="mtp-above-one",
+        statement="MTP drafts no more tokens than the model's draft layer supports.",
+        evidence=f"5 draft tokens gained {_MTP5['gain_percent']} % once and crashed on the second run (cudaErrorIllegalAddress); "
+        "acceptance by position falls: {}, {}, {}, {}, {} % (the article, phase 1)".format(
+            *_MTP5["acceptance_percent_by_position"]
+        ),
+        level_reason="a crash stops a whole server",
+        fix=f"{{{_DRAFTS}=1}}",
+        level="mandatory",
+        severity="high",
+        reads=("speculative-config",),
+        settings=(
+            Setting(
+                name="mostTokens",
+                type="integer",
+                unit="draft tokens",
+                default=MOST_DRAFT_TOKENS,
+                why="maximum that worked in your own runs for a day",
+            ),
+        ),
+        judge=_more_drafts_than_it_bears,
+    ),
+    Lesson(
+        name="mtp-two-is-slower",
+        of="mtp-above-one",
+        statement="MTP drafts one token with a model that has one draft layer.",
+        evidence=f"{_MTP2:,} tok/s with 2 draft tokens, {_MTP1:,} with 1 (the article, phase 4); the single draft layer of this "
+        "family runs again for the second token",
+        level_reason="the server is slower but works",
+        fix=f"{{{_DRAFTS}=1}}",
+        level="advisory",
+        severity="medium",
+        reads=("speculative-config",),
+        judge=_a_second_draft,
+    ),
+    Lesson(
+        name="mtp-unused",
+        statement="A model with a draft layer uses MTP.",
+        evidence=f"{_NO_MTP:,} tok/s without drafts, {_MTP1_AT_095:,} with one draft token, at the same memory utilization (the article, "
+        "phase 4)",
+        level_reason="it costs a third of the throughput, but the server works",
+        fix=f"{{{_DRAFTS}=1}} with method mtp",
+        level="advisory",
+        severity="medium",
+        reads=("speculative-config",),
+        judge=_no_draft,
+    ),
+    Lesson(
+        name="utilisation-with-mtp",
+        statement="A server with speculative decoding leaves memory that vLLM does not count.",
+        evidence=f"with MTP and a bf16 cache {CRASH_UTILISATION} failed {_CRASH['failed_requests']} requests: one engine used "
+        f"{_CRASH['fullest_engine_kv_cache_percent']} % of its cache with {_CRASH['queued_on_fullest_engine']} requests queued, "
+        "another was idle (the article, phase 3)",
+        level_reason="requests fail",
+        fix=f"{{gpu-memory-utilization={GRAPH_RISK_UTILISATION}}} with {{kv-cache-dtype=fp8_e4m3}} and "
+        f"{{{ESTIMATE_CUDAGRAPHS}=true}}, or {TWO_BYTE_UTILISATION} with a bf16 cache",
+        level="mandatory",
+        severity="high",
+        reads=_MEMORY,
+        judge=_crowded_memory,
+    ),
+    Lesson(
+        name="utilisation-without-gain",
+        of="utilisation-with-mtp",
+        statement="Memory utilization is not above what worked and gained throughput.",
+        evidence=f"with an fp8 cache and counted CUDA graphs {CRASH_UTILISATION} gained nothing: {_MTP1_AT_095:,} tok/s instead of "
+        f"{_MTP1:,} at {GRAPH_RISK_UTILISATION} (the article, phase 4)",
+        level_reason="it worked, or may work",
+        fix=f"{{gpu-memory-utilization={GRAPH_RISK_UTILISATION}}}",
+        level="advisory",
+        severity="low",
+        reads=_MEMORY,
+        judge=_memory_without_gain,
+    ),
+    Lesson(
+        name="cudagraph-estimate-unset",
+        statement="At high memory utilization, CUDA graphs are counted.",
+        evidence="before 0.20 vLLM does not count CUDA graphs by default: they need memory beyond {gpu-memory-utilization}, and "
+        "capturing them can run out of memory",
+        level_reason="a few hundred MiB decide whether a replica starts",
+        fix=f"{{{ESTIMATE_CUDAGRAPHS}=true}}",
+        level="mandatory",
+        severity="medium",
+        reads=_MEMORY,
+        settings=(
+            Setting(
+                name="fromUtilisation",
+                type="number",
+                unit="share of GPU memory",
+                default=GRAPH_RISK_UTILISATION,
+                why="utilization from which the estimate is required",
+            ),
+        ),
+        judge=_uncounted_graphs,
+    ),
+)

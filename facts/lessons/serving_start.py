@@ -1,0 +1,257 @@
+"""Rules for the start of a vLLM server: image, CPU, kernels, timeouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import ceil
+from typing import Final
+
+from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS, VERSIONS, mistakes
+from facts.lessons.lesson import Broken, Lesson, Limits, Setting
+from facts.lessons.limits import ENGINES_PER_API_SERVER
+from facts.lessons.served import READY_TIMEOUT, USE_DEEP_GEMM, USE_FLASHINFER_MOE, Served
+from facts.model_config import EXPERTS
+from facts.models import part_for
+from facts.releases import INSTEAD
+
+_TRTLLM_EXPERTS: Final = "flashinfer_trtllm"
+_ONE_RANK_EACH: Final = ("data-parallel-rank", "data-parallel-external-lb")
+
+
+def _accuracy(server: Served, _: Limits) -> Iterator[Broken]:
+    if not server.is_of_qwen35 or not server.is_on_b200 or server.env(USE_DEEP_GEMM) == "0":
+        return
+    if server.release is not None and server.release.number < (0, 18, 1):
+        yield Broken(
+            option="image-tag",
+            value=server.tag,
+            allowed=f"v0.18.1, or v0.18.0 with {{{USE_DEEP_GEMM}=false}}",
+            because=f"{{{USE_DEEP_GEMM}}} is not disabled",
+        )
+
+
+def _for_another_architecture(server: Served, _: Limits) -> Iterator[Broken]:
+    parts = server.parts
+    if parts is None:
+        return
+    for option, value in server.flags.options.items():
+        part = part_for(option, value)
+        # expert-parallel-on-dense-model reports experts.
+        if part is not None and part != EXPERTS and part not in parts:
+            yield Broken(
+                option=option,
+                value=value["method"] if isinstance(value, Mapping) else value,
+                allowed="left out",
+                because=f"it is for models with {part}; {server.model} has none",
+                changes={option: None},
+            )
+
+
+def _experts_write_into_the_image(server: Served, _: Limits) -> Iterator[Broken]:
+    if not server.is_on_b200:
+        return
+    chosen, form = (server.flags.text("moe-backend") or "auto").lower().replace("-", "_"), server.expert_format
+    by_itself = chosen == "auto" and form and server.env(f"{USE_FLASHINFER_MOE}{form}") != "0"
+    if chosen == _TRTLLM_EXPERTS or by_itself:
+        other = "triton" if form == "FP8" else "flashinfer_cutlass"
+        yield Broken(
+            option="moe-backend",
+            value=None if by_itself else chosen,
+            allowed=other,
+            because=f"vLLM's default for {server.model} on B200 is {_TRTLLM_EXPERTS}" if by_itself else "",
+            changes={"moe-backend": other},
+        )
+
+
+def _unchecked_release(server: Served, _: Limits) -> Iterator[Broken]:
+    if server.release is None or not server.release.known:
+        allowed = " or ".join(f"v{version}" for version in VERSIONS)
+        yield Broken(option="image-tag", value=server.tag or None, allowed=allowed)
+
+
+def _of_another_release(server: Served, _: Limits) -> Iterator[Broken]:
+    release = server.release
+    if release is None or not release.known:
+        return
+    for wrong in mistakes(server.flags, release):
+        yield Broken(
+            option=wrong.option,
+            value=wrong.value,
+            allowed=wrong.allowed,
+            because=wrong.because,
+            why=f"the server exits at startup; {INSTEAD.get(wrong.option, 'correct or remove the option')}",
+            changes={wrong.option: None},
+        )
+
+
+def _starved(server: Served, limits: Limits) -> Iterator[Broken]:
+    if not server.has_gpus:
+        return
+    cores, engines, api_servers = server.cores, server.flags.engines, server.flags.api_servers
+    needed = ceil(engines * limits["coresPerEngine"] + api_servers * limits["coresPerApiServer"] + 1)
+    if cores is None or cores < needed:
+        yield Broken(
+            option="cpu",
+            value=cores,
+            allowed=f"{needed} or more",
+            because=f"{engines} engine(s) and {api_servers} API server(s) need {needed}",
+            changes={"cpu": needed},
+        )
+
+
+def _few_api_servers(server: Served, limits: Limits) -> Iterator[Broken]:
+    flags = server.flags
+    # Ranks that are separate servers have a load balancer outside this project.
+    if not server.has_gpus or any(option in flags for option in _ONE_RANK_EACH):
+        return
+    needed = ceil(flags.engines / limits["enginesPerApiServer"])
+    if flags.api_servers < needed:
+        option, change = ("api-server-count", needed) if flags.entrypoint == "serve" else ("entrypoint", "serve")
+        yield Broken(
+            option=option,
+            value=flags.api_servers if option == "api-server-count" else flags.entrypoint,
+            allowed=f"{needed} or more API servers",
+            because=f"{flags.api_servers} API server(s) serve {flags.engines} engines",
+            changes={option: change},
+        )
+
+
+def _ready_timeout(server: Served, _: Limits) -> Iterator[Broken]:
+    budget = server.startup_seconds
+    if budget is None:
+        return
+    seconds = server.ready_seconds
+    if seconds is not None and seconds < budget:
+        yield Broken(
+            option=READY_TIMEOUT,
+            value=int(seconds),
+            allowed=f"{budget:g} or more",
+            because=f"{{start-up}} allows {budget:g} seconds"
+            + (", and this is vLLM's default" if server.env(READY_TIMEOUT) is None else ""),
+            changes={READY_TIMEOUT: int(budget)},
+        )
+
+
+LESSONS: Final[tuple[Lesson[Served], ...]] = (
+    Lesson(
+        name="deepgemm-accuracy",
+        statement="Qwen3.5 on B200 does not use DeepGEMM.",
+        evidence="0.18.0 runs Qwen3.5 on B200 with DeepGEMM, whose scales reduce accuracy; 0.18.1 disables it (source of both "
+        "releases)",
+        level_reason="every response is affected without any error",
+        fix=f"{{image-tag=v0.18.1}} and its digest, or {{{USE_DEEP_GEMM}=false}}",
+        level="mandatory",
+        severity="critical",
+        reads=(USE_DEEP_GEMM,),
+        judge=_accuracy,
+    ),
+    Lesson(
+        name="flags-of-another-architecture",
+        statement="A server's options match its model's architecture.",
+        evidence="vLLM raises 'Unsupported speculative method' at startup for a model without a draft layer and method mtp "
+        "(vllm/config/speculative.py, read); other options have no effect, and a parser of another format leaves tool calls in the text",
+        level_reason="the server does not start, or ignores the option",
+        fix="remove the option",
+        level="mandatory",
+        severity="high",
+        excusable=False,
+        judge=_for_another_architecture,
+    ),
+    Lesson(
+        name="experts-write-into-image",
+        statement="The experts' kernels start without root, with a read-only root file system and without internet access.",
+        evidence="FlashInfer downloads the headers of its TRT-LLM experts from an NVIDIA server into its package folder: "
+        "'Read-only file system: .../flashinfer_cubin/cubins/flashinfer' (run with 0.6.6, vLLM 0.18.1's; no variable moves that folder; "
+        "flashinfer-ai/flashinfer#2834 is Qwen3.5-397B-A17B-FP8)",
+        level_reason="the server never starts, and its GPUs are billed",
+        fix="{moe-backend=flashinfer_cutlass} for NVFP4, {moe-backend=triton} for FP8",
+        level="mandatory",
+        severity="high",
+        excusable=False,
+        reads=("moe-backend", "enable-expert-parallel"),
+        judge=_experts_write_into_the_image,
+    ),
+    Lesson(
+        name="image-not-checked",
+        statement="The vLLM release is one that these rules know.",
+        evidence="options and defaults are known for 0.18.1 and 0.33.0; an image without a release in its tag is treated as 0.18.1, "
+        "another release as the known release before it",
+        level_reason="another release may work",
+        fix="check the server's flags against that release, or use a known release",
+        level="advisory",
+        severity="low",
+        judge=_unchecked_release,
+    ),
+    Lesson(
+        name="flags-vllm-refuses",
+        statement="Every option is valid in this vLLM release.",
+        evidence="vLLM exits with code 2 for an unknown option, a switch with a value, and an invalid choice (the parsers of 0.18.1 and "
+        "0.33.0, run)",
+        level_reason="no replica becomes ready",
+        fix="correct or remove the option; switches are --x and --no-x",
+        level="mandatory",
+        severity="high",
+        excusable=False,
+        judge=_of_another_release,
+    ),
+    Lesson(
+        name="cpu-starves-engines",
+        statement="Engines and API servers request the cores they use.",
+        evidence="one engine uses 1.1 to 1.3 cores (measured on an H200); without enough CPU its GPU waits",
+        level_reason="cores cost a hundredth of the GPUs that wait for them",
+        fix="request more CPU; the default depends on the machine type, up to 20 vCPU per GPU",
+        level="mandatory",
+        severity="medium",
+        reads=("data-parallel-size", "api-server-count", "entrypoint"),
+        settings=(
+            Setting(
+                name="coresPerEngine",
+                type="number",
+                unit="cores",
+                default=CORES_PER_ENGINE,
+                why="cores that one engine uses",
+            ),
+            Setting(
+                name="coresPerApiServer",
+                type="number",
+                unit="cores",
+                default=CORES_PER_API_SERVER,
+                why="cores that one API server uses",
+            ),
+        ),
+        judge=_starved,
+    ),
+    Lesson(
+        name="few-api-servers",
+        statement="One API server process serves at most three engines.",
+        evidence="one process is the bottleneck near 110,000 tok/s: 195 of 1,600 requests ran, and the first token took 8 s instead of 0.2 "
+        "(measured on four H200). At 36,000 tok/s it costs 3 %",
+        level_reason="engines slower than the article's need fewer API servers",
+        fix="remove {api-server-count}: `vllm serve` starts one for each engine",
+        level="advisory",
+        severity="medium",
+        reads=("data-parallel-size", "api-server-count", "entrypoint"),
+        settings=(
+            Setting(
+                name="enginesPerApiServer",
+                type="number",
+                unit="engines",
+                default=ENGINES_PER_API_SERVER,
+                why="maximum number of engines per API server process",
+            ),
+        ),
+        judge=_few_api_servers,
+    ),
+    Lesson(
+        name="engine-ready-timeout",
+        statement="The API servers wait for their engines as long as the startup probe does.",
+        evidence="the API servers exit if the engines are still loading after this time; vLLM's default of "
+        f"{DEFAULT_READY_SECONDS} s is as long as the article's whole startup",
+        level_reason="a slow start becomes a crash loop",
+        fix=f"set {{{READY_TIMEOUT}}} to the time that {{start-up}} allows",
+        level="mandatory",
+        severity="medium",
+        reads=(READY_TIMEOUT,),
+        judge=_ready_timeout,
+    ),
+)

@@ -1,0 +1,191 @@
+"""Formats options in verdicts: as keys of a stack file, or as flags and variables of a server.
+
+`Spelling.text` replaces options in braces: `{max-model-len}` becomes `maxModelLen` or `--max-model-len`,
+`{max-model-len=4096}` becomes `maxModelLen: 4096` or `--max-model-len=4096`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Final
+
+from facts.engines import render
+from facts.lessons.lesson import Broken, Told
+
+CONTEXT_ANNOTATION: Final = "vllm-fleet.dev/context-tokens"
+"""Longest prompt plus output of the expected traffic."""
+REASONS_ANNOTATION: Final = "vllm-fleet.dev/reasons"
+"""JSON object on the Deployment: reason by option (`--name`) or variable."""
+SHORTEST_REASON: Final = 10
+"""Characters of a reason. Assumed: less says nothing."""
+CONCURRENCY_ANNOTATION: Final = "vllm-fleet.dev/concurrency-per-replica"
+"""Peak requests in flight per replica."""
+
+_IN_BRACES: Final = re.compile(r"\{([A-Za-z][\w.-]*)(?:=([^{}]*))?\}")
+_WORDS: Final = {"true": True, "false": False, "null": None}
+_AROUND_THE_SERVER: Final[Mapping[str, tuple[str, str]]] = {
+    "cpu": ("server.resources.cpu", "the CPU request"),
+    "image-tag": ("server.image.tag", "the image's tag"),
+    "entrypoint": ("server.engine.entrypoint", "the entry point"),
+    "start-up": ("server.startupMinutes", "the startup probe"),
+    "needed-context": ("server.needs.contextTokens", CONTEXT_ANNOTATION),
+    "offered-concurrency": ("server.needs.concurrencyPerReplica", CONCURRENCY_ANNOTATION),
+    "reasons": ("server.reasons", f"the annotation {REASONS_ANNOTATION}"),
+    "epp-cpu": ("gateway.epp.cpu", "the endpoint picker's CPU"),
+    "epp-replicas": ("gateway.epp.replicas", "the endpoint picker's replica count"),
+    "proxy-only-subnet": ("network.proxyOnly.enabled", "the proxy-only subnet"),
+}
+"""Options that are neither flags nor variables: key in the stack file, and name for a rendered resource."""
+
+
+_EXTRA_ARGS: Final = "server.engine.extraArgs"
+_EXTRA_ENV: Final = "server.engine.extraEnv"
+
+
+def variable(name: str) -> str:
+    """An environment variable as an option of a lesson."""
+    return name if name.isupper() else f"${name}"
+
+
+def is_variable(option: str) -> bool:
+    """Whether an option of a lesson is an environment variable."""
+    return option.isupper() or option.startswith("$")
+
+
+def _bare(option: str) -> str:
+    return option.removeprefix("$")
+
+
+class Spelling(ABC):
+    """A way to format options."""
+
+    @abstractmethod
+    def name(self, option: str) -> str:
+        """An option's name."""
+
+    @abstractmethod
+    def assignment(self, option: str, value: object) -> str:
+        """An option with its value, ready to paste; None removes it."""
+
+    def text(self, template: str) -> str:
+        """A text with its options formatted."""
+        return _IN_BRACES.sub(self._spelled, template)
+
+    def _spelled(self, match: re.Match[str]) -> str:
+        option, value = match[1], match[2]
+        return self.name(option) if value is None else self.assignment(option, _WORDS.get(value, value))
+
+    def fix(self, told: Told, broken: Broken) -> str:
+        """What to write instead."""
+        if not broken.changes:
+            return self.text(told.fix)
+        return self._joined([self.assignment(option, value) for option, value in broken.changes.items()])
+
+    @staticmethod
+    @abstractmethod
+    def _joined(assignments: list[str]) -> str: ...
+
+
+class _OfResources(Spelling):
+    """As in a container's arguments and environment."""
+
+    def name(self, option: str) -> str:
+        """`--max-model-len`."""
+        if option in _AROUND_THE_SERVER:
+            return _AROUND_THE_SERVER[option][1]
+        return _bare(option) if is_variable(option) else f"--{option}"
+
+    def assignment(self, option: str, value: object) -> str:
+        """`--max-model-len=4096`."""
+        if value is None:
+            return f"no {self.name(option)}"
+        if option in _AROUND_THE_SERVER:
+            return f"set {self.name(option)} to {json.dumps(value) if isinstance(value, Mapping) else value}"
+        if is_variable(option):
+            # vLLM reads 0 and 1.
+            return f"{_bare(option)}={int(value) if isinstance(value, bool) else value}"
+        return render({option: value})[0]
+
+    def what(self, broken: Broken) -> str:
+        """The option, its value and the facts behind the verdict."""
+        value = broken.value
+        state = (
+            "not set" if value is None else ("set" if value else "off") if isinstance(value, bool) else _shown(value)
+        )
+        what = f"{self.name(broken.option)} is {state}"
+        return f"{what}: {self.text(broken.because)}" if broken.because else what
+
+    @staticmethod
+    def _joined(assignments: list[str]) -> str:
+        *first, last = assignments
+        return f"{', '.join(first)} and {last}" if first else last
+
+
+RESOURCES: Final = _OfResources()
+
+
+class StackFile(Spelling):
+    """As in a stack file. `paths`: key of every option below the namespace, such as `server.engine.maxModelLen`."""
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._paths = {option: path for option, (path, _) in _AROUND_THE_SERVER.items()} | dict(paths)
+
+    def path(self, option: str) -> str:
+        """Key of an option below the namespace. An option without a field is an extra argument or an extra variable."""
+        name, *inner = option.split(".")
+        if name in self._paths:
+            return ".".join((self._paths[name], *map(_camel, inner)))
+        return f"{_EXTRA_ENV}.{_bare(option)}" if is_variable(option) else _EXTRA_ARGS
+
+    def is_extra(self, option: str) -> bool:
+        """Whether an option is a flag without a field."""
+        return self.path(option) == _EXTRA_ARGS
+
+    def name(self, option: str) -> str:
+        """`maxModelLen`, the flag of an extra argument, or the full key of other settings."""
+        if self.is_extra(option):
+            return RESOURCES.name(option)
+        return self.path(option).removeprefix("server.engine.")
+
+    def assignment(self, option: str, value: object) -> str:
+        """`maxModelLen: 4096`."""
+        path = self.path(option)
+        if value is None and path.startswith((_EXTRA_ARGS, _EXTRA_ENV)):
+            return f"{path.split('.')[2]}: without {RESOURCES.name(option)}"
+        if self.is_extra(option):
+            return f"extraArgs: [{json.dumps(RESOURCES.assignment(option, value))}]"
+        if option == "reasons":
+            # Keys are flags and variables, which stay as they are.
+            return f"{path}: {json.dumps(value)}"
+        *outer, last = self.name(option).split(".")
+        written = f"{last}: {_yaml(value)}"
+        for key in reversed(outer):
+            written = f"{key}: {{{written}}}"
+        return written
+
+    def allowed(self, broken: Broken) -> str:
+        """What is accepted, and the facts behind it."""
+        allowed = self.text(broken.allowed)
+        return f"{allowed}; {self.text(broken.because)}" if broken.because else allowed
+
+    @staticmethod
+    def _joined(assignments: list[str]) -> str:
+        return ", ".join(assignments)
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _yaml(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_camel(key)}: {_yaml(one)}" for key, one in value.items()) + "}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)

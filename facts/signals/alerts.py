@@ -1,0 +1,476 @@
+"""Alerts. Pages mean that users are affected; causes and costs are tickets.
+
+Conventions: a ratio needs a minimum of requests, no divisor is zero, absence is evaluated per pod or against the declared replicas,
+look-back plus `for` is at most 25 hours (Cloud Monitoring docs, "Alerting policies with PromQL"), and expressions are valid for
+Prometheus 2.44. Windows and factors of burn rates: kubernetes-mixin, config.libsonnet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from facts.names import spending_namespace
+from facts.signals import logs
+from facts.signals.model import Alert, LogSignal, Question, Severity, Watched
+from facts.signals.recordings import OUTPUT, USD_PER_HOUR
+from facts.signals.series import REQUESTS_FLOOR, TPOT, TTFT, Series
+
+FAILED_SHARE: Final = 0.05
+"""Of requests. Source: gateway-api-inference-extension, tools/alerts/alert.yaml."""
+ABORTED_SHARE: Final = 0.2
+"""Assumed: users sometimes close a chat; a fifth of all requests means a timeout or a broken client."""
+STALLED_MINUTES: Final = 3
+"""Minutes without a token. Assumed: prefill of 128K tokens takes less."""
+QUEUE_SHARE: Final = 0.2
+"""Waiting requests, as a share of running ones."""
+QUEUE_FLOOR: Final = 10
+"""Waiting requests that are ignored."""
+FULL_CACHE: Final = 0.95
+PREEMPTIONS_PER_ENGINE: Final = 1 / 60
+"""Preemptions a second: one a minute."""
+SERVING_SHARE: Final = 0.9
+"""Minimum share of declared replicas: one missing of twelve does not page, one of four does. Assumed."""
+UNEQUAL: Final = 2
+"""Allowed load of one engine, as a multiple of its pod's mean. With two engines, 2 is the maximum."""
+UNEQUAL_OF_TWO: Final = 1.5
+BUSY_ENGINE: Final = 8
+"""Requests per engine from which the spread is evaluated."""
+FELL_TO: Final = 0.8
+"""Share of the value of the day before."""
+DRAFTS_FLOOR: Final = 10
+"""Draft or prompt tokens a second below which ratios are not evaluated."""
+HOT_CELSIUS: Final = 88
+"""Assumed: data-centre GPUs slow down around 90 degrees; NVIDIA publishes no figure for B200."""
+DEAR: Final = 2
+"""Multiple of the planned price of a token."""
+HOUR: Final = 3600
+UNWATCHED_SECONDS: Final = 900
+"""Time to replace the guard's node; the guard then counts the gap in full."""
+LATE_TOKENS: Final = "Late first tokens"
+SLOW_OUTPUT: Final = "Slow output"
+FULLEST: Final = "KV cache of the fullest engine"
+HOTTEST: Final = "Hottest GPU"
+_SPENDING: Final[tuple[tuple[str, Severity, str], ...]] = (
+    ("warned", "ticket", "passed a step of its spending limit"),
+    ("paused", "page", "is paused: its spending limit is reached"),
+    ("blind", "page", "has no spending limit in force: its spend guard cannot reach the API server"),
+)
+_FELL: Final = (
+    (
+        "AcceptanceFell",
+        *("spec_decode_num_accepted_tokens", "spec_decode_num_draft_tokens"),
+        *("accepted draft tokens", "Accepted drafts"),
+    ),
+    (
+        "PrefixHitsFell",
+        *("prefix_cache_hits", "prefix_cache_queries"),
+        *("prompt tokens found in the prefix cache", "Prefix cache hits"),
+    ),
+)
+
+
+def alerts(watched: Watched) -> Iterator[Alert]:
+    """Alerts of one fleet, only for features that it has."""
+    of = Series(watched)
+    yield from _serving(watched, of)
+    yield from _fast(watched, of)
+    yield from _full(watched, of)
+    yield from _fair(watched, of)
+    yield from _itself(watched, of)
+    yield from _healthy(watched)
+    yield from _cost(watched, of)
+
+
+def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
+    available, start = of.declared("kube_deployment_status_replicas_available"), f"{watched.start_seconds // 60}m"
+    unless_paused = f" unless on () ({_paused(watched)})" if watched.spending else ""
+    served = f"count(max_over_time({of.of('vllm:num_requests_running')}[1h])) > 0"
+    # A fleet resumed within the hour gets the time of a start.
+    wanted = of.declared("kube_deployment_spec_replicas", f"min_over_time({{}}[{start}])")
+    yield Alert(
+        name="NothingServes",
+        expr=f"{available} == 0 and {wanted} > 0 and {served}{unless_paused}",
+        # The guard's log entry is counted a minute or two after its pause.
+        for_seconds=180 if watched.spending else 60,
+        severity="page",
+        question="serving",
+        summary=f"{watched.server}: no replica is available; one served within the last hour",
+        panel="Replicas",
+    )
+    # A progressing rolling update has one replica missing; one without progress for the time of a start gets no allowance.
+    updated, spec = (of.declared(f"kube_deployment_{kind}") for kind in ("status_replicas_updated", "spec_replicas"))
+    progress = of.declared("kube_deployment_status_replicas_updated", f"changes({{}}[{start}])")
+    moving = f"((({updated} < bool {spec}) * ({progress} > bool 0)) or vector(0))"
+    yield Alert(
+        name="ReplicasMissing",
+        expr=f"{available} + {moving} < {SERVING_SHARE:g} * {wanted}{unless_paused}",
+        for_seconds=watched.start_seconds,
+        severity="page",
+        question="serving",
+        summary=f"{watched.server}: declared replicas have been missing for longer than a start takes",
+        panel="Replicas",
+    )
+    yield Alert(
+        name="ReplicaUnseen",
+        expr=f"{available} > ({of.pods} or vector(0))",
+        for_seconds=600,
+        severity="ticket",
+        question="serving",
+        summary=f"{watched.server}: a replica is not scraped, so other alerts do not cover it",
+        panel="Replicas",
+    )
+    if watched.engines_per_pod > 1:
+        running = of.of("vllm:num_requests_running")
+        yield Alert(
+            name="EngineMissing",
+            expr=f"count by (pod) ({running}) < {watched.engines_per_pod}",
+            for_seconds=120,
+            severity="page",
+            question="serving",
+            summary=f"{watched.server}: a pod reports fewer than {watched.engines_per_pod} engines",
+            panel="Engines by pod",
+        )
+    tokens = of.of("vllm:generation_tokens_total")
+    # Only engines that are still scraped: series of a deleted pod last five more minutes, with requests and no tokens.
+    scraped = f"[{4 * watched.interval_seconds}s]"
+    busy = " + ".join(
+        f"sum by (pod, engine) (last_over_time({of.of(f'vllm:num_requests_{state}')}{scraped}))"
+        for state in ("running", "waiting")
+    )
+    yield Alert(
+        name="EngineStalled",
+        expr=f"({busy}) > 0 and sum by (pod, engine) (increase({tokens}[{STALLED_MINUTES}m])) == 0",
+        for_seconds=120,
+        severity="page",
+        question="serving",
+        summary=f"{watched.server}: an engine has requests but returns no tokens",
+        panel="Output tokens by engine",
+    )
+    finished = of.rate("vllm:request_success_total", "5m")
+    errors = of.rate("vllm:request_success_total", "5m", 'finished_reason="error"')
+    answered = of.rate("http_requests_total", "5m")
+    refused = of.rate("http_requests_total", "5m", 'status="5xx"')
+    yield Alert(
+        name="RequestsFail",
+        expr=f"{errors} / ({finished} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g}"
+        f" or {refused} / ({answered} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g}",
+        for_seconds=120,
+        severity="page",
+        question="serving",
+        summary=f"{watched.server}: more than {FAILED_SHARE:.0%} of requests fail",
+        panel="Failed and aborted requests",
+    )
+    aborted = of.rate("vllm:request_success_total", "15m", 'finished_reason="abort"')
+    yield Alert(
+        name="RequestsAborted",
+        expr=f"{aborted} / ({of.rate('vllm:request_success_total', '15m')} > {REQUESTS_FLOOR:g}) > {ABORTED_SHARE:g}",
+        for_seconds=600,
+        severity="ticket",
+        question="serving",
+        summary=f"{watched.server}: clients abort more than {ABORTED_SHARE:.0%} of requests",
+        panel="Failed and aborted requests",
+    )
+    if watched.gateway_pool is not None:
+        yield _picker(watched, watched.gateway_pool)
+
+
+def _paused(watched: Watched) -> str:
+    """The guard paused the fleet within the last ten hours and has not resumed it; SpendingPaused alone reports that.
+
+    Read from its log: GKE's package of kube-state-metrics has no series of quotas.
+    """
+    paused, resumed = (_entries(logs.spending(watched).series(step=step), "10h") for step in ("paused", "resumed"))
+    return f"({paused}) unless on () ({resumed})"
+
+
+def _picker(watched: Watched, pool: str) -> Alert:
+    ours = f'namespace="{watched.namespace}"'
+    asked = f"sum(rate(inference_objective_request_total{{{ours}}}[5m]))"
+    # Source: gateway-api-inference-extension v1.4.0, pkg/epp/util/error: a BadRequest is the client's.
+    failed = f'sum(rate(inference_objective_request_error_total{{{ours},error_code!="BadRequest"}}[5m]))'
+    return Alert(
+        name="PickerFails",
+        expr=f'max(inference_pool_ready_pods{{{ours},name="{pool}"}}) == 0'
+        f" or {failed} / ({asked} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g}",
+        for_seconds=180,
+        severity="page",
+        question="serving",
+        summary=f"{watched.server}: the gateway's endpoint picker sees no replica or fails more than {FAILED_SHARE:.0%} of requests",
+        panel="Endpoint picker",
+    )
+
+
+def _fast(watched: Watched, of: Series) -> Iterator[Alert]:
+    budget = 1 - watched.objective
+    ttft, tpot = watched.ttft_seconds, watched.tpot_seconds
+
+    def burns(histogram: str, seconds: float, factor: float, *windows: str) -> str:
+        late = (of.late(histogram, seconds, window) for window in windows)
+        return " and ".join(f"{one} > {factor * budget:.6g}" for one in late)
+
+    for name, histogram, seconds, what, panel in (
+        ("FirstToken", TTFT, ttft, f"first tokens take longer than {ttft:g} s", LATE_TOKENS),
+        ("Output", TPOT, tpot, f"output tokens take longer than {tpot * 1000:g} ms", SLOW_OUTPUT),
+    ):
+        yield Alert(
+            name=f"{name}Slow",
+            expr=f"{burns(histogram, seconds, 14.4, '1h', '5m')} or {burns(histogram, seconds, 6, '6h', '30m')}",
+            for_seconds=120,
+            severity="page",
+            question="fast",
+            summary=f"{watched.server}: {what}, and the error budget of {budget:.1%} burns fast",
+            panel=panel,
+        )
+        yield Alert(
+            name=f"{name}Budget",
+            expr=burns(histogram, seconds, 3, "1d", "2h"),
+            for_seconds=1800,
+            severity="ticket",
+            question="fast",
+            summary=f"{watched.server}: {what}, and the error budget of {budget:.1%} lasts ten days at this rate",
+            panel=panel,
+            every_seconds=300,
+        )
+
+
+def _full(watched: Watched, of: Series) -> Iterator[Alert]:
+    yield Alert(
+        name="Backlog",
+        expr=f"{of.waiting} > {QUEUE_SHARE:g} * {of.running} and {of.waiting} > {QUEUE_FLOOR}",
+        for_seconds=300,
+        severity="page",
+        question="full",
+        summary=f"{watched.server}: requests queue, more than {QUEUE_SHARE:.0%} of the running ones",
+        panel="Requests in flight",
+    )
+    cache, waiting = (of.of(f"vllm:{name}") for name in ("kv_cache_usage_perc", "num_requests_waiting"))
+    yield Alert(
+        name="CacheFull",
+        expr=f"max by (pod, engine) ({cache}) > {FULL_CACHE:g} and sum by (pod, engine) ({waiting}) > 0",
+        for_seconds=600,
+        severity="ticket",
+        question="full",
+        summary=f"{watched.server}: an engine has a full KV cache and a queue",
+        panel=FULLEST,
+    )
+    preempted, most = of.of("vllm:num_preemptions_total"), watched.engines_per_pod * PREEMPTIONS_PER_ENGINE
+    yield Alert(
+        name="Preempting",
+        expr=f"sum by (pod) (rate({preempted}[5m])) > {most:.6g}",
+        for_seconds=600,
+        severity="ticket",
+        question="full",
+        summary=f"{watched.server}: a pod preempts and recomputes more than one request a minute per engine",
+        panel="Preemptions",
+    )
+    if watched.autoscaler is not None:
+        desired, most_replicas = (
+            of.autoscaler(f"kube_horizontalpodautoscaler_{name}_replicas") for name in ("status_desired", "spec_max")
+        )
+        yield Alert(
+            name="AtMaximum",
+            expr=f"{desired} >= {most_replicas} and on () {of.waiting} > 0",
+            for_seconds=900,
+            severity="ticket",
+            question="full",
+            summary=f"{watched.server}: the autoscaler is at its maximum, and requests queue",
+            panel="Autoscaler",
+        )
+        inactive = of.autoscaler(
+            "kube_horizontalpodautoscaler_status_condition", 'condition="ScalingActive"', 'status="false"'
+        )
+        blind = f"{inactive} == 1 and on () {of.declared('kube_deployment_spec_replicas')} > 0"
+        if watched.by_keda:
+            blind = f"{blind} or {_entries(logs.fallbacks(watched).series(), '10m')}"
+        yield Alert(
+            name="ScalingBlind",
+            expr=blind,
+            for_seconds=300,
+            severity="page",
+            question="full",
+            summary=f"{watched.server}: the autoscaler has no metric",
+            panel="Autoscaler",
+        )
+
+
+def _fair(watched: Watched, of: Series) -> Iterator[Alert]:
+    if watched.engines_per_pod == 1:
+        return
+    running, floor = of.of("vllm:num_requests_running"), BUSY_ENGINE * watched.engines_per_pod
+    most = unequal(watched)
+    yield Alert(
+        name="EnginesUnequal",
+        expr=f"max by (pod) ({running}) > {most:g} * avg by (pod) ({running}) and sum by (pod) ({running}) > {floor}",
+        for_seconds=600,
+        severity="ticket",
+        question="fair",
+        summary=f"{watched.server}: one engine of a pod has more than {most:g} times its share of requests",
+        panel="Busiest engine / mean",
+    )
+
+
+def _itself(watched: Watched, of: Series) -> Iterator[Alert]:
+    there = (watched.speculative, watched.prefix_caching)
+    for name, above, below, what, panel in (one for one, is_there in zip(_FELL, there, strict=True) if is_there):
+        now = of.ratio(f"vllm:{above}_total", f"vllm:{below}_total", "15m", floor=DRAFTS_FLOOR)
+        # Eighteen hours, ending four hours ago: detects a slow decline within the look-back of 25 hours.
+        before = " / ".join(f"sum(rate({of.of(f'vllm:{counter}_total')}[18h] offset 4h))" for counter in (above, below))
+        yield Alert(
+            name=name,
+            expr=f"{now} < {FELL_TO:g} * {before}",
+            for_seconds=1800,
+            severity="ticket",
+            question="itself",
+            summary=f"{watched.server}: the share of {what} fell below {FELL_TO:.0%} of the day before",
+            panel=panel,
+            every_seconds=300,
+        )
+
+
+def unequal(watched: Watched) -> float:
+    """Allowed load of one engine, as a multiple of its pod's mean."""
+    return UNEQUAL if watched.engines_per_pod > 2 else UNEQUAL_OF_TWO
+
+
+def restarts(watched: Watched) -> str:
+    """Restarts of vLLM's container."""
+    ours = f'namespace_name="{watched.namespace}",{Series(watched).own("pod_name")},container_name="vllm"'
+    return f'kubernetes_io:container_restart_count{{monitored_resource="k8s_container",{ours}}}'
+
+
+def pending(watched: Watched) -> str:
+    """The fleet's pods without a node or an image."""
+    ours = f'namespace="{watched.namespace}",{Series(watched).own("pod")}'
+    return f'kube_pod_status_phase{{{ours},phase="Pending"}}'
+
+
+def _healthy(watched: Watched) -> Iterator[Alert]:
+    yield Alert(
+        name="Restarted",
+        expr=f"sum by (pod_name) (increase({restarts(watched)}[30m])) > 0",
+        for_seconds=0,
+        severity="ticket",
+        question="healthy",
+        summary=f"{watched.server}: vLLM restarted in a pod",
+        panel="Restarts",
+    )
+    yield Alert(
+        name="PodLate",
+        expr=f"sum by (pod) ({pending(watched)}) > 0",
+        for_seconds=watched.node_seconds,
+        severity="ticket",
+        question="healthy",
+        summary=f"{watched.server}: a pod has been Pending for longer than a node and its image take",
+        panel="Pending pods",
+    )
+    yield _counted(
+        logs.stock_outs(watched),
+        name="StockOut",
+        question="healthy",
+        summary=f"{watched.server}: Google Cloud has no node for a pod of its cluster",
+        panel="Scale-up failures and preemptions",
+    )
+    if watched.spot:
+        yield _counted(
+            logs.preemptions(watched),
+            name="SpotTaken",
+            question="healthy",
+            summary=f"{watched.server}: a Spot node in one of its zones was preempted",
+            panel="Scale-up failures and preemptions",
+        )
+    yield _counted(
+        logs.gpu_faults(watched),
+        name="GpuFault",
+        question="healthy",
+        summary=f"{watched.server}: a GPU of its cluster reported an Xid error",
+        panel=HOTTEST,
+    )
+    yield Alert(
+        name="GpuHot",
+        expr=f"max by (Hostname, gpu) {Series(watched).gpus('DCGM_FI_DEV_GPU_TEMP')} > {HOT_CELSIUS}",
+        for_seconds=300,
+        severity="ticket",
+        question="healthy",
+        summary=f"{watched.server}: a GPU is hotter than {HOT_CELSIUS} degrees Celsius",
+        panel=HOTTEST,
+    )
+
+
+def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
+    hourly = "" if watched.node_usd_per_hour is None else f", at ${watched.node_usd_per_hour:g} an hour per node"
+    yield Alert(
+        name="GpusIdle",
+        expr=f"sum(max_over_time({of.of('vllm:num_requests_running')}[1h])) == 0",
+        for_seconds=HOUR,
+        severity="ticket",
+        question="cost",
+        summary=f"{watched.server}: no request for two hours{hourly}",
+        panel="USD an hour" if hourly else "Replicas",
+        every_seconds=300,
+    )
+    planned = watched.planned_usd_per_million_output
+    if hourly and planned is not None:
+        spent = f"sum(avg_over_time({of.of(USD_PER_HOUR)}[1d]))"
+        # Both are means over the time with reporting replicas: a rate over a day would be too low for a new or paused fleet.
+        millions = f"(sum(avg_over_time({of.of(OUTPUT)}[1d])) * 3600 / 1e6 > 0)"
+        yield Alert(
+            name="TokensDear",
+            expr=f"{spent} / {millions} > {DEAR * planned:.6g}",
+            for_seconds=HOUR,
+            severity="ticket",
+            question="cost",
+            summary=f"{watched.server}: a day's output tokens cost more than {DEAR} times the planned ${planned:.4g} a million",
+            panel="USD per million output tokens",
+            every_seconds=300,
+        )
+    if watched.spending:
+        for step, severity, what in _SPENDING:
+            yield _counted(
+                logs.spending(watched),
+                name=f"Spending{step.capitalize()}",
+                question="cost",
+                severity=severity,
+                summary=f"Stack {watched.stack} {what}",
+                panel="Spend guard",
+                labels={"step": step},
+            )
+        home, app = spending_namespace(watched.namespace), logs.SPENDING_CONTAINER
+        ready = f'kube_deployment_status_replicas_available{{namespace="{home}",deployment="{app}"}}'
+        yield Alert(
+            name="SpendingUnwatched",
+            # A deleted Deployment takes its series with it.
+            expr=f"sum({ready}) == 0 or absent({ready})",
+            for_seconds=UNWATCHED_SECONDS,
+            severity="page",
+            question="cost",
+            summary=f"Stack {watched.stack} has no spending limit in force: its spend guard is not running",
+            panel="Spend guard",
+        )
+
+
+def _counted(
+    signal: LogSignal,
+    *,
+    name: str,
+    question: Question,
+    summary: str,
+    panel: str,
+    severity: Severity = "ticket",
+    labels: Mapping[str, str] | None = None,
+) -> Alert:
+    """An alert on new entries of a log."""
+    return Alert(
+        name=name,
+        expr=_entries(signal.series(**(labels or {})), "10m"),
+        for_seconds=0,
+        severity=severity,
+        question=question,
+        summary=summary,
+        panel=panel,
+    )
+
+
+def _entries(series: str, window: str) -> str:
+    """New entries of a log. The counter starts with the first entry, so its first value counts too."""
+    return f"sum(increase({series}[{window}])) > 0 or sum({series} unless {series} offset {window}) > 0"

@@ -1,0 +1,121 @@
+"""Log-based metrics, for events of Google Cloud and the program's pods that have no metric."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from facts.names import KEDA_NAMESPACE, spending_namespace
+from facts.signals.model import LogSignal, Watched
+
+SPENDING_CONTAINER = "spending-guard"
+FALLS_BACK = "Suppressing error, using fallback metrics"
+
+
+def log_name(watched: Watched, signal: str) -> str:
+    """Name of a log-based metric: unique in a project, so it contains the stack's name, in characters valid in PromQL."""
+    return re.sub(r"[^a-z0-9]+", "_", f"{watched.stack}_{signal}".lower())
+
+
+def logs(watched: Watched) -> Iterator[LogSignal]:
+    """Log-based metrics of one fleet. Platform logs have no stack's name, so they cover the whole cluster or its zones."""
+    yield stock_outs(watched)
+    if watched.spot:
+        yield preemptions(watched)
+    yield gpu_faults(watched)
+    if watched.by_keda:
+        yield fallbacks(watched)
+    if watched.spending:
+        yield spending(watched)
+
+
+def stock_outs(watched: Watched) -> LogSignal:
+    """Failed scale-ups of the cluster autoscaler. Source: GKE docs, "View cluster autoscaler events", messages scale.up.error.*."""
+    return LogSignal(
+        name=log_name(watched, "scale_up_failures"),
+        resource="k8s_cluster",
+        filter=_all(
+            'log_id("container.googleapis.com/cluster-autoscaler-visibility")',
+            *_of_cluster(watched, "k8s_cluster"),
+            'jsonPayload.resultInfo.results.errorMsg.messageId:"scale.up.error"',
+        ),
+        why="why the cluster autoscaler could not create a node",
+    )
+
+
+def preemptions(watched: Watched) -> LogSignal:
+    """Preempted Spot nodes of GKE. Source: Compute Engine docs, "Detect if a VM was preempted"; names of
+    Autopilot's nodes begin with gk3-.
+    """
+    zones = " OR ".join(f'"{zone}"' for zone in watched.zones)
+    return LogSignal(
+        name=log_name(watched, "spot_preemptions"),
+        resource="gce_instance",
+        filter=_all(
+            'log_id("cloudaudit.googleapis.com/system_event")',
+            'resource.type="gce_instance"',
+            *((f"resource.labels.zone=({zones})",) if zones else ()),
+            'protoPayload.methodName="compute.instances.preempted"',
+            'protoPayload.resourceName:"/instances/gk3-"',
+        ),
+        why="a preempted node loses its requests",
+    )
+
+
+def gpu_faults(watched: Watched) -> LogSignal:
+    """GPUs with a critical Xid error, reported by the device plugin. Source: container-engine-accelerators, pkg/gpu/nvidia/health_check,
+    health_checker.go; that Autopilot's own plugin is that one, and its log is kept, is unverified.
+    """
+    return LogSignal(
+        name=log_name(watched, "gpu_faults"),
+        resource="k8s_container",
+        filter=_all(
+            *_of_cluster(watched, "k8s_container"),
+            'resource.labels.namespace_name="kube-system"',
+            '"XidCriticalError: Xid="',
+        ),
+        why="a failed GPU stops all engines of its pod, and the node stays",
+    )
+
+
+def fallbacks(watched: Watched) -> LogSignal:
+    """KEDA holds the replicas because it cannot read its metric. With a fallback the autoscaler's condition ScalingActive stays True, and
+    no series of Kubernetes shows it. Source: keda 2.20.2, pkg/fallback/fallback.go, doFallback: one entry for each query.
+    """
+    return LogSignal(
+        name=log_name(watched, "scaling_fallbacks"),
+        resource="k8s_container",
+        filter=_all(
+            *_of_cluster(watched, "k8s_container"),
+            f'resource.labels.namespace_name="{KEDA_NAMESPACE}"',
+            f'"{FALLS_BACK}"',
+            f'"\\"scaledObject.Namespace\\": \\"{watched.namespace}\\""',
+            f'"\\"scaledObject.Name\\": \\"{watched.server}\\""',
+        ),
+        why="the autoscaler looks healthy while KEDA holds the replicas on its fallback",
+    )
+
+
+def spending(watched: Watched) -> LogSignal:
+    """Steps of the spend guard, one JSON object each."""
+    return LogSignal(
+        name=log_name(watched, "spending"),
+        resource="k8s_container",
+        filter=_all(
+            *_of_cluster(watched, "k8s_container"),
+            f'resource.labels.namespace_name="{spending_namespace(watched.namespace)}"',
+            f'resource.labels.container_name="{SPENDING_CONTAINER}"',
+            'jsonPayload.event="spending"',
+        ),
+        labels={"step": "EXTRACT(jsonPayload.step)"},
+        why="warnings, pauses and failures of the spend guard",
+    )
+
+
+def _of_cluster(watched: Watched, resource: str) -> tuple[str, ...]:
+    named = () if watched.cluster is None else (f'resource.labels.cluster_name="{watched.cluster}"',)
+    return (f'resource.type="{resource}"', *named)
+
+
+def _all(*clauses: str) -> str:
+    return "\n".join(clauses)

@@ -1,0 +1,38 @@
+"""Recorded series for dashboards and long windows. Recorded names must not change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from facts.signals.model import Recording, Watched
+from facts.signals.series import Series
+
+OUTPUT = "fleet:output_tokens:rate"
+PODS = "fleet:pods:count"
+USD_PER_HOUR = "fleet:usd_per_hour:sum"
+ACCEPTANCE = "fleet:draft_acceptance:ratio"
+PREFIX_HITS = "fleet:prefix_cache_hits:ratio"
+
+
+def recordings(watched: Watched) -> Iterator[Recording]:
+    """Recordings of one fleet. The window is four scrapes, so that a missed scrape leaves no gap."""
+    of, window = Series(watched), f"{4 * watched.interval_seconds}s"
+    prompts, output = (of.rate(f"vllm:{kind}_tokens_total", window) for kind in ("prompt", "generation"))
+    yield Recording(name="fleet:total_tokens:rate", expr=f"{prompts} + {output}")
+    yield Recording(name=OUTPUT, expr=output)
+    cache = of.of("vllm:kv_cache_usage_perc")
+    yield Recording(name="fleet:kv_cache_usage:max", expr=f"max({cache})")
+    yield Recording(name="fleet:requests_running:sum", expr=of.running)
+    yield Recording(name="fleet:requests_waiting:sum", expr=of.waiting)
+    preempted = of.rate("vllm:num_preemptions_total", window)
+    yield Recording(name="fleet:preemptions:rate", expr=preempted)
+    if watched.speculative:
+        accepted, drafted = (f"vllm:spec_decode_num_{kind}_tokens_total" for kind in ("accepted", "draft"))
+        yield Recording(name=ACCEPTANCE, expr=of.ratio(accepted, drafted, window))
+    if watched.prefix_caching:
+        hits, queries = (f"vllm:prefix_cache_{kind}_total" for kind in ("hits", "queries"))
+        yield Recording(name=PREFIX_HITS, expr=of.ratio(hits, queries, window))
+    yield Recording(name=PODS, expr=of.pods)
+    if watched.node_usd_per_hour is not None:
+        each = watched.node_usd_per_hour / watched.pods_per_node
+        yield Recording(name=USD_PER_HOUR, expr=f"{each:.6g} * {of.pods}")

@@ -1,0 +1,146 @@
+"""Names of the series that the catalogue reads, with their sources, and shared expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from facts.signals.model import Watched
+
+VLLM: Final[Mapping[str, tuple[int, int, int]]] = {
+    "vllm:num_requests_running": (0, 18, 1),
+    "vllm:num_requests_waiting": (0, 18, 1),
+    "vllm:num_requests_waiting_by_reason": (0, 33, 0),
+    "vllm:kv_cache_usage_perc": (0, 18, 1),
+    "vllm:num_preemptions_total": (0, 18, 1),
+    "vllm:prompt_tokens_total": (0, 18, 1),
+    "vllm:generation_tokens_total": (0, 18, 1),
+    "vllm:request_success_total": (0, 18, 1),
+    "vllm:prefix_cache_queries_total": (0, 18, 1),
+    "vllm:prefix_cache_hits_total": (0, 18, 1),
+    "vllm:spec_decode_num_draft_tokens_total": (0, 18, 1),
+    "vllm:spec_decode_num_accepted_tokens_total": (0, 18, 1),
+    "vllm:time_to_first_token_seconds_bucket": (0, 18, 1),
+    "vllm:time_to_first_token_seconds_count": (0, 18, 1),
+    "vllm:request_time_per_output_token_seconds_bucket": (0, 18, 1),
+    "vllm:request_time_per_output_token_seconds_count": (0, 18, 1),
+}
+"""Series of vLLM and the first checked release with each. Source: v1/metrics/loggers.py and v1/spec_decode/metrics.py of the
+wheels 0.18.1 and 0.33.0; `make vllm-check` checks names and buckets against both."""
+SERVER: Final = ("http_requests_total",)
+"""Series of vLLM's web server, with status groups such as `5xx`. Source: prometheus-fastapi-instrumentator 8.1.0, metrics.py."""
+KUBERNETES: Final = (
+    "kube_deployment_spec_replicas",
+    "kube_deployment_status_replicas_available",
+    "kube_deployment_status_replicas_updated",
+    "kube_pod_status_phase",
+    "kube_horizontalpodautoscaler_spec_max_replicas",
+    "kube_horizontalpodautoscaler_status_desired_replicas",
+    "kube_horizontalpodautoscaler_status_condition",
+)
+"""Series of GKE's kube-state-metrics package. Source: GKE docs, "Collect and view kube state metrics"; kube-state-metrics, docs/metrics."""
+GOOGLE: Final = ("kubernetes_io:container_restart_count",)
+"""Series of GKE. Source: Cloud Monitoring, "Kubernetes metrics", container/restart_count."""
+DCGM: Final = ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_PROF_SM_ACTIVE")
+"""Series of GKE's DCGM package. Source: monitoring-dashboard-samples, dashboards/nvidia-gpu/nvidia-dcgm-prometheus.json."""
+PICKER: Final = (
+    "inference_pool_ready_pods",
+    "inference_pool_average_queue_size",
+    "inference_objective_request_total",
+    "inference_objective_request_error_total",
+)
+"""Series of the endpoint picker. Source: gateway-api-inference-extension v1.4.0, pkg/epp/metrics/metrics.go."""
+
+TTFT_BOUNDS: Final = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0),
+    *(2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
+)
+"""Buckets of vllm:time_to_first_token_seconds, seconds. Source as above, both releases."""
+TPOT_BOUNDS: Final = (
+    *(0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0),
+    *(2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0),
+)
+"""Buckets of vllm:request_time_per_output_token_seconds, seconds. Source as above, both releases."""
+TTFT: Final = "vllm:time_to_first_token_seconds"
+TPOT: Final = "vllm:request_time_per_output_token_seconds"
+REQUESTS_FLOOR: Final = 0.1
+"""Requests a second below which ratios are not evaluated: one failure of three in five minutes would be a third."""
+
+
+def has(release: tuple[int, int, int], name: str) -> bool:
+    """Whether a release of vLLM exports that series. Raises KeyError for a series outside the catalogue."""
+    return release >= VLLM[name] or VLLM[name] == min(VLLM.values())
+
+
+def bound(seconds: float) -> str:
+    """Matcher of one bucket. prometheus_client writes 1.0; whether Cloud Monitoring returns 1.0 or 1 is not documented."""
+    text = f"{seconds:g}"
+    return f'le="{text}"' if "." in text else f'le=~"{text}|{text}[.]0"'
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Selectors and shared expressions of one fleet."""
+
+    watched: Watched
+
+    def of(self, metric: str, *matchers: str) -> str:
+        """A series of the fleet's pods."""
+        watched = self.watched
+        ours = (f'app="{watched.server}"', f'namespace="{watched.namespace}"')
+        return f"{metric}{{{','.join((*ours, *matchers))}}}"
+
+    def declared(self, metric: str, over: str = "{}") -> str:
+        """Sum of a series of the Deployment, or of a function of it."""
+        watched = self.watched
+        series = f'{metric}{{namespace="{watched.namespace}",deployment="{watched.server}"}}'
+        return f"sum({over.format(series)})"
+
+    def autoscaler(self, metric: str, *matchers: str) -> str:
+        """A series of the fleet's HorizontalPodAutoscaler."""
+        watched = self.watched
+        named = (f'namespace="{watched.namespace}"', f'horizontalpodautoscaler="{watched.autoscaler}"')
+        return f"{metric}{{{','.join((*named, *matchers))}}}"
+
+    def own(self, label: str) -> str:
+        """Matcher of the Deployment's pods, excluding servers with this name as a prefix, such as a canary."""
+        return f'{label}=~"{self.watched.server}-[^-]+-[^-]+"'
+
+    def gpus(self, metric: str) -> str:
+        """A series of the fleet's GPUs; its labels have the prefix `exported_` or none, depending on the collector."""
+        namespace = self.watched.namespace
+        each = (f'{metric}{{{at}namespace="{namespace}",{self.own(f"{at}pod")}}}' for at in ("", "exported_"))
+        return f"({' or '.join(each)})"
+
+    def rate(self, metric: str, window: str, *matchers: str) -> str:
+        """Rate a second over the whole fleet."""
+        return f"sum(rate({self.of(metric, *matchers)}[{window}]))"
+
+    def ratio(self, above: str, below: str, window: str, *, floor: float = 0) -> str:
+        """Ratio of two counters over the whole fleet; empty where the divisor's rate is at most the floor."""
+        return f"{self.rate(above, window)} / ({self.rate(below, window)} > {floor:g})"
+
+    def late(self, histogram: str, seconds: float, window: str) -> str:
+        """Share of requests above a bound; empty while there are too few requests."""
+        good = self.rate(f"{histogram}_bucket", window, bound(seconds))
+        return f"1 - {good} / ({self.rate(f'{histogram}_count', window)} > {REQUESTS_FLOOR:g})"
+
+    def quantile(self, share: float, histogram: str) -> str:
+        """A percentile over the whole fleet."""
+        return f"histogram_quantile({share:g}, sum by (le) (rate({self.of(f'{histogram}_bucket')}[5m])))"
+
+    @property
+    def running(self) -> str:
+        """Running requests."""
+        return f"sum({self.of('vllm:num_requests_running')})"
+
+    @property
+    def waiting(self) -> str:
+        """Waiting requests."""
+        return f"sum({self.of('vllm:num_requests_waiting')})"
+
+    @property
+    def pods(self) -> str:
+        """Number of reporting pods; empty where none reports."""
+        return f"count(count by (pod) ({self.of('vllm:num_requests_running')}))"

@@ -1,0 +1,81 @@
+"""Events and timeline entries of simulated disks."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from datetime import UTC, datetime
+from typing import Final
+
+from lab.api import Manifest
+from lab.cloud.world import World
+from lab.timeline import Mood
+
+DRIVER_COMPONENT: Final = "pd.csi.storage.gke.io"
+Subject = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+class DiskReports:
+    """Reports problems by object, each once."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._troubles: dict[Subject, str] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def trouble(self, about: Manifest, reason: str, message: str) -> None:
+        """Report a problem: a warning event on the object, and a moment."""
+        subject = _subject_of(about)
+        with self._lock:
+            if self._troubles.get(subject) == message:
+                return
+        # First: an unanswered call is repeated, and must not be filtered then.
+        self._world.api.create(self._event(about, reason, message))
+        with self._lock:
+            self._troubles[subject] = message
+        self.note(about["metadata"]["name"], message, mood="bad")
+
+    def clear(self, about: Manifest) -> None:
+        """Reset the object after success or deletion."""
+        with self._lock:
+            self._troubles.pop(_subject_of(about), None)
+
+    def note(self, subject: str, text: str, *, mood: Mood = "plain", since_seconds: float | None = None) -> None:
+        """Add a moment to the volume lane."""
+        self._world.timeline.note("volume", subject, text, mood=mood, since_seconds=since_seconds)
+
+    def _event(self, about: Manifest, reason: str, message: str) -> Manifest:
+        metadata, now = about["metadata"], timestamp()
+        with self._lock:
+            number = next(self._numbers)
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{metadata['name'][:200]}.disks{number:x}", "namespace": metadata["namespace"]},
+            "involvedObject": {
+                "apiVersion": about["apiVersion"],
+                "kind": about["kind"],
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata["uid"],
+            },
+            "reason": reason,
+            "message": message[:1024],
+            "type": "Warning",
+            "source": {"component": DRIVER_COMPONENT},
+            "reportingComponent": DRIVER_COMPONENT,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+
+
+def _subject_of(about: Manifest) -> Subject:
+    return about["kind"], about["metadata"]["namespace"], about["metadata"]["name"]
+
+
+def timestamp() -> str:
+    """Wall time in the API's format."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,32 @@
+"""Simulated disks: GKE's PD CSI driver (`pd.csi.storage.gke.io`) and its sidecars.
+
+Objects, their order and simulated durations are as in GKE; no data is stored. Machine families attach only compatible disk types.
+Sizes and throughput are not checked: settings and the policy pack do that.
+"""
+
+from __future__ import annotations
+
+from lab.cloud.agenda import Agenda
+from lab.cloud.attachments import Attachments
+from lab.cloud.disk_reports import DiskReports
+from lab.cloud.provisioning import Provisioning
+from lab.cloud.snapshots import Snapshots
+from lab.cloud.timings import Timings
+from lab.cloud.world import World
+
+
+class Disks:
+    """Construct it before the world is entered; exit it before the cluster stops."""
+
+    def __init__(self, world: World, timings: Timings) -> None:
+        self._agenda = Agenda(world.clock, "disks")
+        reports = DiskReports(world)
+        self.attachments = Attachments(world, self._agenda, reports, timings)
+        Provisioning(world, self.attachments, self._agenda, reports, timings)
+        Snapshots(world, self.attachments, self._agenda, reports, timings)
+
+    def __enter__(self) -> Disks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._agenda.close()

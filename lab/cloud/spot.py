@@ -1,0 +1,222 @@
+"""Failures of nodes and containers: Spot preemption, crashed containers."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from lab.api import NODE, POD, ApiRefusedError, Manifest
+from lab.cloud.cluster_view import SHUTTING_DOWN
+from lab.cloud.persistence import until_answered
+from lab.cloud.world import World
+
+LOG = logging.getLogger(__name__)
+NOTICE_SECONDS: Final = 30.0
+"""From the Spot notice to the end of the VM. Source: GKE docs, Spot VMs."""
+POD_SECONDS: Final = 15.0
+"""Time of non-critical pods after the notice, regardless of their grace period. Source: the same."""
+SHUTDOWN_REASON: Final = "Terminated"
+SHUTDOWN_MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
+# Source of both, and of the condition below: Kubernetes, the kubelet's graceful node shutdown.
+IMPENDING_TERMINATION: Final = "cloud.google.com/impending-node-termination"
+KILLED: Final = 137
+"""Exit code of a killed container."""
+
+
+@dataclass(eq=False)
+class Preemption:
+    """A preemption in progress."""
+
+    nodes: tuple[str, ...]
+    notice_at_seconds: float
+    pods: list[tuple[str, str]] = field(default_factory=list)
+    """Namespace and name of the pods on them."""
+    _gone: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self, wall_seconds: float) -> bool:
+        """Wait until the nodes are gone; False on timeout."""
+        return self._gone.wait(wall_seconds)
+
+
+def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float = NOTICE_SECONDS) -> Preemption:
+    """Preempt nodes as GKE does. Returns at the notice. Raises KeyError for an unknown node.
+
+    At the notice the node becomes unready and its pods terminate; 15 s later (less with a shorter grace period or notice) they are
+    Failed; at the end of the notice the node is deleted. Disruption budgets do not apply. Pods of a deleted node are removed
+    immediately; in a real cluster garbage collection takes a minute.
+    """
+    names = tuple(node_names)
+    preemption = Preemption(names, world.clock.now_seconds())
+    stop = threading.Event()
+    for name in names:
+        if world.nodes.get(name) is None:
+            raise KeyError(f"node {name} does not exist")
+    for name in names:
+        world.timeline.note("node", name, f"preempted: {notice_seconds:.0f} s notice", mood="bad")
+        _give_notice(world, name, stop)
+    running = [pod for pod in world.pods.all() if pod["spec"].get("nodeName") in names and _is_running(pod)]
+    preemption.pods = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in running]
+    for pod in running:
+        _patch_pod(world, pod, _terminating(), stop)
+    threading.Thread(
+        target=_end, args=(world, preemption, running, notice_seconds, stop), name="preemption", daemon=True
+    ).start()
+    return preemption
+
+
+def kill_containers(world: World, pod: Manifest, *, exit_code: int, reason: str) -> None:
+    """End all containers of the pod with this code; the kubelet restarts them, and the pod is unready until loaded.
+
+    The restart takes as long as the first start, without the kubelet's backoff of 10 s. Raises ApiRefusedError if the pod is gone.
+    """
+    metadata, now = pod["metadata"], _now()
+    world.timeline.note("pod", metadata["name"], f"containers exit with code {exit_code} and restart", mood="bad")
+    statuses = [
+        {
+            **{key: value for key, value in one.items() if key not in ("lastState", "state")},
+            "ready": False,
+            "started": False,
+            "restartCount": int(one.get("restartCount", 0)) + 1,
+            "lastState": {
+                "terminated": {
+                    "exitCode": exit_code,
+                    "reason": reason,
+                    "startedAt": ((one.get("state") or {}).get("running") or {}).get("startedAt"),
+                    "finishedAt": now,
+                }
+            },
+            "state": {"running": {"startedAt": now}},
+        }
+        for one in pod["status"]["containerStatuses"]
+    ]
+    _patch_pod(world, pod, {**_unready("ContainersNotReady", now), "containerStatuses": statuses}, threading.Event())
+
+
+# The steps of a preemption
+
+
+def _give_notice(world: World, name: str, stop: threading.Event) -> None:
+    """Mark the node as shutting down. Annotation first, so that kwok does not make the node Ready again."""
+    node = world.nodes.get(name) or {}
+    taints = [
+        *(node.get("spec", {}).get("taints") or ()),
+        {"key": IMPENDING_TERMINATION, "value": "", "effect": "NoSchedule"},
+    ]
+    marked = {"metadata": {"annotations": {SHUTTING_DOWN: "true"}}, "spec": {"taints": taints}}
+    not_ready = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "KubeletNotReady",
+        "message": "node is shutting down",
+        "lastHeartbeatTime": _now(),
+        "lastTransitionTime": _now(),
+    }
+    until_answered(lambda: world.api.patch(NODE, name, None, marked), stop)
+    status = {"status": {"conditions": [not_ready]}}
+    until_answered(
+        lambda: world.api.patch(NODE, name, None, status, subresource="status", patch_type="strategic"), stop
+    )
+
+
+def _end(
+    world: World, preemption: Preemption, running: list[Manifest], notice_seconds: float, stop: threading.Event
+) -> None:
+    elapsed = 0.0
+    for at_seconds, pods in sorted(_by_end(running, notice_seconds).items()):
+        world.clock.sleep(preemption.notice_at_seconds + at_seconds - world.clock.now_seconds())
+        for pod in pods:
+            _fail(world, pod, stop)
+        elapsed = at_seconds
+    world.clock.sleep(preemption.notice_at_seconds + max(elapsed, notice_seconds) - world.clock.now_seconds())
+    for name in preemption.nodes:
+        until_answered(lambda name=name: world.api.delete(NODE, name), stop)  # type: ignore[misc]  # a default binds the name
+        world.timeline.note("node", name, "gone", mood="bad")
+    for namespace, name in preemption.pods:
+        until_answered(
+            lambda name=name, namespace=namespace: world.api.delete(POD, name, namespace, grace_seconds=0),  # type: ignore[misc]
+            stop,
+        )
+    preemption._gone.set()
+
+
+def _by_end(running: Iterable[Manifest], notice_seconds: float) -> Mapping[float, list[Manifest]]:
+    """Pods by their end, in seconds after the notice."""
+    ends: dict[float, list[Manifest]] = {}
+    for pod in running:
+        grace = pod["spec"].get("terminationGracePeriodSeconds")
+        least = min(POD_SECONDS, notice_seconds, POD_SECONDS if grace is None else float(grace))
+        ends.setdefault(least, []).append(pod)
+    return ends
+
+
+def _terminating() -> Manifest:
+    """Status that the kubelet writes when it starts to terminate a pod, which still runs."""
+    disruption = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "TerminationByKubelet",
+        "message": SHUTDOWN_MESSAGE,
+        "lastTransitionTime": _now(),
+    }
+    return {"conditions": [disruption], "reason": SHUTDOWN_REASON, "message": SHUTDOWN_MESSAGE}
+
+
+def _fail(world: World, pod: Manifest, stop: threading.Event) -> None:
+    now = _now()
+    statuses = [
+        {
+            **{key: value for key, value in one.items() if key != "state"},
+            "ready": False,
+            "started": False,
+            "state": {"terminated": {"exitCode": KILLED, "reason": "Error", "finishedAt": now}},
+        }
+        for one in pod["status"].get("containerStatuses") or ()
+    ]
+    status = {
+        **_unready("PodFailed", now),
+        "phase": "Failed",
+        "reason": SHUTDOWN_REASON,
+        "message": SHUTDOWN_MESSAGE,
+        "containerStatuses": statuses,
+    }
+    _patch_pod(world, pod, status, stop)
+    world.timeline.note("pod", pod["metadata"]["name"], "ended by the node's shutdown", mood="bad")
+
+
+def _unready(reason: str, now: str) -> Manifest:
+    return {
+        "conditions": [
+            {"type": type_, "status": "False", "reason": reason, "lastTransitionTime": now}
+            for type_ in ("Ready", "ContainersReady")
+        ]
+    }
+
+
+def _patch_pod(world: World, pod: Manifest, status: Manifest, stop: threading.Event) -> None:
+    """Write a pod's status, unless it is gone."""
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+
+    def write() -> Manifest:
+        return world.api.patch(POD, name, namespace, {"status": status}, subresource="status", patch_type="strategic")
+
+    _unless_gone(lambda: until_answered(write, stop))
+
+
+def _unless_gone(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except ApiRefusedError as refusal:
+        if refusal.status != 404:
+            raise
+
+
+def _is_running(pod: Manifest) -> bool:
+    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

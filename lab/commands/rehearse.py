@@ -1,0 +1,181 @@
+"""`fleet rehearse`: the stack on a real Kubernetes control plane, with a simulated Google Cloud and failure drills."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+
+import typer
+
+from fleet.cli.completion import choices, drills
+from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
+from fleet.cli.options import Root, Stack
+from fleet.cli.packages import require_rehearsal_packages
+
+if TYPE_CHECKING:
+    from lab.drills.drill import Drill
+    from lab.report.model import RehearsalReport
+
+_Format = Literal["text", "json"]
+MAX_SPEED = 600.0
+"""Above it, a second of Kubernetes' controllers counts as more than ten simulated minutes."""
+
+
+def rehearse(
+    stack: Stack = None,
+    drill: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--drill",
+            "-d",
+            metavar="NAME",
+            help="Run this drill. Repeatable.",
+            autocompletion=choices(drills),
+            show_default=False,
+        ),
+    ] = None,
+    fast: Annotated[bool, typer.Option("--fast", help="Play only the fast drills, as CI does.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the drills and what each proves.")] = False,
+    shell: Annotated[
+        bool,
+        typer.Option("--shell", help="Open a shell in the rehearsed stack: pulumi, kubectl and fleet work there."),
+    ] = False,
+    command: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--command",
+            "-c",
+            metavar="LINE",
+            help="Run this command line in the rehearsed stack, as in --shell. Repeatable; stops at the first that fails.",
+            show_default=False,
+        ),
+    ] = None,
+    speed: Annotated[
+        float,
+        typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds per wall second."),
+    ] = 60.0,
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            file_okay=False,
+            help="Also write rehearsal.html and rehearsal.json to this folder.",
+            show_default=False,
+        ),
+    ] = None,
+    root: Root = None,
+) -> int:
+    """Apply a stack to a local Kubernetes control plane with a simulated Google Cloud, and play failure drills.
+
+    Needs no cloud and no GPU. The first run builds the control plane with Go, which takes minutes. Without --drill, plays every
+    drill. Exits with 1 when a drill fails; Ctrl-C keeps the drills that have ended. --shell and --command play none: they let
+    you type what you would type against Google Cloud; the exit code is the shell's or the command's.
+    """
+    if drill and fast:
+        raise CommandError("--fast and --drill cannot be combined")
+    if (shell or command) and (drill or fast or list_ or out is not None or format_ != "text"):
+        raise CommandError(
+            "--shell and --command play no drills: leave out --drill, --fast, --list, --out and --format"
+        )
+    if shell and command:
+        raise CommandError("--shell and --command cannot be combined")
+    from lab.drills.catalogue import chosen
+
+    drills = chosen(drill or (), fast_only=fast)
+    if list_:
+        _print_drills(drills, format_)
+        return CLEAN
+    from fleet.cli.project import find_root, require_stack
+
+    folder = find_root(root)
+    name = require_stack(folder, stack)
+    require_rehearsal_packages()
+    if shell or command:
+        return _open_shell(folder, name, tuple(command or ()), speed)
+    if out is not None:
+        _prepare(out)
+    return _run(folder, name, drills, speed, format_, out)
+
+
+def _run(
+    root: Path,
+    stack: str,
+    drills: tuple[Drill, ...],
+    speed: float,
+    format_: _Format,
+    out: Path | None,
+) -> NoReturn:
+    from fleet.report.terminal import stdout_paper
+    from lab.rehearsal import rehearse as play
+    from lab.report.progress import shown
+
+    with shown(stdout_paper(), quiet=format_ == "json") as progress:
+        report = play(root, stack, drills, speed=speed, shown=progress)
+    written, trouble = ((), None) if out is None else _written(report, out)
+    if format_ == "json":
+        from lab.report.json_document import json_text
+
+        sys.stdout.write(json_text(report))
+    else:
+        from lab.report.text import print_text
+
+        print_text(stdout_paper(), report, written=written)
+    if trouble is not None:
+        raise trouble
+    leave(report.stop_code or (CLEAN if report.passed else FINDINGS))
+
+
+def _open_shell(root: Path, stack: str, commands: tuple[str, ...], speed: float) -> NoReturn:
+    from fleet.report.terminal import stderr_paper
+    from lab.report.progress import shown
+    from lab.shell import open_shell
+
+    # On stderr: stdout is for the commands.
+    leave(open_shell(root, stack, commands, speed=speed, shown=shown(stderr_paper())))
+
+
+def _prepare(out: Path) -> None:
+    """Create the folder before the rehearsal, which takes minutes."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(out, error) from error
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise CommandError(f"--out {out}: permission denied")
+
+
+def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], CommandError | None]:
+    """The written files, and the error of the others: the report is printed in any case."""
+    from lab.report.html import html_text
+    from lab.report.json_document import json_text
+    from settings.files import write_whole
+
+    written: list[str] = []
+    try:
+        for name, text in (("rehearsal.html", html_text(report)), ("rehearsal.json", json_text(report))):
+            write_whole(out / name, text.encode(errors="backslashreplace"))
+            written.append(str(out / name))
+    except OSError as error:
+        return tuple(written), _unwritable(out, error)
+    return tuple(written), None
+
+
+def _unwritable(out: Path, error: OSError) -> CommandError:
+    return CommandError(f"--out {out}: {error.strerror or error}")
+
+
+def _print_drills(drills: tuple[Drill, ...], format_: _Format) -> None:
+    if format_ == "json":
+        import json
+
+        listed = [{"name": one.name, "title": one.title, "proves": one.proves, "fast": one.fast} for one in drills]
+        sys.stdout.write(json.dumps({"drills": listed}, indent=2) + "\n")
+        return
+    width = max(len(one.name) for one in drills)
+    for one in drills:
+        sys.stdout.write(f"{one.name:<{width}}  {one.proves}{'' if one.fast else ' (slow)'}\n")

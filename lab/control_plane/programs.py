@@ -1,0 +1,146 @@
+"""Command lines of etcd, Kubernetes and kwok, with reasons for non-default options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from lab.control_plane.credentials import SERVICE_ADDRESSES, Credentials
+
+ETCD_SOCKET: Final = "unix://etcd:0"
+"""etcd's socket file in the control plane's private folder, without authentication. etcd 3.5 requires the form "name:number"."""
+_ETCD_PEER_SOCKET: Final = "unix://peer:0"
+REQUESTS_PER_SECOND: Final = 2000
+"""Client rate limit of controllers. With the defaults (20 to 50), 1000 nodes would take minutes. Assumed: above what two cores can
+answer."""
+WORKERS: Final = 20
+"""Parallel workers per kind. Assumed: 20 keep two cores busy."""
+LEASE_SECONDS: Final = 160
+"""Duration of a node's lease, renewed after a quarter of it. With the kubelet's 40 s, renewals of 1000 nodes take a third of a core.
+Measured: 3 ms of the API server per renewal."""
+API_SERVER_ENVIRONMENT: Final = {"GOGC": "300"}
+"""Fewer garbage collections. Measured: an eighth less CPU at the start, for 100 MB more memory."""
+NODE_MONITOR_GRACE_SECONDS: Final = 240
+"""Kubernetes' default is 50. Six lease renewals fit, so that a busy machine does not look like a lost node; lost nodes are deleted,
+as by Google."""
+SCHEDULER_BACKOFF_SECONDS: Final = 1
+"""Maximum backoff of unschedulable pods. Kubernetes' default of 10 would be ten simulated minutes at speed 60. At least 1."""
+SIMULATED_NODES: Final = "kwok.x-k8s.io/node=fake"
+"""Annotation of the nodes that kwok manages."""
+
+
+def etcd(binary: Path) -> list[str | Path]:
+    """Etcd without fsync: data need not survive a power failure."""
+    return [
+        binary,
+        "--name=rehearsal",
+        "--data-dir=etcd-data",
+        f"--listen-client-urls={ETCD_SOCKET}",
+        f"--advertise-client-urls={ETCD_SOCKET}",
+        f"--listen-peer-urls={_ETCD_PEER_SOCKET}",
+        f"--initial-advertise-peer-urls={_ETCD_PEER_SOCKET}",
+        f"--initial-cluster=rehearsal={_ETCD_PEER_SOCKET}",
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+        "--quota-backend-bytes=8589934592",
+    ]
+
+
+def api_server(binary: Path, credentials: Credentials, port: int) -> list[str | Path]:
+    """The API server, with default feature gates and admission plugins, as in GKE."""
+    return [
+        binary,
+        f"--etcd-servers={ETCD_SOCKET}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={port}",
+        "--permit-port-sharing",
+        f"--tls-cert-file={credentials.certificate}",
+        f"--tls-private-key-file={credentials.certificate_key}",
+        f"--client-ca-file={credentials.authority}",
+        f"--token-auth-file={credentials.tokens}",
+        "--anonymous-auth=false",
+        "--authorization-mode=RBAC",
+        # Otherwise the server refuses privileged pods before Autopilot's rule.
+        "--allow-privileged",
+        f"--service-account-key-file={credentials.service_account_key}",
+        f"--service-account-signing-key-file={credentials.service_account_key}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
+        # A single short-lived server needs no reconciliation, fairness or limits.
+        "--endpoint-reconciler-type=none",
+        "--enable-priority-and-fairness=false",
+        "--max-requests-inflight=0",
+        "--max-mutating-requests-inflight=0",
+        "--profiling=false",
+    ]
+
+
+def controller_manager(binary: Path, credentials: Credentials, autoscaler_wall_seconds: float) -> list[str | Path]:
+    """Kubernetes' controllers, with limits for 1000 nodes. `autoscaler_wall_seconds`: HPA sync period."""
+    workers = (
+        "deployment",
+        "replicaset",
+        "job",
+        "resource-quota",
+        "service-endpoint",
+        "endpoint",
+        "gc",
+        "namespace",
+        "serviceaccount-token",
+        "statefulset",
+        "daemonset",
+        "ttl-after-finished",
+    )
+    return [
+        binary,
+        f"--kubeconfig={credentials.kubeconfig}",
+        "--leader-elect=false",
+        "--secure-port=0",
+        f"--service-account-private-key-file={credentials.service_account_key}",
+        f"--root-ca-file={credentials.authority}",
+        "--use-service-account-credentials=false",
+        f"--kube-api-qps={REQUESTS_PER_SECOND}",
+        f"--kube-api-burst={REQUESTS_PER_SECOND}",
+        f"--node-monitor-grace-period={NODE_MONITOR_GRACE_SECONDS}s",
+        f"--horizontal-pod-autoscaler-sync-period={autoscaler_wall_seconds}s",
+        *(f"--concurrent-{kind}-syncs={WORKERS}" for kind in workers),
+    ]
+
+
+def scheduler(binary: Path, config: Path) -> list[str | Path]:
+    """The scheduler."""
+    return [binary, f"--config={config}", "--secure-port=0"]
+
+
+def scheduler_config(kubeconfig: Path) -> dict[str, Any]:
+    """KubeSchedulerConfiguration."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": REQUESTS_PER_SECOND, "burst": REQUESTS_PER_SECOND},
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": SCHEDULER_BACKOFF_SECONDS,
+    }
+
+
+def kwok(binary: Path, kubeconfig: Path, config: Path) -> list[str | Path]:
+    """kwok, as the kubelet of the annotated nodes."""
+    return [binary, f"--kubeconfig={kubeconfig}", f"--config={config}", "-v=WARN"]
+
+
+def kwok_config(stages: Sequence[dict[str, Any]]) -> str:
+    """Kwok's configuration and stages, one YAML document each."""
+    options = {
+        "manageAllNodes": False,
+        "manageNodesWithAnnotationSelector": SIMULATED_NODES,
+        "nodeLeaseDurationSeconds": LEASE_SECONDS,
+        "nodePlayStageParallelism": WORKERS,
+        "podPlayStageParallelism": WORKERS,
+        "nodeLeaseParallelism": WORKERS,
+    }
+    configuration = {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokConfiguration", "options": options}
+    return "\n---\n".join(json.dumps(one) for one in (configuration, *stages)) + "\n"

@@ -1,0 +1,49 @@
+"""All drills, in the order in which they are played."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from lab.drills import (
+    a_day,
+    autoscaling,
+    bring_up,
+    canary,
+    compile_caches,
+    disruption,
+    gateway,
+    scaling,
+    shortage,
+    spending,
+    two_stacks,
+    weights,
+)
+from lab.drills.drill import Drill
+from lab.results import RehearsalError
+
+DRILLS: tuple[Drill, ...] = (
+    *bring_up.DRILLS,
+    *disruption.DRILLS,
+    *shortage.DRILLS,
+    *weights.DRILLS,
+    *compile_caches.DRILLS,
+    *canary.DRILLS,
+    *gateway.DRILLS,
+    *two_stacks.DRILLS,
+    *scaling.DRILLS,
+    *autoscaling.DRILLS,
+    *spending.DRILLS,
+    *a_day.DRILLS,
+)
+
+
+def chosen(names: Sequence[str], *, fast_only: bool = False) -> tuple[Drill, ...]:
+    """The named drills, or all, or all fast ones, in the catalogue's order. Raises RehearsalError for an unknown name."""
+    known = {drill.name: drill for drill in DRILLS}
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            raise RehearsalError(f"--drill {name}: unknown drill{hint} `fleet rehearse --list` lists all drills")
+    return tuple(drill for drill in DRILLS if (drill.name in names if names else drill.fast or not fast_only))

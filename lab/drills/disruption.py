@@ -1,0 +1,239 @@
+"""Lost replicas and nodes: a dead or hung rank, Spot notices, a drain, a rolling update."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.report.words import plural
+from lab.api import NODE, POD, POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
+from lab.cloud.spot import kill_containers, preempt
+from lab.drills.conditions import at_most_one_down, needs_servers, no_others, on_spot
+from lab.drills.drill import Drill, Proof
+from lab.drills.requests import requests_during
+
+if TYPE_CHECKING:
+    from lab.stage import Stage
+
+NOTICE_SECONDS = 30.0
+"""From the Spot notice to the end of the VM. Source: GKE docs, Spot VMs."""
+ALONE = ("NothingServes",)
+HANG_SECONDS = 480.0
+"""How long the hung rank is left in place: the alert evaluates three minutes and waits for two more."""
+
+
+def _node_of(pod: Manifest) -> str:
+    node: str = pod["spec"]["nodeName"]
+    return node
+
+
+def _dead_rank(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    victim = stage.ready_pods()[0]
+    name = victim["metadata"]["name"]
+    with requests_during(stage, proof):
+        stage.timeline.note("pod", name, "a rank dies; vLLM exits", mood="bad")
+        kill_containers(stage.world, victim, exit_code=1, reason="Error")
+        stage.until("the replica to leave the Service", lambda: stage.meter.ready_servers.now < servers, 60)
+        ready_again = stage.until_ready(servers)
+    after = stage.world.pods.get(name, stage.namespace)
+    restarts = after["status"]["containerStatuses"][0]["restartCount"] if after else 0
+    same_node = after is not None and _node_of(after) == _node_of(victim)
+    proof.check(
+        "the whole replica restarts, on the same node",
+        same_node and restarts == 1,
+        f"{plural(restarts, 'restart')}, {'same' if same_node else 'another'} node",
+    )
+    lowest = stage.meter.ready_servers.lowest(began)
+    proof.check(
+        "no other replica is affected",
+        lowest == servers - 1,
+        f"{lowest} of {servers} stayed Ready",
+        empty=no_others(servers),
+    )
+    _never_more_gpus(stage, proof, began)
+    proof.figure("replica down for", round(ready_again - began), "s", "one dead engine stops all engines of its pod")
+    proof.figure("capacity lost", round(100 / servers, 1), "%")
+
+
+def _hung_rank(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    name = stage.ready_pods()[0]["metadata"]["name"]
+    with requests_during(stage, proof):
+        stage.timeline.note("pod", name, "a rank hangs: no tokens, no error", mood="bad")
+        stage.traffic.hang(name, 0)
+        stage.clock.sleep(HANG_SECONDS)
+        ready = stage.meter.ready_servers.lowest(began)
+        stage.timeline.note("operator", name, "kubectl delete pod", mood="good")
+        stage.api.delete(POD, name, stage.namespace)
+        stage.until("the hung replica to go", lambda: stage.world.pods.get(name, stage.namespace) is None, 900)
+        again = stage.until_ready(servers)
+    proof.check(
+        "Kubernetes does not detect it: all replicas stay Ready", ready == servers, f"at least {ready} of {servers}"
+    )
+    proof.figure("all Ready again after the runbook's command", round((again - began - HANG_SECONDS) / 60, 1), "min")
+
+
+def _preempt(count: int, stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    victims = list(dict.fromkeys(_node_of(pod) for pod in stage.ready_pods()))[:count]
+    lost = {pod["metadata"]["name"] for pod in stage.ready_pods() if _node_of(pod) in victims}
+    with requests_during(stage, proof):
+        preempt(stage.world, victims, notice_seconds=NOTICE_SECONDS)
+        stage.until(
+            "the nodes to be gone",
+            lambda: not any(stage.world.nodes.get(node) for node in victims),
+            4 * NOTICE_SECONDS,
+        )
+        gone_at = stage.clock.now_seconds()
+        full_again = stage.until_ready(servers)
+    names = {pod["metadata"]["name"] for pod in stage.ready_pods()}
+    proof.check(
+        "each lost replica is replaced, on a new node",
+        not names & lost and len(names) == servers,
+        f"{len(names)} Ready",
+    )
+    lowest = stage.meter.ready_servers.lowest(began)
+    proof.check(
+        f"{servers - len(lost)} of {servers} replicas stay Ready",
+        lowest == servers - len(lost),
+        f"at least {lowest} Ready",
+        empty=no_others(servers, gone=len(lost)),
+    )
+    _never_more_gpus(stage, proof, began)
+    proof.figure("replicas lost", len(lost))
+    proof.figure("node gone after the notice", round(gone_at - began), "s")
+    proof.figure("all Ready again after", round((full_again - began) / 60, 1), "min", "new node, weights, engine start")
+    short = servers * (full_again - began) - stage.meter.ready_servers.integral(began, full_again)
+    proof.figure("replica-minutes lost", round(short / 60, 1), "min")
+
+
+def _disruptions_allowed(stage: Stage) -> int:
+    """Evictions that the disruption budget allows now, once its controller has observed the current budget."""
+
+    def is_seen() -> bool:
+        budget = stage.api.get(POD_DISRUPTION_BUDGET, stage.server, stage.namespace)
+        return budget is None or budget["status"].get("observedGeneration") == budget["metadata"]["generation"]
+
+    stage.until("the disruption budget's controller", is_seen, 900)
+    budget = stage.api.get(POD_DISRUPTION_BUDGET, stage.server, stage.namespace)
+    return int(budget["status"]["disruptionsAllowed"]) if budget else 0
+
+
+def _evict(stage: Stage, name: str) -> None:
+    """Evict a replica and wait until its pod is gone."""
+    stage.api.evict(stage.namespace, name)
+    stage.until("the evicted replica to go", lambda: stage.world.pods.get(name, stage.namespace) is None, 900)
+
+
+def _drain(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    allowed = _disruptions_allowed(stage)
+    first, second = stage.ready_pods()[:2]
+    name = first["metadata"]["name"]
+    with requests_during(stage, proof):
+        stage.timeline.note("operator", _node_of(first), "kubectl drain")
+        stage.api.patch(NODE, _node_of(first), None, {"spec": {"unschedulable": True}})
+        _evict(stage, name)
+        refused = ""
+        try:
+            stage.api.evict(stage.namespace, second["metadata"]["name"])
+        except ApiRefusedError as refusal:
+            refused = refusal.message
+        full_again = stage.until_ready(servers)
+        # Other replicas on the node follow one at a time: kubectl drain retries evictions.
+        for pod in stage.pods():
+            if _node_of(pod) == _node_of(first):
+                _evict(stage, pod["metadata"]["name"])
+                full_again = stage.until_ready(servers)
+    proof.check("the disruption budget allows one eviction", allowed == 1, f"disruptionsAllowed was {allowed}")
+    proof.check("a second eviction is refused meanwhile", bool(refused), refused or "it was evicted as well")
+    lowest = stage.meter.ready_servers.lowest(began)
+    proof.check("never more than one replica down", lowest >= servers - 1, f"at least {lowest} of {servers} Ready")
+    proof.figure("one drained node takes", round((full_again - began) / 60, 1), "min", "one replica down at a time")
+
+
+def _rolling_update(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    before = {pod["metadata"]["name"] for pod in stage.ready_pods()}
+    minutes = stage.settings.server.startup_minutes + 1
+    changed = {"server": {"startupMinutes": minutes}}
+    with requests_during(stage, proof):
+        report = stage.up(changed)
+        done = stage.until_ready(servers)
+    after = {pod["metadata"]["name"] for pod in stage.ready_pods()}
+    proof.succeeds("pulumi up succeeds", report)
+    proof.check("every replica is new", not before & after and len(after) == servers, f"{len(after - before)} new")
+    _never_more_gpus(stage, proof, began)
+    at_most_one_down(stage, proof, servers, began)
+    took = (done - report.began_seconds) / 60
+    proof.figure("the update takes", round(took, 1), "min", f"{servers} replicas, one at a time")
+    proof.figure("per replica", round(took / servers, 1), "min")
+    nodes = stage.meter.gpu_nodes.lowest(began)
+    proof.check(
+        "no node is removed during the update",
+        nodes >= stage.machines_for(servers),
+        f"at least {nodes} nodes throughout",
+    )
+
+
+def _never_more_gpus(stage: Stage, proof: Proof, since_seconds: float) -> None:
+    paid = stage.machines_for(stage.settings.replicas) * stage.settings.machine.gpus
+    most = stage.meter.gpus.highest(since_seconds)
+    proof.check(f"never more than {paid} GPUs at the same time", most <= paid, f"at most {most}")
+
+
+DRILLS = (
+    Drill(
+        name="dead-rank",
+        title="A data-parallel rank dies",
+        proves="a dead rank restarts its whole replica and no other",
+        play=_dead_rank,
+        alerts=("Restarted",),
+        may_page=ALONE,
+        skip=needs_servers(),
+    ),
+    Drill(
+        name="hung-rank",
+        title="A data-parallel rank hangs",
+        proves="Kubernetes does not detect it, the alert does, and the runbook's command fixes it",
+        play=_hung_rank,
+        alerts=("EngineStalled",),
+        may_page=ALONE,
+        skip=needs_servers(),
+    ),
+    Drill(
+        name="preempt-one",
+        title="One Spot node is preempted",
+        proves="its replicas are replaced on a new node, and the others stay Ready",
+        play=lambda stage, proof: _preempt(1, stage, proof),
+        alerts=("SpotTaken",),
+        may_page=ALONE,
+        skip=on_spot(1),
+    ),
+    Drill(
+        name="preempt-four",
+        title="Four Spot nodes are preempted at the same time",
+        proves="four replicas are replaced; a disruption budget does not stop a preemption",
+        play=lambda stage, proof: _preempt(4, stage, proof),
+        alerts=("SpotTaken",),
+        skip=on_spot(4),
+    ),
+    Drill(
+        name="drain",
+        title="A node is drained for maintenance",
+        proves="the disruption budget allows one eviction at a time",
+        play=_drain,
+        alerts=(),
+        skip=needs_servers(2),
+    ),
+    Drill(
+        name="rolling-update",
+        title="A rolling update on scarce GPUs",
+        proves="replicas are updated one at a time, without a spare node",
+        play=_rolling_update,
+        alerts=(),
+        may_page=ALONE,
+        skip=needs_servers(),
+        fast=False,
+    ),
+)

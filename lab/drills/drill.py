@@ -1,0 +1,75 @@
+"""A drill: its name, what it proves, its starting state, and the function that plays it and records the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from lab.results import Check, Day, Figure, Finding
+
+if TYPE_CHECKING:
+    from lab.alerts.watch import AlertWatch
+    from lab.apply.inventory import Retained
+    from lab.stage import Stage
+    from lab.update_report import DestroyReport, UpReport
+    from settings.stack import Settings
+
+Start = Literal["running", "empty"]
+
+
+@dataclass
+class Proof:
+    """Results of a drill in progress. A drill aborts by raising `DrillBrokenOffError`."""
+
+    checks: list[Check] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    requests: list[Figure] = field(default_factory=list)
+    """Figures about client requests; shown after the drill's own."""
+    findings: list[Finding] = field(default_factory=list)
+    day: Day | None = None
+    retained: list[Retained] = field(default_factory=list)
+    """What remains after `pulumi destroy`."""
+    watch: AlertWatch | None = None
+    """The stack's alerts while they are watched."""
+
+    def check(self, statement: str, held: bool, seen: str, *, empty: str = "") -> bool:
+        """Record a check and return whether it held. `empty`: why it could not have failed on this stack."""
+        self.checks.append(Check(statement=statement, held=held, seen=seen, empty=empty))
+        return held
+
+    def succeeds(self, statement: str, report: UpReport | DestroyReport) -> None:
+        """Check that nothing failed in a `pulumi up` or `pulumi destroy`."""
+        self.check(statement, not report.failed, "; ".join(report.failed.values()) or "no failure")
+
+    def figure(self, name: str, value: float | int | str, unit: str = "", note: str = "", about: str = "") -> None:
+        """Record a number."""
+        self.figures.append(Figure(name=name, value=value, unit=unit, note=note, about=about))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drill:
+    """One scenario, played on the control plane."""
+
+    name: str
+    """Value of `--drill`, kebab-case."""
+    title: str
+    proves: str
+    """Completes "Proves that ...", without a full stop."""
+    play: Callable[[Stage, Proof], None]
+    start: Start = "running"
+    """`running`: on the stack as its file declares it, which is restored afterwards. `empty`: on a separate, empty control plane."""
+    speed: float | None = None
+    """Simulated seconds per wall second, where the drill needs another clock; only with start `empty`."""
+    sections: Mapping[str, Any] = field(default_factory=dict)
+    """Sections that override the stack file's; only with start `empty`."""
+    spends_stage: bool = False
+    """Whether the drill destroys the stack: such a drill is played last."""
+    alerts: tuple[str, ...] | None = None
+    """Alerts that must fire; no other alert may page. None: not watched. With start `empty` the drill starts the watch itself."""
+    may_page: tuple[str, ...] = ()
+    """Alerts that may page as well, on a stack whose only replica the drill takes."""
+    fast: bool = True
+    """Whether `--fast` includes it."""
+    skip: Callable[[Settings], str] = lambda _: ""
+    """Why the drill does not apply under these settings; empty where it does."""

@@ -1,0 +1,124 @@
+"""More and fewer replicas: pause and resume, external scaling to zero and back, up to 1000 replicas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from facts.disks import MAX_MIBPS_PER_GIB, throughput_for_readers_mibps
+from fleet.report.words import plural
+from lab.drills.conditions import all_of, needs_servers, one_server_only, owns_platform
+from lab.drills.drill import Drill, Proof
+
+if TYPE_CHECKING:
+    from lab.stage import Stage
+
+SCALE_SPEED = 1200.0
+"""At this speed the simulated waits of a bring-up take a second or two, and wall time is Kubernetes' own."""
+
+
+def _pause(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    volumes = _disks_and_images(stage)
+    report = stage.up({"server": {"replicas": 0}, "benchmark": {"enabled": False}})
+    paused_at = report.began_seconds
+    proof.succeeds("pulumi up with zero replicas succeeds", report)
+    stage.until("every replica to go", lambda: stage.meter.servers.now == 0, 1800)
+    stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
+    empty = stage.meter.gpu_nodes.gone_at(paused_at)
+    kept = _disks_and_images(stage)
+    proof.check("the weights are kept", volumes <= kept, f"{len(kept)} disks and images")
+    report = stage.up()
+    resumed_at = report.began_seconds
+    stage.until_ready(servers)
+    back = stage.meter.ready_servers.first_at(servers, resumed_at) or stage.clock.now_seconds()
+    proof.succeeds("pulumi up with the former number succeeds", report)
+    proof.check(
+        "the weights are not downloaded again",
+        stage.writer.attempts_since(began) == 0,
+        f"{stage.writer.attempts_since(began)} downloads",
+    )
+    proof.figure(
+        "GPUs billed after the pause", round((empty - paused_at) / 60, 1), "min", "until the last node is gone"
+    )
+    proof.figure("Ready again after", round((back - resumed_at) / 60, 1), "min")
+
+
+def _disks_and_images(stage: Stage) -> set[str]:
+    return {one["metadata"]["uid"] for mirror in (stage.world.volumes, stage.world.snapshots) for one in mirror.all()}
+
+
+def _to_zero_and_back(stage: Stage, proof: Proof) -> None:
+    servers = stage.settings.replicas
+    external = {"server": {"replicas": "external"}, "benchmark": {"enabled": False}}
+    report = stage.up(external)
+    proof.succeeds("pulumi up to external replicas succeeds", report)
+    stage.scale(0)
+    stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
+    stage.up(external)
+    proof.check("pulumi up keeps zero replicas", stage.meter.servers.now == 0, f"{stage.meter.servers.now} replicas")
+    began = stage.clock.now_seconds()
+    stage.scale(1)
+    first = stage.until_ready(1)
+    proof.figure("first replica from zero", round((first - began) / 60, 1), "min", "no request is served until then")
+    stage.up(external)
+    proof.check("pulumi up keeps one replica", stage.meter.servers.now == 1, f"{stage.meter.servers.now} replicas")
+    # Scale first, then pulumi up: two field managers with different values conflict, with equal values they do not.
+    stage.scale(servers)
+    report = stage.up()
+    stage.until_ready(servers)
+    failed = "; ".join(report.failed.values())
+    proof.check("scaled to the same number first, Pulumi manages replicas again", not failed, failed or "no conflict")
+
+
+def _scale(servers: int, stage: Stage, proof: Proof) -> None:
+    readers = max(throughput_for_readers_mibps(servers), stage.settings.weights.throughput_mibps)
+    sections = {
+        "server": {"replicas": servers},
+        "benchmark": {"enabled": False},
+        "weights": {
+            "throughputMibps": readers,
+            "sizeGib": max(stage.settings.weights.size_gib, -(-readers // MAX_MIBPS_PER_GIB)),
+        },
+    }
+    stage.bring_up(sections, servers)
+    nodes = stage.meter.gpu_nodes.highest()
+    machines = stage.machines_for(servers)
+    proof.check(f"{servers} replicas on {plural(machines, 'node')}", nodes == machines, f"at most {nodes} nodes")
+    for phase, seconds in stage.phase_seconds.items():
+        proof.figure(phase, round(seconds, 1), "s of wall time")
+
+
+def _scale_drill(servers: int, *, fast: bool) -> Drill:
+    return Drill(
+        name=f"scale-{servers}",
+        title=f"{servers} replicas",
+        proves=f"{servers} replicas become Ready, in a measured wall time",
+        play=lambda stage, proof: _scale(servers, stage, proof),
+        start="empty",
+        speed=SCALE_SPEED,
+        fast=fast,
+        skip=all_of(needs_servers(), owns_platform, one_server_only),
+    )
+
+
+DRILLS = (
+    Drill(
+        name="pause",
+        title="Pause and resume",
+        proves="zero replicas use no GPU, the weights are kept, and pulumi up resumes",
+        play=_pause,
+        alerts=(),
+        skip=needs_servers(),
+    ),
+    Drill(
+        name="to-zero",
+        title="External scaling to zero and back",
+        proves="with external replicas, pulumi up does not change the number",
+        play=_to_zero_and_back,
+        skip=all_of(needs_servers(), one_server_only),
+        fast=False,
+    ),
+    _scale_drill(12, fast=True),
+    _scale_drill(128, fast=False),
+    _scale_drill(1000, fast=False),
+)

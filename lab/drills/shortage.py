@@ -1,0 +1,288 @@
+"""Shortages: GPU quotas, no capacity, a missing ComputeClass kind, a reservation that is not active yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from fleet.report.words import plural
+from lab.api import CUSTOM_RESOURCE_DEFINITION, NO_SUCH_KIND, REPLICA_SET, ApiRefusedError, Manifest
+from lab.cloud.offers import COMPUTE_CLASS_KIND
+from lab.control_plane.custom_resources.install import install
+from lab.drills.conditions import (
+    all_of,
+    needs_servers,
+    needs_ways,
+    one_server_only,
+    whole_machines,
+    writes_weights,
+)
+from lab.drills.drill import Drill, Proof
+
+if TYPE_CHECKING:
+    from lab.cloud.autoscaler_events import Trouble
+    from lab.stage import Stage
+    from settings.stack import Settings
+
+COMPUTE_CLASSES = "computeclasses.cloud.google.com"
+HOLD_SECONDS = 120.0
+"""Simulated time in which nothing must happen."""
+
+Scarcity = Literal["spot_nodes", "flex_start_nodes", "on_demand_nodes", "quota_nodes"]
+_OF_MODE: Mapping[str, Scarcity] = {
+    "spot": "spot_nodes",
+    "flex-start": "flex_start_nodes",
+    "on-demand": "on_demand_nodes",
+}
+"""The stock that limits each capacity mode."""
+
+
+def _from_stock(settings: Settings) -> str:
+    return "" if settings.capacity.mode in _OF_MODE else "reserved capacity does not run out"
+
+
+def _over_quota(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    stage.scale(servers + 1)
+    said = stage.until(
+        "the refusal",
+        lambda: _refused(stage),
+        5 * HOLD_SECONDS,  # Kubernetes' controllers run in wall time, and are late on a busy machine.
+        lambda: f"there are {stage.meter.servers.now} replicas, and none was refused",
+    )
+    stage.clock.sleep(HOLD_SECONDS)
+    nodes, ready = stage.meter.gpu_nodes.highest(began), stage.meter.ready_servers.lowest(began)
+    pods = stage.meter.servers.highest(began)
+    proof.check(f"the GPU quota refuses replica {servers + 1}", pods <= servers, said)
+    proof.check("no node is requested for it", nodes <= stage.machines_for(servers), f"{nodes} nodes")
+    proof.check(f"the other {servers} stay Ready", ready == servers, f"at least {ready} Ready")
+    stage.scale(servers)
+    stage.until_ready(servers)
+
+
+def _stock_out(stage: Stage, proof: Proof) -> None:
+    mode = stage.settings.capacity.mode
+    _one_too_many(stage, proof, _OF_MODE[mode], f"no {mode} capacity left")
+
+
+def _project_quota(stage: Stage, proof: Proof) -> None:
+    _one_too_many(stage, proof, "quota_nodes", "the project's GPU quota is used up")
+
+
+def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> None:
+    """Scale to one replica more than the existing nodes hold, without capacity for another node; then add a node's capacity.
+
+    A stack that allows only one replica is paused first, and that replica is the one without a node.
+    """
+    before = 0 if one_server_only(stage.settings) else stage.settings.replicas
+    if not before:
+        stage.up({"server": {"replicas": 0}, "benchmark": {"enabled": False}})
+        stage.until(
+            "every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds
+        )
+    began = stage.clock.now_seconds()
+    machines = stage.machines_for(before)
+    servers = machines * stage.servers_a_machine
+    setattr(stage.stock, scarce, machines)
+    stage.timeline.note("capacity", scarce.removesuffix("_nodes"), f"{text}: {machines} in use", mood="bad")
+    more = {"server": {"replicas": servers + 1}, "benchmark": {"enabled": False}}
+    with stage.up_in_background(more) as running:
+        pending = stage.until(
+            "a pending replica",
+            lambda: next((pod for pod in stage.pods() if stage.provisioner.why_pending(pod)), None),
+            1500,
+        )
+        name = pending["metadata"]["name"]
+        code = "scale.up.error.quota.exceeded" if scarce == "quota_nodes" else "scale.up.error.out.of.resources"
+        trouble = stage.until("the reason it is pending", lambda: _trouble(stage, pending, code), 900)
+        waited = stage.clock.now_seconds() - stage.updates.observed.began_seconds
+        nodes, ready = stage.meter.gpu_nodes.highest(began), stage.meter.ready_servers.lowest(began)
+        statement = f"replica {servers + 1} is within the namespace's quota, stays Pending and reports why"
+        proof.check(statement, True, f"{trouble.message} {trouble.fix}")
+        proof.check("no node is created", nodes <= machines, plural(nodes, "node"))
+        proof.check(
+            f"the other {before} stay Ready",
+            ready == before,
+            f"at least {ready} Ready",
+            empty="" if before else "there is no other replica",
+        )
+        proof.figure("reason reported after", round(waited), "s")
+        if proof.watch is not None and scarce != "quota_nodes":
+            proof.watch.let_pass("PodLate")
+        freed = stage.clock.now_seconds()
+        setattr(stage.stock, scarce, machines + 1)
+        stage.timeline.note("capacity", scarce.removesuffix("_nodes"), "capacity for one more node", mood="good")
+        done = stage.until_ready(servers + 1)
+        report = running.result()
+    after = round((done - freed) / 60)
+    proof.check("it starts by itself once there is capacity", True, f"{name} Ready {after} min later")
+    proof.succeeds("the waiting pulumi up succeeds", report)
+
+
+def _trouble(stage: Stage, pod: Manifest, code: str) -> Trouble | None:
+    """Why the pod waits, if it has this code."""
+    trouble = stage.provisioner.why_pending(pod)
+    return trouble if trouble is not None and trouble.code == code else None
+
+
+def _next_rung(stage: Stage, proof: Proof) -> None:
+    servers = min(stage.settings.replicas, 2)
+    ladder = {"mode": "ladder", "reservation": {"name": "block"}}
+    sections = {"capacity": ladder, "server": {"replicas": servers}, "benchmark": {"enabled": False}}
+    stage.stock.reserve("block", nodes=servers - 1, zone=stage.settings.zones[0])
+    stage.stock.flex_start_nodes = 0
+    stage.bring_up(sections, servers)
+    ready = stage.clock.now_seconds() - stage.began_seconds
+    kinds = sorted(_rung(stage.world.nodes.get(pod["spec"]["nodeName"])) for pod in stage.ready_pods())
+    expected = sorted(["reservation"] * (servers - 1) + ["spot"])
+    proof.check(
+        "the reservation is used first, then Spot, since flex-start has no capacity",
+        kinds == expected,
+        f"{servers} replicas on {', '.join(kinds)}",
+    )
+    proof.figure("all Ready after", round(ready / 60, 1), "min")
+
+
+def _rung(node: Manifest | None) -> str:
+    labels = node["metadata"]["labels"] if node else {}
+    if "cloud.google.com/reservation-name" in labels:
+        return "reservation"
+    return "spot" if labels.get("cloud.google.com/gke-spot") == "true" else "flex-start"
+
+
+def _late_compute_class(stage: Stage, proof: Proof) -> None:
+    definition = next(one for one in stage.around.definitions if one["metadata"]["name"] == COMPUTE_CLASSES)
+    stage.api.delete(CUSTOM_RESOURCE_DEFINITION, COMPUTE_CLASSES)
+    stage.until("ComputeClass to be unknown", lambda: not _serves_compute_classes(stage), 60)
+    stage.timeline.note("operator", COMPUTE_CLASSES, "GKE has not installed it yet", mood="bad")
+    sections = {"capacity": {"mode": "ladder"}, "server": {"replicas": 1}, "benchmark": {"enabled": False}}
+    first = stage.up(sections)
+    said = "; ".join(first.failed.values())
+    proof.check(
+        "the first pulumi up fails only at the ComputeClass and reports the missing kind",
+        len(first.failed) == 1 and NO_SUCH_KIND in said,
+        said or "no failure",
+    )
+    done = {urn.rpartition("::")[2] for urn in first.created}
+    proof.check("the weights are written by then", "weights-image" in done, f"{len(done)} resources created")
+    proof.figure(
+        "pulumi up gives up on the kind after", round((stage.clock.now_seconds() - first.began_seconds) / 60, 1), "min"
+    )
+    install(stage.api, [definition])
+    stage.timeline.note("operator", COMPUTE_CLASSES, "installed", mood="good")
+    second = stage.up(sections)
+    proof.succeeds("a second pulumi up succeeds", second)
+    if second.failed:
+        return
+    again = [urn for urn in (*second.created, *second.replaced) if "Weights$" in urn]
+    proof.check("no weights resource is created again", not again, ", ".join(again) or "unchanged")
+    stage.until_ready(1)
+
+
+def _serves_compute_classes(stage: Stage) -> bool:
+    try:
+        return bool(stage.api.raw("GET", f"/apis/{COMPUTE_CLASS_KIND.api_version}").get("resources"))
+    except ApiRefusedError:
+        return False
+
+
+def _inactive_reservation(stage: Stage, proof: Proof) -> None:
+    servers = min(stage.settings.replicas, 2)
+    sections = {
+        "capacity": {"mode": "calendar", "reservation": "week", "usdPerNodeHour": 80},
+        "server": {"replicas": servers},
+        "benchmark": {"enabled": False},
+    }
+    stage.stock.reserve("week", nodes=servers, zone=stage.settings.zones[0], active=False)
+    stage.timeline.note("capacity", "week", "the reservation's window has not begun", mood="waiting")
+    with stage.up_in_background(sections) as running:
+        said = stage.until(
+            "a replica that waits for the reservation",
+            lambda: _waits_for(stage, "week"),
+            3 * stage.timings.whole_start_seconds,
+            lambda: f"pods: {', '.join(pod['status']['phase'] for pod in stage.pods()) or 'none'}",
+        )
+        proof.check("replicas wait and report the reason", True, said)
+        proof.check("no node is created before", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} nodes")
+        began = stage.clock.now_seconds()
+        stage.stock.activate("week")
+        stage.timeline.note("capacity", "week", "the window begins", mood="good")
+        ready = stage.until_ready(servers)
+        proof.figure("Ready after the window begins", round((ready - began) / 60, 1), "min", "billed but not serving")
+        report = running.result()
+    proof.succeeds("the waiting pulumi up succeeds", report)
+
+
+def _waits_for(stage: Stage, reservation: str) -> str:
+    """Why a replica waits for that reservation; empty if none does."""
+    for pod in stage.pods():
+        trouble = stage.provisioner.why_pending(pod)
+        if trouble is not None and reservation in f"{trouble.message} {trouble.fix}":
+            return f"{trouble.message} {trouble.fix}"
+    return ""
+
+
+def _refused(stage: Stage) -> str:
+    """Message of a ReplicaSet that exceeds a quota; empty if none does.
+
+    Read from its condition: Kubernetes drops events of one object after 25 (client-go, tools/record, EventSourceObjectSpamFilter).
+    """
+    for one in stage.api.list_all(REPLICA_SET, stage.namespace):
+        for condition in one.get("status", {}).get("conditions", ()):
+            if condition["type"] == "ReplicaFailure" and "exceeded quota" in condition["message"]:
+                return str(condition["message"])
+    return ""
+
+
+DRILLS = (
+    Drill(
+        name="over-quota",
+        title="One replica above the GPU quota",
+        proves="the namespace's GPU quota refuses a replica too many before it costs anything",
+        play=_over_quota,
+        alerts=(),
+        skip=needs_servers(),
+    ),
+    Drill(
+        name="stock-out",
+        title="Capacity runs out",
+        proves="a replica without a node waits, reports why, and starts when there is capacity",
+        play=_stock_out,
+        alerts=("StockOut", "PodLate"),
+        may_page=("ReplicasMissing",),
+        skip=all_of(needs_servers(), _from_stock),
+    ),
+    Drill(
+        name="project-quota",
+        title="The project's GPU quota is used up",
+        proves="a replica above the project's quota waits and reports the quota, not the stock, as the reason",
+        play=_project_quota,
+        alerts=("StockOut",),
+        skip=all_of(needs_servers(), _from_stock),
+    ),
+    Drill(
+        name="next-rung",
+        title="The ladder's next rung",
+        proves="the reservation is used up before Spot",
+        play=_next_rung,
+        start="empty",
+        skip=all_of(needs_servers(2), whole_machines, needs_ways("reservation", "flex-start", "spot", "ladder")),
+    ),
+    Drill(
+        name="late-compute-class",
+        title="GKE installs the ComputeClass kind late",
+        proves="pulumi up applies everything else, and the next one completes the stack",
+        play=_late_compute_class,
+        start="empty",
+        skip=all_of(needs_servers(), writes_weights, needs_ways("flex-start", "ladder")),
+        fast=False,
+    ),
+    Drill(
+        name="inactive-reservation",
+        title="The calendar reservation's window has not begun",
+        proves="replicas wait and report the reason, and start with the window",
+        play=_inactive_reservation,
+        start="empty",
+        skip=all_of(needs_servers(), needs_ways("calendar")),
+    ),
+)

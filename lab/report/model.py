@@ -1,0 +1,184 @@
+"""A rehearsal as plain data: the source of the text, the JSON document and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from fleet.preview.record.redact import Redactor
+from fleet.report.words import plural
+from lab.results import DrillResult, Figure, Finding
+
+if TYPE_CHECKING:
+    from lab.apply.inventory import Retained
+
+LIMITS: Final = (
+    "No GPU, vLLM or Google Cloud was used. Pulumi's engine, the policy pack, and Kubernetes' API server, controllers and "
+    "scheduler are real. Pulumi's providers, Google's API, nodes, disks, Spot notices, capacity and the load balancer are "
+    "simulated, following the providers' source and Google's documentation.",
+    "Simulated times add up assumed durations of each step, such as six minutes for a node. They are not measurements.",
+    "Network policies are applied but not enforced: simulated nodes carry no traffic.",
+    "Requests go to stub servers on this machine. They answer as slowly as the published record, or as the planner predicts "
+    "for other machine types, and run no model.",
+)
+"""Limits of every rehearsal."""
+
+ADVICE_FROM_CHARACTERS: Final = 60
+"""A figure with a text value at least this long is advice, not a number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """Versions of the programs."""
+
+    pulumi: str
+    """E.g. "v3.259.0"."""
+    required_pulumi: str | None = None
+    """The project's requiredPulumiVersion, if the rehearsed copy leaves it out."""
+
+    kubernetes: str
+    """E.g. "v1.36.3", reported by the API server."""
+    kwok: str
+    etcd: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A finding and the names of the drills that reported it."""
+
+    finding: Finding
+    drills: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Resources of one kind that remain after `pulumi destroy` for the same reason at the same price."""
+
+    kind: str
+    names: tuple[str, ...]
+    why: str
+    usd_per_month: float | None
+    """Sum; None if unknown."""
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalReport:
+    """One stack's rehearsal."""
+
+    project: str
+    stack: str
+    versions: Versions
+    speed: float
+    """Simulated seconds per wall second."""
+    wall_seconds: float
+    drills: tuple[DrillResult, ...]
+    retained: tuple[Retained, ...] = ()
+    """What remains after `pulumi destroy`, where that drill was played."""
+    not_played: tuple[str, ...] = ()
+    """Names of the drills without a result when the run was stopped."""
+    stop_code: int = 0
+    """Exit code of a run stopped by Ctrl-C, SIGTERM or SIGHUP; otherwise 0."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every drill was played and none failed."""
+        return not self.stop_code and all(one.passed for one in self.drills)
+
+    @property
+    def failed_drills(self) -> tuple[DrillResult, ...]:
+        """Drills with a failed check or an error finding, and aborted ones."""
+        return tuple(one for one in self.drills if not one.passed)
+
+    @property
+    def skipped_drills(self) -> tuple[DrillResult, ...]:
+        """Drills that do not apply to this stack."""
+        return tuple(one for one in self.drills if one.skipped)
+
+    @property
+    def found(self) -> tuple[Found, ...]:
+        """Each finding once, errors first, with the drills that reported it."""
+        seen: dict[Finding, list[str]] = {}
+        for drill in self.drills:
+            for one in drill.findings:
+                names = seen.setdefault(one, [])
+                if drill.name not in names:
+                    names.append(drill.name)
+        ordered = sorted(seen, key=lambda one: one.severity != "error")
+        return tuple(Found(finding=one, drills=tuple(seen[one])) for one in ordered)
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Limits of this rehearsal."""
+        controllers = (
+            f"Kubernetes' controllers run in wall time: a second of theirs counts as {self.speed:g} simulated seconds. "
+            "A lower --speed makes short times more accurate."
+        )
+        required = self.versions.required_pulumi
+        older = f"The engine is Pulumi {self.versions.pulumi}, although the project requires {required}: no newer one can be built."
+        return (*LIMITS[:2], controllers, *LIMITS[2:], *((older,) if required else ()))
+
+    def same_abort_as(self, drill: DrillResult) -> str:
+        """Name of the first drill aborted for the same reason; empty where this drill is the first."""
+        first = next((one for one in self.drills if one.gave_up == drill.gave_up), drill)
+        return first.name if drill.gave_up and first is not drill else ""
+
+    @property
+    def left(self) -> tuple[Left, ...]:
+        """What remains after `pulumi destroy`, grouped, with billed resources first."""
+        groups: dict[tuple[str, str, str, float | None], list[str]] = {}
+        for one in self.retained:
+            groups.setdefault((one.kind, one.why, one.note, one.usd_per_month), []).append(one.name)
+        lines = [
+            Left(
+                kind=kind,
+                names=tuple(names),
+                why=why,
+                usd_per_month=None if price is None else price * len(names),
+                note=note,
+            )
+            for (kind, why, note, price), names in groups.items()
+        ]
+        return tuple(sorted(lines, key=lambda line: line.usd_per_month == 0))
+
+    @property
+    def retained_usd_per_month(self) -> float:
+        """Monthly cost of what remains after `pulumi destroy`, without unknown prices."""
+        return sum(one.usd_per_month or 0.0 for one in self.retained)
+
+    @property
+    def verdict(self) -> str:
+        """One line: numbers of drills passed, failed and skipped, and of findings."""
+        played = len(self.drills) - len(self.skipped_drills)
+        failed = len(self.failed_drills)
+        if not self.drills:
+            parts = ["no drill was played"]
+        elif failed:
+            parts = [f"{failed} of {plural(played, 'drill')} failed"]
+        elif played:
+            parts = [f"{plural(played, 'drill')} passed"]
+        else:
+            parts = ["No drill applies to this stack"]
+        if self.skipped_drills:
+            parts.append(f"{len(self.skipped_drills)} skipped")
+        severities = [one.finding.severity for one in self.found]
+        parts += [plural(severities.count(one), one) for one in ("error", "warning") if one in severities]
+        if self.stop_code:
+            parts.insert(0, f"stopped with {plural(len(self.not_played), 'drill')} not played")
+        return ", ".join(parts)
+
+
+def is_advice(figure: Figure) -> bool:
+    """Whether a figure is advice in a sentence."""
+    return isinstance(figure.value, str) and len(figure.value) >= ADVICE_FROM_CHARACTERS
+
+
+def advice(drills: Iterable[DrillResult]) -> tuple[Figure, ...]:
+    """Each piece of advice once."""
+    return tuple({(one.name, one.value): one for drill in drills for one in drill.figures if is_advice(one)}.values())
+
+
+def redacted(report: RehearsalReport, secrets: Iterable[str]) -> RehearsalReport:
+    """The report without these plaintexts: messages of the API server may quote them."""
+    return Redactor(secrets).whole(report)

@@ -1,0 +1,138 @@
+"""A simulated server with a published row's timing, for the rehearsal's traffic.
+
+Every answer has the same pace, so many of these servers share one event loop cheaply. It answers streamed completions, which is
+what the traffic sends, and /metrics: engines take requests in turn, count, and take no steps. A server with queues and caches is
+`EngineServer`. Nothing here knows of Kubernetes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
+from lab.simulators.model_server import answers, metrics
+from lab.simulators.model_server.answers import Asked, BadRequestError, ChunkWriter
+from lab.simulators.model_server.engine import Engine, Generation
+from lab.simulators.model_server.listener import Ending, Listener
+from lab.simulators.model_server.node import Node, Pace
+from lab.simulators.model_server.outbox import Outbox
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from lab.simulators.model_server.clock import Clock
+    from lab.simulators.model_server.timing import ServerTiming
+
+__all__ = ["Ending", "ModelServer"]
+
+LEAST_CHUNK_WALL_SECONDS: Final = 0.1
+"""Chunks of one answer come no closer than this on the wall: on a fast clock several tokens share one.
+Assumed: ten a second are enough to see where an answer was cut; at 60 times, an answer of 24 s then has four."""
+
+
+class ModelServer(Listener):
+    """A server whose answers all take the time that `timing` says."""
+
+    def __init__(self, *, model: str, timing: ServerTiming, clock: Clock, ranks: int = 1) -> None:
+        """Not ready until `ready` is set. `ranks`: its data-parallel engines."""
+        super().__init__(clock)
+        self.timing = timing
+        self._limits = answers.Limits(model=model)
+        node = Node(model=model, ranks=ranks, pace=Pace(fixed_s=1.0))
+        self.engines = [Engine(rank, node, clock, Outbox()) for rank in range(ranks)]
+        self.hung: set[Engine] = set()
+        """Engines that return no more tokens and say nothing, as with a kernel that never ends."""
+        self._first = metrics.Histogram("time_to_first_token_seconds", "Time to first token.", TTFT_BOUNDS)
+        self._each = metrics.Histogram(
+            "request_time_per_output_token_seconds", "Time per output token of a request.", TPOT_BOUNDS
+        )
+
+    def _routes(self) -> Sequence[web.RouteDef]:
+        from aiohttp import web
+
+        return [
+            web.get("/health", self._health),
+            web.get("/metrics", self._metrics),
+            web.post("/v1/completions", self._answer),
+        ]
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        from aiohttp import web
+
+        text = metrics.render(self.engines, float(self._created), (self._first, self._each))
+        return web.Response(text=text, headers={"Content-Type": metrics.METRICS_TYPE})
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        from aiohttp import web
+
+        if self._refuse_after_the_end(request):
+            return web.Response()
+        try:
+            if not self.ready:
+                raise BadRequestError(503, "ServiceUnavailableError", "the server is loading its model")
+            asked = answers.read_request("completions", await request.read(), self._limits)
+            if not asked.stream:
+                raise answers.bad_request("stream: must be true")
+        except BadRequestError as refusal:
+            return web.json_response(refusal.body(), status=refusal.status)
+        with self._taken(request) as id_:
+            try:
+                return await self._stream(asked, id_, request)
+            except ConnectionResetError:
+                # The client disconnected, or the server was stopped.
+                return web.Response()
+
+    async def _stream(self, asked: Asked, id_: int, request: web.Request) -> web.StreamResponse:
+
+        engine = self.engines[id_ % len(self.engines)]
+        counted = Generation(asked, asked.output_tokens, False, lambda *_: None)
+        engine.running[counted] = None
+        engine.prompt_tokens += asked.input_tokens
+        finish = "abort"
+        try:
+            response = await self._tokens(asked, str(id_), request, engine)
+            finish = "length"
+            return response
+        finally:
+            del engine.running[counted]
+            engine.finished[finish] += 1
+
+    async def _tokens(self, asked: Asked, id_: str, request: web.Request, engine: Engine) -> web.StreamResponse:
+        from aiohttp import web
+
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+        await response.prepare(request)
+        chunks = ChunkWriter(asked, id_, int(time.time()))
+        several = _tokens_per_chunk(self.timing, self.clock)
+        sent = 0
+        while sent < asked.output_tokens:
+            # The first chunk is one token, so that the time to the first token is seen.
+            number = min(several if sent else 1, asked.output_tokens - sent)
+            # Against the beginning, so that a late chunk does not make the next one late.
+            due = began + self.clock.wall_seconds(self.timing.due_seconds(sent + number))
+            await asyncio.sleep(max(0.0, due - loop.time()))
+            if engine in self.hung:
+                await asyncio.Event().wait()
+            await response.write(chunks.tokens(number, last=sent + number == asked.output_tokens))
+            engine.generation_tokens += number
+            if not sent:
+                self._first.observe(engine, self.timing.ttft_seconds)
+            sent += number
+        self._each.observe(engine, self.timing.tpot_seconds)
+        await response.write(chunks.closing(sent))
+        await response.write_eof()
+        return response
+
+
+def _tokens_per_chunk(timing: ServerTiming, clock: Clock) -> int:
+    """Tokens that share a chunk, so that chunks come no closer than LEAST_CHUNK_WALL_SECONDS."""
+    between = clock.wall_seconds(timing.tpot_seconds)
+    if between <= 0:
+        return answers.LARGEST_OUTPUT_TOKENS
+    return max(1, math.ceil(LEAST_CHUNK_WALL_SECONDS / between))

@@ -1,0 +1,350 @@
+"""For every alert of the catalogue, series over which it fires and series over which it does not.
+
+Labels as the exporters and managed Prometheus write them: vLLM 0.18.1 and 0.33.0 have `model_name` and `engine` on all of their series
+(v1/metrics/loggers.py), GKE's scraper adds the target's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from facts.signals.model import Watched
+
+EIGHT = Watched(
+    server="qwen",
+    namespace="fleet",
+    stack="test",
+    engines_per_pod=8,
+    max_replicas=10,
+    speculative=True,
+    prefix_caching=True,
+    autoscaler="keda-hpa-qwen",
+    spending=True,
+    spot=True,
+    gateway_pool="pool",
+    cluster="cluster",
+    zones=("us-central1-b",),
+    node_usd_per_hour=40.0,
+    planned_usd_per_million_output=0.5,
+)
+SHAPES = {"eight engines, 0.18.1": EIGHT, "one engine, 0.33.0": replace(EIGHT, engines_per_pod=1, release=(0, 33, 0))}
+PODS = ("7c9d5f6b8-abcde", "7c9d5f6b8-fghij")
+_GMP = {"project_id": "p", "location": "us-central1", "cluster": "cluster", "namespace": "{namespace}"}
+_POD = {**_GMP, "app": "{server}", "pod": "{pod}", "container": "vllm", "node": "gk3-{pod}", "job": "{server}"}
+_TARGET = {**_POD, "instance": "{pod}:8000"}
+_OWN = {
+    "vllm:": {**_TARGET, "model_name": "m", "engine": "{engine}"},
+    "http_requests": {**_TARGET, "handler": "/v1/completions", "method": "POST"},
+    "kube_deployment": {**_GMP, "deployment": "{server}"},
+    "kube_pod": {**_GMP, "pod": "{pod}"},
+    "kube_horizontalpodautoscaler": {**_GMP, "horizontalpodautoscaler": "keda-hpa-{server}"},
+    "inference_": {**_GMP, "container": "epp"},
+    "kubernetes_io:container": {
+        "monitored_resource": "k8s_container",
+        "namespace_name": "{namespace}",
+        "pod_name": "{pod}",
+        "container_name": "vllm",
+    },
+    "DCGM": {**_GMP, "pod": "{pod}", "Hostname": "gk3-{pod}", "gpu": "{engine}"},
+    "logging_googleapis_com:": {},
+}
+
+
+@dataclass(frozen=True)
+class Of:
+    """One metric of every pod and engine, or of one; a later one with the same labels replaces it."""
+
+    metric: str
+    values: str
+    labels: dict[str, str]
+    pod: int | None
+    engine: int | None
+
+    def series(self, watched: Watched) -> Iterator[tuple[str, str]]:
+        """Names with labels, and values; the same name several times where pod or engine is not part of it."""
+        labels = next(own for prefix, own in _OWN.items() if self.metric.startswith(prefix)) | self.labels
+        for pod, engine in product(range(len(PODS)), range(watched.engines_per_pod)):
+            if self.pod in (None, pod) and self.engine in (None, engine):
+                known = {"server": watched.server, "namespace": watched.namespace, "engine": engine}
+                name = ",".join(
+                    f'{key}="{value.format(pod=f"{watched.server}-{PODS[pod]}", **known)}"'
+                    for key, value in labels.items()
+                )
+                yield f"{self.metric}{{{name}}}", self.values
+
+
+def of(metric: str, values: str, *, pod: int | None = None, engine: int | None = None, **labels: str) -> Of:
+    """See `Of`."""
+    return Of(metric, values, labels, pod, engine)
+
+
+def one(metric: str, values: str, **labels: str) -> list[Of]:
+    """Of one engine; the others have nothing to do, or no series yet."""
+    idle = [of(metric, "0x300", **labels)] if metric in (RUNNING, WAITING) else []
+    return [*idle, of(metric, values, pod=0, engine=0, **labels)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Series at whose end an alert fires, or over which it never does."""
+
+    alert: str
+    fires: bool
+    series: Sequence[Of]
+    minutes: int = 60
+    every: int = 30
+    """Seconds between two samples."""
+    since: int = 0
+    """Minutes; what fires before does not count: nothing is known of the time before the first sample."""
+    decoys: bool = True
+    """Whether another server of the namespace may do the opposite. Not where series tell servers of a namespace apart by nothing."""
+
+
+RUNNING, WAITING, TOKENS = "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:generation_tokens_total"
+DONE, HTTP, CACHE = "vllm:request_success_total", "http_requests_total", "vllm:kv_cache_usage_perc"
+TEMPERATURE, CONDITION = "DCGM_FI_DEV_GPU_TEMP", "kube_horizontalpodautoscaler_status_condition"
+SPENT, GUARD = "logging_googleapis_com:user_test_spending", {"monitored_resource": "k8s_container"}
+TTFT, TPOT = "vllm:time_to_first_token_seconds", "vllm:request_time_per_output_token_seconds"
+
+
+def deployment(spec: str, available: str) -> list[Of]:
+    return [of("kube_deployment_spec_replicas", spec), of("kube_deployment_status_replicas_available", available)]
+
+
+def moving(spec: str, available: str, updated: str) -> list[Of]:
+    return [*deployment(spec, available), of("kube_deployment_status_replicas_updated", updated)]
+
+
+def rollout(replicas: int, *, stuck: bool = False) -> list[Of]:
+    """One replica after the other goes and comes back in 16 minutes, or the first never does."""
+    if stuck:
+        return moving(f"{replicas}x300", f"{replicas}x40 {replicas - 1}x260", f"{replicas}x40 1x260")
+    steps = 32 * replicas
+    updated = " ".join(f"{done}x31" for done in range(1, replicas + 1))
+    return moving(
+        f"{replicas}x{steps + 100}",
+        f"{replicas}x40 {replicas - 1}x{steps} {replicas}x60",
+        f"{replicas}x40 {updated} {replicas}x60",
+    )
+
+
+def done(good: str, bad: str, reason: str) -> list[Of]:
+    return [*one(DONE, good, finished_reason="length"), *one(DONE, bad, finished_reason=reason)]
+
+
+def answered(good: str, bad: str) -> list[Of]:
+    return [*one(HTTP, good, status="2xx"), *one(HTTP, bad, status="5xx")]
+
+
+def histogram(name: str, le: str, good: str, every: str) -> list[Of]:
+    buckets = [one(f"{name}_bucket", values, le=bound) for bound, values in ((le, good), ("+Inf", every))]
+    return [*buckets[0], *buckets[1], *one(f"{name}_count", every)]
+
+
+def counters(above: str, below: str, kind: str) -> list[Of]:
+    names = {
+        "AcceptanceFell": ("spec_decode_num_accepted_tokens", "spec_decode_num_draft_tokens"),
+        "PrefixHitsFell": ("prefix_cache_hits", "prefix_cache_queries"),
+    }[kind]
+    return [*one(f"vllm:{names[0]}_total", above), *one(f"vllm:{names[1]}_total", below)]
+
+
+def picker(ready: str, failed: str, asked: str) -> list[Of]:
+    """Pods of another pool, and requests that were wrong themselves, say nothing."""
+    ready_pods, requests = "inference_pool_ready_pods", "inference_objective_request"
+    other = "0x120" if ready.endswith("1x120") else "1x120"
+    return [
+        *(of(ready_pods, values, name=name) for name, values in (("pool", ready), ("other", other))),
+        *(
+            of(f"{requests}_error_total", values, error_code=code)
+            for code, values in (("Internal", failed), ("BadRequest", asked))
+        ),
+        of(f"{requests}_total", asked),
+    ]
+
+
+def log(signal: str, resource: str, values: str, **labels: str) -> list[Of]:
+    return [of(f"logging_googleapis_com:user_test_{signal}", values, monitored_resource=resource, **labels)]
+
+
+def scaler(desired: str, waiting: str) -> list[Of]:
+    kinds = (("status_desired", desired), ("spec_max", "10x120"))
+    return [
+        *(of(f"kube_horizontalpodautoscaler_{kind}_replicas", values) for kind, values in kinds),
+        *one(WAITING, waiting),
+    ]
+
+
+def conditions(inactive: str) -> list[Of]:
+    named = (
+        ("ScalingActive", "false", inactive),
+        ("ScalingActive", "true", "1x120"),
+        ("ScalingLimited", "false", "1x120"),
+    )
+    return [of(CONDITION, values, condition=name, status=status) for name, status, values in named]
+
+
+def steps(paused: str, resumed: str = "") -> list[Of]:
+    """What the spend guard logged."""
+    said = {"paused": paused, "resumed": resumed}
+    return [of(SPENT, values, **GUARD, step=step) for step, values in said.items() if values]
+
+
+def running(values: str, first: str) -> list[Of]:
+    return [of(RUNNING, "0x120"), of(RUNNING, values, pod=0), of(RUNNING, first, pod=0, engine=0)]
+
+
+def _serving() -> Iterator[Case]:
+    went = [of(RUNNING, "5x20 _x100")]
+    yield Case("NothingServes", True, [*deployment("2x120", "2x20 0x100"), *went])
+    yield Case("NothingServes", False, [*deployment("2x20 0x100", "2x20 0x100"), *went])  # paused
+    yield Case("NothingServes", False, deployment("2x120", "0x120"))  # its first start
+    resumed = [*deployment("2x20 0x20 2x60", "2x20 0x80"), *went]
+    yield Case("NothingServes", False, resumed, minutes=50)
+    down = [*deployment("2x140", "2x20 0x120"), of(RUNNING, "5x20 _x120")]
+    yield Case("NothingServes", False, [*down, *steps("_x20 1x120")])  # the guard paused it, for the first time
+    yield Case("NothingServes", False, [*down, *steps("3x20 4x120")])  # again
+    yield Case("NothingServes", True, [*down, *steps("_x20 1x120", "_x40 1x100")])  # resumed, and not back
+    yield Case("NothingServes", True, [*down, *steps("_x20 1x120", "2x40 3x100")])
+    yield Case("NothingServes", True, [*down, of(SPENT, "_x20 1x120", **GUARD, step="warned")])
+    yield Case("ReplicasMissing", False, deployment("12x140", "12x20 11x120"), minutes=70)  # a ticket of PodLate's
+    for replicas, missing in ((2, 1), (4, 1), (12, 2)):
+        lost = f"{replicas}x20 {replicas - missing}x120"
+        yield Case("ReplicasMissing", True, deployment(f"{replicas}x140", lost), minutes=70)
+        yield Case("ReplicasMissing", True, moving(f"{replicas}x140", lost, f"{replicas}x140"), minutes=70)
+    yield Case("ReplicasMissing", False, deployment("10x140", "10x20 9x50 10x70"), minutes=70)  # a slow start
+    for replicas in (4, 8, 12):
+        yield Case("ReplicasMissing", False, rollout(replicas), minutes=20 + 16 * replicas + 25)
+    yield Case("ReplicasMissing", True, rollout(4, stuck=True), minutes=145)
+    yield Case("ReplicasMissing", True, moving("4x300", "4x40 2x260", "4x40 1x31 2x31 3x31 3x167"), minutes=145)
+    # By load, a replica each 15 minutes that takes 18; and four at once.
+    ramp = deployment("4x19 5x29 6x29 7x29 8x119", "4x55 5x29 6x29 7x29 8x83")
+    yield Case("ReplicasMissing", False, ramp, minutes=110)
+    yield Case("ReplicasMissing", False, deployment("4x19 8x200", "4x55 8x164"), minutes=100)
+    paused = deployment("2x200", "2x20 0x180")
+    yield Case("ReplicasMissing", False, [*paused, *steps("_x20 1x180")], minutes=90)
+    yield Case("ReplicasMissing", False, [*paused, *steps("3x20 4x180")], minutes=90)
+    yield Case("ReplicasMissing", True, [*paused, *steps("_x20 1x180", "_x40 1x160")], minutes=90)
+    yield Case("ReplicasMissing", True, [*paused, *steps("_x20 1x180", "2x40 3x160")], minutes=90)
+    yield Case("ReplicasMissing", True, [*paused, of(SPENT, "_x20 1x180", **GUARD, step="warned")], minutes=90)
+    yield Case("ReplicaUnseen", True, [*deployment("2x120", "2x120"), of(RUNNING, "1x120", pod=0)])
+    yield Case("ReplicaUnseen", True, deployment("2x120", "2x120"))
+    yield Case("ReplicaUnseen", False, [*deployment("2x120", "2x120"), of(RUNNING, "1x120")])
+    yield Case("ReplicaUnseen", False, deployment("0x120", "0x120"))
+    lost = of(RUNNING, "5x20 _x100", pod=0, engine=3)
+    yield Case("EngineMissing", True, [of(RUNNING, "5x120"), lost])
+    yield Case("EngineMissing", False, [of(RUNNING, "5x120"), of(RUNNING, "5x20 _x100", pod=0)])  # a scale-down
+    works, stands = of(TOKENS, "0+900x120"), of(TOKENS, "0+900x20 18000x100", pod=0, engine=0)
+    yield Case("EngineStalled", True, [works, stands, of(RUNNING, "3x120"), of(WAITING, "0x120")])
+    yield Case("EngineStalled", True, [works, stands, *one(RUNNING, "0x120"), *one(WAITING, "3x120")])
+    yield Case("EngineStalled", False, [works, stands, *one(RUNNING, "0x120"), *one(WAITING, "0x120")])  # idle
+    went_busy = [of(TOKENS, "5x20 _x100"), of(RUNNING, "0x18 3x1 _x100"), of(WAITING, "0x20 _x100")]
+    yield Case("EngineStalled", False, went_busy)
+    for share, shape in (
+        ("RequestsFail", lambda good, bad: done(good, bad, "error")),
+        ("RequestsFail", answered),
+    ):
+        yield Case(share, True, shape("0+92x120", "0+8x120"))
+        yield Case(share, False, shape("0+97x120", "0+3x120"))
+        yield Case(share, True, shape("0+2x120", "0+2x120"))
+        yield Case(share, False, shape("0+1x120", "0+1x120"))  # too few to tell
+    for fires, good, bad in ((True, 70, 30), (False, 85, 15), (True, 2, 2), (False, 1, 1)):
+        yield Case("RequestsAborted", fires, done(f"0+{good}x120", f"0+{bad}x120", "abort"))
+    yield Case("PickerFails", True, picker("1x20 0x100", "0x120", "0x120"), decoys=False)
+    for fires, bad, every in ((True, 8, 100), (False, 3, 100), (True, 2, 4), (False, 1, 2)):
+        yield Case("PickerFails", fires, picker("1x120", f"0+{bad}x120", f"0+{every}x120"), decoys=False)
+
+
+def _fast() -> Iterator[Case]:
+    for name, histogram_, le in (("FirstToken", TTFT, "2.5"), ("Output", TPOT, "0.1")):
+        slow, budget = f"{name}Slow", f"{name}Budget"
+
+        def seen(good: str, every: str, histogram_: str = histogram_, le: str = le) -> list[Of]:
+            return histogram(histogram_, le, good, every)
+
+        good = "0+60x370 22220+20"
+        yield Case(slow, True, seen(f"{good}x19", "0+60x390"), minutes=390, every=60)  # much, for twenty minutes
+        yield Case(slow, False, seen("0+60x380 22820+20x9", "0+60x390"), minutes=390, every=60)  # for ten
+        yield Case(slow, True, seen("0+92x240", "0+100x240"), minutes=240, every=60)  # some, for hours
+        yield Case(slow, False, seen("0+955x240", "0+1000x240"), minutes=240, every=60)
+        yield Case(slow, True, seen("0+6x240", "0+8x240"), minutes=240, every=60)
+        yield Case(slow, False, seen("0+2x240", "0+4x240"), minutes=240, every=60)  # too few to tell
+        yield Case(budget, True, seen("0+955x60", "0+1000x60"), minutes=300, every=300)
+        yield Case(budget, False, seen("0+980x60", "0+1000x60"), minutes=300, every=300)
+        yield Case(budget, True, seen("0+30x300", "0+40x300"), minutes=1500, every=300)
+        yield Case(budget, False, seen("0+15x300", "0+20x300"), minutes=1500, every=300)  # too few to tell
+
+
+def _full() -> Iterator[Case]:
+    for fires, waiting, at_work in ((True, 30, 100), (False, 15, 100), (True, 15, 50), (False, 8, 10)):
+        yield Case("Backlog", fires, [*one(WAITING, f"{waiting}x120"), *one(RUNNING, f"{at_work}x120")])
+    for fires, cache, waiting in ((True, "0.97x120", "2x120"), (False, "0.9x120", "2x120"), (False, "1x120", "0x120")):
+        yield Case("CacheFull", fires, [*one(CACHE, cache), *one(WAITING, waiting)])
+    for fires, each in ((True, 0.8), (False, 0.3)):
+        yield Case("Preempting", fires, [of("vllm:num_preemptions_total", f"0+{each}x120")])
+    for fires, desired, waiting in ((True, "10x120", "5x120"), (False, "9x120", "5x120"), (False, "10x120", "0x120")):
+        yield Case("AtMaximum", fires, scaler(desired, waiting))
+    yield Case("ScalingBlind", True, [*conditions("1x120"), *deployment("2x120", "2x120")])
+    yield Case("ScalingBlind", False, [*conditions("0x120"), *deployment("2x120", "2x120")])
+    yield Case("ScalingBlind", False, [*conditions("1x120"), *deployment("0x120", "0x120")])  # at zero by intent
+    # On its fallback: the condition says that all is well.
+    well = [*conditions("0x120"), *deployment("2x120", "2x120")]
+    yield Case("ScalingBlind", True, [*well, *log("scaling_fallbacks", "k8s_container", "_x100 1+2x20")])
+    yield Case("ScalingBlind", True, [*well, *log("scaling_fallbacks", "k8s_container", "_x104 1x16")])
+    yield Case("ScalingBlind", True, [*well, *log("scaling_fallbacks", "k8s_container", "3x80 3+2x40")])
+    yield Case("ScalingBlind", False, [*well, *log("scaling_fallbacks", "k8s_container", "3x120")], since=15)
+    for fires, each, first in ((True, 9, 40), (False, 12, 12), (False, 11, 20), (False, 3, 19)):
+        yield Case("EnginesUnequal", fires, running(f"{each}x120", f"{first}x120"))
+
+
+def _rest() -> Iterator[Case]:
+    for name in ("AcceptanceFell", "PrefixHitsFell"):
+        for fires, later, every in ((True, 2700, 4500), (False, 3375, 4500), (False, 1260, 2100)):
+            early = every * 85 // 100
+            above = f"0+{early}x240 {early * 241}+{later}x47"
+            yield Case(name, fires, counters(above, f"0+{every}x288", name), minutes=1440, every=300)
+    restarted = "kubernetes_io:container_restart_count"
+    yield Case("Restarted", True, [of(restarted, "0x80 1x40")])
+    yield Case("Restarted", False, [of(restarted, "3x120"), of(restarted, "0x80 1x40", container_name="sidecar")])
+    phase = "kube_pod_status_phase"
+    yield Case("PodLate", True, [of(phase, "0x140"), of(phase, "1x140", pod=0, phase="Pending")], minutes=70)
+    others = of(phase, "1x140", phase="Running")
+    yield Case("PodLate", False, [others, of(phase, "0x20 1x20 0x100", phase="Pending")], minutes=70)
+    for name, signal, resource, labels in (
+        ("StockOut", "scale_up_failures", "k8s_cluster", {}),
+        ("SpotTaken", "spot_preemptions", "gce_instance", {}),
+        ("GpuFault", "gpu_faults", "k8s_container", {}),
+        *(
+            (f"Spending{step.title()}", "spending", "k8s_container", {"step": step})
+            for step in ("warned", "paused", "blind")
+        ),
+    ):
+        yield Case(name, True, log(signal, resource, "_x110 1x10", **labels))  # the first ever
+        yield Case(name, True, log(signal, resource, "3x110 4x10", **labels))
+        yield Case(name, False, log(signal, resource, "3x120", **labels), since=15)
+        if labels:
+            yield Case(name, False, log(signal, resource, "_x110 1x10", step="started"))
+    guard = {"metric": "kube_deployment_status_replicas_available", "deployment": "spending-guard"}
+    guard["namespace"] = "{namespace}-spending"
+    for gone in ("1x60 0x60", "1x60 _x60"):  # scaled to nothing, and deleted
+        there = [of(values="2x120", **{**guard, "deployment": "another"}), *deployment("2x120", "2x120")]
+        yield Case("SpendingUnwatched", True, [of(values=gone, **guard), *there], decoys=False)
+    back = [of(values="1x60 0x20 1x40", **guard), *deployment("0x120", "0x120")]
+    yield Case("SpendingUnwatched", False, back, decoys=False)
+    own = {"namespace": "gke-managed-system", "exported_namespace": "{namespace}", "exported_pod": "{pod}"}
+    for labels in ({}, own):
+        yield Case("GpuHot", True, [of(TEMPERATURE, "80x120", **labels), of(TEMPERATURE, "92x120", pod=0, **labels)])
+        hot = [
+            of(TEMPERATURE, "92x120", **{**own, **other, "gpu": "9"})
+            for other in ({"exported_namespace": "elsewhere"}, {"exported_pod": "{server}-canary-1-2"})
+        ]
+        yield Case("GpuHot", False, [of(TEMPERATURE, "80x120", **labels), *hot])
+    yield Case("GpusIdle", True, [of(RUNNING, "0x280")], minutes=140)
+    yield Case("GpusIdle", False, [of(RUNNING, "0x280"), *one(RUNNING, "0x100 1x1 0x178")], minutes=140)
+    for fires, tokens in ((True, 450_000), (False, 900_000)):  # 80 dollars an hour
+        yield Case("TokensDear", fires, [of(RUNNING, "5x160"), *one(TOKENS, f"0+{tokens}x160")], minutes=80)
+
+
+CASES = (*_serving(), *_fast(), *_full(), *_rest())

@@ -1,0 +1,35 @@
+"""Fleets to watch: one that has everything, one that has as little as can be, and what lies between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from facts.signals.catalogue import Watched
+
+EVERYTHING = Watched(
+    server="qwen35-server",
+    namespace="vllm-spot",
+    stack="spot",
+    engines_per_pod=8,
+    max_replicas=12,
+    speculative=True,
+    prefix_caching=True,
+    autoscaler="keda-hpa-qwen35-server",
+    spending=True,
+    spot=True,
+    gateway_pool="qwen35-pool",
+    cluster="vllm-inference-cluster-spot",
+    zones=("europe-west4-b",),
+    node_usd_per_hour=34.07,
+    planned_usd_per_million_output=0.31,
+)
+LITTLE = Watched(server="chat", namespace="chat", stack="chat")
+FLEETS = {
+    "everything": EVERYTHING,
+    "little": LITTLE,
+    "two engines": replace(LITTLE, engines_per_pod=2, ttft_seconds=1, tpot_seconds=0.05, objective=0.999),
+    "without a price": replace(EVERYTHING, node_usd_per_hour=None, planned_usd_per_million_output=None),
+    "without a published figure": replace(EVERYTHING, planned_usd_per_million_output=None),
+    "newest vLLM": replace(EVERYTHING, release=(0, 33, 0)),
+    "somebody else scales": replace(EVERYTHING, max_replicas=None, autoscaler=None),
+}

@@ -1,0 +1,112 @@
+"""Every alert of the catalogue fires over the series that it is for and over no others, by Prometheus' own engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from facts.signals.catalogue import catalogue
+from facts.signals.model import Watched
+from lab.alerts.evaluate import Answer, Question, ask
+from tests.facts.signals.alert_cases import CASES, EIGHT, SHAPES, Case
+
+NAMES = {shape: {one.name for one in catalogue(watched).alerts} for shape, watched in SHAPES.items()}
+
+
+def test_every_alert_has_a_case_that_fires_and_one_that_does_not() -> None:
+    for fires in (True, False):
+        assert {one.alert for one in CASES if one.fires is fires} == set().union(*NAMES.values())
+
+
+def others(watched: Watched) -> tuple[Watched, Watched]:
+    """A server of the same name elsewhere, and another one of the namespace whose name begins with this one's."""
+    return replace(watched, namespace="elsewhere"), replace(watched, server=f"{watched.server}-canary")
+
+
+def series(case: Case, watched: Watched) -> list[str]:
+    """The case's own; around it, others do the opposite."""
+    opposite = next(
+        one for one in CASES if (one.alert, one.every) == (case.alert, case.every) and one.fires is not case.fires
+    )
+    decoys = others(watched)[: 2 if case.decoys else 1]
+    around = (one.series(other) for other in decoys for one in opposite.series if not one.metric.startswith("logging"))
+    own = (one.series(watched) for one in case.series)
+    return [f"{name} {values}" for name, values in dict(chain(*around, *own)).items()]
+
+
+def rules(watched: Watched, alert: str, expr: str | None = None) -> Mapping[str, Any]:
+    """One alert, with another expression if one is given, and the recordings it reads, of others too."""
+    alerts = catalogue(watched).rule_groups()["groups"][1]
+    [rule] = [one for one in alerts["rules"] if one["alert"] == alert]
+    changed = {**rule, "expr": expr or rule["expr"]}
+    records = (
+        one for server in (watched, *others(watched)) for one in catalogue(server).rule_groups()["groups"][0]["rules"]
+    )
+    used = [one for one in records if one["record"] in changed["expr"]]
+    return {"groups": [{"name": "recordings", "rules": used}, {**alerts, "rules": [changed]}]}
+
+
+def question(case: Case, watched: Watched, expr: str | None = None) -> Question:
+    return Question(
+        rules=rules(watched, case.alert, expr),
+        series=series(case, watched),
+        interval_seconds=case.every,
+        minutes=case.minutes,
+    )
+
+
+def is_right(case: Case, answer: Answer) -> bool:
+    """Whether the alert fires at the end, or never did."""
+    if answer.error:
+        return False
+    if case.fires:
+        return any(one.resolved_at is None for one in answer.fired)
+    return all(one.resolved_at is not None and one.resolved_at <= case.since * 60 for one in answer.fired)
+
+
+@pytest.mark.slow
+def test_alerts_fire_when_they_should_and_only_then() -> None:
+    asked = [(case, shape) for shape in SHAPES for case in CASES if case.alert in NAMES[shape]]
+    answers = ask([question(case, SHAPES[shape]) for case, shape in asked])
+    wrong = [
+        (shape, case, answer.error or answer.fired)
+        for (case, shape), answer in zip(asked, answers, strict=True)
+        if not is_right(case, answer)
+    ]
+    assert wrong == []
+
+
+def mutants(expr: str) -> Iterator[str]:
+    """The expression with one threshold moved, one comparison turned, or one label left out, wherever it stands."""
+    for number in sorted(set(re.findall(r"(?<=[<>=] )[\d.e-]+|[\d.]+(?= \* )", expr))):
+        if float(number):
+            for factor in (0.5, 2):
+                yield re.sub(rf"(?<![\w.]){re.escape(number)}(?![\w.])", f"{float(number) * factor:g}", expr)
+    turned = {">": "<", "<": ">", "==": "!=", ">=": "<"}
+    for text in sorted(set(re.findall(r"(?:[<>]=?|==) [^ )]+", expr))):
+        operator = text.split()[0]
+        yield expr.replace(f" {text}", f" {text.replace(operator, turned[operator], 1)}")
+    # The resource selects nothing: Cloud Monitoring asks for it with every metric of its own.
+    for label in sorted(set(re.findall(r'(?!monitored_resource)\b\w+(?:=~?|!=)"[^"]*"', expr))):
+        yield expr.replace(f",{label}", "").replace(f"{label},", "").replace(label, "")
+
+
+@pytest.mark.slow
+def test_a_change_of_any_expression_is_caught_by_a_case() -> None:
+    changes = {(one.name, expr) for one in catalogue(EIGHT).alerts for expr in mutants(one.expr)}
+    assert len(changes) > 100
+    first = {(one.alert, one.fires): one for one in reversed(CASES)}
+    for cases in (tuple(first.values()), CASES):
+        asked = [(alert, expr, case) for alert, expr in sorted(changes) for case in cases if case.alert == alert]
+        answers = ask([question(case, EIGHT, expr) for _, expr, case in asked])
+        changes -= {
+            (alert, expr)
+            for (alert, expr, case), answer in zip(asked, answers, strict=True)
+            if not is_right(case, answer)
+        }
+    assert changes == set()

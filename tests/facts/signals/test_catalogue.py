@@ -1,0 +1,243 @@
+"""What the catalogue says of itself holds: names, parts that belong together, and expressions that name what there is."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from facts.names import spending_namespace
+from facts.signals import runbook
+from facts.signals.catalogue import Alert, Catalogue, catalogue
+from facts.signals.model import QUESTIONS
+from facts.signals.series import DCGM, GOOGLE, KUBERNETES, PICKER, SERVER, TPOT_BOUNDS, TTFT_BOUNDS, VLLM, bound, has
+from fleet.cli.app import app
+from settings.derived.figures import figures
+from settings.derived.watched import watched
+from tests.facts.signals.fleets import EVERYTHING, FLEETS, LITTLE
+from tests.facts.signals.names import WORDS, grouped, matchers, metrics, other_words
+from tests.support.settings import make_settings
+
+ROOT = Path(__file__).resolve().parents[3]
+
+ALL = [pytest.param(catalogue(fleet), id=name) for name, fleet in FLEETS.items()]
+LOOK_BACK_HOURS = 25
+SECONDS = {"m": 60, "h": 3600, "d": 86400}
+LABELS = {
+    name: frozenset(labels.split())
+    for names, labels in (
+        (KUBERNETES, "namespace deployment pod phase horizontalpodautoscaler condition status"),
+        (GOOGLE, "monitored_resource namespace_name container_name pod_name"),
+        (DCGM, "namespace pod exported_namespace exported_pod Hostname gpu"),
+        (PICKER, "namespace name error_code"),
+        (SERVER, "app namespace status"),
+        (VLLM, "app namespace pod engine le finished_reason reason"),
+    )
+    for name in names
+}
+
+
+def expressions(every: Catalogue) -> list[str]:
+    drawn = [query.expr for panel in every.panels for query in panel.queries]
+    return [*(one.expr for one in every.recordings), *(one.expr for one in every.alerts), *drawn]
+
+
+def named(alerts: tuple[Alert, ...]) -> set[str]:
+    return {one.name for one in alerts}
+
+
+@pytest.mark.parametrize("every", ALL)
+def test_every_expression_names_series_that_are_known_and_labels_that_they_have(every: Catalogue) -> None:
+    own = {one.name: {"app", "namespace"} for one in every.recordings}
+    own |= {f"logging_googleapis_com:user_{one.name}": {"monitored_resource", *one.labels} for one in every.logs}
+    known = {**LABELS, **own}
+    for expr in expressions(every):
+        found = matchers(expr)
+        assert found, expr
+        for name, labels in found:
+            assert labels <= known[name], (expr, name)
+            assert name not in VLLM or has(every.watched.release, name), expr
+        assert grouped(expr) <= {label for name in metrics(expr) for label in known[name]}, expr
+        assert other_words(expr) <= WORDS, expr
+
+
+@pytest.mark.parametrize("every", ALL)
+def test_every_series_is_the_fleets_own(every: Catalogue) -> None:
+    fleet = every.watched
+    for expr in expressions(every):
+        for name, inner in re.findall(r"([\w:]+)\{([^}]*)\}", expr):
+            if not name.startswith("logging_googleapis_com:"):
+                own = (fleet.namespace, spending_namespace(fleet.namespace))
+                assert any(f'{key}="{one}"' in inner for key in ("namespace", "namespace_name") for one in own), expr
+            if name in VLLM or name.startswith("fleet:"):
+                assert f'app="{fleet.server}"' in inner, expr
+
+
+@pytest.mark.parametrize("every", ALL)
+def test_alert_heading_and_panel_belong_together(every: Catalogue) -> None:
+    titles = {one.title for one in every.panels}
+    assert len(titles) == len(every.panels)
+    assert len(named(every.alerts)) == len(every.alerts)
+    assert all(one.panel in titles for one in every.alerts)
+    assert named(every.alerts) <= runbook.sections().keys()
+    assert {one.section for one in every.panels} <= QUESTIONS.keys()
+
+
+def test_the_runbook_has_a_section_for_every_alert_and_no_other_and_each_starts_with_a_command() -> None:
+    assert set(runbook.sections()) == named(catalogue(EVERYTHING).alerts)
+    for name in runbook.sections():
+        text = runbook.section(name, EVERYTHING)
+        assert re.match(r"```\n(kubectl|gcloud|fleet|pulumi) .+\n```\n", text), name
+        assert len(text) <= runbook.MOST_CHARACTERS
+        assert not re.search(r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|POD)\b", text), name
+
+
+def test_what_a_section_has_filled_in_is_a_label_of_its_alert_and_its_first_command_needs_nothing_else() -> None:
+    """Cloud Monitoring writes `(none)` for a label that the series has not."""
+    for one in catalogue(EVERYTHING).alerts:
+        text = runbook.section(one.name, EVERYTHING)
+        command = text.splitlines()[1]
+        for label in re.findall(r"\$\{metric_or_resource\.label\.(\w+)\}", text):
+            assert label in grouped(one.expr), (one.name, label)
+        assert not re.search(r"\$\{(?!metric_or_resource\.label\.)", text), one.name
+        assert not re.search(r"\b(N|NODE|NAME|GROUP)\b", command.replace("NAME:.metadata.name", "")), command
+        assert shlex.split(command), one.name
+        if command.startswith("fleet "):
+            [_, verb, *options] = shlex.split(command)
+            typer.main.get_group(app).commands[verb].make_context(verb, options)
+
+
+def test_on_call_finds_every_alert_beside_its_symptom() -> None:
+    page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+    cells = [line.split(" | ")[1] for line in page.splitlines() if line.startswith("| ") and line.count(" | ") == 3]
+    named_there = [name for cell in cells for name in re.findall(r"`([A-Z]\w+)`", cell)]
+    assert sorted(named_there) == sorted(named(catalogue(EVERYTHING).alerts))
+
+
+@pytest.mark.parametrize("every", ALL)
+def test_nothing_divides_by_what_may_be_zero(every: Catalogue) -> None:
+    """Except what a whole day brought: without it the comparison has no answer, and the alert is silent."""
+    for expr in expressions(every):
+        for divisor in re.findall(r" / (?:on \([^)]*\) )?(.)", expr.replace(" / 1e6", "")):
+            assert divisor == "(" or "offset 4h" in expr, expr
+
+
+@pytest.mark.parametrize("every", ALL)
+def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue) -> None:
+    for one in every.alerts:
+        spans = [0, *(int(n) * SECONDS[unit] for n, unit in re.findall(r"\[(\d+)([mhd])\]", one.expr))]
+        offsets = [0, *(int(n) * SECONDS[unit] for n, unit in re.findall(r"offset (\d+)([mhd])", one.expr))]
+        assert max(spans) + max(offsets) + one.for_seconds <= LOOK_BACK_HOURS * 3600, one.name
+        assert one.every_seconds % 30 == one.for_seconds % 30 == 0
+        assert one.every_seconds >= 30
+
+
+@pytest.mark.parametrize(
+    ("change", "gone"),
+    [
+        ({"engines_per_pod": 1}, {"EngineMissing", "EnginesUnequal"}),
+        ({"speculative": False}, {"AcceptanceFell"}),
+        ({"prefix_caching": False}, {"PrefixHitsFell"}),
+        ({"autoscaler": None}, {"AtMaximum", "ScalingBlind"}),
+        ({"spending": False}, {"SpendingWarned", "SpendingPaused", "SpendingBlind", "SpendingUnwatched"}),
+        ({"spot": False}, {"SpotTaken"}),
+        ({"gateway_pool": None}, {"PickerFails"}),
+        ({"planned_usd_per_million_output": None}, {"TokensDear"}),
+        ({"node_usd_per_hour": None}, {"TokensDear"}),
+    ],
+)
+def test_a_fleet_gets_no_alert_on_what_it_has_not(change: dict[str, object], gone: set[str]) -> None:
+    less = catalogue(replace(EVERYTHING, **change))  # type: ignore[arg-type]
+    assert named(catalogue(EVERYTHING).alerts) - named(less.alerts) == gone
+
+
+def test_the_guide_lists_every_alert_with_its_severity() -> None:
+    guide = (runbook.FILE.parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \| (page|ticket) \|", guide, re.MULTILINE) == [
+        (one.name, one.severity) for one in catalogue(EVERYTHING).alerts
+    ]
+
+
+def test_logs_are_counted_once_and_named_for_their_stack() -> None:
+    for fleet in FLEETS.values():
+        every = catalogue(fleet)
+        for one in every.logs:
+            assert re.fullmatch(rf"{fleet.stack}_[a-z0-9_]+", one.name)
+            assert any(f"user_{one.name}{{" in alert.expr for alert in every.alerts), one.name
+    odd = catalogue(replace(LITTLE, stack="Prod.EU-2"))
+    assert {one.name for one in odd.logs} == {"prod_eu_2_scale_up_failures", "prod_eu_2_gpu_faults"}
+
+
+def test_rules_in_prometheus_format_are_the_recordings_with_their_namespace_and_the_alerts() -> None:
+    every = catalogue(EVERYTHING)
+    records, alerts = every.rule_groups()["groups"]
+    assert {rule["labels"]["namespace"] for rule in records["rules"]} == {"vllm-spot"}
+    assert [rule["record"] for rule in records["rules"]] == [one.name for one in every.recordings]
+    assert [rule["alert"] for rule in alerts["rules"]] == [one.name for one in every.alerts]
+    assert all(re.fullmatch(r"\d+s", rule["for"]) for rule in alerts["rules"])
+    # What is applied to the cluster has no namespace of its own: the operator adds it, and refuses another one.
+    assert all("namespace" not in rule["labels"] for rule in every.recording_group()["rules"])
+
+
+def test_recorded_names_stay() -> None:
+    assert {one.name for one in catalogue(EVERYTHING).recordings} == {
+        *("fleet:total_tokens:rate", "fleet:output_tokens:rate", "fleet:kv_cache_usage:max"),
+        *("fleet:requests_running:sum", "fleet:requests_waiting:sum", "fleet:preemptions:rate"),
+        *(
+            "fleet:draft_acceptance:ratio",
+            "fleet:prefix_cache_hits:ratio",
+            "fleet:pods:count",
+            "fleet:usd_per_hour:sum",
+        ),
+    }
+
+
+@pytest.mark.parametrize("seconds", [*TTFT_BOUNDS, *TPOT_BOUNDS])
+def test_a_bound_matches_as_vllm_writes_it_and_without_a_trailing_zero(seconds: float) -> None:
+    pattern = bound(seconds).partition('"')[2].rstrip('"')
+    assert re.fullmatch(pattern, str(seconds))
+    assert re.fullmatch(pattern, f"{seconds:g}")
+    assert not re.fullmatch(pattern, str(seconds * 10))
+
+
+def test_a_stacks_own_numbers_decide() -> None:
+    settings = make_settings(
+        monitoring={
+            "alerts": {"channels": [{"type": "email", "address": "a@example.com"}], "ttftSeconds": 10, "tpotMs": 50}
+        },
+        gateway={"enabled": True},
+        server={"replicas": 4, "engine": {"speculative": None}},
+    )
+    fleet = watched(settings, figures(settings))
+    assert (fleet.server, fleet.namespace, fleet.max_replicas, fleet.engines_per_pod) == (
+        "qwen35-server",
+        "vllm-test",
+        4,
+        8,
+    )
+    assert (fleet.ttft_seconds, fleet.tpot_seconds, fleet.objective) == (10, 0.05, 0.99)
+    assert (fleet.speculative, fleet.spot, fleet.gateway_pool, fleet.cluster) == (
+        *(False, True, "qwen35-pool"),
+        "vllm-inference-cluster-test",
+    )
+    assert fleet.node_seconds < fleet.start_seconds < 3600
+    # The bill's own price of a node, and the published tokens of this shape where there are some.
+    assert fleet.node_usd_per_hour == figures(settings).bill.nodes.unit_price_usd
+    assert fleet.planned_usd_per_million_output is None
+    record = make_settings()
+    planned = watched(record, figures(record)).planned_usd_per_million_output
+    assert planned == pytest.approx(figures(record).usd_per_million_output_tokens, rel=0.1)
+
+
+def test_pods_that_share_a_node_share_its_price() -> None:
+    settings = make_settings(
+        machine="a3-highgpu-8g",
+        server={"replicas": 2, "gpus": 2, "profile": "serve-batch", "engine": {"dataParallelSize": 2}},
+    )
+    fleet = watched(settings, figures(settings))
+    assert fleet.pods_per_node == 4
+    assert fleet.start_seconds % 60 == 0

@@ -1,0 +1,106 @@
+"""What `fleet prices` shows, and the file it rewrites."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from facts import prices
+from fleet.cli.exits import CommandError
+from fleet.cli.prices import prices as command
+from fleet.plan.prices.report import UnknownError, known, known_json, print_known
+from fleet.report.terminal import Paper
+from tests.fleet.plan.prices.made_up_skus import DAY, SKUS
+
+TODAY = date(2026, 8, 20)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the price list in the place of the real one."""
+    copy = tmp_path / "prices.csv"
+    copy.write_bytes(prices.FILE.read_bytes())
+    monkeypatch.setattr(prices, "FILE", copy)
+    yield copy
+    prices.rows.cache_clear()
+
+
+def test_regions_and_ways_are_compared_cheapest_first() -> None:
+    found = known("a4-highgpu-8g", None, None, TODAY).prices
+    assert [price.usd for price in found] == sorted(price.usd for price in found)
+    assert (found[0].region, found[0].mode, found[0].usd) == ("us-east4", "spot", 32.6064)
+    assert {price.mode for price in found} == {"spot", "flex-start", "calendar", "cud-1y", "cud-3y"}
+
+
+def test_one_region_comes_with_what_stands_around_the_servers() -> None:
+    found = known("a4-highgpu-8g", "europe-west4", "spot", TODAY)
+    assert [(price.usd, price.zones) for price in found.prices] == [(34.0736, "b")]
+    assert "nat-data" in {price.what for price in found.items}
+    assert "hyperdisk-ml-capacity" in found.unknown_items
+
+
+def test_the_document_has_every_price_with_date_source_and_age() -> None:
+    document = json.loads(known_json(known("a4-highgpu-8g", "europe-west4", None, date(2027, 1, 1))))
+    spot = document["prices"][0]
+    assert (spot["region"], spot["date"], spot["source"], spot["old"]) == (
+        "europe-west4",
+        "2026-07-03",
+        "skypilot-2026-07",
+        True,
+    )
+    registry = next(item for item in document["items"] if item["what"] == "registry")
+    assert registry["old"] is False  # one price everywhere stands until Google ends it
+
+
+@pytest.mark.parametrize(
+    ("machine", "region", "named"), [("a5", None, "a4-highgpu-8g"), ("a4-highgpu-8g", "mars", "us-east4")]
+)
+def test_what_nobody_knows_is_refused_with_what_there_is(machine: str, region: str | None, named: str) -> None:
+    with pytest.raises(UnknownError, match=named):
+        known(machine, region, None, TODAY)
+
+
+def test_a_machine_without_any_price_says_so() -> None:
+    stream = io.StringIO()
+    print_known(Paper(stream=stream, width=100, styled=False), known("a4x-highgpu-4g", None, None, TODAY))
+    assert "No published price" in stream.getvalue()
+
+
+def test_the_wording(golden: Any) -> None:
+    stream = io.StringIO()
+    print_known(Paper(stream=stream, width=100, styled=False), known("a4-highgpu-8g", "us-central1", None, TODAY))
+    golden("prices/us-central1.txt", stream.getvalue())
+
+
+def test_a_downloaded_list_rewrites_the_file_and_the_bill_follows(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    skus = tmp_path / "skus.json"
+    skus.write_text(json.dumps({"skus": SKUS}))
+    assert command(update=skus) == 0
+    assert DAY in capsys.readouterr().out
+    assert file.read_text().startswith("# ")
+    prices.rows.cache_clear()
+    prices._newest.cache_clear()
+    try:
+        found = prices.find("a4-highgpu-8g", "europe-west4", "spot")
+        assert found is not None
+        assert (found.usd, found.date) == (40.0, DAY)
+    finally:
+        prices._newest.cache_clear()
+
+
+def test_a_wrong_list_leaves_the_file_alone(file: Path, tmp_path: Path) -> None:
+    before = file.read_bytes()
+    skus = tmp_path / "skus.json"
+    skus.write_text("{}")
+    with pytest.raises(CommandError, match="skus"):
+        command(update=skus)
+    assert file.read_bytes() == before
+    assert not list(tmp_path.glob("*.new"))

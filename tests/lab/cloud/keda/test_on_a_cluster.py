@@ -1,0 +1,87 @@
+"""The real HPA controller under the stand-in for KEDA."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from lab.api import DEPLOYMENT, ApiRefusedError, Manifest
+from lab.cloud.keda.operator import SCALED_OBJECT
+from lab.control_plane.build import Binaries
+from tests.lab.cloud.keda.played import SPACE, played, scaled_object
+from workloads.autoscaling import PAUSED
+
+pytestmark = pytest.mark.slow
+
+
+def test_load_scales_up_an_outage_drops_nothing_and_a_second_owner_is_refused(
+    binaries: Binaries, quick_stages: list[Manifest]
+) -> None:
+    with played(binaries, quick_stages, speed=120, replicas=1) as run:
+        run.keda.in_flight.offer(50)
+        run.api.apply(scaled_object())
+        run.within(lambda: run.conditions().get("HPAActive") == "True")
+        assert run.replicas == 1
+        run.keda.in_flight.offer(380)
+        run.within(lambda: run.replicas == 4)
+        behavior = run.autoscaler()["spec"]["behavior"]
+        assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 20
+        assert [one["periodSeconds"] for one in behavior["scaleDown"]["policies"]] == [8]
+
+        run.keda.in_flight.outage = "no answer"
+        run.within(lambda: run.conditions()["Fallback"] == "True")
+        assert run.seen_for(1200) == {4}
+        run.keda.in_flight.outage = ""
+        run.within(lambda: run.conditions()["Fallback"] == "False")
+
+        other = copy.deepcopy(scaled_object())
+        other["metadata"]["name"] = "second"
+        with pytest.raises(ApiRefusedError, match="already managed by the ScaledObject 'fleet'"):
+            run.api.create(other)
+
+        # Zero by hand disables the HPA, and KEDA writes the first replica again; zero by its annotation holds.
+        run.api.patch(DEPLOYMENT, "fleet", SPACE, {"spec": {"replicas": 0}}, subresource="scale")
+        run.within(lambda: run.keda.written == [("fleet", 1)])
+        held = scaled_object()
+        held["metadata"]["annotations"] = {PAUSED: "0"}
+        run.api.apply(held)
+        run.within(lambda: run.replicas == 0 and not run.autoscaler())
+        assert run.seen_for(300) == {0}
+        run.api.apply(scaled_object())
+        run.within(lambda: run.replicas >= 1 and bool(run.autoscaler()))
+
+        run.api.delete(SCALED_OBJECT, "fleet", SPACE)
+        run.within(lambda: not run.autoscaler() and run.api.get(SCALED_OBJECT, "fleet", SPACE) is None)
+
+
+def test_a_minimum_of_zero_and_an_empty_answer_take_a_whole_fleet_at_once(
+    binaries: Binaries, quick_stages: list[Manifest]
+) -> None:
+    """KEDA's defaults: no answer counts as zero, and zero for five minutes ends the fleet past every window of the HPA."""
+    with played(binaries, quick_stages, speed=120, replicas=12) as run:
+        run.keda.in_flight.offer(1150)
+        # A first answer of zero would end the fleet at once: nothing has been active yet that a cooldown could count from.
+        run.clock.sleep(300)
+        spec = scaled_object(minReplicaCount=0, maxReplicaCount=12, fallback=None)
+        del spec["spec"]["triggers"][0]["metadata"]["ignoreNullValues"]
+        run.api.apply(spec)
+        run.within(lambda: run.conditions().get("HPAActive") == "True" and run.conditions()["Active"] == "True")
+        assert run.seen_for(600) == {12}
+        run.keda.in_flight.outage = "no samples"
+        began = run.clock.now_seconds()
+        run.within(lambda: run.meter.servers.now == 0)
+        run.within(lambda: [servers for _, servers in run.keda.written] == [0])
+        assert run.autoscaler()["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"] == 20
+        assert run.meter.servers.highest(began) == 12
+
+
+def test_a_missing_authentication_is_told_in_the_status_and_nothing_is_scaled(
+    binaries: Binaries, quick_stages: list[Manifest]
+) -> None:
+    with played(binaries, quick_stages, speed=120, replicas=1) as run:
+        spec = scaled_object()
+        spec["spec"]["triggers"][0]["authenticationRef"]["name"] = "other"
+        run.api.apply(spec)
+        run.within(lambda: run.conditions().get("Ready") == "False")
+        assert not run.autoscaler()

@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from facts.capacity import STEADY_GRACE_SECONDS
+from lab.api import Manifest
+from lab.cloud.autoscaler_events import Trouble
+from lab.cloud.node_objects import template
+from lab.cloud.offers import Offer, offers
+from lab.cloud.stock import Stock
+from tests.lab.cloud.fake_world import GKE, GPU_TOLERATIONS, SPOT, gpu_pod, needs, pod, pod_templates
+from tests.lab.shapes import SHAPES, STACKS, manifests, recorded
+from tests.support.recorded import goes_before
+
+pytestmark = pytest.mark.slow
+
+FLEX = {f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-flex-start": "true"}
+RESERVED = {
+    f"{GKE}/gke-accelerator": "nvidia-b200",
+    f"{GKE}/reservation-name": "block",
+    f"{GKE}/reservation-affinity": "specific",
+}
+ZONE = "europe-west4-b"
+RUNG = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8, "driverVersion": "latest"}}
+SMALL = {"cpu": "1", "memory": "2Gi"}
+
+A4 = "a4-highgpu-8g"
+SPOT_NODE = (A4, "spot")
+SERVERS = {
+    "flex-start": [(A4, "flex-start")],
+    "calendar": [(A4, "reservation")],
+    "reservation in blocks": [(A4, "reservation")],
+    "cud": [(A4, "reservation")],
+    "a canary of another revision": [(A4, "reservation")],
+    "ladder": [(A4, "reservation"), (A4, "flex-start"), SPOT_NODE],
+    "short ladder": [(A4, "flex-start")],
+    "every kind at once": [(A4, "flex-start"), SPOT_NODE],
+    "two zones behind a gateway": [SPOT_NODE, SPOT_NODE],
+    "smoke": [("g2-standard-12", "on-demand")],
+    "h100": [("a3-highgpu-1g", "spot")],
+    "prod": [(A4, "reservation"), (A4, "flex-start"), SPOT_NODE],
+}
+"""Machines that a shape's servers are offered, in order; Spot where nothing is said."""
+
+
+def ask(one: Manifest, stock: Stock | None = None, **classes: Manifest) -> tuple[Offer, ...] | Trouble:
+    stock = stock or Stock()
+    return offers(needs(one), 1, stock, classes.get, flex_wait_seconds=900.0)
+
+
+def offered(one: Manifest, stock: Stock | None = None, **classes: Manifest) -> tuple[Offer, ...]:
+    found = ask(one, stock, **classes)
+    assert not isinstance(found, Trouble), found
+    return found
+
+
+def refused(one: Manifest, **classes: Manifest) -> Trouble:
+    found = ask(one, **classes)
+    assert isinstance(found, Trouble)
+    return found
+
+
+def ladder(*rungs: Manifest, **spec: Any) -> Manifest:
+    return {"spec": {"nodePoolAutoCreation": {"enabled": True}, "priorities": list(rungs), **spec}}
+
+
+def in_class(**changes: Any) -> Manifest:
+    return gpu_pod(nodeSelector={f"{GKE}/compute-class": "rungs"}, **changes)
+
+
+def test_the_class_of_a_ladder_is_made_after_the_weights_and_before_the_servers() -> None:
+    recording = recorded("ladder")
+    assert goes_before(recording, "ladder-class", "weights-reader")
+    assert goes_before(recording, "server-deployment", "ladder-class")
+
+
+@pytest.mark.parametrize("shape", [*STACKS, *SHAPES])
+def test_every_pod_of_every_stack_is_offered_the_right_machine(shape: str) -> None:
+    objects = manifests(shape)
+    classes = {one["metadata"]["name"]: one for one in objects if one["kind"] == "ComputeClass"}
+    zones = ("europe-west4-a", ZONE) if shape.startswith("two zones") else (ZONE,)
+    stock = Stock(gpu_zones=zones)
+    expected = {
+        "weights-writer": [("c4a-standard-8", "on-demand")],
+        "vllm-benchmark": [("c4-standard-16", "on-demand")],
+        "spending-guard": [("e2-standard-4", "on-demand")],
+    }
+    seen = {}
+    for app, one in pod_templates(objects):
+        found = offered(one, stock, **classes)
+        kinds = [(offer.machine.name, offer.mode) for offer in found]
+        wanted = expected.get(app, SERVERS.get(shape, [SPOT_NODE]))
+        assert kinds[: len(wanted)] == wanted
+        assert {offer.zone for offer in found[: len(wanted)]} <= set(stock.zones)
+        for offer in found:
+            assert template(offer, needs(one)).unmet(needs(one)) == ""
+        seen[app] = one
+    servers = [one for app, one in seen.items() if app not in expected]
+    assert len(servers) == (2 if "canary" in shape else 1)
+    assert all(one["spec"]["terminationGracePeriodSeconds"] <= STEADY_GRACE_SECONDS for one in servers)
+
+
+def test_a_pod_that_asks_for_nothing_special_gets_a_general_purpose_machine() -> None:
+    first = offered(pod("small", SMALL))[0]
+    assert (first.machine.family, first.mode, first.compute_class) == ("e2", "on-demand", None)
+
+
+def test_arm_alone_brings_an_arm_machine() -> None:
+    assert offered(pod("small", SMALL, nodeSelector={"kubernetes.io/arch": "arm64"}))[0].machine.arch == "arm64"
+
+
+def test_node_affinity_asks_for_a_class_as_a_selector_does() -> None:
+    terms = [
+        {
+            "matchExpressions": [
+                {"key": f"{GKE}/compute-class", "operator": "In", "values": ["Performance"]},
+                {"key": f"{GKE}/machine-family", "operator": "In", "values": ["c4"]},
+            ]
+        }
+    ]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    picker = pod("epp", {"cpu": "10", "memory": "16Gi"}, affinity=affinity)
+    assert offered(picker)[0].machine.name == "c4-highcpu-16"
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "part"),
+    [
+        ({"nodeSelector": {}}, "no.scale.up.nap.pod.gpu.type.not.supported", "none selected"),
+        ({"nodeSelector": {**SPOT, **FLEX}}, "no.scale.up.flex.start.misconfigured.error", "both flex-start and Spot"),
+        (
+            {"nodeSelector": {**RESERVED, **FLEX}},
+            "no.scale.up.flex.start.misconfigured.error",
+            "both flex-start and a reservation",
+        ),
+        (
+            {"nodeSelector": {**SPOT, f"{GKE}/reservation-name": "block"}},
+            "no.scale.up.nap.pod.unusable.reservation",
+            "affinity `specific`",
+        ),
+        (
+            {"nodeSelector": {**SPOT, f"{GKE}/reservation-affinity": "specific"}},
+            "no.scale.up.nap.pod.unusable.reservation",
+            "(no name)",
+        ),
+        ({"nodeSelector": {f"{GKE}/compute-class": "absent"}}, "no.scale.up.nap.ccc.not.found", "absent"),
+    ],
+)
+def test_selectors_that_gke_refuses_are_explained(change: dict[str, Any], code: str, part: str) -> None:
+    trouble = refused(gpu_pod(**change))
+    assert trouble.code == code
+    assert part in trouble.message
+    assert trouble.event == "NotTriggerScaleUp"
+    assert trouble.fix
+
+
+@pytest.mark.parametrize(
+    ("amounts", "part"),
+    [
+        ({"cpu": "160", "nvidia.com/gpu": "4"}, "requests 4 GPUs"),
+        ({"cpu": "160", "nvidia.com/gpu": "3"}, "requests 3 GPUs"),
+        ({"cpu": "224", "memory": "1000Gi", "nvidia.com/gpu": "8"}, "224 vCPU"),
+        ({"cpu": "160", "memory": "3960Gi", "nvidia.com/gpu": "8"}, "3960 GiB"),
+    ],
+)
+def test_an_a4_is_given_out_whole_less_what_the_system_needs(amounts: dict[str, str], part: str) -> None:
+    trouble = refused(pod("server", amounts, nodeSelector=SPOT, tolerations=GPU_TOLERATIONS))
+    assert part in trouble.message
+
+
+@pytest.mark.parametrize(
+    ("selector", "code"),
+    [
+        ({f"{GKE}/compute-class": "Performance"}, "nap.pod.compute.class.without.machine.family"),
+        ({f"{GKE}/machine-family": "c4"}, "nap.pod.machine.family.not.supported"),
+        (
+            {f"{GKE}/compute-class": "Performance", f"{GKE}/machine-family": "z9"},
+            "nap.pod.machine.family.unknown",
+        ),
+    ],
+)
+def test_half_a_request_for_a_machine_family_is_explained(selector: dict[str, str], code: str) -> None:
+    assert refused(pod("small", SMALL, nodeSelector=selector)).code == f"no.scale.up.{code}"
+
+
+def test_a_pod_larger_than_every_machine_is_told_so() -> None:
+    assert "500 vCPU" in refused(pod("huge", {"cpu": "500"})).message
+
+
+def test_rungs_come_in_their_order_each_with_its_own_way_and_wait() -> None:
+    reservation = {"affinity": "Specific", "specific": [{"name": "block", "project": "owner", "zones": [ZONE]}]}
+    steps = ladder(
+        {**RUNG, "reservations": reservation, "capacityCheckWaitTimeSeconds": 60},
+        {**RUNG, "flexStart": {"enabled": True}, "maxRunDurationSeconds": 3600},
+        {**RUNG, "spot": True, "location": {"zones": [ZONE]}},
+    )
+    found = offered(in_class(), rungs=steps)
+    assert [(one.mode, one.wait_seconds) for one in found] == [("reservation", 60), ("flex-start", 900), ("spot", 0)]
+    assert (found[0].reservation, found[0].reservation_project) == ("block", "owner")
+    assert found[1].max_run_seconds == "3600"
+    assert {one.driver_version for one in found} == {"latest"}
+    assert all(one.by_class and one.compute_class == "rungs" for one in found)
+
+
+def test_defaults_of_a_class_hold_for_every_rung() -> None:
+    steps = ladder({"spot": True}, {}, priorityDefaults=RUNG)
+    assert [one.machine.name for one in offered(in_class(), rungs=steps)] == [A4, A4]
+
+
+def test_rungs_without_a_machine_for_the_pod_are_passed_over() -> None:
+    steps = ladder(
+        {"machineFamily": "c4"}, {**RUNG, "gpu": {"type": "nvidia-h100", "count": 8}}, {**RUNG, "spot": True}
+    )
+    assert [one.mode for one in offered(in_class(), rungs=steps)] == ["spot"]
+
+
+def test_a_class_whose_rungs_all_miss_is_explained() -> None:
+    assert refused(in_class(), rungs=ladder({"machineFamily": "c4"})).code == "no.scale.up.nap.ccc.pod.incompatible"
+    closed = ladder(RUNG, nodePoolAutoCreation={"enabled": False})
+    assert refused(in_class(), rungs=closed).code == "no.scale.up.nap.ccc.autoprovisioning.disabled"
+
+
+@pytest.mark.parametrize(("policy", "families"), [("DoNotScaleUp", ["c4"]), ("ScaleUpAnyway", ["c4", "e2"])])
+def test_scale_up_anyway_ends_on_a_general_purpose_machine(policy: str, families: list[str]) -> None:
+    steps = ladder({"machineFamily": "c4"}, whenUnsatisfiable=policy)
+    small = pod("small", SMALL, nodeSelector={f"{GKE}/compute-class": "rungs"})
+    found = offered(small, rungs=steps)
+    assert list(dict.fromkeys(one.machine.family for one in found)) == families
+
+
+def test_scale_up_anyway_has_no_gpus_to_hand_out() -> None:
+    steps = ladder({**RUNG, "spot": True}, whenUnsatisfiable="ScaleUpAnyway")
+    assert [one.mode for one in offered(in_class(), rungs=steps)] == ["spot"]
+
+
+def test_a_reservation_is_asked_for_where_the_pod_has_to_be() -> None:
+    stock = Stock(gpu_zones=("europe-west4-a", ZONE))
+    stock.reserve("block", nodes=1, zone=ZONE)
+    assert offered(gpu_pod(nodeSelector=RESERVED), stock)[0].zone == ZONE
+    pinned = {**RESERVED, "topology.kubernetes.io/zone": "europe-west4-a"}
+    assert offered(gpu_pod(nodeSelector=pinned), stock)[0].zone == "europe-west4-a"
+
+
+def gpu_offers(accelerator: str, amounts: dict[str, str], **selector: str) -> tuple[Offer, ...] | Trouble:
+    """What a Spot pod with these GPUs is offered; keys of GKE's labels with underscores for `-`."""
+    labels = {f"{GKE}/{key.replace('_', '-')}": value for key, value in selector.items()}
+    wanted = {f"{GKE}/gke-accelerator": accelerator, f"{GKE}/gke-spot": "true", **labels}
+    return ask(pod("server", amounts, nodeSelector=wanted, tolerations=GPU_TOLERATIONS))
+
+
+def gpus(number: int, cpu: int, memory_gib: int, disk_gib: int = 40) -> dict[str, str]:
+    disk = {"ephemeral-storage": f"{disk_gib}Gi"}
+    return {"cpu": str(cpu), "memory": f"{memory_gib}Gi", "nvidia.com/gpu": str(number), **disk}
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "amounts", "expected"),
+    [
+        ("nvidia-l4", gpus(1, 8, 36), "g2-standard-12"),
+        ("nvidia-l4", gpus(1, 6, 20), "g2-standard-8"),  # a stack that names g2-standard-12 gets the smaller one
+        ("nvidia-l4", gpus(1, 2, 8), "g2-standard-4"),
+        ("nvidia-l4", gpus(2, 8, 36), "g2-standard-24"),
+        ("nvidia-l4", gpus(8, 8, 36), "g2-standard-96"),
+        ("nvidia-h100-80gb", gpus(1, 20, 180), "a3-highgpu-1g"),
+        ("nvidia-h100-80gb", gpus(8, 160, 1000), "a3-highgpu-8g"),
+        ("nvidia-h100-mega-80gb", gpus(8, 160, 1000), "a3-megagpu-8g"),
+        ("nvidia-h200-141gb", gpus(8, 160, 1000), "a3-ultragpu-8g"),
+        ("nvidia-rtx-pro-6000", gpus(4, 100, 400), "g4-standard-192"),
+        ("nvidia-a100-80gb", gpus(2, 16, 200), "a2-ultragpu-2g"),
+    ],
+)
+def test_the_smallest_machine_with_the_pods_gpus_that_holds_it_comes(
+    accelerator: str, amounts: dict[str, str], expected: str
+) -> None:
+    found = gpu_offers(accelerator, amounts)
+    assert not isinstance(found, Trouble), found
+    assert {one.machine.name for one in found} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "amounts", "part"),
+    [
+        ("nvidia-l4", gpus(3, 8, 36), "may request 1 or 2 or 4 or 8"),
+        ("nvidia-h200-141gb", gpus(1, 8, 36), "may request 8"),
+        ("nvidia-l4", gpus(1, 40, 36), "g2-standard-32"),
+        ("nvidia-l4", gpus(1, 8, 36, disk_gib=500), "500 GiB of disk"),  # 400 GB of boot disk, and no local SSD
+        ("nvidia-tesla-v100", gpus(1, 4, 8), "nvidia-tesla-v100"),
+    ],
+)
+def test_a_pod_that_no_machine_of_its_gpu_suits_is_told_why(
+    accelerator: str, amounts: dict[str, str], part: str
+) -> None:
+    found = gpu_offers(accelerator, amounts)
+    assert isinstance(found, Trouble)
+    assert part in found.message
+
+
+def test_local_ssd_that_is_selected_replaces_the_boot_disk() -> None:
+    found = gpu_offers("nvidia-l4", gpus(1, 8, 36, disk_gib=300), gke_ephemeral_storage_local_ssd="true")
+    assert not isinstance(found, Trouble), found
+    assert [(one.machine.name, one.machine.local_ssd) for one in found] == [("g2-standard-12", True)]
+    assert isinstance(gpu_offers("nvidia-l4", gpus(1, 8, 36, disk_gib=300)), Trouble)
+
+
+def test_pods_share_a_machine_only_where_they_select_its_number_of_gpus() -> None:
+    shared = gpu_offers("nvidia-h100-80gb", gpus(1, 20, 180), gke_accelerator_count="8")
+    assert not isinstance(shared, Trouble), shared
+    assert shared[0].machine.name == "a3-highgpu-8g"
+    assert needs(pod("server", gpus(1, 20, 180))).amounts.times_in(shared[0].machine.allocatable) == 8
+    assert isinstance(gpu_offers("nvidia-b200", gpus(1, 20, 180), gke_accelerator_count="8"), Trouble)
+    assert isinstance(gpu_offers("nvidia-l4", gpus(1, 4, 8), gke_accelerator_count="3"), Trouble)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "amounts", "sold"),
+    [
+        ("nvidia-l4", gpus(1, 8, 36), True),
+        ("nvidia-h100-80gb", gpus(8, 160, 1000), True),
+        ("nvidia-h100-80gb", gpus(1, 20, 180), False),
+        ("nvidia-b200", gpus(8, 160, 1000), False),
+        ("nvidia-h200-141gb", gpus(8, 160, 1000), False),
+    ],
+)
+def test_a_machine_comes_on_demand_only_where_google_sells_it_so(
+    accelerator: str, amounts: dict[str, str], sold: bool
+) -> None:
+    one = pod("server", amounts, nodeSelector={f"{GKE}/gke-accelerator": accelerator}, tolerations=GPU_TOLERATIONS)
+    (found,) = offered(one)
+    assert (found.mode, found.is_sold) == ("on-demand", sold)
+
+
+@pytest.mark.parametrize(
+    ("rung", "amounts", "expected"),
+    [
+        ({"machineType": "g2-standard-16", "gpu": {"type": "nvidia-l4", "count": 1}}, gpus(1, 6, 20), "g2-standard-16"),
+        ({"machineType": "g2-standard-8", "gpu": {"type": "nvidia-l4", "count": 1}}, gpus(1, 8, 36), None),
+        ({"gpu": {"type": "nvidia-l4", "count": 1}}, gpus(1, 6, 20), "g2-standard-8"),
+        ({"machineFamily": "g2"}, gpus(1, 6, 20), "g2-standard-8"),
+        ({"machineType": "g2-standard-16", "storage": {"bootDiskSize": 100}}, gpus(1, 6, 20, disk_gib=60), None),
+        ({"machineType": "g2-standard-16", "storage": {"bootDiskSize": 600}}, gpus(1, 6, 20, 400), "g2-standard-16"),
+        ({"gpu": {"type": "nvidia-h100-80gb", "count": 8}}, gpus(1, 20, 180), "a3-highgpu-8g"),  # shared, by the class
+        (RUNG, gpus(1, 20, 180), None),
+    ],
+)
+def test_a_rung_brings_the_machine_that_it_names(rung: Manifest, amounts: dict[str, str], expected: str | None) -> None:
+    one = pod("server", amounts, nodeSelector={f"{GKE}/compute-class": "rungs"}, tolerations=GPU_TOLERATIONS)
+    found = ask(one, rungs=ladder({**rung, "spot": True}))
+    assert (None if isinstance(found, Trouble) else found[0].machine.name) == expected

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab.api import ApiRefusedError, Manifest
+from lab.cloud.cluster_view import SHUTTING_DOWN
+from lab.cloud.node_objects import node_manifest, template
+from lab.cloud.offers import Offer
+from lab.cloud.spot import IMPENDING_TERMINATION, kill_containers, preempt
+from lab.cloud.world import World
+from tests.lab.cloud.fake_world import A4, FakeApi, feed, gpu_pod, make_world, needs, on_node
+
+OFFER = Offer(machine=A4, mode="spot", zone="europe-west4-b")
+READY = [{"type": "Ready", "status": "True"}]
+
+
+def served(count: int = 1, speed: float = 600.0) -> tuple[World, FakeApi, list[str]]:
+    """Nodes with a server each."""
+    world, api = make_world(speed)
+    names = []
+    for number in range(count):
+        node = node_manifest(OFFER, template(OFFER, needs(gpu_pod())), number=number, cluster="c", project="p")
+        names.append(node["metadata"]["name"])
+        feed(world.nodes, "added", node)
+        feed(world.pods, "added", on_node(gpu_pod(f"server-{number}"), names[-1], conditions=READY))
+    return world, api, names
+
+
+def pod_patches(api: FakeApi, name: str) -> list[Manifest]:
+    return [body["status"] for kind, one, body, sub in api.patches if (kind, one, sub) == ("Pod", name, "status")]
+
+
+def conditions(status: Manifest) -> dict[str, Any]:
+    return {one["type"]: one for one in status.get("conditions", ())}
+
+
+def test_at_the_notice_node_and_pods_know_and_still_run() -> None:
+    world, api, (node,) = served(speed=1.0)
+    preemption = preempt(world, [node])
+    assert not preemption.wait(0)
+    assert preemption.pods == [("vllm", "server-0")]
+    marked = world.nodes.get(node)
+    assert marked is not None
+    assert marked["metadata"]["annotations"][SHUTTING_DOWN] == "true"
+    assert marked["spec"]["taints"][-1]["key"] == IMPENDING_TERMINATION
+    (unready,) = [body for kind, _, body, sub in api.patches if (kind, sub) == ("Node", "status")]
+    assert unready["status"]["conditions"][0]["message"] == "node is shutting down"
+    (told,) = pod_patches(api, "server-0")
+    assert conditions(told)["DisruptionTarget"]["reason"] == "TerminationByKubelet"
+    assert "phase" not in told
+    assert told["reason"] == "Terminated"
+
+
+def test_pods_end_after_fifteen_seconds_and_the_machine_after_thirty() -> None:
+    world, api, (node,) = served()
+    preemption = preempt(world, [node])
+    assert preemption.wait(10)
+    _, failed = pod_patches(api, "server-0")
+    assert failed["phase"] == "Failed"
+    assert conditions(failed)["Ready"]["status"] == "False"
+    assert failed["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+    assert api.deleted == [("Node", node), ("Pod", "server-0")]
+    moments = {one.text: one.at_seconds - preemption.notice_at_seconds for one in world.timeline.moments()}
+    assert 0 <= moments["preempted: 30 s notice"] <= moments["ended by the node's shutdown"] <= moments["gone"]
+    assert moments["ended by the node's shutdown"] >= 15
+    assert moments["gone"] >= 30
+
+
+def test_a_shorter_grace_and_a_shorter_notice_are_kept() -> None:
+    world, api = make_world(600.0)
+    node = node_manifest(OFFER, template(OFFER, needs(gpu_pod())), number=1, cluster="c", project="p")
+    name = node["metadata"]["name"]
+    feed(world.nodes, "added", node)
+    feed(world.pods, "added", on_node(gpu_pod("brief", terminationGracePeriodSeconds=2), name))
+    feed(world.pods, "added", on_node(gpu_pod("long", terminationGracePeriodSeconds=600), name))
+    preemption = preempt(world, [name], notice_seconds=10)
+    assert preemption.wait(10)
+    ended = {
+        one.subject: one.at_seconds - preemption.notice_at_seconds
+        for one in world.timeline.moments()
+        if one.text.startswith("ended")
+    }
+    assert 2 <= ended["brief"] <= ended["long"]
+    assert ended["long"] >= 10
+    assert len(pod_patches(api, "long")) == 2
+
+
+def test_four_machines_go_at_once_and_no_others() -> None:
+    world, api, names = served(6)
+    assert preempt(world, names[:4]).wait(10)
+    assert {name for kind, name in api.deleted if kind == "Node"} == set(names[:4])
+    assert {name for kind, name in api.deleted if kind == "Pod"} == {f"server-{number}" for number in range(4)}
+
+
+def test_a_finished_pod_is_not_ended_again() -> None:
+    world, api, (node,) = served()
+    feed(world.pods, "modified", on_node(gpu_pod("server-0"), node, phase="Failed"))
+    assert preempt(world, [node]).pods == []
+    assert pod_patches(api, "server-0") == []
+
+
+def test_an_unknown_machine_cannot_be_taken() -> None:
+    world, _, _ = served()
+    with pytest.raises(KeyError, match="node absent"):
+        preempt(world, ["absent"])
+
+
+def test_killed_containers_start_again_and_remember_why() -> None:
+    world, api, (node,) = served()
+    pod = on_node(gpu_pod("server-0"), node)
+    kill_containers(world, pod, exit_code=9, reason="OOMKilled")
+    (status,) = pod_patches(api, "server-0")
+    (container,) = status["containerStatuses"]
+    assert (container["restartCount"], container["ready"], container["started"]) == (1, False, False)
+    assert container["lastState"]["terminated"]["exitCode"] == 9
+    assert container["lastState"]["terminated"]["reason"] == "OOMKilled"
+    assert "running" in container["state"]
+    assert conditions(status)["Ready"]["status"] == "False"
+    assert "phase" not in status
+
+
+def test_a_pod_that_is_gone_by_then_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, api, (node,) = served()
+    patch = api.patch
+
+    def gone(kind: Any, name: str, namespace: str | None, body: Any, **more: Any) -> Manifest:
+        if kind.kind == "Pod":
+            raise ApiRefusedError(404, "NotFound", "gone")
+        return patch(kind, name, namespace, body, **more)
+
+    monkeypatch.setattr(api, "patch", gone)
+    assert preempt(world, [node]).wait(10)
+    assert ("Node", node) in api.deleted

@@ -1,0 +1,206 @@
+"""The control plane as a whole: real programs, hence slow."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lab.api import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD, ApiUnreachableError
+from lab.cloud.world import SIMULATED_NODE, is_ready
+from lab.control_plane.cluster import ControlPlane
+from lab.mirror import Mirror
+from lab.results import RehearsalError
+from tests.lab.control_plane.test_process import alive, within
+
+if TYPE_CHECKING:
+    from lab.api import Manifest
+    from lab.control_plane.build import Binaries
+
+ROOT = Path(__file__).parents[4]
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+
+
+def simulated_node(name: str) -> dict[str, Any]:
+    size = {"cpu": "224", "memory": "3900Gi", "pods": "32", "nvidia.com/gpu": "8"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "annotations": {SIMULATED_NODE: "fake"}},
+        "status": {"capacity": size, "allocatable": size},
+    }
+
+
+def config_map(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}}
+
+
+def folder_of(running: ControlPlane) -> Path:
+    return running.kubeconfig.parent
+
+
+def pids_using(folder: Path) -> dict[int, str]:
+    """Processes whose working folder is this one -> their program."""
+    found = {}
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if process.name.isdigit() and (process / "cwd").readlink() == folder:
+                found[int(process.name)] = (process / "exe").readlink().name
+    return found
+
+
+@pytest.mark.slow
+def test_pods_of_a_deployment_get_ready_on_simulated_nodes(control_plane: ControlPlane) -> None:
+    api = control_plane.api
+    api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ready"}})
+    api.create(simulated_node("ready-0"))
+    with Mirror(api, POD, namespace="ready") as pods:
+        container = {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
+        began = time.monotonic()
+        api.apply(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "d", "namespace": "ready"},
+                "spec": {
+                    "replicas": 4,
+                    "selector": {"matchLabels": {"app": "d"}},
+                    "template": {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [container]}},
+                },
+            }
+        )
+        assert pods.wait_for(lambda seen: sum(map(is_ready, seen.objects.values())) == 4, 30)
+    # An etcd without progress requests starves kwok's watches: ten seconds and more instead of a fraction of one.
+    assert time.monotonic() - began < 5
+    api.delete(DEPLOYMENT, "d", "ready")
+    api.delete(NODE, "ready-0")
+    api.delete(NAMESPACE, "ready")
+
+
+@pytest.mark.slow
+def test_it_reports_its_kubernetes_version(control_plane: ControlPlane) -> None:
+    assert control_plane.api.version() == "v1.36.3"
+
+
+@pytest.mark.slow
+def test_its_folder_is_closed_to_others_and_it_listens_on_one_loopback_port(control_plane: ControlPlane) -> None:
+    folder = folder_of(control_plane)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    inodes = set()
+    for pid in pids_using(folder):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                inodes.add(str(descriptor.readlink()).removeprefix("socket:[").rstrip("]"))
+    listening = [
+        line.split()[1]
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+        if line.split()[3] == "0A" and line.split()[9] in inodes
+    ]
+    assert [address.split(":")[0] for address in listening] == ["0100007F"]
+
+
+@pytest.mark.slow
+def test_a_restart_of_the_api_server_keeps_data_port_and_the_other_programs(
+    binaries: Binaries, quick_stages: list[Manifest]
+) -> None:
+    with ControlPlane(binaries, stages=quick_stages) as running:
+        before = running.kubeconfig.read_bytes()
+        running.api.create(config_map("kept"))
+        survivors = ("etcd", "kube-controller-manager", "kube-scheduler", "kwok")
+        others = {pid for pid, name in pids_using(folder_of(running)).items() if name in survivors}
+        assert len(others) == 4
+        running.restart_api_server(down_seconds=0.5)
+        assert running.api.get(CONFIG_MAP, "kept", "default") is not None
+        assert running.kubeconfig.read_bytes() == before
+        assert others <= set(pids_using(folder_of(running)))
+        running.api.create(simulated_node("after"))
+        with Mirror(running.api, NODE) as nodes:
+            assert nodes.wait_for(lambda seen: is_ready(seen.get("after") or {"metadata": {}}), 30)
+        running.require_running()
+
+
+@pytest.mark.slow
+def test_while_the_api_server_is_down_it_is_unreachable(binaries: Binaries) -> None:
+    with ControlPlane(binaries, stages=[]) as running:
+        running._processes["kube-apiserver"].stop()
+        with pytest.raises(ApiUnreachableError):
+            running.api.version()
+        running.restart_api_server()
+        assert running.api.version() == "v1.36.3"
+
+
+@pytest.mark.slow
+def test_a_program_that_cannot_start_is_reported_with_its_last_words(
+    binaries: Binaries, quick_stages: list[Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    broken = tmp_path / "kube-apiserver"
+    broken.write_text("#!/bin/sh\necho 'listen tcp: address already in use'; exit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(RehearsalError, match=r"kube-apiserver ended unexpectedly \(exit code 1\)[\s\S]*already in use"):
+        ControlPlane(dataclasses.replace(binaries, api_server=broken), stages=quick_stages).__enter__()
+    assert [path.name for path in tmp_path.iterdir()] == ["kube-apiserver"]
+
+
+@pytest.mark.slow
+def test_an_api_server_that_dies_later_is_the_reason_given(binaries: Binaries) -> None:
+    def lose_the_api_server() -> None:
+        with ControlPlane(binaries, stages=[]) as running:
+            (pid,) = (pid for pid, name in pids_using(folder_of(running)).items() if name == "kube-apiserver")
+            os.kill(pid, signal.SIGKILL)
+            assert within(5, lambda: running._processes["kube-apiserver"].exit_code is not None)
+            running.api.version()
+
+    with pytest.raises(RehearsalError, match=r"kube-apiserver ended unexpectedly \(exit code 137\)"):
+        lose_the_api_server()
+
+
+@pytest.mark.slow
+def test_two_side_by_side_know_nothing_of_each_other(binaries: Binaries, control_plane: ControlPlane) -> None:
+    with ControlPlane(binaries, stages=[]) as other:
+        other.api.create(config_map("of-the-other"))
+        assert control_plane.api.get(CONFIG_MAP, "of-the-other", "default") is None
+        folder = folder_of(other)
+        pids = pids_using(folder)
+        assert {"etcd", "kube-apiserver"} <= set(pids.values())
+    assert within(5, lambda: not any(map(alive, pids)))
+    assert not folder.exists()
+    assert control_plane.api.is_ready()
+
+
+PARENT = """
+import sys, time
+from lab.control_plane.build import binaries
+from lab.control_plane.cluster import ControlPlane
+with ControlPlane(binaries(print), stages=[]) as running:
+    print("up", running.kubeconfig.parent, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_nothing_is_left_when_the_rehearsal_is_ended(binaries: Binaries, number: int) -> None:
+    assert binaries.api_server.is_file()  # so that the process below builds nothing
+    process = subprocess.Popen([sys.executable, "-c", PARENT], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith("up ")
+    folder = Path(line.split(maxsplit=1)[1].strip())
+    pids = pids_using(folder)
+    assert {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} <= set(pids.values())
+    process.send_signal(number)
+    process.communicate(timeout=20)
+    assert process.returncode != 0
+    assert within(10, lambda: not any(map(alive, pids)))
+    assert within(10, lambda: not folder.exists())

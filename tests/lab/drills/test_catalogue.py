@@ -1,0 +1,112 @@
+"""The list of drills, choosing from it, and what a drill writes down."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from lab.drills.catalogue import DRILLS, chosen
+from lab.drills.drill import Drill, Proof
+from lab.results import RehearsalError
+
+NAMES = [one.name for one in DRILLS]
+
+
+def test_names_are_unique_and_kebab_case() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in NAMES)
+
+
+@pytest.mark.parametrize("drill", DRILLS, ids=lambda one: one.name)
+def test_each_drill_says_what_it_is_in_a_line(drill: Drill) -> None:
+    assert drill.title[0].isupper() or drill.title[0].isdigit() or drill.title.startswith("pulumi")
+    assert not drill.title.endswith(".")
+    assert 10 < len(drill.proves) < 100
+    assert "\n" not in drill.title + drill.proves
+
+
+def test_titles_and_proofs_are_no_copies() -> None:
+    assert len({one.title for one in DRILLS}) == len(DRILLS)
+    assert len({one.proves for one in DRILLS}) == len(DRILLS)
+
+
+def test_the_bring_up_is_first_and_what_spends_the_stage_is_not() -> None:
+    assert NAMES[0] == "bring-up"
+    assert not DRILLS[0].spends_stage
+
+
+def test_only_drills_from_nothing_have_a_clock_of_their_own() -> None:
+    assert [one.name for one in DRILLS if one.speed is not None and one.start != "empty"] == []
+
+
+def test_every_bad_day_of_the_plan_has_a_drill() -> None:
+    expected = {
+        "bring-up", "second-up", "restarted-api-server", "destroy", "dead-rank", "preempt-one", "preempt-four", "drain",
+        "rolling-update", "over-quota", "stock-out", "next-rung", "inactive-reservation", "writer-fails", "new-revision",
+        "weights-from-image",
+        "gateway-without-subnet", "killed-up", "pause", "to-zero", "two-stacks", "scale-12", "scale-128", "scale-1000",
+    }  # fmt: skip
+    assert expected <= set(NAMES)
+
+
+def test_no_names_choose_every_drill() -> None:
+    assert chosen(()) == DRILLS
+
+
+def test_fast_leaves_the_slow_ones_out_and_only_those() -> None:
+    fast = chosen((), fast_only=True)
+    assert fast == tuple(one for one in DRILLS if one.fast)
+    assert 0 < len(fast) < len(DRILLS)
+
+
+def test_names_choose_in_the_catalogues_order_each_once() -> None:
+    assert [one.name for one in chosen(["drain", "bring-up", "drain"])] == ["bring-up", "drain"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("drian", "did you mean drain?"), ("preempt", "did you mean preempt-"), ("Bring-Up", "bring-up?")],
+)
+def test_a_near_miss_is_answered_with_the_name_that_was_meant(name: str, hint: str) -> None:
+    with pytest.raises(RehearsalError) as caught:
+        chosen(["bring-up", name])
+    message = str(caught.value)
+    assert message.startswith(f"--drill {name}: ")
+    assert hint in message
+    assert "fleet rehearse --list" in message
+
+
+def test_a_name_far_from_any_gets_no_guess() -> None:
+    with pytest.raises(RehearsalError) as caught:
+        chosen(["zzzz"])
+    assert str(caught.value).startswith("--drill zzzz: ")
+    assert "did you mean" not in str(caught.value)
+    assert "fleet rehearse --list" in str(caught.value)
+
+
+def test_a_check_is_written_down_and_answered() -> None:
+    proof = Proof()
+    assert proof.check("it holds", True, "yes")
+    assert not proof.check("it does not", False, "17")
+    assert [(one.statement, one.held, one.seen) for one in proof.checks] == [
+        ("it holds", True, "yes"),
+        ("it does not", False, "17"),
+    ]
+
+
+def test_figures_keep_their_unit_and_note() -> None:
+    proof = Proof()
+    proof.figure("time", 4.5, "min", "simulated")
+    proof.figure("count", 3)
+    assert [(one.name, one.value, one.unit, one.note) for one in proof.figures] == [
+        ("time", 4.5, "min", "simulated"),
+        ("count", 3, "", ""),
+    ]
+
+
+def test_two_proofs_share_nothing() -> None:
+    first, second = Proof(), Proof()
+    first.check("a", True, "b")
+    first.figure("c", 1)
+    assert second == Proof()

@@ -1,0 +1,174 @@
+"""Conditions under which drills do not apply to a stack."""
+
+from __future__ import annotations
+
+import re
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.preview.offline import open_stack
+from lab.drills import a_day, autoscaling
+from lab.drills.catalogue import DRILLS
+from lab.drills.conditions import (
+    all_of,
+    has_gateway,
+    needs_servers,
+    needs_ways,
+    no_others,
+    on_spot,
+    owns_platform,
+    writes_weights,
+)
+from lab.variants import varied
+from settings.derived.scaling import scaling_policy
+from settings.stack import Settings
+
+ROOT = Path(__file__).parents[4]
+
+
+def make_settings(stack: str, **sections: Any) -> Settings:
+    """Of a sample stack, with these settings written over."""
+    return varied(open_stack(ROOT, stack), sections).settings
+
+
+def skipped(stack: str, **sections: Any) -> set[str]:
+    settings = make_settings(stack, **sections)
+    return {one.name for one in DRILLS if one.skip(settings)}
+
+
+def test_fewer_servers_than_needed_is_a_reason_and_enough_is_none() -> None:
+    one = make_settings("dev", server={"replicas": 1})
+    assert needs_servers()(one) == ""
+    assert re.findall(r"\d+", needs_servers(2)(one)) == ["1", "2"]
+    assert re.findall(r"\d+", needs_servers()(make_settings("dev", server={"replicas": 0}))) == ["0", "1"]
+
+
+def test_where_none_is_left_to_go_on_that_shows_nothing() -> None:
+    assert no_others(2) == no_others(5, gone=4) == ""
+    assert no_others(1)
+    assert "4 replicas" in no_others(4, gone=4)
+
+
+def test_one_at_a_time_needs_two() -> None:
+    assert "drain" in skipped("dev", server={"replicas": 1})
+    assert "drain" not in skipped("dev", server={"replicas": 2})
+
+
+def test_a_number_that_somebody_else_sets_is_a_reason_however_few_are_needed() -> None:
+    external = make_settings("dev", server={"replicas": "external"})
+    assert needs_servers(0)(external).startswith("server.replicas is external")
+
+
+def test_only_interruptible_capacity_gets_a_notice() -> None:
+    assert on_spot(1)(make_settings("spot")) == ""
+    assert "Spot" in on_spot(1)(make_settings("cud"))
+    assert re.findall(r"\d+", on_spot(4)(make_settings("dev"))) == ["1", "4"]
+
+
+def test_weights_gateway_and_platform() -> None:
+    assert writes_weights(make_settings("dev")) == ""
+    assert has_gateway(make_settings("gateway")) == ""
+    assert "gateway" in has_gateway(make_settings("dev"))
+    assert owns_platform(make_settings("dev")) == ""
+    assert "another stack" in owns_platform(make_settings("guest"))
+
+
+def test_the_first_reason_of_several_is_told() -> None:
+    dev = make_settings("dev")
+    assert all_of(lambda _: "", lambda _: "one", lambda _: "two")(dev) == "one"
+    assert all_of(lambda _: "", lambda _: "")(dev) == ""
+
+
+def test_a_stack_of_one_spot_server_skips_what_needs_more_or_a_gateway() -> None:
+    found = skipped("dev")
+    assert {"preempt-four", "next-rung", "gateway-without-subnet"} <= found
+    assert not found & {
+        "bring-up",
+        "second-up",
+        "destroy",
+        "dead-rank",
+        "preempt-one",
+        "over-quota",
+        "stock-out",
+        "pause",
+    }
+
+
+def test_a_stack_of_twelve_spot_servers_skips_what_it_does_not_have() -> None:
+    assert skipped("spot") == {
+        "gateway-without-subnet",
+        "spending-limit",
+        *(drill.name for drill in (*autoscaling.DRILLS, *a_day.DRILLS)),
+    }
+
+
+def test_drills_of_an_autoscaler_need_one_and_room_between_its_bounds() -> None:
+    names = {drill.name for drill in (*autoscaling.DRILLS, *a_day.DRILLS)}
+    assert not skipped("prod") & names
+    assert skipped("prod", server={"scaling": {"mode": "schedule"}}) & names == names - {"schedule"}
+    assert skipped("prod", server={"scaling": {"windows": []}}) & names == {"schedule", "a-day"}
+
+
+def test_the_days_own_settings_are_accepted_of_the_stack_that_scales() -> None:
+    policy = scaling_policy(varied(open_stack(ROOT, "prod"), a_day.SECTIONS).settings)
+    assert policy is not None
+    (window,) = policy.windows
+    assert (policy.min, policy.floor(0), policy.floor(window.start_minute)) == (0, 0, window.replicas)
+    shares = a_day.trace()
+    needed = [share * a_day.PEAK_SERVERS for share in (shares[0], shares[a_day.HUMP], max(shares))]
+    assert [ceil(one) for one in needed] == [1, window.replicas + 1, window.replicas + 2]
+
+
+ONE_RANK = {"needs": {"concurrencyPerReplica": 250}, "engine": {"dataParallelSize": 1}}
+
+
+def test_a_drill_of_a_way_that_the_machine_is_not_sold_is_skipped() -> None:
+    small = {"machine": "a3-highgpu-1g", "server": {"replicas": 4, **ONE_RANK}}
+    assert {"next-rung", "inactive-reservation"} <= skipped("dev", **small)
+    assert not skipped("dev", **small) & {"late-compute-class", "stock-out", "project-quota", "preempt-four"}
+    assert re.findall(
+        "calendar|reservation", needs_ways("reservation", "spot", "calendar")(make_settings("dev", **small))
+    )
+
+
+def test_servers_that_share_a_machine_skip_what_counts_machines_of_their_own() -> None:
+    shared = {"machine": "a3-highgpu-8g", "server": {"replicas": 4, "gpus": 1, **ONE_RANK}}
+    assert {"next-rung", "preempt-four"} <= skipped("dev", **shared)
+    assert not skipped("dev", **shared) & {"bring-up", "drain", "preempt-one", "stock-out", "project-quota"}
+
+
+def test_on_demand_there_is_stock_and_quota_to_run_out_of_and_no_notice() -> None:
+    server = {"replicas": 1, "profile": "serve-chat", "engine": {"maxNumSeqs": 32, "speculative": None}}
+    demand = {
+        "machine": "g2-standard-12",
+        "capacity": {"mode": "on-demand"},
+        "model": {"id": "Qwen/Qwen3.5-4B"},
+        "server": server,
+    }
+    found = skipped("dev", **demand)
+    assert {"preempt-one", "inactive-reservation"} <= found
+    assert not found & {"stock-out", "project-quota", "over-quota"}
+    assert {"stock-out", "project-quota"} <= skipped("cud")
+
+
+def test_a_server_that_downloads_its_own_weights_has_no_second_one_to_drill_with() -> None:
+    found = skipped("dev", weights={"source": "huggingface"})
+    assert {"to-zero", "scale-12", "writer-fails"} <= found
+    assert not found & {"pause", "stock-out", "project-quota", "over-quota", "two-stacks"}
+
+
+def test_a_paused_stack_is_brought_up_and_destroyed_and_nothing_else_of_its_servers() -> None:
+    played = {one.name for one in DRILLS} - skipped("dev", server={"replicas": 0})
+    assert {"bring-up", "second-up", "destroy"} <= played
+    assert not played & {"dead-rank", "drain", "over-quota", "pause", "rolling-update", "writer-fails"}
+
+
+@pytest.mark.parametrize("stack", ["dev", "spot", "cud", "gateway", "guest"])
+def test_every_reason_is_a_phrase_for_a_person(stack: str) -> None:
+    settings = make_settings(stack)
+    for reason in filter(None, (one.skip(settings) for one in DRILLS)):
+        assert len(reason) > 10
+        assert not reason.endswith(".")

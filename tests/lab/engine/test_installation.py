@@ -1,0 +1,68 @@
+"""Which `pulumi` a rehearsal uses, and what of the user's environment reaches it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab.control_plane import build
+from lab.engine.installation import environment, install
+from lab.results import RehearsalError
+
+
+def program(folder: Path, body: str) -> Path:
+    folder.mkdir()
+    path = folder / "pulumi"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_users_own_is_used_with_its_own_language_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = program(tmp_path / "real", "echo v3.272.0")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "pulumi").symlink_to(own)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    found = install(tmp_path / "run", pytest.fail)
+    assert (found.program, found.version, found.is_users_own) == (own, "v3.272.0", True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_broken_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{program(tmp_path / 'bin', 'exit 3').parent}:/usr/bin:/bin")
+    with pytest.raises(RehearsalError, match="take it off PATH"):
+        install(tmp_path / "run", pytest.fail)
+
+
+def test_a_built_one_is_beside_a_language_host_of_this_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = program(tmp_path / "cache", "echo v0")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(build, "pulumi", lambda _: built)
+    found = install(tmp_path / "run", pytest.fail)
+    assert not found.is_users_own
+    assert found.program.resolve().parent == tmp_path / "run" / "bin"
+    launcher = found.program.with_name("pulumi-language-python")
+    # Without an engine: it says its port, and ends with its stdin.
+    done = subprocess.run([launcher, "127.0.0.1:1"], input="", capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip().isdigit()
+
+
+def test_nothing_of_the_users_logins_reaches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = program(tmp_path / "bin", "echo v3.272.0")
+    monkeypatch.setenv("PATH", f"{own.parent}:/usr/bin:/bin")
+    for name in ("PULUMI_ACCESS_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS", "AWS_PROFILE", "HTTPS_PROXY", "GITHUB_TOKEN"):
+        monkeypatch.setenv(name, "mine")
+    for name in ("PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE", "KUBECONFIG", "CLOUDSDK_CONFIG"):
+        monkeypatch.setenv(name, "mine")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    home = tmp_path / "home"
+    found = environment(install(tmp_path, pytest.fail), home, tmp_path / "state", {"kubernetes": 2, "gcp": 1})
+    assert "mine" not in found.values()
+    assert found["LC_ALL"] == "C.UTF-8"
+    assert found["PULUMI_BACKEND_URL"] == (tmp_path / "state").as_uri()
+    assert found["PULUMI_DEBUG_PROVIDERS"] == "gcp:1,kubernetes:2"
+    assert found["PATH"].split(":")[0] == str(own.parent)

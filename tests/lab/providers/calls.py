@@ -1,0 +1,160 @@
+"""Calls of a provider as the engine makes them, without an engine: real messages, and a state of one's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+from pulumi.runtime.proto import provider_pb2, status_pb2
+
+from fleet.preview.record.redact import Redactor
+from fleet.preview.record.wire import decode_struct, encode_struct
+from lab.api import ClusterApi, Manifest
+from lab.apply.operations import Operations
+from lab.apply.releases import Releases
+from lab.apply.waiter import Waiter
+from lab.clock import Clock
+from lab.cloud.chart import Release
+from lab.providers.base import Provider
+from lab.providers.kubernetes import Kubernetes
+from lab.providers.observed import Observed
+from lab.timeline import Timeline
+from tests.lab.apply.fake_cluster import FakeCluster
+
+SPEED = 60_000.0
+"""Ten simulated minutes in ten milliseconds."""
+Diff = provider_pb2.DiffResponse
+Kind = provider_pb2.PropertyDiff.Kind
+
+
+class RefusedCallError(Exception):
+    """The provider refused; `half_made` is what the engine keeps all the same."""
+
+    def __init__(self, message: str, half_made: Any) -> None:
+        super().__init__(message)
+        self.message, self.half_made = message, half_made
+
+
+class Context:
+    """Of a call: an abort is an exception of the caller's."""
+
+    def __init__(self) -> None:
+        self.trailer: dict[str, bytes] = {}
+
+    def set_trailing_metadata(self, pairs: Any) -> None:
+        self.trailer = dict(pairs)
+
+    def abort(self, code: grpc.StatusCode, message: str) -> None:
+        assert code is grpc.StatusCode.UNKNOWN
+        status = status_pb2.Status.FromString(self.trailer["grpc-status-details-bin"])
+        assert status.message == message
+        half_made = provider_pb2.ErrorResourceInitFailed()
+        raise RefusedCallError(message, half_made if [one for one in status.details if one.Unpack(half_made)] else None)
+
+
+class Resource:
+    """One resource of a stack, with its part of the state."""
+
+    def __init__(self, provider: Provider, type_: str, name: str, stack: str = "dev") -> None:
+        self.provider, self.type, self.name = provider, type_, name
+        self.urn = f"urn:pulumi:{stack}::fixture::{type_}::{name}"
+        self.id, self.inputs, self.outputs = "", dict[str, Any](), dict[str, Any]()
+
+    def check(self, inputs: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Checked inputs and what is wrong."""
+        request = provider_pb2.CheckRequest(
+            urn=self.urn, olds=encode_struct(self.inputs), news=encode_struct(inputs), randomSeed=b"seed"
+        )
+        answer = self.provider.Check(request, Context())
+        return decode_struct(answer.inputs), [one.reason for one in answer.failures]
+
+    def create(self, inputs: dict[str, Any], *, preview: bool = False, timeout: float = 0) -> dict[str, Any]:
+        """Check and create; outputs. What the provider left half made is kept, too."""
+        checked, wrong = self.check(inputs)
+        assert not wrong, wrong
+        request = provider_pb2.CreateRequest(
+            urn=self.urn, name=self.name, properties=encode_struct(checked), preview=preview, timeout=timeout
+        )
+        try:
+            answer = self.provider.Create(request, Context())
+        except RefusedCallError as refusal:
+            if refusal.half_made is not None:
+                self._keep(refusal.half_made.id, checked, decode_struct(refusal.half_made.properties))
+            raise
+        if preview:
+            assert not answer.id
+            return decode_struct(answer.properties)
+        return self._keep(answer.id, checked, decode_struct(answer.properties))
+
+    def update(self, inputs: dict[str, Any], *, preview: bool = False, ignored: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Check and update; outputs."""
+        checked, wrong = self.check(inputs)
+        assert not wrong, wrong
+        request = provider_pb2.UpdateRequest(
+            id=self.id,
+            urn=self.urn,
+            olds=encode_struct(self.outputs),
+            old_inputs=encode_struct(self.inputs),
+            news=encode_struct(checked),
+            preview=preview,
+            ignoreChanges=ignored,
+        )
+        answer = self.provider.Update(request, Context())
+        return (
+            decode_struct(answer.properties)
+            if preview
+            else self._keep(self.id, checked, decode_struct(answer.properties))
+        )
+
+    def diff(self, inputs: dict[str, Any]) -> Any:
+        """Check and compare."""
+        checked, _ = self.check(inputs)
+        request = provider_pb2.DiffRequest(
+            id=self.id,
+            urn=self.urn,
+            olds=encode_struct(self.outputs),
+            old_inputs=encode_struct(self.inputs),
+            news=encode_struct(checked),
+        )
+        return self.provider.Diff(request, Context())
+
+    def read(self, id_: str = "") -> Any:
+        """As a refresh; with an id, as an import."""
+        known = not id_
+        request = provider_pb2.ReadRequest(
+            id=id_ or self.id,
+            urn=self.urn,
+            properties=encode_struct(self.outputs if known else {}),
+            inputs=encode_struct(self.inputs if known else {}),
+        )
+        return self.provider.Read(request, Context())
+
+    def delete(self) -> None:
+        """Delete it."""
+        request = provider_pb2.DeleteRequest(
+            id=self.id, urn=self.urn, properties=encode_struct(self.outputs), old_inputs=encode_struct(self.inputs)
+        )
+        self.provider.Delete(request, Context())
+
+    def _keep(self, id_: str, inputs: dict[str, Any], outputs: dict[str, Any]) -> dict[str, Any]:
+        self.id, self.inputs, self.outputs = id_, inputs, outputs
+        return outputs
+
+
+def kubernetes(
+    cluster: FakeCluster | ClusterApi,
+    *,
+    charts: Callable[[Release], list[Manifest]] = lambda _: [],
+    speed: float = SPEED,
+    slack_seconds: float = 0.05,
+    upsert: bool = False,
+    secrets: tuple[str, ...] = (),
+) -> Kubernetes:
+    """The provider on a cluster, by default one in memory. Its watches end with the process."""
+    clock, stop, killed = Clock(speed), threading.Event(), threading.Event()
+    api: Any = cluster
+    operations = Operations(api, clock, Waiter(api, clock, stop, slack_seconds), stop, killed, upsert=upsert)
+    observed = Observed(clock, Timeline(clock))
+    return Kubernetes(observed, api, operations, Releases(operations, charts), Redactor(secrets), stop)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from lab.report.json_document import json_text
+from lab.report.model import RehearsalReport, advice, redacted
+from lab.results import DrillResult, Finding
+from tests.lab.report.samples import (
+    TOKEN,
+    bring_up,
+    gateway_skipped,
+    preempt_four,
+    reservation,
+    sample_report,
+    stock_out,
+)
+
+
+def with_findings(drill: DrillResult, *findings: Finding) -> DrillResult:
+    return dataclasses.replace(drill, findings=findings)
+
+
+ERROR = Finding(severity="error", subject="Deployment/qwen35-server", message="it never starts", fix="mend it")
+WARNING = Finding(severity="warning", subject="Job/benchmark", message="it is slow", fix="nothing")
+
+
+def bare(*drills: DrillResult) -> RehearsalReport:
+    return dataclasses.replace(sample_report(), drills=drills)
+
+
+@pytest.mark.parametrize(
+    ("report", "passed", "verdict"),
+    [
+        (sample_report(), False, "2 of 5 drills failed, 1 skipped, 1 error, 1 warning"),
+        (bare(preempt_four()), True, "1 drill passed"),
+        (bare(preempt_four(), gateway_skipped()), True, "1 drill passed, 1 skipped"),
+        (bare(gateway_skipped()), True, "No drill applies to this stack, 1 skipped"),
+        (bare(), True, "no drill was played"),
+        (bare(with_findings(preempt_four(), ERROR)), False, "1 of 1 drill failed, 1 error"),
+        (bare(with_findings(preempt_four(), WARNING)), True, "1 drill passed, 1 warning"),
+        (bare(reservation()), False, "1 of 1 drill failed"),
+    ],
+)
+def test_the_verdict_counts_drills_and_findings(report: RehearsalReport, passed: bool, verdict: str) -> None:
+    assert (report.passed, report.verdict) == (passed, verdict)
+
+
+def test_a_finding_of_several_drills_is_listed_once_with_all_of_them_and_errors_come_first() -> None:
+    report = bare(with_findings(bring_up(), WARNING, WARNING), with_findings(preempt_four(), WARNING, ERROR))
+    assert [(one.finding, one.drills) for one in report.found] == [
+        (ERROR, ("preempt-four",)),
+        (WARNING, ("bring-up", "preempt-four")),
+    ]
+
+
+def test_sentences_among_the_figures_are_told_once() -> None:
+    found = advice((preempt_four(), preempt_four(), stock_out()))
+    assert [one.name for one in found] == ["advice to clients"]
+
+
+def test_no_secret_survives_wherever_it_stood() -> None:
+    report = sample_report()
+    assert TOKEN in json_text(report)
+    clean = redacted(report, [TOKEN])
+    assert TOKEN not in json_text(clean)
+    assert "0/12 nodes are available (token [secret])" in json_text(clean)
+    assert dataclasses.replace(clean, drills=report.drills) == report
+
+
+def test_unknown_prices_are_left_out_of_the_sum() -> None:
+    assert sample_report().retained_usd_per_month == 3.2

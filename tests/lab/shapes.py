@@ -1,0 +1,94 @@
+"""Stacks of every shape that the settings allow, recorded: what the program can write, not only what the five stacks do."""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from facts.names import stack_names
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.record.recorder import Recording, record
+from fleet.preview.record.values import reveal
+from tests.support.settings import make_config
+
+ROOT = Path(__file__).resolve().parents[3]
+STACKS = tuple(stack_names(ROOT))
+_SECRETS = {"hfToken": "notatoken", "apiKey": "notakey-notakey"}
+SHAPES: dict[str, dict[str, Any]] = {
+    "flex-start": {"capacity": {"mode": "flex-start", "runDurationSeconds": 86_400}},
+    "calendar": {"capacity": {"mode": "calendar", "reservation": "window-1"}},
+    "reservation in blocks": {
+        "capacity": {"mode": "reservation", "name": "block-7", "project": "capacity-pool", "blocks": ["b1"]}
+    },
+    "ladder": {"capacity": {"mode": "ladder", "reservation": {"name": "block-7", "project": "capacity-pool"}}},
+    "short ladder": {"capacity": {"mode": "ladder", "flexStartSeconds": 600, "spot": False}},
+    "two zones behind a gateway": {
+        "zones": ["europe-west4-a", "europe-west4-b"],
+        "gateway": {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"},
+        "benchmark": {"enabled": True},
+        **_SECRETS,
+    },
+    "secrets in Secret Manager": {
+        "weights": {"tokenSecret": "hf-token"},
+        "server": {"replicas": 2, "apiKeySecret": "vllm-key"},
+        "benchmark": {"enabled": True},
+    },
+    "every kind at once": {
+        "capacity": {"mode": "ladder", "usdPerNodeHour": 50},
+        "gateway": {"enabled": True},
+        "weights": {"tokenSecret": "hf-token"},
+        "server": {"replicas": 2, "apiKeySecret": "vllm-key"},
+        "spending": {"limit": 5000, "then": "pause"},
+    },
+    "weights from an image": {
+        "weights": {"source": "image", "image": "projects/models/global/images/weights-2e1b213"},
+        "server": {"replicas": 2},
+    },
+    "a canary of another revision": {
+        "capacity": {"mode": "reservation", "name": "block-7", "nodes": 3},
+        "weights": {"tokenSecret": "hf-token"},
+        "server": {"replicas": 2, "apiKeySecret": "vllm-key"},
+        "rollout": {"canary": {"engine": {"seed": 1}, "model": {"revision": "0123456789abcdef" * 2 + "01234567"}}},
+        "benchmark": {"enabled": True},
+    },
+    "weights from the hub": {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},
+}
+NOT_SERVED: dict[str, dict[str, Any]] = {
+    "scaled by GKE": {
+        "cluster": {"minVersion": "1.37.0-gke.3100000"},
+        "server": {"scaling": {"mode": "load", "mechanism": "gke", "min": 1, "max": 4}},
+    },
+}
+"""Shapes with kinds that the local control plane does not serve."""
+
+
+@cache
+def recorded(name: str) -> Recording:
+    """A shape, or a stack of this repository, with known outputs."""
+    if name in STACKS:
+        return record_stack(open_stack(ROOT, name), "known")
+    return record(
+        ROOT,
+        project="vllm-fleet",
+        stack="test",
+        config=make_config(**(SHAPES | NOT_SERVED)[name]),
+        secret_keys=("vllm-fleet:hfToken", "vllm-fleet:apiKey"),
+        mode="known",
+    )
+
+
+def manifests(name: str) -> list[dict[str, Any]]:
+    """Every Kubernetes object of it, as it would reach an API server."""
+    return [
+        copy.deepcopy(reveal(dict(resource.inputs)))
+        for resource in recorded(name).resources
+        if resource.custom and resource.type.startswith("kubernetes:") and "metadata" in resource.inputs
+    ]
+
+
+def distinct(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each object once."""
+    return list({json.dumps(one, sort_keys=True): one for one in objects}.values())
