@@ -16,7 +16,7 @@ from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
 from lab.simulators.model_server.node import Faults, Node, Pace
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 SMALL = ROOT / "fleet" / "bench" / "selftest" / "small_client"
 TRUE = ROOT / ".venv-vllm" / "bin" / "python"
 MODEL = "the/model"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lab.api import CONFIG_MAP, ClusterApi
+from lab.control_plane.api import CONFIG_MAP, ClusterApi
 from lab.selftest.tokenizer_folder import write_tokenizer
 from tests.fleet.bench.run.kubelet import until
 from tests.fleet.bench.run.laptop import NAMESPACE
