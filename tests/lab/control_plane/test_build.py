@@ -32,7 +32,7 @@ from tests.lab.control_plane.conftest import FakeGo
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 EVERYTHING = {name for source in SOURCES for name in source.packages}
 
 

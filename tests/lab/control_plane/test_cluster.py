@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lab.api import Manifest
     from lab.control_plane.build import Binaries
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lab.control_plane.build import Binaries
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 def late(inputs: Inputs) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lab.control_plane.build import Binaries
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 SERVERS = 2
 """The dev stack with a second server: with one, a budget of two and an update one by one mean nothing."""
 SPEED = 240.0

@@ -19,7 +19,7 @@ from lab.engine.project import Project
 from lab.variants import varied
 from settings.stack_file import read
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

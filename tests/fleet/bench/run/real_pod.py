@@ -15,7 +15,7 @@ from tests.fleet.bench.run.laptop import NAMESPACE
 from tests.fleet.cli.command import ROOT
 from tests.fleet.clients.fake_google import FakeGoogle
 
-SMALL_CLIENT = ROOT / "fleet" / "bench" / "selftest" / "small_client"
+SMALL_CLIENT = ROOT / "lab" / "selftest" / "small_client"
 LABELS = "metadata.labels['"
 
 

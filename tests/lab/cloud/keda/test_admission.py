@@ -15,7 +15,7 @@ from settings.derived.scaling import scaling_policy
 from tests.lab.cloud.keda.played import QUERY, scaled_object
 from workloads.autoscaling import cron_triggers, load_trigger, scaled_object_spec
 
-ROOT = Path(__file__).parents[5]
+ROOT = Path(__file__).parents[4]
 
 
 def autoscaler(owner: str = "") -> Manifest:

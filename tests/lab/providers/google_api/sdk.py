@@ -15,7 +15,7 @@ from typing import Any
 import pulumi
 from pulumi import _types as sdk_types
 
-INFRA = Path(__file__).resolve().parents[5] / "infra"
+INFRA = Path(__file__).resolve().parents[4] / "infra"
 
 
 @functools.cache
