@@ -20,42 +20,42 @@ _BACKTICKS: Final = re.compile(r"`+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Part:
     """A part of a comment that is shown completely or not at all."""
 
     name: str
     """Name for the list of omitted parts, e.g. "the bill of spot"."""
     text: str
     rank: int = 0
-    """Sections of the highest rank are omitted first, starting with the last; the first section stays."""
+    """Parts of the highest rank are omitted first, starting with the last; the first part stays."""
 
 
-def joined(sections: Iterable[Section], *, elsewhere: str, limit: int = LIMIT) -> str:
-    """The sections as one text within the limit, with a sentence about omitted parts.
+def joined(parts: Iterable[Part], *, elsewhere: str, limit: int = LIMIT) -> str:
+    """The parts as one text within the limit, with a sentence about omitted parts.
 
-    `elsewhere` tells where to find them. If only the first section is left, it is cut at a line end.
+    `elsewhere` tells where to find them. If only the first part is left, it is cut at a line end.
     """
-    kept = [section for section in sections if section.text]
-    out: list[Section] = []
+    kept = [part for part in parts if part.text]
+    out: list[Part] = []
     note = ""
-    length = sum(len(section.text) + len("\n\n") for section in kept)
+    length = sum(len(part.text) + len("\n\n") for part in kept)
     while length + len(note) + 1 > limit and len(kept) > 1:
         last = max(range(len(kept)), key=lambda index: (kept[index].rank, index))
         out.insert(0, kept.pop(last))
         length -= len(out[0].text) + len("\n\n")
         note = _left_out(out, elsewhere)
-    text = "\n\n".join(section.text for section in kept)
+    text = "\n\n".join(part.text for part in kept)
     if length + len(note) + 1 > limit:
-        note = _left_out([Section(name=f"the rest of {kept[0].name}", text=""), *out], elsewhere)
+        note = _left_out([Part(name=f"the rest of {kept[0].name}", text=""), *out], elsewhere)
         room = max(0, limit - len(note) - len("\n\n\n"))
         text = text[:room].rpartition("\n")[0] or text[:room]
     return "\n\n".join(filter(None, (text, note))) + "\n"
 
 
-def _left_out(sections: Sequence[Section], elsewhere: str) -> str:
-    names = [escape(section.name) for section in sections[:12]]
-    if len(sections) > len(names):
-        names.append(f"and {len(sections) - len(names)} more")
+def _left_out(parts: Sequence[Part], elsewhere: str) -> str:
+    names = [escape(part.name) for part in parts[:12]]
+    if len(parts) > len(names):
+        names.append(f"and {len(parts) - len(names)} more")
     return f"**Omitted** because of GitHub's size limit: {', '.join(names)}. {elsewhere}"
 
 
@@ -109,7 +109,7 @@ def _in_a_cell(markdown: str) -> str:
 
 
 def fold(summary: str, body: Iterable[str]) -> list[str]:
-    """A folded section. GitHub renders Markdown in the body only after an empty line."""
+    """A folded part. GitHub renders Markdown in the body only after an empty line."""
     return [
         "",
         f"<details><summary>{html.escape(_unlinked(summary), quote=False)}</summary>",

@@ -9,9 +9,9 @@ import pytest
 
 from fleet.preview.policy import Violation
 from fleet.preview.report.comment import markdown_text
-from fleet.preview.report.markdown import LIMIT, Section, cell, code, escape, fenced, fold, joined, prose, table
 from fleet.preview.report.model import Policies
 from fleet.preview.report.several_stacks import Refusal
+from fleet.report.markdown import LIMIT, Part, cell, code, escape, fenced, fold, joined, prose, table
 from tests.fleet.preview.sample_changes import change, compared_report, edited, sample_changes
 from tests.fleet.preview.sample_report import sample_report
 
@@ -72,10 +72,10 @@ def test_a_summary_is_text() -> None:
 
 def test_sections_are_left_out_whole_the_last_details_first_and_it_is_said() -> None:
     sections = [
-        Section(name="verdict", text="verdict"),
-        Section(name="tree of a", text="a" * 400, rank=2),
-        Section(name="numbers", text="n" * 400, rank=1),
-        Section(name="tree of b", text="b" * 400, rank=2),
+        Part(name="verdict", text="verdict"),
+        Part(name="tree of a", text="a" * 400, rank=2),
+        Part(name="numbers", text="n" * 400, rank=1),
+        Part(name="tree of b", text="b" * 400, rank=2),
     ]
     text = joined(sections, elsewhere="See there.", limit=1100)
     assert "b" * 10 not in text
@@ -88,9 +88,7 @@ def test_sections_are_left_out_whole_the_last_details_first_and_it_is_said() -> 
 
 
 def test_a_verdict_that_does_not_fit_is_shortened_at_a_line_and_it_is_said() -> None:
-    text = joined(
-        [Section(name="verdict", text="row\n" * 200), Section(name="why", text="y")], elsewhere="There.", limit=400
-    )
+    text = joined([Part(name="verdict", text="row\n" * 200), Part(name="why", text="y")], elsewhere="There.", limit=400)
     assert len(text) <= 400
     assert text.startswith("row\nrow\n")
     assert text.endswith("row\n\n**Omitted** because of GitHub's size limit: the rest of verdict, why. There.\n")
