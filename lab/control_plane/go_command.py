@@ -11,7 +11,7 @@ from typing import Final
 
 from lab.control_plane.process import Process
 from lab.control_plane.toolchain import Toolchain
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 HEARTBEAT_SECONDS: Final = 10.0
 """Interval of progress, wall time."""

@@ -289,8 +289,15 @@ def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[st
 
 
 def test_a_plan_loads_neither_pulumi_nor_the_settings() -> None:
-    assert loaded_by("plan", *USERS) == ["facts", "fleet.plan", "pydantic", "typer", "yaml"]
-    assert loaded_by("plan", *USERS, "--format", "json") == ["facts", "fleet.plan", "pydantic", "typer", "yaml"]
+    assert loaded_by("plan", *USERS) == ["facts.machines", "facts.models", "fleet.plan", "pydantic", "typer", "yaml"]
+    assert loaded_by("plan", *USERS, "--format", "json") == [
+        "facts.machines",
+        "facts.models",
+        "fleet.plan",
+        "pydantic",
+        "typer",
+        "yaml",
+    ]
     assert loaded_by("plan", "--help") == ["pydantic", "typer"]
 
 

@@ -22,7 +22,8 @@ from fleet.cli.main import main
 out = io.StringIO()
 with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
     main()
-heavy = ("pydantic", "rich", "yaml", "pulumi", "grpc", "settings.stack", "facts", "fleet.plan", "fleet.plan.day", "fleet.preview", "typer")
+heavy = ("pydantic", "rich", "yaml", "pulumi", "grpc", "settings.stack",
+         "facts.machines", "facts.models", "fleet.plan", "fleet.plan.day", "fleet.preview", "typer")
 print(json.dumps(sorted(name for name in heavy if name in sys.modules)))
 """
 
