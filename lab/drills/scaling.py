@@ -10,7 +10,7 @@ from lab.drills.conditions import all_of, needs_servers, one_server_only, owns_p
 from lab.drills.drill import Drill, Proof
 
 if TYPE_CHECKING:
-    from lab.stage import Stage
+    from lab.stage.stage import Stage
 
 SCALE_SPEED = 1200.0
 """At this speed the simulated waits of a bring-up take a second or two, and wall time is Kubernetes' own."""

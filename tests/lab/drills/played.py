@@ -8,13 +8,13 @@ from typing import Any
 
 from lab.drills.catalogue import DRILLS
 from lab.drills.drill import Proof
+from lab.drills.runner import result_of
 from lab.providers.base import type_of
-from lab.providers.kubernetes import Kubernetes
-from lab.results import DrillBrokenOffError, DrillResult
-from lab.runner import result_of
-from lab.stage import Stage
-from lab.update_report import UpReport
-from lab.updates import SKIP_PREVIEW
+from lab.providers.kubernetes.provider import Kubernetes
+from lab.results.result import DrillBrokenOffError, DrillResult
+from lab.stage.stage import Stage
+from lab.stage.update_report import UpReport
+from lab.stage.updates import SKIP_PREVIEW
 from tests.lab.drills.mutation import Mutation
 
 

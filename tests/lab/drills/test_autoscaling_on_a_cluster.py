@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fleet.preview.offline import open_stack
-from lab import stage as stage_module
-from lab.stage import Surroundings
+from lab.stage import stage as stage_module
+from lab.stage.stage import Surroundings
 from tests.lab.drills.mutation import Inputs, both, changed
 from tests.lab.drills.played import BreakableStage, failure, played
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lab.control_plane.build import Binaries
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 def late(inputs: Inputs) -> None:

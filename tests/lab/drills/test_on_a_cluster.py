@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fleet.preview.offline import open_stack
-from lab import runner
-from lab import stage as stage_module
-from lab.api import POD, Manifest
 from lab.cloud.world import World
-from lab.drills import disruption
+from lab.control_plane.api import POD, Manifest
+from lab.drills import disruption, runner
 from lab.drills.catalogue import chosen
-from lab.stage import Surroundings
-from lab.variants import varied
+from lab.stage import stage as stage_module
+from lab.stage.stage import Surroundings
+from lab.stage.variants import varied
 from tests.lab.drills.mutation import Inputs, both, changed, retain, unlimited
 from tests.lab.drills.played import BreakableStage, failure, failures, played
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from lab.control_plane.build import Binaries
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 SERVERS = 2
 """The dev stack with a second server: with one, a budget of two and an update one by one mean nothing."""
 SPEED = 240.0
