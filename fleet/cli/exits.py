@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from facts.user_error import UserError
 from fleet import CODE
+from fleet.cli.command_error import CommandError as CommandError
 
 CLEAN = 0
 FINDINGS = 1
@@ -22,10 +23,6 @@ INTERRUPTED = 130
 """128 + SIGINT, as in shells."""
 PIPE_CLOSED = 141
 """128 + SIGPIPE: the reader closed the pipe (`fleet preview | head`)."""
-
-
-class CommandError(UserError):
-    """Why a command cannot answer."""
 
 
 def flush(code: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 
 from fleet import IS_INSTALLED
-from fleet.cli.exits import CommandError
+from fleet.cli.command_error import CommandError
 
 FOR_BENCHMARKS = frozenset({"aiohttp", "google", "numpy", "orjson", "requests", "resvg_py", "ttf_opensans"})
 """Top-level modules of requirements-benchmark.txt."""
