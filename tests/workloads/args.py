@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from facts.signals.catalogue import Catalogue, catalogue
-from settings.checks.declarations import declarations
 from settings.derived.figures import figures
 from settings.derived.measurement import measurement
+from settings.derived.server_arguments import server_arguments
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
@@ -78,20 +78,10 @@ def weights_args(settings: Settings, token: pulumi.Output[str] | None = None) ->
 def server_args(settings: Settings, **others: Any) -> ServerArgs:
     """`others` take the place of what the settings say."""
     given: dict[str, Any] = {
+        **server_arguments(settings),
         "space": space(settings),
-        "name": settings.server.name,
-        "replicas": settings.own_replicas,
-        "engine": settings.serving.engine,
-        "model": settings.serving.model,
-        "placement": settings.placement,
-        "image": settings.serving.image,
         "hf_token": settings.hf_token_store,
         "api_key": settings.api_key_secret,
-        "resources": settings.server.resources,
-        "startup_minutes": settings.server.startup_minutes,
-        "internal_load_balancer": settings.server.internal_load_balancer,
-        "annotations": declarations(settings),
-        "reasons": settings.server.reasons,
     }
     return ServerArgs(**given | others)
 
