@@ -29,12 +29,12 @@ from settings.derived.google_cloud_needs import dataset_object, required_apis, s
 from settings.derived.measurement import measurement
 from settings.derived.readme import filled
 from settings.derived.scaling import scaling_policy
-from settings.derived.server_arguments import server_arguments
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
 from settings.load import load
 from settings.sections.capacity import Calendar
+from settings.server_arguments import server_arguments
 from workloads.server.compile_cache import KeptCache
 from workloads.serving_stack import ServingStack, ServingStackArgs
 

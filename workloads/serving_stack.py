@@ -10,7 +10,6 @@ import pulumi
 
 from facts.signals.model import Catalogue
 from settings.derived.scaling import ScalingPolicy
-from settings.derived.server_arguments import ServerArguments
 from settings.derived.spending import Rates
 from settings.derived.traffic import Traffic, VpcRanges
 from settings.sections.capacity import AnyMode, Ladder, ladder_class
@@ -20,6 +19,7 @@ from settings.sections.monitoring import Monitoring as MonitoringSection
 from settings.sections.secret_stores import SecretManagerSecret
 from settings.sections.spending import Spending
 from settings.sections.weights import Weights as VolumeSection
+from settings.server_arguments import ServerArguments
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway.gateway import Gateway, GatewayArgs

@@ -15,9 +15,9 @@ from infra.platform import OwnPlatform, OwnPlatformArgs
 from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
 from settings.derived.figures import figures
 from settings.derived.google_cloud_needs import required_apis
-from settings.derived.server_arguments import server_arguments
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
+from settings.server_arguments import server_arguments
 from workloads.serving_stack import ServingStack, ServingStackArgs
 
 

@@ -8,7 +8,7 @@ import pulumi
 
 from facades.inputs import EXISTING_CLUSTER, PACKAGE, CapacityMode, on_callers_cluster, secret, settings_of
 from facts.names import SERVER_ACCOUNT
-from settings.derived.server_arguments import server_arguments
+from settings.server_arguments import server_arguments
 from workloads.namespace import service_account
 from workloads.server.server import Server, ServerArgs
 from workloads.space import Space

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from facts.signals.catalogue import Catalogue, catalogue
 from settings.derived.figures import figures
 from settings.derived.measurement import measurement
-from settings.derived.server_arguments import server_arguments
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
 from settings.sections.capacity import Ladder, ladder_class
+from settings.server_arguments import server_arguments
 from settings.stack import Settings
 from workloads.benchmark.benchmark import BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadderArgs
