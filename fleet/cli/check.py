@@ -1,4 +1,4 @@
-"""`fleet config`: the schema of stack files, and the check of one."""
+"""`fleet check`: the check of a stack file; `fleet config schema`: the schema of stack files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ if TYPE_CHECKING:
     from settings.problems import Problem
     from settings.stack import Settings
 
-config = typer.Typer(
-    help="Check a stack file, or print the schema of stack files.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+config = typer.Typer(help="Print the JSON Schema of stack files.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @config.command(short_help="Print the JSON Schema of stack files.")
@@ -31,7 +27,7 @@ def schema() -> int:
     return CLEAN
 
 
-@config.command(short_help="Check a stack file as `pulumi up` would.")
+@config.command(hidden=True)  # the name before `fleet check`
 def check(stack: Stack = None, root: Root = None) -> int:
     """Check a stack file as `pulumi up` would: types, limits, and the lessons of the article.
 
