@@ -25,7 +25,7 @@ from docs.generate.model_tables import (
     public_table,
     rows_table,
 )
-from facts import figures, ledger
+from facts import figures
 from facts.machines import B200
 from facts.models import of_the_article
 from facts.workloads import named_workload
