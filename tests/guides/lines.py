@@ -16,7 +16,6 @@ _PLACES: Final = (
     "policy/README.md",
     "Pulumi*.yaml",
     "facts/signals/runbook.md",
-    "docs/examples/template/*",
     "workloads/README.md",
 )
 _NO_GUIDES: Final = frozenset({"CHANGELOG.md"})

@@ -270,7 +270,7 @@ PAGES: Final[Mapping[str, Page]] = {
                 LeftOut(f"pulumi package add ../vllm-fleet/{folder}", "needs a language host that generates an SDK")
                 for folder in ("package", "out/component-package")
             ),
-            Elsewhere("pulumi new ./template", "../test_stack_files.py", '"new", str(template)'),
+            Elsewhere("pulumi new ./docs/examples/template", "../test_stack_files.py", '"new", str(template)'),
             *(
                 LeftOut(f"pulumi config set {rest}", "needs the language host for YAML")
                 for rest in ("project MY-PROJECT", '--secret kubeconfig "$(cat FILE)"')

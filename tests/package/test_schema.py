@@ -97,7 +97,7 @@ def fits(value: Any, kind: dict[str, Any], program: dict[str, Any]) -> None:
 
 
 def test_the_templates_questions_are_its_configuration() -> None:
-    template = PROGRAMS["template"]
+    template = PROGRAMS["docs/examples/template"]
     asked, declared = template["template"]["config"], template["config"]
     used = set(re.findall(r"\$\{(\w+)\}", json.dumps(template["resources"])))
     assert asked.keys() == declared.keys() == used

@@ -93,7 +93,7 @@ def test_every_declared_python_is_tested() -> None:
 def test_every_folder_with_pins_has_updates() -> None:
     updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
     folders = {one["package-ecosystem"]: one["directories"] for one in updates}
-    modules = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "fleet").rglob("go.mod")}
+    modules = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "lab").rglob("go.mod")}
     assert modules
     assert all(any(Path(f"/{module}").match(pattern) for pattern in folders["gomod"]) for module in modules)
     assert {f"/{path.parent.relative_to(ROOT)}" for path in (ROOT / "docs" / "examples").glob("*/package.json")} == {

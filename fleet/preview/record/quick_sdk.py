@@ -5,7 +5,7 @@ loads the modules whose classes are named, not all 286; and no garbage collectio
 
 Only the versions in `KNOWN` are loaded so, and of those only packages that look as expected; everything else is loaded the
 ordinary way: slower, never different. FLEET_PLAIN_SDK=1 loads everything the ordinary way.
-What each part gains, and what else was tried: docs/decisions/0038-less-around-the-sdks.md.
+What each part gains, and what else was tried: docs/decisions/10-preview.md.
 """
 
 from __future__ import annotations

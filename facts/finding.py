@@ -1,0 +1,97 @@
+"""A finding: what a check has to say about one thing, in the same words wherever it is shown.
+
+`fleet check`, the preview, the policy pack, doctor, verify, the rehearsal, the certificate and the plan all report findings.
+The renderers of fleet/report print them; `text` is for where only text can be shown, such as an error of the program.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal
+
+from facts.lessons.secrets_in_text import without_secrets
+from facts.texts import MOST_CHARACTERS, shortened
+
+Severity = Literal["error", "warning", "deliberate", "note", "passed", "unknown"]
+"""`error` blocks: exit code 1 or 2. `deliberate`: a lesson that the stack breaks on purpose, because its profile repeats a published
+run. `note`: not counted. `passed` and `unknown`: results of a check that found nothing, and of one that could not look."""
+MARKS: Final[Mapping[Severity, str]] = {
+    "error": "✗",
+    "warning": "!",
+    "deliberate": "!",
+    "note": "·",
+    "passed": "✓",
+    "unknown": "–",
+}
+JSON_VERSION: Final = 1
+"""Version of the shape of `as_json`; a change of a key or of its meaning raises it."""
+_MOST_OF_A_TEXT: Final = 20 * MOST_CHARACTERS
+"""Characters. Lists of what is allowed, such as all of vLLM's parsers, are shown whole."""
+_LABELS: Final = ("allowed", "why", "write")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One finding. Recognized secrets are replaced, and long texts shortened, when it is made: no report can print them."""
+
+    id: str
+    """Stable identifier of the check, policy or lesson, e.g. "tp8-on-one-gpu-model". Tests and profiles refer to it."""
+    subject: str
+    """What it is about: the path of a key, a resource, a pod, a file or a check."""
+    severity: Severity = "error"
+    found: Any = ""
+    """The value or the state: JSON data or a text. None: a value that is missing."""
+    allowed: str = ""
+    """What is accepted, with its unit."""
+    why: str = ""
+    """The reason, with its figure and source."""
+    write: str = ""
+    """What to write or to type instead, ready to paste."""
+
+    def __post_init__(self) -> None:
+        """Replace secrets and shorten texts."""
+        object.__setattr__(self, "subject", shortened(without_secrets(self.subject)))
+        for name in ("found", *_LABELS):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                object.__setattr__(self, name, shortened(without_secrets(value), _MOST_OF_A_TEXT))
+
+    @property
+    def blocks(self) -> bool:
+        """Whether it must be fixed first."""
+        return self.severity == "error"
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """`allowed`, `why` and `write` with their labels, as far as they say something."""
+        return tuple((label, text) for label in _LABELS if (text := getattr(self, label)))
+
+    def text(self) -> str:
+        """The finding as lines of plain text."""
+        head = f"{MARKS[self.severity]} {headline(self)}"
+        lines = [head, *(f"  {label + ':':<9}{text}" for label, text in self.details())]
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """The finding as JSON data, all keys present. `JSON_VERSION` counts changes of this shape."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def headline(finding: Finding) -> str:
+    """`subject: found`, or that it is missing."""
+    if finding.found is None:
+        return f"{finding.subject} is missing"
+    return f"{finding.subject}: {shown(finding.found)}" if finding.found != "" else finding.subject
+
+
+def shown(value: Any) -> str:
+    """A value as YAML; a text as it is."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else str(value)
+
+
+def block(findings: Iterable[Finding]) -> bool:
+    """Whether any finding blocks: the one rule for exit code 1."""
+    return any(finding.blocks for finding in findings)
