@@ -19,7 +19,7 @@ from fleet.preview.offline import open_stack
 from lab.commands.rehearsal import prepared
 from lab.control_plane.build import KUBERNETES
 from lab.engine.pulumi import Pulumi
-from lab.stage.stage import Stage
+from lab.stage.start import started
 
 if TYPE_CHECKING:
     from lab.report.progress import Shown
@@ -45,11 +45,11 @@ def open_shell(
     Raises SettingsError and ProgramError for the stack, RehearsalError for this machine.
     """
     opened = open_stack(root, stack)
-    with contextlib.ExitStack() as started:
+    with contextlib.ExitStack() as opening:
         with shown as progress:
             _, around = prepared(opened, speed=speed, shown=progress)
             progress.starts("start the control plane")
-            stage = started.enter_context(Stage(opened, replace(around, progress=lambda _: None)))
+            stage = opening.enter_context(started(opened, replace(around, progress=lambda _: None)))
         updates = stage.updates
         variables = environment(
             updates.pulumi, kubeconfig=stage.control_plane.kubeconfig, upsert=updates.upsert_variables, stack=stack

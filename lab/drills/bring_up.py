@@ -24,7 +24,7 @@ QUIET_SECONDS = 600.0
 
 def _bring_up(stage: Stage, proof: Proof) -> None:
     """Check the bring-up of the running stage, which has ended when this is played."""
-    report = stage.first_report
+    report = stage.history.first_report
     proof.findings.extend(report.findings)
     servers, machine = stage.servers, stage.settings.machine
     machines = stage.machines_for(servers)

@@ -16,7 +16,7 @@ from lab.drills.alerts_during import alerts_during
 from lab.drills.drill import Drill, Proof
 from lab.results.result import DrillBrokenOffError, DrillResult
 from lab.results.timeline import Moment
-from lab.stage.stage import Stage, Surroundings
+from lab.stage.start import started
 from lab.stage.variants import varied
 from settings.problems import SettingsError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lab.engine.pulumi import Pulumi
     from lab.results.clock import Clock
     from lab.results.result import Retained
+    from lab.stage.stage import Stage, Surroundings
 
 LOG = logging.getLogger(__name__)
 
@@ -52,6 +53,8 @@ class Runner:
         self.pulumi: Pulumi | None = None
         """The engine of the last stage; None without one."""
         self._stage: Stage | None = None
+        self._shared = contextlib.ExitStack()
+        """Closing it ends the shared stage."""
         self._used = False
         """Whether a drill has been played on the shared stage."""
         self._never_came_up = ""
@@ -94,7 +97,7 @@ class Runner:
     def _on_separate_stage(self, drill: Drill) -> DrillResult:
         began = time.monotonic()
         opened = varied(self._opened, drill.sections) if drill.sections else self._opened
-        with Stage(opened, self._around, speed=drill.speed) as stage:
+        with started(opened, self._around, speed=drill.speed) as stage:
             self._on_clock(stage.clock)
             result = self._on(stage, drill)
         self._on_clock(None)
@@ -115,8 +118,7 @@ class Runner:
 
     def _bring_up(self, drill: Drill) -> Stage | DrillResult:
         """Start the shared stage; if the stack does not come up, return this drill's result."""
-        stage = Stage(self._opened, self._around)
-        stage.__enter__()
+        stage = self._shared.enter_context(started(self._opened, self._around))
         self._stage, self._used = stage, False
         self._on_clock(stage.clock)
         try:
@@ -124,7 +126,7 @@ class Runner:
                 stage.bring_up()
         except DrillBrokenOffError as error:
             self._never_came_up = str(error)
-            proof = Proof(findings=list(stage.first_report.findings))
+            proof = Proof(findings=list(stage.history.first_report.findings))
             result = result_of(
                 drill, proof, gave_up=str(error), simulated_seconds=stage.clock.now_seconds(), stage=stage
             )
@@ -148,7 +150,7 @@ class Runner:
         stage, self._stage = self._stage, None
         if stage is not None:
             self._on_clock(None)
-            stage.__exit__(None, None, None)
+            self._shared.close()
 
     def _on(self, stage: Stage, drill: Drill) -> DrillResult:
         proof, gave_up = Proof(), ""
@@ -163,7 +165,7 @@ class Runner:
         except (DrillBrokenOffError, SettingsError, ProgramError) as error:
             gave_up = str(error)
             if drill.start == "empty":
-                proof.findings.extend(one for one in stage.first_report.findings if one not in proof.findings)
+                proof.findings.extend(one for one in stage.history.first_report.findings if one not in proof.findings)
         self.retained.extend(proof.retained)
         return result_of(
             drill,

@@ -84,7 +84,7 @@ def _scale(servers: int, stage: Stage, proof: Proof) -> None:
     nodes = stage.meter.gpu_nodes.highest()
     machines = stage.machines_for(servers)
     proof.check(f"{servers} replicas on {plural(machines, 'node')}", nodes == machines, f"at most {nodes} nodes")
-    for phase, seconds in stage.phase_seconds.items():
+    for phase, seconds in stage.history.phase_seconds.items():
         proof.figure(phase, round(seconds, 1), "s of wall time")
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from facts.user_error import UserError
 from lab.results.timeline import Moment, Mood
 
 
-class RehearsalError(Exception):
+class RehearsalError(UserError):
     """A rehearsal cannot be played, for example because a build fails; the message is for users."""
 
 

@@ -11,37 +11,24 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from math import ceil
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from fleet.preview.offline import OfflineStack, record_stack
 from fleet.preview.record.recording import Recording
-from fleet.preview.record.redact import Redactor
-from lab.cloud.autopilot.install import install as autopilot
 from lab.cloud.chart import Charts
 from lab.cloud.compile_caches import CompileCaches
-from lab.cloud.disks import Disks
 from lab.cloud.gateway import GatewayController
-from lab.cloud.gateway_prerequisites import prerequisites_of
-from lab.cloud.keda.in_flight import InFlight
 from lab.cloud.keda.operator import A_MONDAY, Keda
-from lab.cloud.keda.wall_time import sync_wall_seconds
-from lab.cloud.kubelet_stages import kubelet_stages
-from lab.cloud.managed_prometheus import ManagedPrometheus
 from lab.cloud.provisioner import Provisioner
 from lab.cloud.spending_guards import SpendingGuards
-from lab.cloud.standby import Standby
 from lab.cloud.stock import Stock
-from lab.cloud.timings import Timings, timings_for
+from lab.cloud.timings import Timings
 from lab.cloud.world import World, is_ready
 from lab.cloud.writer import Writer
 from lab.control_plane.api import DEPLOYMENT, ClusterApi, Manifest
 from lab.control_plane.cluster import ControlPlane
-from lab.control_plane.custom_resources.definitions import keda_definitions
-from lab.control_plane.custom_resources.install import install
 from lab.providers.kubernetes.state import ObjectRef, objects_of
-from lab.providers.kubernetes.waiter import SLACK_SECONDS
 from lab.results.clock import DEFAULT_SPEED, Clock
 from lab.results.result import DrillBrokenOffError
 from lab.results.timeline import Timeline
@@ -65,12 +52,8 @@ T = TypeVar("T")
 LAG_SECONDS: Final = 45.0
 """Additional wall time for Kubernetes' controllers on a busy machine. Assumed: three times the slowest seen on two cores."""
 POLL_SECONDS: Final = 0.05
-EMPTY_WALL_SECONDS: Final = 4.0
-"""Minimum wall time before an empty node is removed, so that the scheduler can use it."""
 _NAMELESS: Final[Mapping[str, Any]] = {"namespace": None, "cluster": {"name": None}, "capacity": {"create": None}}
 """Explicit names in a stack file, removed: two stacks may not use the same."""
-QUICK_SPEED: Final = 300.0
-"""Above this speed waits get more wall time: Pulumi's timeouts would end before Kubernetes can act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,42 +75,77 @@ def recording_key(stack: OfflineStack) -> str:
     return json.dumps([stack.file.stack, sorted(stack.config.items())])
 
 
-class Stage:
-    """One stack on one control plane. A context manager: entry starts everything, exit stops it."""
+def record(stack: OfflineStack, around: Surroundings) -> Recording:
+    """Record a program offline, once for all stages. Raises ProgramError."""
+    key = recording_key(stack)
+    if key not in around.recordings:
+        around.recordings[key] = record_stack(stack, "known")
+    return around.recordings[key]
 
-    api: ClusterApi
+
+@dataclass(kw_only=True)
+class History:
+    """What has happened on a stage so far."""
+
+    first_report: UpReport = field(default_factory=UpReport)
+    """Of the bring-up; empty before."""
+    phase_seconds: dict[str, float] = field(default_factory=dict)
+    """Wall seconds of each phase of the bring-up."""
+    as_declared: dict[str, tuple[str, str]] | None = None
+    """Fingerprints after the last `up`, if that was of the unchanged stack."""
+
+    @contextlib.contextmanager
+    def phase(self, name: str, progress: Progress) -> Iterator[None]:
+        """Report a phase and record its duration."""
+        began = time.monotonic()
+        progress(name)
+        yield
+        self.phase_seconds[name] = time.monotonic() - began
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stack on one running control plane. `start.started` makes it."""
+
+    opened: OfflineStack
+    around: Surroundings
+    clock: Clock
+    timeline: Timeline
+    timings: Timings
+    control_plane: ControlPlane
     world: World
     meter: Meter
+    story: Story
     stock: Stock
     provisioner: Provisioner
     gateway: GatewayController
     writer: Writer
     caches: CompileCaches
-    keda: Keda
-    """Only if the stack scales with KEDA."""
     guards: SpendingGuards
+    autoscaler: Keda | None
+    """None unless the stack scales by KEDA."""
     updates: Updates
     """The Pulumi engine."""
-    timings: Timings
-    control_plane: ControlPlane
-    first_report: UpReport
-    """Of the bring-up; empty before."""
-    began_seconds: float = 0.0
-    """First call for a Kubernetes object of the bring-up: what the engine needs before is not the cloud's time."""
+    history: History
+    closing: contextlib.ExitStack
+    """Closed at the end of the stage."""
 
-    def __init__(self, opened: OfflineStack, around: Surroundings, *, speed: float | None = None) -> None:
-        # A declared canary would change every count; the canary drills add one themselves.
-        declared = opened.settings.rollout.canary is not None
-        self.opened = varied(opened, {"rollout": {"canary": None, "promoted": None}}) if declared else opened
-        self.around = around
-        self.clock = Clock(speed or around.speed)
-        self.timeline = Timeline(self.clock)
-        self.first_report = UpReport()
-        self._as_declared: dict[str, tuple[str, str]] | None = None
-        """Fingerprints after the last `up`, if that was of the unchanged stack."""
-        self.phase_seconds: dict[str, float] = {}
-        """Wall seconds of each phase of the bring-up."""
-        self._stack = contextlib.ExitStack()
+    @property
+    def api(self) -> ClusterApi:
+        """The API server."""
+        return self.control_plane.api
+
+    @property
+    def keda(self) -> Keda:
+        """The simulated KEDA. Raises ValueError unless the stack scales by KEDA."""
+        if self.autoscaler is None:
+            raise ValueError(f"stack {self.stack} does not scale by KEDA")
+        return self.autoscaler
+
+    @property
+    def began_seconds(self) -> float:
+        """First call for a Kubernetes object of the bring-up: what the engine needs before is not the cloud's time."""
+        return self.history.first_report.began_seconds
 
     @property
     def settings(self) -> Settings:
@@ -137,7 +155,7 @@ class Stage:
     @cached_property
     def traffic(self) -> Traffic:
         """A loopback server for every Ready server pod, from first use to the end of the stage."""
-        return self._stack.enter_context(
+        return self.closing.enter_context(
             Traffic(
                 clock=self.clock,
                 timeline=self.timeline,
@@ -194,11 +212,7 @@ class Stage:
 
     def record(self, sections: Mapping[str, Any] | None = None) -> Recording:
         """Record the program offline with changed settings, as in `varied`. Raises SettingsError and ProgramError."""
-        stack, known = self.varied(sections), self.around.recordings
-        key = recording_key(stack)
-        if key not in known:
-            known[key] = record_stack(stack, "known")
-        return known[key]
+        return record(self.varied(sections), self.around)
 
     @property
     def stack(self) -> str:
@@ -216,7 +230,7 @@ class Stage:
     def up(self, sections: Mapping[str, Any] | None = None, *, upsert: bool = False) -> UpReport:
         """`pulumi up --skip-preview`, by default of the unchanged stack. Raises SettingsError."""
         report = self.updates.up(self.updates.write(self.varied(sections)), SKIP_PREVIEW, upsert=upsert)
-        self._as_declared = self.fingerprints() if not sections and not report.failed else None
+        self.history.as_declared = self.fingerprints() if not sections and not report.failed else None
         return report
 
     def destroy(self, *options: str) -> DestroyReport:
@@ -229,18 +243,17 @@ class Stage:
         The unchanged stack comes up with the policy pack and a preview, as in the README.
         """
         wanted = self.servers if servers is None else servers
-        options = (SKIP_PREVIEW,) if sections else self._policies()
-        with self._phase("pulumi up"):
-            report = self.first_report = self.updates.up(self.updates.write(self.varied(sections)), *options)
-        self.began_seconds = report.began_seconds
+        options = (SKIP_PREVIEW,) if sections else self.policies()
+        with self.history.phase("pulumi up", self.around.progress):
+            report = self.history.first_report = self.updates.up(self.updates.write(self.varied(sections)), *options)
         if report.failed:
             raise DrillBrokenOffError(f"the stack did not come up: {'; '.join(report.failed.values())}")
-        with self._phase("last replica Ready"):
+        with self.history.phase("last replica Ready", self.around.progress):
             self.until_ready(wanted)
-        self._as_declared = None if sections else self.fingerprints()
+        self.history.as_declared = None if sections else self.fingerprints()
         return report
 
-    def _policies(self) -> tuple[str, ...]:
+    def policies(self) -> tuple[str, ...]:
         """Options of the policy pack, as in the README."""
         config = f"policy/config/{self.stack}.json"
         there = (self.opened.root / config).is_file()
@@ -248,19 +261,19 @@ class Stage:
 
     def fingerprints(self) -> dict[str, tuple[str, str]]:
         """UID and generation of every existing applied object."""
-        found = {}
-        for one in self.applied_objects():
-            metadata = one["metadata"]
-            found[f"{one['kind']}/{metadata['name']}"] = (
+        return {
+            f"{manifest['kind']}/{metadata['name']}": (
                 metadata["uid"],
                 str(metadata.get("generation") or metadata["resourceVersion"]),
             )
-        return found
+            for manifest in self.applied_objects()
+            for metadata in [manifest["metadata"]]
+        }
 
     def applied_objects(self) -> list[Manifest]:
         """Existing objects of the stack's state."""
-        found = (self.api.get(ref.kind, ref.name, ref.namespace) for ref in self.objects())
-        return [one for one in found if one is not None]
+        manifests = (self.api.get(ref.kind, ref.name, ref.namespace) for ref in self.objects())
+        return [manifest for manifest in manifests if manifest is not None]
 
     def objects(self) -> tuple[ObjectRef, ...]:
         """Objects in the stack's state."""
@@ -268,7 +281,7 @@ class Stage:
 
     def applied_share(self) -> float:
         """Completed share of the running `pulumi up`, 0 to 1."""
-        total = sum(one.type.startswith(("gcp:", "kubernetes:")) for one in self.base.resources)
+        total = sum(resource.type.startswith(("gcp:", "kubernetes:")) for resource in self.base.resources)
         return len(self.updates.observed.finished_seconds) / total
 
     # Reads and waits
@@ -276,8 +289,8 @@ class Stage:
     def pods(self, app: str | None = None) -> list[Manifest]:
         """Pods with this label `app`, by name; default: the server's."""
         wanted = app or self.server
-        found = [pod for pod in self.world.pods.all() if (pod["metadata"].get("labels") or {}).get("app") == wanted]
-        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+        pods = [pod for pod in self.world.pods.all() if (pod["metadata"].get("labels") or {}).get("app") == wanted]
+        return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
 
     def ready_pods(self, app: str | None = None) -> list[Manifest]:
         """Ready pods among them."""
@@ -296,9 +309,8 @@ class Stage:
         """
         deadline = time.monotonic() + self.clock.wall_seconds(simulated_seconds) + LAG_SECONDS
         while True:
-            found = condition()
-            if found:
-                return found
+            if result := condition():
+                return result
             if time.monotonic() >= deadline:
                 instead = f"; {why()}" if why else ""
                 raise DrillBrokenOffError(f"waited {simulated_seconds / 60:.0f} simulated minutes for {what}{instead}")
@@ -383,7 +395,7 @@ class Stage:
             self.rest()
         elif isinstance(fixed := self.settings.server.fixed_replicas, int):
             forget_scaling(self.api, self.server, self.namespace, fixed)
-        if self._as_declared is None or self._as_declared != self.fingerprints():
+        if self.history.as_declared != self.fingerprints():
             report = self.up()
             if report.failed:
                 raise DrillBrokenOffError(f"the stack could not be restored: {'; '.join(report.failed.values())}")
@@ -399,88 +411,3 @@ class Stage:
             lambda: self.meter.gpu_nodes.now <= self.machines_for(self.servers),
             2 * self.timings.scale_down_seconds,
         )
-
-    def __enter__(self) -> Stage:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(
-        self, type_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(type_, error, trace)
-
-    def _start(self) -> None:
-        timings, least_empty = timings_for(self.settings), EMPTY_WALL_SECONDS * self.clock.speed
-        self.timings = replace(timings, scale_down_seconds=max(timings.scale_down_seconds, least_empty))
-        with self._phase("control plane"):
-            stages = kubelet_stages(self.timings, self.clock)
-            self.control_plane = self._stack.enter_context(
-                ControlPlane(
-                    self.around.binaries,
-                    stages=stages,
-                    autoscaler_wall_seconds=sync_wall_seconds(self.clock.speed),
-                    progress=self.around.progress,
-                )
-            )
-            self.api = self.control_plane.api
-        with self._phase("definitions"):
-            install(self.api, self.around.definitions)
-            autopilot(self.api)
-        self.world = World(self.api, self.clock, self.timeline)
-        self.meter = Meter(self.world, self.server)
-        self.story = Story(self.world)
-        self.stock = Stock.for_settings(self.settings)
-        self.writer = Writer(self.world, self.timings)
-        self.standby = Standby(self.world, self.timings)
-        self.caches = CompileCaches(self.world)
-        self.guards = self._stack.enter_context(SpendingGuards(self.world, self.control_plane.kubeconfig))
-        self.provisioner = Provisioner(self.world, self.stock, self.timings, project=self.settings.project)
-        disks, prometheus = Disks(self.world, self.timings), ManagedPrometheus(self.world, self.timings)
-        self.gateway = GatewayController(self.world, prerequisites_of(self.base), self.timings)
-        if self.settings.scales_by_keda:
-            self.keda = Keda(self.world, self._in_flight())
-        self._stack.enter_context(self.world)
-        if self.settings.scales_by_keda:
-            self._stack.enter_context(self.keda)
-            if not self.settings.makes_keda:  # The cluster's owner has installed it.
-                install(self.api, keda_definitions(self.around.charts.modules))
-                self.keda.run_without_pods()
-        for one in (self.provisioner, disks, self.gateway, self.writer, self.standby, self.caches, prometheus):
-            self._stack.enter_context(one)
-        self.updates = self._stack.enter_context(
-            Updates(
-                self.opened.root,
-                self.api,
-                self.clock,
-                self.timeline,
-                chart_objects=self.around.charts.objects,
-                redactor=Redactor(self.base.plaintexts),
-                slack_seconds=SLACK_SECONDS if self.clock.speed <= QUICK_SPEED else 3 * LAG_SECONDS,
-                folder=self.control_plane.folder / "pulumi",
-                kubeconfig=self.control_plane.kubeconfig,
-                progress=self.around.progress,
-            )
-        )
-
-    def _in_flight(self) -> InFlight:
-        from lab.stage.traffic.traffic import load_of
-
-        return InFlight(
-            self.clock.now_seconds,
-            self.meter.ready_servers.at,
-            capacity_per_server=self.settings.serving.concurrency_per_replica,
-            request_seconds=load_of(self.settings).request_seconds,
-            app=self.server,
-            namespace=self.namespace,
-        )
-
-    @contextlib.contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        began = time.monotonic()
-        self.around.progress(name)
-        yield
-        self.phase_seconds[name] = time.monotonic() - began

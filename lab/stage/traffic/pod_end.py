@@ -1,6 +1,6 @@
 """The end of a server pod by its manifest: how long it answers, and when its streams are cut.
 
-vLLM's part of this (docs/decisions/0010): at the stop signal it aborts what is running, unless it has one API server and a
+vLLM's part of this (docs/decisions/07-server.md): at the stop signal it aborts what is running, unless it has one API server and a
 `--shutdown-timeout`. With several API servers, the default under data parallelism, only the sleep before the signal saves
 a stream.
 """

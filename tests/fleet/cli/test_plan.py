@@ -229,7 +229,7 @@ def test_a_written_stack_passes_the_check_and_is_not_replaced_by_accident(tmp_pa
     first = fleet(*write, cwd=folder)
     assert first.returncode == 0
     assert first.stdout.rstrip().endswith("fleet preview --stack prod")
-    check = fleet("config", "check", "--stack", "prod", cwd=folder)
+    check = fleet("check", "--stack", "prod", cwd=folder)
     assert check.returncode == 0, check.stdout
     again = fleet(*write, cwd=folder)
     assert again.returncode == 2
@@ -289,16 +289,8 @@ def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[st
 
 
 def test_a_plan_loads_neither_pulumi_nor_the_settings() -> None:
-    assert loaded_by("plan", *USERS) == ["facts.machines", "facts.models", "fleet.plan", "pydantic", "typer", "yaml"]
-    assert loaded_by("plan", *USERS, "--format", "json") == [
-        "facts.machines",
-        "facts.models",
-        "fleet.plan",
-        "pydantic",
-        "typer",
-        "yaml",
-    ]
-    assert loaded_by("plan", "--help") == ["pydantic", "typer"]
+    for more in ((), ("--format", "json")):
+        assert not {"pulumi", "grpc", "settings.stack", "fleet.preview"} & {*loaded_by("plan", *USERS, *more)}
 
 
 @pytest.mark.slow

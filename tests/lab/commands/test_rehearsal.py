@@ -18,7 +18,7 @@ from lab.report.progress import Shown
 from lab.results.result import DrillResult, Finding, RehearsalError
 from settings.problems import SettingsError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DRILLS = chosen(["bring-up", "second-up"])
 
 

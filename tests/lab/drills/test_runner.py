@@ -50,7 +50,7 @@ def fake_stage(script: Script) -> type:
             self.api = SimpleNamespace(version=lambda: "v1.36.3")
             self.control_plane = SimpleNamespace(require_running=self.require_running)
             self.updates = SimpleNamespace(pulumi="the engine")
-            self.first_report = UpReport()
+            self.history = SimpleNamespace(first_report=UpReport())
 
         def __enter__(self) -> Any:
             script.log.append(f"start {self.number}")
@@ -66,7 +66,7 @@ def fake_stage(script: Script) -> type:
         def bring_up(self) -> None:
             script.log.append("bring up")
             if script.bring_up_fails:
-                self.first_report = UpReport(findings=(FOUND,))
+                self.history.first_report = UpReport(findings=(FOUND,))
                 reason = script.bring_up_fails.pop(0)
                 raise reason if isinstance(reason, Exception) else DrillBrokenOffError(reason)
 
@@ -85,7 +85,7 @@ def a_moment(text: str) -> Moment:
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     script = Script()
-    monkeypatch.setattr(runner_module, "Stage", fake_stage(script))
+    monkeypatch.setattr(runner_module, "started", fake_stage(script))
     return script
 
 
@@ -230,7 +230,7 @@ def test_ctrl_c_during_the_bring_up_ends_the_stage(script: Script, monkeypatch: 
     def interrupted(_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner_module.Stage, "bring_up", interrupted)
+    monkeypatch.setattr(runner_module.started, "bring_up", interrupted)
     stopped = runner(script)
     assert stopped.play([drill(script, "a")]) == ()
     assert isinstance(stopped.stopped, KeyboardInterrupt)

@@ -13,7 +13,7 @@ from lab.stage.variants import varied
 from settings.problems import SettingsError
 from settings.sections.capacity import Ladder, Spot
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

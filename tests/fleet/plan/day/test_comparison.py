@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from facts.day import Load, load_of_day
+from fleet.plan.asked import Asked
 from fleet.plan.day.comparison import (
     MOST_WINDOWS,
     Comparison,
@@ -26,7 +27,7 @@ from fleet.plan.day.comparison import (
 )
 from fleet.plan.day.simulate import DayResult, simulate
 from fleet.plan.planning import plan
-from fleet.plan.question.asking import Asked, question_of
+from fleet.plan.question.asking import question_of
 from fleet.plan.report.day import day_document, format_section, remarks
 from fleet.report.words import LADDERS_RESERVATION
 from settings.derived.scaling import ScalingPolicy
@@ -199,7 +200,7 @@ def test_a_stack_of_one_server_is_told_what_to_write(peak: float | None) -> None
 
 
 def refusals(stack: str, scaling: dict[str, Any]) -> list[str]:
-    """What `config check` refuses in a stack with this section in place of its replicas."""
+    """What `check` refuses in a stack with this section in place of its replicas."""
     config = dict(read(ROOT, stack).config)
     server = {key: value for key, value in json.loads(config["vllm-fleet:server"]).items() if key != "replicas"}
     config["vllm-fleet:server"] = json.dumps({**server, "scaling": scaling})
