@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -52,6 +53,7 @@ _GAP: Final = 2
 """Columns between two columns of a table."""
 _NARROWEST: Final = 12
 """Columns that a column of words keeps."""
+_COMMAND: Final = re.compile(r"(curl|fleet|gcloud|helm|kubectl|make|pip|pulumi|python3?|sed) |https://")
 _MOST_PLACES: Final = 8
 """Subjects shown of findings that say the same; the JSON document has all."""
 _MOST_EDITS: Final = 16
@@ -169,11 +171,15 @@ class _Text:
             if (more := len(group) - _MOST_PLACES) > 0:
                 self._page.prose(f"… {more} more (--format json has all)", indent=indent + 4, style="dim")
         for label, text in first.details():
-            if label == "write":  # to be copied: never broken
-                for number, line in enumerate(text.splitlines()):
-                    self._page.line(" " * (indent + 4), ("  " if number else "→ ", "dim"), (line, "bold"))
-            else:
+            if label != "write":
                 self._page.prose(f"{label}: {text}", indent=indent + 4, style="dim" * (label == "allowed"))
+                continue
+            for number, line in enumerate(text.splitlines()):
+                mark = "  " if number else "→ "
+                if _COMMAND.match(line):  # to be copied: never broken
+                    self._page.line(" " * (indent + 4), (mark, "dim"), (line, "bold"))
+                else:
+                    self._page.prose(line, indent=indent + 4, mark=mark, style="bold", mark_style="dim")
 
     # Tables -----------------------------------------------------------------------------------------------------------
 
@@ -347,7 +353,8 @@ def _widths(rows: Sequence[Sequence[str]], are_numbers: Sequence[bool], room: in
 def _lines(row: Sequence[str], are_numbers: Sequence[bool], widths: Sequence[int]) -> Iterator[list[str]]:
     """The lines of one row, as cells padded to their columns."""
     cells = [
-        textwrap.wrap(text, width, break_on_hyphens=False) or [""] for text, width in zip(row, widths, strict=False)
+        textwrap.wrap(text, max(1, width), break_on_hyphens=False) or [""]
+        for text, width in zip(row, widths, strict=False)
     ]
     for line in range(max(map(len, cells))):
         texts = [cell[line] if line < len(cell) else "" for cell in cells]
