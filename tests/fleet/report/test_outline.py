@@ -156,7 +156,7 @@ def test_columns_of_a_table_never_run_together(rows: list[tuple[str, str, int, i
 
 def test_a_narrow_terminal_drops_optional_columns_and_puts_notes_below() -> None:
     columns = (*texts("policy"), *numbers("rate"), *numbers("starts", "worst", is_optional=True))
-    rows = ((Cell("static", note="n" * 20), Cell("1" * 14), Cell("2" * 14), Cell("3" * 14)),)
+    rows = ((Cell("static", note="n" * 20), Cell("1" * 18), Cell("2" * 18), Cell("3" * 18)),)
     outline = Outline(title="t", body=(Table(id="t", caption="t", columns=columns, rows=rows),))
     assert f"static ({'n' * 20})" in text_of(outline, 100)
     assert ["worst" in text_of(outline, width) for width in (60, 100)] == [False, True]
