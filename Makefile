@@ -23,7 +23,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview render doctor rehearse model-page test test-slow fuzz bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words docs-site vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words docs-site vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -52,9 +52,6 @@ $(STAMP)-rehearsal $(STAMP)-benchmark $(STAMP)-lint $(STAMP)-test: $(STAMP)-%: $
 
 preview: setup ## Offline preview of a stack: resources, price, figures, findings, manifests (STACK=spot)
 	@$(BIN)/fleet preview --stack $(STACK) --out $(OUT)
-
-render: setup ## Every manifest of a stack as files (STACK=spot OUT=out/spot)
-	@$(BIN)/fleet render --stack $(STACK) --out $(OUT)
 
 doctor: setup ## What this machine lacks for preview and for pulumi up
 	@$(BIN)/fleet doctor

@@ -12,10 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from facts.user_error import UserError
+
 DATA_FOLDER = Path(__file__).parent / "data"
 
 
-class LedgerError(LookupError):
+class LedgerError(UserError, LookupError):
     """An unknown or invalid file or entry of the ledger. The message lists the known ones."""
 
     def __str__(self) -> str:

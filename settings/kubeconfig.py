@@ -1,4 +1,4 @@
-"""Reads and checks the kubeconfig of an existing cluster, for the program and for `fleet config check`."""
+"""Reads and checks the kubeconfig of an existing cluster, for the program and for `fleet check`."""
 
 from __future__ import annotations
 

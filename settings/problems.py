@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 from facts.lessons.secrets_in_text import SECRET_TEXT, without_secrets
 from facts.names import STACK_NAMES, fitted
 from facts.texts import MOST_CHARACTERS, shortened
+from facts.user_error import UserError
 from settings.redact import Redactor, plaintexts_in
 from settings.sections.section import NAMESPACE, SECRET_KEYS
 
@@ -68,13 +69,17 @@ class Problem:
         return f"{head}\n  allowed: {self.allowed}\n  why:     {self.why}\n  write:   {self.write}"
 
 
-class SettingsError(Exception):
+class SettingsError(UserError):
     """A stack's settings are invalid. Carries every problem found."""
 
     def __init__(self, stack: str, problems: Iterable[Problem]) -> None:
         self.stack = stack
         self.problems = tuple(problems)
         super().__init__(self.text())
+
+    def for_user(self) -> str:
+        """All problems as text."""
+        return self.text()
 
     def text(self) -> str:
         """All problems as text."""

@@ -1,7 +1,7 @@
 """The JSON Schema of stack files, generated from the settings' types and docstrings, for editors.
 
 The committed copy is settings/stack.schema.json; `fleet config schema` prints it, and a test compares them. The schema checks each key
-alone; `fleet config check` checks keys against each other.
+alone; `fleet check` checks keys against each other.
 """
 
 from __future__ import annotations

@@ -21,18 +21,16 @@ from settings.derived.figures import figures
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RECORDS = ROOT / "docs" / "decisions"
-BEFORE_THE_LAYOUT = [page for page in RECORDS.glob("*.md") if page.name < "0040"]
-"""Decision records older than the layout: they keep their words, and 0040-the-house.md says where each room went."""
 
 FILE = r"[\w./*-]*\w\.(?:py|md|ya?ml|toml|json|sh|jinja|template|txt)\b"
 
 
 def _texts() -> Iterator[tuple[Path, str]]:
-    """Every committed text but the decision records that are older than the layout."""
+    """Every committed text."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in listed.stdout.rstrip("\0").split("\0"):
         path = ROOT / name
-        if path.is_file() and path.suffix != ".png" and path not in BEFORE_THE_LAYOUT:
+        if path.is_file() and path.suffix != ".png":
             yield path, path.read_text(encoding="utf-8")
 
 
@@ -65,14 +63,12 @@ def test_every_file_that_is_named_exists() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize(
-    "page", sorted({*PAGES, *BEFORE_THE_LAYOUT}), ids=lambda page: page.relative_to(ROOT).as_posix()
-)
+@pytest.mark.parametrize("page", sorted(PAGES), ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_link_leads_to_a_file_and_to_the_decision_of_that_number(page: Path) -> None:
     for label, link in re.findall(r"\[([^]]*)\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
         if not link.startswith(("http://", "https://", "mailto:")):
             assert (page.parent / link).exists(), link
-        if (record := re.search(r"decisions/(\d{4})-|^(\d{4})-", link)) and (number := re.search(r"\d+$", label)):
+        if (record := re.search(r"decisions/(\d\d)-|^(\d\d)-", link)) and (number := re.search(r"\d+$", label)):
             assert int(number[0]) == int(record[1] or record[2]), (label, link)
 
 
@@ -84,11 +80,11 @@ def test_the_readme_puts_fleet_on_the_path_before_it_is_typed() -> None:
 
 def test_every_decision_has_a_number_and_the_index_has_every_decision() -> None:
     pages = [page for page in sorted(RECORDS.glob("*.md")) if page.name != "README.md"]
-    assert len({page.name[:4] for page in pages}) == len(pages)
+    assert len({page.name[:2] for page in pages}) == len(pages)
     for page in pages:
-        assert page.read_text(encoding="utf-8").startswith(f"# {int(page.name[:4])}. "), page
+        assert page.read_text(encoding="utf-8").startswith(f"# {int(page.name[:2])}. "), page
     table = (RECORDS / "README.md").read_text(encoding="utf-8")
-    index = re.findall(r"^\| \[\d+\]\((\S+)\) \| (.+) \| .+ \|$", table, re.MULTILINE)
+    index = re.findall(r"^\| \[\d+\]\((\S+)\) \| .+ \| (.+) \|$", table, re.MULTILINE)
     assert index == [(page.name, page.read_text(encoding="utf-8").split("\n\n")[1]) for page in pages]
 
 

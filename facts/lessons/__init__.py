@@ -1,1 +1,1 @@
-"""The lessons, each once: called by `fleet config check`, by the policy pack and by `fleet verify`. Needs no pydantic."""
+"""The lessons, each once: called by `fleet check`, by the policy pack and by `fleet verify`. Needs no pydantic."""

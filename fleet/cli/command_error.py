@@ -1,5 +1,7 @@
 """The error that commands raise."""
 
+from facts.user_error import UserError
 
-class CommandError(Exception):
-    """Why a command cannot answer, as a message for the user. Ends the process with exit code 2."""
+
+class CommandError(UserError):
+    """Why a command cannot answer."""

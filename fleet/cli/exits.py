@@ -6,6 +6,7 @@ import os
 import sys
 from typing import NoReturn
 
+from facts.user_error import UserError
 from fleet import CODE
 from fleet.cli.command_error import CommandError as CommandError
 
@@ -13,7 +14,9 @@ CLEAN = 0
 FINDINGS = 1
 """The command worked and found something to fix, such as a violated mandatory policy."""
 UNUSABLE = 2
-"""Wrong usage, wrong configuration, or anything else that prevented an answer."""
+"""A wrong input: usage, configuration, a file, or something that cannot be reached."""
+DEFECT = 3
+"""An unexpected exception: a defect of `fleet`."""
 CHANGES = 4
 """No errors, and something would change; only with --detailed-exitcode. Pulumi's and Terraform's 2 is taken."""
 INTERRUPTED = 130
@@ -52,29 +55,18 @@ def error_text(error: Exception) -> str:
         raise error
     from facts.lessons.secrets_in_text import without_secrets
 
-    return without_secrets(_message(error))
+    return without_secrets(_message(error) or _defect(error))
 
 
-def _message(error: Exception) -> str:
-    if isinstance(error, CommandError):
-        return f"fleet: {error}"
-    # By name: importing the classes would slow down every start.
-    kind = type(error).__name__
-    if kind == "SettingsError":
-        return str(error)
-    if kind == "ProgramError":
-        gap = "\n\n" if "\n" in str(error) else " "  # a refused setting keeps its lines
-        return f"fleet: the program could not be recorded:{gap}{error}"
-    if kind in (
-        "RenderError",
-        "PolicyError",
-        "BaselineError",
-        "RehearsalError",
-        "BenchmarkError",
-        "LiveError",
-        "LedgerError",
-    ):
-        return f"fleet: {error}"
+def exit_code(error: Exception) -> int:
+    """The exit code after an error: a wrong input, or a defect of the program."""
+    return UNUSABLE if _message(error) else DEFECT
+
+
+def _message(error: Exception) -> str | None:
+    """What the user can act on. None: the error is a defect of the program."""
+    if isinstance(error, UserError):
+        return error.for_user()
     if isinstance(error, ModuleNotFoundError) and error.name and not (CODE / error.name.partition(".")[0]).is_dir():
         from fleet.cli.packages import how_to_install
 
@@ -83,4 +75,9 @@ def _message(error: Exception) -> str:
         return f"fleet: {error.filename}:{error.lineno}: {error.msg}"
     if isinstance(error, OSError) and error.strerror:
         return f"fleet: {error.strerror}: {error.filename}" if error.filename else f"fleet: {error.strerror}"
+    return None
+
+
+def _defect(error: Exception) -> str:
+    kind = type(error).__name__
     return f"fleet: unexpected {kind}: {error}\nThis is a bug in fleet. FLEET_DEBUG=1 shows the traceback."

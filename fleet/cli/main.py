@@ -8,7 +8,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import TextIO, cast
 
 from fleet.cli import VERSION
-from fleet.cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, error_text, flush
+from fleet.cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, CommandError, error_text, exit_code, flush
 from fleet.report.printable import Printer
 
 _LONGEST_ARGUMENT = 16_384
@@ -28,10 +28,10 @@ def main() -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     with redirect_stdout(cast(TextIO, Printer(sys.stdout))), redirect_stderr(cast(TextIO, Printer(sys.stderr))):
-        return _exit_code()
+        return _guarded()
 
 
-def _exit_code() -> int:
+def _guarded() -> int:
     try:
         return flush(_run())
     except KeyboardInterrupt:
@@ -39,9 +39,9 @@ def _exit_code() -> int:
     except BrokenPipeError:
         return flush(PIPE_CLOSED)
     except Exception as error:
-        flush(UNUSABLE)
+        flush(CLEAN)
         sys.stderr.write(error_text(error) + "\n")
-        return UNUSABLE
+        return exit_code(error)
 
 
 def _run() -> int:

@@ -1,7 +1,8 @@
-"""`fleet preview`: a report on one or more stacks, without a cloud."""
+"""`fleet preview`: a report on one or more stacks, and their manifests as files, without a cloud."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fleet.cli.documents import Documents, deliver, documents_of, format_option
-from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, error_text, leave
-from fleet.cli.options import Root, Stacks
+from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, CommandError, error_text, exit_code, leave
+from fleet.cli.options import Root, Stack, Stacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,19 +91,50 @@ def preview(
                 pack_of=pack_of,
             )
 
-        outcomes: tuple[Outcome, ...]
         if watch:
             from fleet.cli.watch import watch as keep_previewing
 
             leave(keep_previewing(folder, lambda pack_of: preview_one(names[0], pack_of)))
-        if len(names) == 1:
-            outcomes = (preview_one(names[0]),)
-        else:
-            from fleet.preview.report.several_stacks import by_weight, preview_each
+        from fleet.preview.report.several_stacks import by_weight, preview_each
 
-            outcomes = by_weight(preview_each(names, preview_one, error_text))
+        failures: list[Exception] = []
+
+        def told(error: Exception) -> str:
+            failures.append(error)
+            return error_text(error)
+
+        outcomes = by_weight(preview_each(names, preview_one, told))
+    if failures and len(names) == 1:
+        # The files that were asked for say it, too.
+        _write(outcomes, {format_: file for format_, file in documents.items() if file is not None})
+        raise failures[0]
     _write(outcomes, documents)
-    leave(_exit_code(outcomes, changes_count=detailed_exitcode))
+    leave(max(map(exit_code, failures), default=_exit_code(outcomes, changes_count=detailed_exitcode)))
+
+
+def render(
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Output folder; created if missing.")
+    ],
+    stack: Stack = None,
+    root: Root = None,
+) -> int:
+    """Write a stack's manifests, as `fleet preview --out` does, without a report.
+
+    Cloud ids, addresses and secrets are placeholders.
+    """
+    from fleet.cli.project import find_root, require_stack
+
+    folder = find_root(root)
+    name = require_stack(folder, stack)
+    from fleet.preview.record import quick_sdk
+
+    quick_sdk.install()
+    from fleet.preview.offline import open_stack, record_stack, write_manifests
+
+    files = write_manifests(record_stack(open_stack(folder, name), "known"), out)
+    sys.stdout.write(f"{len(files)} files in {out}\n")
+    leave(CLEAN)
 
 
 def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> AbstractContextManager[RunningBaseline | None]:
@@ -115,12 +147,10 @@ def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> Abstrac
 
 
 def _exit_code(outcomes: Sequence[Outcome], *, changes_count: bool) -> int:
-    """The most severe: a stack without a preview, then a mandatory violation or a program error, then changes if they count."""
-    from fleet.preview.report.several_stacks import refusals_of, reports_of
+    """The most severe: a mandatory violation or a program error, then changes if they count."""
+    from fleet.preview.report.several_stacks import reports_of
 
     reports = reports_of(outcomes)
-    if refusals_of(outcomes):
-        return UNUSABLE
     if any(one.policies.mandatory or any(found.severity == "error" for found in one.diagnostics) for one in reports):
         return FINDINGS
     changed = any(one.comparison is not None and one.comparison.pending for one in reports)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from facts.user_error import UserError
+
 Reason = Literal[
     "",
     "missing program",
@@ -20,7 +22,7 @@ error that may pass; `refused`: the request itself was wrong, or the error is un
 that a caller can handle."""
 
 
-class LiveError(Exception):
+class LiveError(UserError):
     """One message: what was tried on the running stack, the response, and what to do."""
 
     def __init__(self, message: str, *, reason: Reason = "") -> None:

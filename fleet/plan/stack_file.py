@@ -59,7 +59,7 @@ def write_stack(
 ) -> Path:
     """Write Pulumi.<stack>.yaml and its spending ceiling for the policies; return the stack file's path.
 
-    The text is checked like `fleet config check` first. Raises SettingsError for an invalid or missing name, an existing
+    The text is checked like `fleet check` first. Raises SettingsError for an invalid or missing name, an existing
     file without `replace`, or a refused setting.
     """
     path, limits = root / f"Pulumi.{stack}.yaml", root / POLICY_CONFIG_FOLDER / f"{stack}.json"
@@ -306,7 +306,7 @@ def _budget(plan: Plan) -> Iterator[str]:
 
 
 def _check(root: Path, stack: str, text: str) -> None:
-    """Refuse what `fleet config check` would refuse, before writing the file."""
+    """Refuse what `fleet check` would refuse, before writing the file."""
     from settings.load import check, parse
     from settings.stack_file import read
 

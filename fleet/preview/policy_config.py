@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from facts.user_error import UserError
 from settings import strict_json
 
 Level = Literal["advisory", "mandatory", "disabled", "remediate"]
@@ -23,7 +24,7 @@ PACK_FOLDER: Final = "policy"
 _STRENGTH: Final[Mapping[Level, int]] = {"disabled": 0, "advisory": 1, "mandatory": 2, "remediate": 2}
 
 
-class PolicyError(Exception):
+class PolicyError(UserError):
     """The pack could not be queried."""
 
 

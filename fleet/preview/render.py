@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from facts.user_error import UserError
 from fleet.clients.scratch import scratch
 from fleet.preview.record.recording import RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
@@ -22,7 +23,7 @@ INDEX: Final = "index.json"
 _SHOWN_UNKNOWNS: Final = 10
 
 
-class RenderError(Exception):
+class RenderError(UserError):
     """The recording cannot be written; one problem per line."""
 
 
@@ -130,7 +131,7 @@ def _refuse_foreign(out: Path) -> None:
     if out.is_dir():
         if not (out / MARKER).is_file() and any(out.iterdir()):
             raise RenderError(
-                f"{out} is not empty and was not written by `fleet render`; name another folder, or remove it yourself"
+                f"{out} is not empty and was not written by `fleet preview --out`; name another folder, or remove it yourself"
             )
     elif out.exists() or out.is_symlink():
         raise RenderError(f"{out} is not a folder; name one that is empty or does not exist yet")
@@ -141,7 +142,7 @@ def _swapped_in(out: Path) -> Iterator[Path]:
     """A fresh folder that takes the place of `out` at the end, or vanishes if anything fails."""
     try:
         with scratch("render", out) as fresh, scratch("render", out) as old:
-            (fresh / MARKER).write_text("This folder is replaced as a whole by the next `fleet render`.\n")
+            (fresh / MARKER).write_text("This folder is replaced as a whole by the next `fleet preview --out`.\n")
             yield fresh
             fresh.chmod(0o755)  # a scratch folder's own is for its owner alone
             if out.exists():

@@ -1,7 +1,7 @@
 """HTML pages: self-contained, escaped, without script, image or request.
 
-Every page extends `templates/base.html.jinja`; `templates/table.html.jinja` draws tables and tiles. `templates/style.css` is the
-one stylesheet; a page adds what only it has in the block `style`.
+Every page extends `templates/base.html.jinja`; `outline.html.jinja` draws an outline, `table.html.jinja` tables and tiles.
+`style.css` is the one stylesheet.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from fleet.report.outline import Number as Number
 from fleet.report.svg import Drawing, Format
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
@@ -27,18 +28,8 @@ LONGEST_WHOLE = 40
 """Characters of code that always fit on one line, a phone's included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
-    """A tile: one of the numbers at the head of a page."""
-
-    name: str
-    now: str
-    unit: str = ""
-    more: str = ""
-
-
-def render(folder: Path, names: Mapping[str, Any], /, **context: Any) -> str:
-    """The page that `page.html.jinja` of that folder describes, from `names` and `context`. A missing name is an error."""
+def render(folder: Path, names: Mapping[str, Any], /, *, template: str = "page.html.jinja", **context: Any) -> str:
+    """The page that a template of that folder describes, from `names` and `context`. A missing name is an error."""
     import jinja2
 
     made = jinja2.Environment(
@@ -53,8 +44,9 @@ def render(folder: Path, names: Mapping[str, Any], /, **context: Any) -> str:
     made.filters["with_code"] = with_code
     made.filters["code"] = code
     made.globals["contents"] = contents
+    made.globals["picture"] = picture
     made.globals |= names
-    return made.get_template("page.html.jinja").render(**context)
+    return made.get_template(template).render(**context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

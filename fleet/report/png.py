@@ -1,7 +1,7 @@
 """A plot as a PNG that looks the same on every machine: the page's own style by day, and a font that is installed with it.
 
 resvg knows neither CSS variables nor the system's fonts here. The variables of the page's light theme are put in, and the
-text is set in Open Sans from the package ttf-opensans; docs/decisions/0028-benchmark-report.md says why.
+text is set in Open Sans from the package ttf-opensans; docs/decisions/14-benchmark.md says why.
 """
 
 from __future__ import annotations

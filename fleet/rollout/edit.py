@@ -174,7 +174,7 @@ class StackText:
             value=None,
             allowed="sections and keys formatted as in the other stack files",
             why="this command cannot edit its format safely; nothing was changed",
-            write="the change manually, then run `fleet config check`",
+            write="the change manually, then run `fleet check`",
         )
         return SettingsError(self._stack, [problem])
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from lab.api import ApiRefusedError
-from lab.clock import Clock
 from lab.cloud.persistence import StoppedError, until_answered
+from lab.control_plane.api import ApiRefusedError
+from lab.results.clock import Clock
 
 LOG = logging.getLogger(__name__)
 WORKERS: Final = 16

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from facts.disks import cannot_attach
-from lab.api import POD, STORAGE_CLASS, Manifest
 from lab.cloud.agenda import Agenda, Backoff
 from lab.cloud.disk_reports import DiskReports
 from lab.cloud.timings import Timings
 from lab.cloud.world import VOLUMES_ATTACHED, World, has_open_journal
-from lab.mirror import Change
+from lab.control_plane.api import POD, STORAGE_CLASS, Manifest
+from lab.control_plane.mirror import Change
 
 ENDED: Final = ("Succeeded", "Failed")
 UNMOUNT_WALL_SECONDS: Final = 20.0

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 from facts import machines, quotas
-from lab.api import Manifest
 from lab.cloud.stock import Mode, Refusal, ReservationStock
+from lab.control_plane.api import Manifest
 
 SOURCE: Final = "cluster-autoscaler"
 MESSAGE_LENGTH: Final = 250

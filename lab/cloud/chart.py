@@ -18,12 +18,12 @@ from typing import Any, Final
 import yaml
 
 from fleet.clients.scratch import scratch
-from lab.api import Manifest
 from lab.cloud.keda import chart as keda
 from lab.control_plane import build
+from lab.control_plane.api import Manifest
 from lab.control_plane.cache import Progress
 from lab.control_plane.modules import pinned
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 MODULE: Final = "sigs.k8s.io/gateway-api-inference-extension"
 REGISTRY: Final = "oci://registry.k8s.io/gateway-api-inference-extension/charts/"

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lab.api import Manifest
 from lab.cloud.autopilot.policies import SYSTEM_NAMESPACES
 from lab.cloud.node_objects import MADE_HERE, Template
 from lab.cloud.pod_needs import Amounts, PodNeeds, needs_of
 from lab.cloud.scale_up import PodKey, Room
 from lab.cloud.stock import Pool
 from lab.cloud.world import World
-from lab.mirror import Change
+from lab.control_plane.api import Manifest
+from lab.control_plane.mirror import Change
 
 TO_BE_DELETED: Final = "ToBeDeletedByClusterAutoscaler"
 """Taint of a node that the autoscaler is about to remove. Source: cluster autoscaler."""

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from fleet.clients.scratch import scratch
-from lab.api import POD, Manifest
 from lab.cloud.agenda import Agenda
 from lab.cloud.world import COMPILED, World, is_ready
-from lab.mirror import Change
+from lab.control_plane.api import POD, Manifest
+from lab.control_plane.mirror import Change
 from lab.simulators.bucket import Answer, LocalBucket, Request
 from workloads.server.compile_cache import NAME
 

@@ -7,9 +7,9 @@ import threading
 from datetime import UTC, datetime
 from typing import Final
 
-from lab.api import Manifest
 from lab.cloud.world import World
-from lab.timeline import Mood
+from lab.control_plane.api import Manifest
+from lab.results.timeline import Mood
 
 DRIVER_COMPONENT: Final = "pd.csi.storage.gke.io"
 Subject = tuple[str, str, str]

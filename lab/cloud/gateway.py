@@ -10,7 +10,6 @@ import dataclasses
 import threading
 from typing import Final
 
-from lab.api import GATEWAY, SERVICE, ApiUnreachableError, ClusterApi, Kind, Manifest
 from lab.cloud import gateway_status
 from lab.cloud.agenda import Agenda
 from lab.cloud.disk_reports import timestamp
@@ -18,8 +17,9 @@ from lab.cloud.gateway_prerequisites import CLASSES, GLOBAL, REGIONAL, GatewayPr
 from lab.cloud.gateway_status import CONTROLLER, GOOD, POOL_GROUP, Verdict
 from lab.cloud.timings import Timings
 from lab.cloud.world import World
-from lab.mirror import Change, Mirror
-from lab.timeline import Mood
+from lab.control_plane.api import GATEWAY, SERVICE, ApiUnreachableError, ClusterApi, Kind, Manifest
+from lab.control_plane.mirror import Change, Mirror
+from lab.results.timeline import Mood
 
 GATEWAY_CLASS: Final = Kind("gateway.networking.k8s.io/v1", "GatewayClass")
 HTTP_ROUTE: Final = Kind("gateway.networking.k8s.io/v1", "HTTPRoute")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from lab.api import Manifest
+from lab.control_plane.api import Manifest
 
 CONTROLLER: Final = "networking.gke.io/gateway"
 GATEWAY_GROUP: Final = "gateway.networking.k8s.io"

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lab.api import Manifest
-from lab.clock import Clock
 from lab.cloud.cluster_view import SHUTTING_DOWN
 from lab.cloud.pod_needs import GPU_RESOURCE
 from lab.cloud.timings import Timings
 from lab.cloud.world import COMPILED, VOLUMES_ATTACHED
+from lab.control_plane.api import Manifest
+from lab.results.clock import Clock
 from workloads.names import BENCHMARK_APP, WRITER_APP
 from workloads.server.compile_cache import NAME as COMPILE_CACHE
 

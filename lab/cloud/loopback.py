@@ -10,7 +10,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from lab.api import Manifest
+from lab.control_plane.api import Manifest
 
 Answer = Callable[[str, Manifest | None], tuple[int, Manifest]]
 """From a request's path with query, and its JSON body if any, to the answer's status and body."""

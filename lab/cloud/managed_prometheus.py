@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from lab.api import UNANSWERED, ApiRefusedError, Manifest
 from lab.cloud.autopilot.policies import SYSTEM_NAMESPACES
 from lab.cloud.loopback import Loopback, failure, reviewed
 from lab.cloud.timings import Timings
 from lab.cloud.world import World, is_ready
-from lab.mirror import Change
-from lab.results import RehearsalError
+from lab.control_plane.api import UNANSWERED, ApiRefusedError, Manifest
+from lab.control_plane.mirror import Change
+from lab.results.result import RehearsalError
 
 SYSTEM_NAMESPACE: Final = "gke-gmp-system"
 OPERATOR: Final = "gmp-operator"

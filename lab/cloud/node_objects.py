@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from lab.api import Manifest
 from lab.cloud import offers as keys
 from lab.cloud.offers import Offer
 from lab.cloud.pod_needs import PodNeeds, Taint
 from lab.cloud.world import SIMULATED_NODE
+from lab.control_plane.api import Manifest
 
 KUBELET_VERSION: Final = "v1.36.3"
 """The control plane's version, without GKE's suffix."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from facts import machines as gpu_machines
-from lab.api import Kind, Manifest
 from lab.cloud.autoscaler_events import Trouble, no_machine
 from lab.cloud.machines import (
     CLASS_BOOT_DISK_GB,
@@ -20,6 +19,7 @@ from lab.cloud.machines import (
 )
 from lab.cloud.pod_needs import PodNeeds
 from lab.cloud.stock import Mode, Pool, Stock
+from lab.control_plane.api import Kind, Manifest
 
 COMPUTE_CLASS_KIND: Final = Kind("cloud.google.com/v1", "ComputeClass")
 GKE: Final = "cloud.google.com"

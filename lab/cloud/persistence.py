@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from lab.api import ApiUnreachableError
+from lab.control_plane.api import ApiUnreachableError
 
 T = TypeVar("T")
 RETRY_SECONDS: Final = 0.2

@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Any, Final
 
-from lab.api import Manifest
+from lab.control_plane.api import Manifest
 
 GIB: Final = 2**30
 GPU_RESOURCE: Final = "nvidia.com/gpu"

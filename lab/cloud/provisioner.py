@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fleet.report.words import plural
-from lab.api import NODE, POD, STORAGE_CLASS, ApiRefusedError, ApiUnreachableError, Manifest
 from lab.cloud.agenda import BUSY, Agenda
 from lab.cloud.autoscaler_events import Trouble, event_manifest, not_placed, unbound_volume
 from lab.cloud.cluster_view import TO_BE_DELETED, ClusterView, Waiting
@@ -23,6 +22,7 @@ from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
 from lab.cloud.volume_zones import volume_zones
 from lab.cloud.world import World
+from lab.control_plane.api import NODE, POD, STORAGE_CLASS, ApiRefusedError, ApiUnreachableError, Manifest
 
 LOG = logging.getLogger(__name__)
 EVENTS_PER_SCAN: Final = 50

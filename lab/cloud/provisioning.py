@@ -6,7 +6,13 @@ import threading
 from math import ceil
 from typing import Final
 
-from lab.api import (
+from lab.cloud.agenda import Agenda, Backoff
+from lab.cloud.attachments import Attachments
+from lab.cloud.disk_reports import DiskReports
+from lab.cloud.pod_needs import quantity
+from lab.cloud.timings import Timings
+from lab.cloud.world import OPEN_JOURNAL, World, has_open_journal
+from lab.control_plane.api import (
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
@@ -14,13 +20,7 @@ from lab.api import (
     ApiRefusedError,
     Manifest,
 )
-from lab.cloud.agenda import Agenda, Backoff
-from lab.cloud.attachments import Attachments
-from lab.cloud.disk_reports import DiskReports
-from lab.cloud.pod_needs import quantity
-from lab.cloud.timings import Timings
-from lab.cloud.world import OPEN_JOURNAL, World, has_open_journal
-from lab.mirror import Change
+from lab.control_plane.mirror import Change
 
 DRIVER: Final = "pd.csi.storage.gke.io"
 PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from lab.api import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT, ApiRefusedError, Kind, Manifest
 from lab.cloud.agenda import Agenda, Backoff
 from lab.cloud.attachments import ENDED, Attachments, claims_of
 from lab.cloud.disk_reports import DiskReports, timestamp
@@ -13,7 +12,8 @@ from lab.cloud.pod_needs import quantity
 from lab.cloud.provisioning import DRIVER, SIMULATED_PROJECT
 from lab.cloud.timings import Timings
 from lab.cloud.world import OPEN_JOURNAL, World, has_open_journal
-from lab.mirror import Change
+from lab.control_plane.api import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT, ApiRefusedError, Kind, Manifest
+from lab.control_plane.mirror import Change
 
 VOLUME_SNAPSHOT_CLASS: Final = Kind("snapshot.storage.k8s.io/v1", "VolumeSnapshotClass")
 

@@ -22,10 +22,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fleet.clients.scratch import scratch
-from lab.api import Manifest
 from lab.cloud.agenda import Agenda
 from lab.cloud.world import World
-from lab.mirror import Change
+from lab.control_plane.api import Manifest
+from lab.control_plane.mirror import Change
 from workloads.names import SPENDING_APP
 
 _FASTER: Final = """

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from lab.api import NODE, POD, ApiRefusedError, Manifest
 from lab.cloud.cluster_view import SHUTTING_DOWN
 from lab.cloud.persistence import until_answered
 from lab.cloud.world import World
+from lab.control_plane.api import NODE, POD, ApiRefusedError, Manifest
 
 LOG = logging.getLogger(__name__)
 NOTICE_SECONDS: Final = 30.0

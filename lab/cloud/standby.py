@@ -6,12 +6,12 @@ import logging
 import threading
 from typing import Final
 
-from lab.api import POD, ApiRefusedError, Manifest
 from lab.cloud.kubelet_stages import LEADER, LEADER_FLAG
 from lab.cloud.persistence import StoppedError, until_answered
 from lab.cloud.timings import Timings
 from lab.cloud.world import World
-from lab.mirror import Change
+from lab.control_plane.api import POD, ApiRefusedError, Manifest
+from lab.control_plane.mirror import Change
 
 LOG = logging.getLogger(__name__)
 POOL_LABEL: Final = "inferencepool"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from lab.api import Manifest
 from lab.cloud.world import World
+from lab.control_plane.api import Manifest
 
 ZONE_KEYS: Final = frozenset({"topology.gke.io/zone", "topology.kubernetes.io/zone"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from lab.api import (
+from lab.control_plane.api import (
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -13,9 +13,9 @@ from lab.api import (
     ClusterApi,
     Manifest,
 )
-from lab.clock import Clock
-from lab.mirror import Mirror
-from lab.timeline import Timeline
+from lab.control_plane.mirror import Mirror
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
 
 SIMULATED_NODE = "kwok.x-k8s.io/node"
 """Annotation (value "fake") of nodes that kwok keeps alive."""

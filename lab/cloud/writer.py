@@ -7,12 +7,12 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lab.api import POD, ApiRefusedError, Manifest
 from lab.cloud.kubelet_stages import EXIT_CODE, RUN_SECONDS
 from lab.cloud.persistence import StoppedError, until_answered
 from lab.cloud.timings import Timings
 from lab.cloud.world import World
-from lab.mirror import Change
+from lab.control_plane.api import POD, ApiRefusedError, Manifest
+from lab.control_plane.mirror import Change
 from workloads.names import WRITER_APP
 
 LOG = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ def go() -> Check:
     from lab.control_plane import build, modules, toolchain
     from lab.engine.installation import users_own
 
-    needed = toolchain.neededversion_of()
+    needed = toolchain.needed_version()
     oldest, found = ".".join(map(str, needed[:2])), version_of("go", "version")
     ok = True
     if build.is_built(*build.SOURCES) and modules.are_fetched():

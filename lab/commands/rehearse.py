@@ -111,7 +111,7 @@ def _run(
     out: Path | None,
 ) -> NoReturn:
     from fleet.report.terminal import stdout_paper
-    from lab.rehearsal import rehearse as play
+    from lab.commands.rehearsal import rehearse as play
     from lab.report.progress import shown
 
     with shown(stdout_paper(), quiet=format_ == "json") as progress:
@@ -132,8 +132,8 @@ def _run(
 
 def _open_shell(root: Path, stack: str, commands: tuple[str, ...], speed: float) -> NoReturn:
     from fleet.report.terminal import stderr_paper
+    from lab.commands.shell import open_shell
     from lab.report.progress import shown
-    from lab.shell import open_shell
 
     # On stderr: stdout is for the commands.
     leave(open_shell(root, stack, commands, speed=speed, shown=shown(stderr_paper())))

@@ -18,7 +18,7 @@ from typing import Final
 from lab.control_plane import cache, go_command, toolchain
 from lab.control_plane.cache import GIB, Progress
 from lab.control_plane.toolchain import GO_FOLDER, Toolchain
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 NEEDED_BYTES: Final = 5 * GIB
 """Disk space of a first build. Measured: 3.6 GB of compiled packages, 0.9 GB of modules, 0.35 GB of programs."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 Progress = Callable[[str], None]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Final, Self
 
 from fleet.clients.scratch import scratch
-from lab.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
 from lab.control_plane import programs
+from lab.control_plane.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
 from lab.control_plane.build import Binaries
 from lab.control_plane.credentials import issue
 from lab.control_plane.port import HeldPort
 from lab.control_plane.process import Process, last_lines
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 Progress = Callable[[str], None]
 

@@ -11,13 +11,16 @@ from typing import Final
 
 from lab.control_plane.process import Process
 from lab.control_plane.toolchain import Toolchain
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 HEARTBEAT_SECONDS: Final = 10.0
 """Interval of progress, wall time."""
 _LOOK_SECONDS: Final = 0.2
 _FAILURES: Final = (
-    (r"no space left on device|disk quota exceeded", "the disk is full; building takes 5 GB (docs/decisions/0017)"),
+    (
+        r"no space left on device|disk quota exceeded",
+        "the disk is full; building takes 5 GB (docs/decisions/16-control-plane.md)",
+    ),
     (
         r"SECURITY ERROR|checksum mismatch",
         "a downloaded module does not match its checksum in go.sum; do not use it, and report it to your module proxy's operator",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 LAST_LINES: Final = 12
 """Log lines quoted in an error."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from lab.control_plane.cache import Progress
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 GO_FOLDER: Final = Path(__file__).with_name("go")
 """A folder per Go module to build or fetch, with checksums of all dependencies."""

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any, Final
 from facts.cost import SECONDS_PER_HOUR
 from facts.day import SLOT_SECONDS, load_of_day
 from lab.cloud.spot import preempt
-from lab.drills.alerts import alerts_during
+from lab.drills.alerts_during import alerts_during
 from lab.drills.autoscaling import by_keda, by_load, has_windows, moment_of, policy_of
 from lab.drills.conditions import all_of
 from lab.drills.drill import Drill, Proof
 from lab.drills.requests import requests_during
 from lab.drills.spending import USD, state_of
-from lab.results import Curve, Day, DrillBrokenOffError
-from lab.timeline import Moment
+from lab.results.result import Curve, Day, DrillBrokenOffError
+from lab.results.timeline import Moment
 from settings.derived.spending import rates
 from settings.sections.rollout import CANARY_ENDING
 
 if TYPE_CHECKING:
-    from lab.meter import Series
-    from lab.stage import Stage
-    from lab.timeline import Lane, Mood
-    from lab.traffic.outcomes import TrafficReport
-    from lab.update_report import UpReport
+    from lab.results.timeline import Lane, Mood
+    from lab.stage.meter import Series
+    from lab.stage.stage import Stage
+    from lab.stage.traffic.outcomes import TrafficReport
+    from lab.stage.update_report import UpReport
 
 COMPRESSION: Final = 10.0
 """Speed of the trace's day. Load then grows faster than the target's headroom covers."""

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from fleet.report.words import plural
-from lab.api import DEPLOYMENT
 from lab.cloud.keda.in_flight import LAG_SECONDS
 from lab.cloud.keda.operator import A_MONDAY
+from lab.control_plane.api import DEPLOYMENT
 from lab.drills.conditions import all_of
 from lab.drills.drill import Drill, Proof
 from lab.drills.requests import requests_during
 from settings.derived.scaling import DAY_MINUTES, GROWTH_DURING_LEAD, WEEK_MINUTES, ScalingPolicy, scaling_policy
 
 if TYPE_CHECKING:
-    from lab.stage import Stage
+    from lab.stage.stage import Stage
     from settings.stack import Settings
 
 STEP_SECONDS = 60.0

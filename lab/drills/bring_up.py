@@ -6,17 +6,17 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from fleet.report.words import plural
-from lab.api import DEPLOYMENT, JOB, PERSISTENT_VOLUME, SECRET
-from lab.apply.operations import UPSERT
 from lab.cloud.attachments import WITHOUT_OPTIONS, loses_mount_options
+from lab.control_plane.api import DEPLOYMENT, JOB, PERSISTENT_VOLUME, SECRET
 from lab.drills.conditions import needs_servers
 from lab.drills.drill import Drill, Proof
-from lab.meter import GPU_LABEL
-from lab.updates import SKIP_PREVIEW
+from lab.providers.kubernetes.operations import UPSERT
+from lab.stage.meter import GPU_LABEL
+from lab.stage.updates import SKIP_PREVIEW
 
 if TYPE_CHECKING:
-    from lab.stage import Stage
-    from lab.update_report import UpReport
+    from lab.stage.stage import Stage
+    from lab.stage.update_report import UpReport
 
 QUIET_SECONDS = 600.0
 """No alert may page for this long after the stack is up."""
@@ -24,7 +24,7 @@ QUIET_SECONDS = 600.0
 
 def _bring_up(stage: Stage, proof: Proof) -> None:
     """Check the bring-up of the running stage, which has ended when this is played."""
-    report = stage.first_report
+    report = stage.history.first_report
     proof.findings.extend(report.findings)
     servers, machine = stage.servers, stage.settings.machine
     machines = stage.machines_for(servers)

@@ -19,7 +19,7 @@ from lab.drills.requests import requests_during
 from settings.sections.rollout import CANARY_ENDING
 
 if TYPE_CHECKING:
-    from lab.stage import Stage
+    from lab.stage.stage import Stage
 
 OTHER_REVISION: Final = "89abcdef0123456789abcdef0123456789abcdef"
 """Placeholder: the rehearsal downloads nothing."""

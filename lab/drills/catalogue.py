@@ -20,7 +20,7 @@ from lab.drills import (
     weights,
 )
 from lab.drills.drill import Drill
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 DRILLS: tuple[Drill, ...] = (
     *bring_up.DRILLS,

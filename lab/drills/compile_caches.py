@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.api import POD
 from lab.cloud.compile_caches import saver_of
 from lab.cloud.world import COMPILED
+from lab.control_plane.api import POD
 from lab.drills.conditions import needs_servers
 from lab.drills.drill import Drill, Proof
-from lab.story import STARTING
+from lab.stage.story import STARTING
 
 if TYPE_CHECKING:
-    from lab.stage import Stage
+    from lab.stage.stage import Stage
 
 SPEED = 60.0
 """The pods' programs run in wall time: 0.2 seconds are 12 simulated seconds at this speed."""

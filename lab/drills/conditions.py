@@ -11,7 +11,7 @@ from settings.sections.capacity import Calendar, Reservation
 if TYPE_CHECKING:
     from facts.machines import Way
     from lab.drills.drill import Proof
-    from lab.stage import Stage
+    from lab.stage.stage import Stage
     from settings.stack import Settings
 
 Skip = Callable[["Settings"], str]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.report.words import plural
-from lab.api import NODE, POD, POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
 from lab.cloud.spot import kill_containers, preempt
+from lab.control_plane.api import NODE, POD, POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
 from lab.drills.conditions import at_most_one_down, needs_servers, no_others, on_spot
 from lab.drills.drill import Drill, Proof
 from lab.drills.requests import requests_during
 
 if TYPE_CHECKING:
-    from lab.stage import Stage
+    from lab.stage.stage import Stage
 
 NOTICE_SECONDS = 30.0
 """From the Spot notice to the end of the VM. Source: GKE docs, Spot VMs."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from lab.results import Check, Day, Figure, Finding
+from lab.results.result import Check, Day, Figure, Finding
 
 if TYPE_CHECKING:
-    from lab.alerts.watch import AlertWatch
-    from lab.apply.inventory import Retained
-    from lab.stage import Stage
-    from lab.update_report import DestroyReport, UpReport
+    from lab.drills.alerts.watch import AlertWatch
+    from lab.results.result import Retained
+    from lab.stage.stage import Stage
+    from lab.stage.update_report import DestroyReport, UpReport
     from settings.stack import Settings
 
 Start = Literal["running", "empty"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.api import GATEWAY
 from lab.cloud.gateway_prerequisites import prerequisites_of
 from lab.cloud.world import condition
+from lab.control_plane.api import GATEWAY
 from lab.drills.conditions import has_gateway
 from lab.drills.drill import Drill, Proof
 
 if TYPE_CHECKING:
-    from lab.stage import Stage
+    from lab.stage.stage import Stage
 
 
 def _without_prerequisites(stage: Stage, proof: Proof) -> None:

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lab.results import Figure
-from lab.traffic.outcomes import RETRY_ADVICE
+from lab.results.result import Figure
+from lab.stage.traffic.outcomes import RETRY_ADVICE
 
 if TYPE_CHECKING:
     from lab.drills.drill import Proof
-    from lab.stage import Stage
-    from lab.traffic.outcomes import TrafficReport
+    from lab.stage.stage import Stage
+    from lab.stage.traffic.outcomes import TrafficReport
 
 
 @dataclass

@@ -10,7 +10,7 @@ from lab.drills.conditions import all_of, needs_servers, one_server_only, owns_p
 from lab.drills.drill import Drill, Proof
 
 if TYPE_CHECKING:
-    from lab.stage import Stage
+    from lab.stage.stage import Stage
 
 SCALE_SPEED = 1200.0
 """At this speed the simulated waits of a bring-up take a second or two, and wall time is Kubernetes' own."""
@@ -84,7 +84,7 @@ def _scale(servers: int, stage: Stage, proof: Proof) -> None:
     nodes = stage.meter.gpu_nodes.highest()
     machines = stage.machines_for(servers)
     proof.check(f"{servers} replicas on {plural(machines, 'node')}", nodes == machines, f"at most {nodes} nodes")
-    for phase, seconds in stage.phase_seconds.items():
+    for phase, seconds in stage.history.phase_seconds.items():
         proof.figure(phase, round(seconds, 1), "s of wall time")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from fleet.report.words import plural
-from lab.api import CUSTOM_RESOURCE_DEFINITION, NO_SUCH_KIND, REPLICA_SET, ApiRefusedError, Manifest
 from lab.cloud.offers import COMPUTE_CLASS_KIND
+from lab.control_plane.api import CUSTOM_RESOURCE_DEFINITION, NO_SUCH_KIND, REPLICA_SET, ApiRefusedError, Manifest
 from lab.control_plane.custom_resources.install import install
 from lab.drills.conditions import (
     all_of,
@@ -21,7 +21,7 @@ from lab.drills.drill import Drill, Proof
 
 if TYPE_CHECKING:
     from lab.cloud.autoscaler_events import Trouble
-    from lab.stage import Stage
+    from lab.stage.stage import Stage
     from settings.stack import Settings
 
 COMPUTE_CLASSES = "computeclasses.cloud.google.com"

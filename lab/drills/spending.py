@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from facts.cost import SECONDS_PER_HOUR
 from facts.names import spending_namespace
-from lab.api import CONFIG_MAP, DEPLOYMENT, POD, REPLICA_SET, ApiRefusedError, ClusterApi, Kind, Manifest
+from lab.control_plane.api import CONFIG_MAP, DEPLOYMENT, POD, REPLICA_SET, ApiRefusedError, ClusterApi, Kind, Manifest
 from lab.drills.conditions import all_of, needs_servers
 from lab.drills.drill import Drill, Proof
 from lab.drills.requests import requests_during
-from lab.variants import varied
+from lab.stage.variants import varied
 from settings.derived.spending import Rates, rates
 from settings.problems import SettingsError
 from workloads.names import SPENDING_APP
@@ -21,8 +21,8 @@ from workloads.spending.guard import GPU, LASTS_SECONDS, QUOTA, ROLE, STATE, is_
 from workloads.spending.spending import IDLE_SECONDS
 
 if TYPE_CHECKING:
-    from lab.stage import Stage
-    from lab.update_report import UpReport
+    from lab.stage.stage import Stage
+    from lab.stage.update_report import UpReport
     from settings.stack import Settings
 
 USD: Final = 40.0

@@ -10,11 +10,11 @@ from fleet.preview.record.synthesis import Cloud, outputs_of
 from fleet.report.words import plural
 from lab.drills.conditions import all_of, needs_servers, owns_platform
 from lab.drills.drill import Drill, Proof
-from lab.updates import SKIP_PREVIEW
+from lab.stage.updates import SKIP_PREVIEW
 
 if TYPE_CHECKING:
     from fleet.preview.record.recording import Recording
-    from lab.stage import Stage
+    from lab.stage.stage import Stage
 
 GUEST_SERVER: Final = "guest-server"
 """Differs from the host's: the meters tell replicas apart by this name."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.api import VOLUME_SNAPSHOT_CONTENT, Manifest
+from lab.control_plane.api import VOLUME_SNAPSHOT_CONTENT, Manifest
 from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, writes_weights
 from lab.drills.drill import Drill, Proof
 from lab.drills.requests import requests_during
 
 if TYPE_CHECKING:
-    from lab.stage import Stage
+    from lab.stage.stage import Stage
 
 JOB_SPEED = 60.0
 """The Job controller retries after ten seconds of wall time: on a faster clock, Pulumi's timeout ends first."""

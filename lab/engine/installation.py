@@ -14,7 +14,7 @@ from typing import Final
 
 from lab.control_plane import build
 from lab.control_plane.cache import Progress
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 LANGUAGE_HOST: Final = Path(__file__).with_name("language_host.py")
 _VERSION_SECONDS: Final = 60

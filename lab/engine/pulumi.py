@@ -19,7 +19,7 @@ from lab.engine.installation import Installation
 from lab.engine.operation import OnEvent, Operation
 from lab.engine.project import Project
 from lab.engine.state import StackState
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 COMMAND_SECONDS: Final = 300
 """Longest time of a command that is not an operation. Assumed: each takes a second."""

@@ -14,6 +14,7 @@ from pulumi.runtime.proto import provider_pb2
 
 from fleet.preview.compare.replacement import decisive, deletes_first, reasons
 from fleet.preview.compare.structural_diff import Difference, Element, Path, differences, path_text
+from fleet.preview.record.values import Secret, Value
 
 _PLAIN: Final = re.compile(r"[\w-]+")
 _KINDS: Final[Mapping[str, str]] = {"added": "ADD", "removed": "DELETE", "changed": "UPDATE", "may change": "UPDATE"}
@@ -45,6 +46,26 @@ def diff_response(
         detailedDiff=detailed,
         hasDetailedDiff=True,
     )
+
+
+def drifted(inputs: Value, before: Value, live: Value) -> Value:
+    """The inputs with what has changed in the cluster since: `before` is the object as the last operation left it.
+
+    A value that the API server writes otherwise than the program, such as "1000m", is no drift.
+    """
+    if isinstance(inputs, Secret) or live == before:
+        return inputs
+    if isinstance(inputs, Mapping) and isinstance(live, Mapping):
+        was = before if isinstance(before, Mapping) else {}
+        return {
+            key: drifted(one, was.get(key), live[key]) if key in live else one
+            for key, one in inputs.items()
+            if key in live or key not in was
+        }
+    if isinstance(inputs, list) and isinstance(live, list) and len(inputs) == len(live):
+        former = before if isinstance(before, list) and len(before) == len(live) else [None] * len(live)
+        return [drifted(one, old, new) for one, old, new in zip(inputs, former, live, strict=True)]
+    return live
 
 
 def property_path(path: Path) -> str:

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from lab.clock import Clock
-from lab.results import Finding
-from lab.timeline import Timeline
+from lab.results.clock import Clock
+from lab.results.result import Finding
+from lab.results.timeline import Timeline
 
 _DONE: Final[Mapping[str, str]] = {"create": "created", "update": "updated", "delete": "deleted"}
 

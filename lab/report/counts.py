@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from fleet.report.svg import Point
-from lab.timeline import Moment, Mood
+from lab.results.timeline import Moment, Mood
 
 STACKED: Final[tuple[Mood, ...]] = ("good", "waiting", "bad", "plain")
 """From the bottom up."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from lab.report.model import RehearsalReport
-    from lab.results import DrillResult
+    from lab.results.result import DrillResult
 
 _FOLDER = Path(__file__).parent / "page"
 SUMMARY_FIGURES = 3

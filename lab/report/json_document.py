@@ -29,8 +29,8 @@ from lab.report.wording import state_of
 
 if TYPE_CHECKING:
     from lab.report.model import RehearsalReport
-    from lab.results import Day, DrillResult, Finding
-    from lab.timeline import Moment
+    from lab.results.result import Day, DrillResult, Finding
+    from lab.results.timeline import Moment
 
 
 def as_document(report: RehearsalReport) -> dict[str, Any]:

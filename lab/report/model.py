@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from fleet.preview.record.redact import Redactor
 from fleet.report.words import plural
-from lab.results import DrillResult, Figure, Finding
+from lab.results.result import DrillResult, Figure, Finding
 
 if TYPE_CHECKING:
-    from lab.apply.inventory import Retained
+    from lab.results.result import Retained
 
 LIMITS: Final = (
     "No GPU, vLLM or Google Cloud was used. Pulumi's engine, the policy pack, and Kubernetes' API server, controllers and "

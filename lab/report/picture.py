@@ -13,8 +13,8 @@ from fleet.report.rows import Area, Bar, Dot, Row, Rows
 from fleet.report.svg import LegendEntry, round_ticks
 from lab.report.counts import Counts, counts_of
 from lab.report.wording import format_simulated
-from lab.results import Curve, Day
-from lab.timeline import Lane, Moment, Mood
+from lab.results.result import Curve, Day
+from lab.results.timeline import Lane, Moment, Mood
 
 LANES: Final[Mapping[Lane, str]] = {
     "clock": "Schedule",

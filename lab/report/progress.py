@@ -14,9 +14,9 @@ from lab.report.wording import MARKS, state_of, why_failed
 
 if TYPE_CHECKING:
     from fleet.report.terminal import Paper, Part
-    from lab.clock import Clock
     from lab.report.wording import State
-    from lab.results import DrillResult
+    from lab.results.clock import Clock
+    from lab.results.result import DrillResult
 
 LEAST_GAP_SECONDS: Final = 1.0
 """In a log, steps that follow the previous line sooner are left out."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lab.report.model import Found, RehearsalReport
     from lab.report.wording import State
-    from lab.results import Day, DrillResult
+    from lab.results.result import Day, DrillResult
 
 _STYLES: Final[dict[State, str]] = {"passed": "green", "failed": "bold red", "skipped": "dim"}
 _FIGURE_LINES: Final = 3

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from fleet.report.words import format_usd
-from lab.results import DrillResult, Figure
+from lab.results.result import DrillResult, Figure
 
 if TYPE_CHECKING:
     from lab.report.model import RehearsalReport

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.providers.cloud import CLUSTER
+from lab.providers.google.cloud import CLUSTER
 from tests.guides.lines import ROOT, pages
 from tests.guides.table import OWN_CLUSTER
 from tests.guides.world import world

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.providers.cloud import CLUSTER, SERVICE, Kind, Refusal
+from lab.providers.google.cloud import CLUSTER, SERVICE, Kind, Refusal
 from tests.guides.lines import ROOT
 from tests.guides.world import World, world
 

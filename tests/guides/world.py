@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lab.clock import Clock
 from lab.engine.pulumi import Pulumi, Said
 from lab.providers.base import Served, type_of
-from lab.providers.cloud import SimulatedCloud
-from lab.providers.google import Google
+from lab.providers.google.cloud import SimulatedCloud
+from lab.providers.google.provider import Google
 from lab.providers.observed import Observed
-from lab.timeline import Timeline
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
 from tests.guides.lines import ROOT
 from tests.support.plain_kubernetes import PlainKubernetes
 

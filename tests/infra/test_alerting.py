@@ -13,10 +13,10 @@ from fleet.preview.record.recording import needs_of
 from infra.alerting import AlertingArgs
 from infra.dashboard import COLUMNS, tiles
 from infra.naming import Place
-from lab.providers.google_api.documents import document
+from lab.providers.google.documents import document
 from settings.sections.monitoring import Email
 from tests.facts.signals.fleets import EVERYTHING, FLEETS
-from tests.lab.providers.google_api.samples import everything
+from tests.lab.providers.google.samples import everything
 from tests.support.recorded import all_of, only, recorded_platform
 
 PLACE = Place(project="fleet-tests", region="europe-west4", name_prefix="spot")

@@ -9,9 +9,9 @@ import pytest
 
 from facts.names import stack_names
 from fleet.preview.offline import open_stack, record_stack
-from lab.providers.google_api.check import check
-from lab.providers.google_api.mapping import table
-from tests.lab.providers.google_api.samples import IP_ENDPOINT, everything
+from lab.providers.google.check import check
+from lab.providers.google.mapping import table
+from tests.lab.providers.google.samples import IP_ENDPOINT, everything
 from tests.support.recorded import recorded_platform
 
 ROOT = Path(__file__).resolve().parents[2]

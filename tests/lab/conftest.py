@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 if TYPE_CHECKING:
-    from lab.api import Manifest
     from lab.cloud.chart import Charts
+    from lab.control_plane.api import Manifest
     from lab.control_plane.build import Binaries
     from lab.control_plane.cluster import ControlPlane
 

@@ -14,7 +14,7 @@ from fleet.preview.record.recorder import Recording, record
 from fleet.preview.record.values import reveal
 from tests.support.settings import make_config
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 STACKS = tuple(stack_names(ROOT))
 _SECRETS = {"hfToken": "notatoken", "apiKey": "notakey-notakey"}
 SHAPES: dict[str, dict[str, Any]] = {

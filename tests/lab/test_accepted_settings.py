@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from fleet.preview.record.recorder import record
 from fleet.preview.record.values import reveal
-from lab.api import NAMESPACE, ApiRefusedError, ClusterApi, Kind
+from lab.control_plane.api import NAMESPACE, ApiRefusedError, ClusterApi, Kind
 from settings.load import check, parse
 from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE as OURS

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from lab.api import CONFIG_MAP, ApiRefusedError, Kind, Manifest
+from lab.control_plane.api import CONFIG_MAP, ApiRefusedError, Kind, Manifest
 from tests.lab.control_plane.test_process import within
 from tests.lab.shapes import NOT_SERVED, ROOT, SHAPES, STACKS, manifests
 
 if TYPE_CHECKING:
-    from lab.api import ClusterApi
+    from lab.control_plane.api import ClusterApi
     from lab.control_plane.cluster import ControlPlane
 
 USER = "fleet-preview@project.iam.gserviceaccount.com"

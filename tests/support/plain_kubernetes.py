@@ -12,7 +12,7 @@ from fleet.preview.record.values import UNKNOWN, merge
 from fleet.preview.record.wire import decode_struct
 from lab.providers.base import Provider, type_of
 from lab.providers.diff import diff_response
-from lab.providers.objects import named, reuses_name
+from lab.providers.kubernetes.objects import named, reuses_name
 from lab.providers.observed import Observed
 
 

@@ -1,7 +1,7 @@
 """Typed values of the `inferencepool` Helm chart v1.4.0: the subset that this project sets.
 
 The chart provides only the pool and the endpoint picker (`provider.name: none`). Its GKE policies are in
-workloads/gateway/gateway.py instead; docs/decisions/0011-gateway.md gives the reasons. Source of every key and default:
+workloads/gateway/gateway.py instead; docs/decisions/09-gateway.md gives the reasons. Source of every key and default:
 gateway-api-inference-extension v1.4.0, config/charts/inferencepool/values.yaml and config/charts/epplib/templates.
 """
 

@@ -1,6 +1,6 @@
 """Compile caches that outlive a pod: the command that restores them and the container that stores them.
 
-keep_compile_cache.py runs in the pod. docs/decisions/0058-compile-caches.md explains permissions and safety.
+keep_compile_cache.py runs in the pod. docs/decisions/07-server.md explains permissions and safety.
 """
 
 from __future__ import annotations

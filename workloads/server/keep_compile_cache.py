@@ -3,7 +3,7 @@
 `restore OPTIONS -- PROGRAM [ARGUMENT ...]` runs before the server: it fetches the archive of this key, verifies it, unpacks it
 and becomes the program. Any error or timeout leaves an empty cache: a cold start.
 `save OPTIONS` runs beside the server: when the server is healthy and before the pod is ready, it stores the archive under this key
-unless one exists. It never stores a cache after the pod's first request. docs/decisions/0058-compile-caches.md gives the reasons.
+unless one exists. It never stores a cache after the pod's first request. docs/decisions/07-server.md gives the reasons.
 
 An archive is a 256-byte header with key, size and SHA-256, then an uncompressed tar file of regular files, so that
 the checked size bounds the disk space.

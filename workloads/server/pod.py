@@ -145,7 +145,7 @@ class ServerPod:
 
 
 def drain(placement: Placement, engine: Engine) -> Drain:
-    """The shutdown sequence for the capacity's grace and the number of API servers; docs/decisions/0010 gives the reasons."""
+    """The shutdown sequence for the capacity's grace and the number of API servers; docs/decisions/07-server.md gives the reasons."""
     grace, pre_stop = placement.grace_seconds, placement.pre_stop_seconds
     if engine.api_servers > 1:
         # The parent stops its API servers first, so no response is delivered after the signal: draining is the sleep.

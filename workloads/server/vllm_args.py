@@ -60,7 +60,7 @@ def writable_environment(cache_root: str) -> list[EnvVarArgsDict]:
     """Variables that set one writable directory for all caches of vLLM and its libraries, and the user name.
 
     For a container without root and with a read-only file system, which still needs writable /tmp and /dev/shm.
-    docs/decisions/0006-non-root-vllm.md lists what each library writes and what fails without each variable.
+    docs/decisions/07-server.md lists what each library writes and what fails without each variable.
     """
     root = cache_root.rstrip("/")
     variables = {

@@ -4,7 +4,7 @@ The guard and its sum are in a namespace of their own, where users of the server
 ConfigMap, written with optimistic locking. Time is the process's monotonic clock while it runs, and the API server's clock between two
 processes. A gap counts in full, at the larger of the sizes before and after it. A pause is a ResourceQuota that admits no pod with
 accelerators, then the deletion of existing ones; replicas keep their number. A pause does not wait for the sum to be stored; its end
-does. It logs each step as one line of JSON. docs/decisions/0068-stopped-in-time.md and 0086-where-the-sum-is-kept.md give the reasons.
+does. It logs each step as one line of JSON. docs/decisions/18-spending.md gives the reasons.
 """
 
 from __future__ import annotations

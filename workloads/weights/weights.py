@@ -52,7 +52,7 @@ READ_AHEAD_KB = 4096
 """Read-ahead for sequential reads. Source: GKE docs and samples for Hyperdisk ML."""
 NO_JOURNAL = "noload"
 """Mount option for an image of a mounted disk: ext4 would replay the journal, which a read-only disk refuses.
-The driver would then mount with this option itself, but without READ_AHEAD_KB. Decision 49."""
+The driver would then mount with this option itself, but without READ_AHEAD_KB. docs/decisions/06-weights.md."""
 NONROOT = 65532
 """User and group of the writer; it owns no file of its image."""
 

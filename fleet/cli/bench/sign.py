@@ -1,4 +1,4 @@
-"""`fleet bench sign` and `fleet bench verify-signature`: who vouches for a measurement, and whether a file has changed since."""
+"""`fleet bench sign`: who vouches for a measurement, and whether a file has changed since."""
 
 from __future__ import annotations
 
@@ -8,25 +8,45 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.exits import CLEAN, FINDINGS
+from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.packages import require_benchmark_packages
 
 _Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=False, exists=True)
+]
+_AllowedSigners = Annotated[
+    Path | None,
+    typer.Option(
+        "--allowed-signers",
+        metavar="FILE",
+        help="Keys that may sign, in OpenSSH's allowed_signers format. Without it any key may.",
+    ),
 ]
 
 
 def sign(
     folder: _Folder,
     key: Annotated[
-        Path,
+        Path | None,
         typer.Option("--key", metavar="FILE", help="SSH private key, or the public one of a key in the SSH agent."),
-    ],
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Sign nothing: show who signed, and the verdict computed again.")
+    ] = False,
+    allowed_signers: _AllowedSigners = None,
 ) -> int:
     """Sign a merged measurement: SHA256SUMS of all its files, and SHA256SUMS.sig by `ssh-keygen -Y sign`.
 
-    A signature says who vouches for the files, not that they are certified: the verdict is printed beside the signer.
+    A signature says who vouches for the files, not that they are certified: the verdict is printed beside the signer. With --check,
+    exits with 1 for an unsigned measurement, and with 2 for a changed file, a key that is not allowed, or results that give
+    another verdict.
     """
+    if check == (key is not None):
+        raise CommandError("pass either --key FILE to sign, or --check")
+    if key is None:
+        return verify_signature(folder, allowed_signers)
+    if allowed_signers is not None:
+        raise CommandError("--allowed-signers requires --check")
     require_benchmark_packages()
     from fleet.bench import signature
 
@@ -35,22 +55,8 @@ def sign(
     return CLEAN
 
 
-def verify_signature(
-    folder: _Folder,
-    allowed_signers: Annotated[
-        Path | None,
-        typer.Option(
-            "--allowed-signers",
-            metavar="FILE",
-            help="Keys that may sign, in OpenSSH's allowed_signers format. Without it any key may.",
-            show_default=False,
-        ),
-    ] = None,
-) -> int:
-    """Show who signed a measurement, and its verdict, computed again from the results.
-
-    Exits with 1 for an unsigned one, and 2 for a changed file, a key that is not allowed, or results that give another verdict.
-    """
+def verify_signature(folder: _Folder, allowed_signers: _AllowedSigners = None) -> int:
+    """Show who signed a measurement, and its verdict, computed again from the results."""
     require_benchmark_packages()
     from fleet.bench import signature
     from fleet.bench.judged import recomputed

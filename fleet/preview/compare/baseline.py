@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from facts.user_error import UserError
 from fleet.preview.record.values import reveal
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from fleet.preview.record.recording import RecordedResource, Recording
 
 
-class BaselineError(Exception):
+class BaselineError(UserError):
     """The baseline is not available."""
 
 

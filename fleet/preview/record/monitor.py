@@ -2,7 +2,7 @@
 """The two ends a Pulumi program talks to, answered by plain objects: the resource monitor and the engine.
 
 The SDK accepts objects with the methods of the gRPC stubs in place of addresses, so no server, port or thread is
-needed. What each message carries and must be answered with: docs/decisions/0004-recorder-over-pulumis-protocol.md.
+needed. Other ways that were rejected: docs/decisions/10-preview.md.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ takes off the processor time of `fleet preview --stack spot --no-policy` (measur
 
 Only the versions in `KNOWN` are loaded so, and of those only modules that look as expected; everything else is loaded the
 ordinary way: slower, never different. FLEET_PLAIN_SDK=1 loads everything the ordinary way.
-Why, and what else was tried: docs/decisions/0038-less-around-the-sdks.md.
+Why, and what else was tried: docs/decisions/10-preview.md.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
 
+from facts.user_error import UserError
+
 Mode = Literal["preview", "known"]
 """`preview`: what an engine could not know is unknown. `known`: plausible outputs fill it in, so manifests render."""
 
@@ -17,13 +19,18 @@ ORGANIZATION = "organization"
 """As the engine calls it where there is no Pulumi Cloud."""
 
 
-class ProgramError(Exception):
+class ProgramError(UserError):
     """The program could not be recorded. `message` is for a person: one line, or a `Problem` in its own. `cause`: the exception itself."""
 
     def __init__(self, message: str, cause: BaseException | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.cause = cause
+
+    def for_user(self) -> str:
+        """The message; a refused setting keeps its lines."""
+        gap = "\n\n" if "\n" in self.message else " "
+        return f"fleet: the program could not be recorded:{gap}{self.message}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from fleet.plan.words import format_figure
-from fleet.preview.report.markdown import LIMIT, Section, alert, code, escape, fenced, fold, joined, prose, table
 from fleet.preview.report.several_stacks import Refusal, is_quiet, refusals_of, reports_of, stack_of
 from fleet.preview.report.wording import (
     bill_lines,
@@ -18,6 +17,7 @@ from fleet.preview.report.wording import (
     format_residual,
     format_size,
 )
+from fleet.report.markdown import LIMIT, Part, alert, code, escape, fenced, fold, joined, prose, table
 from fleet.report.words import format_usd, plural
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ _MOST_VIOLATIONS = 25
 def markdown_text(*outcomes: Outcome) -> str:
     """The whole report as GitHub-flavored Markdown; several stacks start with a table."""
     several = len(outcomes) > 1
-    sections: list[Section] = []
+    sections: list[Part] = []
     if several:
         from fleet.preview.report.comment_list import list_of_stacks
 
-        sections.append(Section(name="the table of stacks", text=_text(list_of_stacks(outcomes))))
+        sections.append(Part(name="the table of stacks", text=_text(list_of_stacks(outcomes))))
     for outcome in outcomes:
         if isinstance(outcome, Refusal):
             sections.append(_refusal(outcome, LIMIT // 2 // len(refusals_of(outcomes))))
@@ -48,22 +48,22 @@ def markdown_text(*outcomes: Outcome) -> str:
         else:
             sections += _sections(outcome, several=several)
     if several:
-        sections.append(Section(name="about", text=f"Offline preview. {format_nature(reports_of(outcomes))}"))
+        sections.append(Part(name="about", text=f"Offline preview. {format_nature(reports_of(outcomes))}"))
     stack = "STACK" if several else stack_of(outcomes[0])
     return joined(sections, elsewhere=f"See `fleet preview --stack {stack}`, or `--format html` and `json`.")
 
 
-def _quiet(report: Report) -> Section:
+def _quiet(report: Report) -> Part:
     stack = report.recording.stack
     parts = "\n\n".join(section.text for section in _sections(report, several=True) if section.text)
-    return Section(name=f"all about {stack}", text=_text(fold(f"{stack}: no changes", [parts])), rank=_DETAIL)
+    return Part(name=f"all about {stack}", text=_text(fold(f"{stack}: no changes", [parts])), rank=_DETAIL)
 
 
-def _sections(report: Report, *, several: bool) -> Iterator[Section]:
+def _sections(report: Report, *, several: bool) -> Iterator[Part]:
     stack, changes = report.recording.stack, report.comparison
 
-    def section(name: str, lines: Iterable[str], rank: int) -> Section:
-        return Section(name=f"{name} of {stack}" if several else name, text=_text(lines), rank=rank)
+    def section(name: str, lines: Iterable[str], rank: int) -> Part:
+        return Part(name=f"{name} of {stack}" if several else name, text=_text(lines), rank=rank)
 
     if changes is None:
         yield section("the headline", _headline(report, several=several), _VERDICT)
@@ -97,7 +97,7 @@ def _text(lines: Iterable[str]) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def _refusal(refusal: Refusal, room: int) -> Section:
+def _refusal(refusal: Refusal, room: int) -> Part:
     """The error message, limited in length."""
     lines = [line[:500] for line in refusal.message.splitlines()]
     ends = accumulate(len(line) + 1 for line in lines)
@@ -105,7 +105,7 @@ def _refusal(refusal: Refusal, room: int) -> Section:
     rest = [f"({plural(len(lines) - shown, 'more line')})"] if len(lines) > shown else []
     body = fenced(lines[:shown] + rest, "text")
     head = f"#### {code(refusal.stack)}: cannot be previewed"
-    return Section(name=f"why {refusal.stack} is refused", text="\n".join([head, "", *body]), rank=_VERDICT)
+    return Part(name=f"why {refusal.stack} is refused", text="\n".join([head, "", *body]), rank=_VERDICT)
 
 
 def _headline(report: Report, *, several: bool) -> Iterator[str]:

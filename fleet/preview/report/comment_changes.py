@@ -19,8 +19,8 @@ from fleet.preview.compare.wording import (
     properties_of,
 )
 from fleet.preview.report.change_tree import change_tree
-from fleet.preview.report.markdown import alert, cell, code, escape, fenced, fold, prose, table
 from fleet.preview.report.resource_facts import cloud_name, kind_of
+from fleet.report.markdown import alert, cell, code, escape, fenced, fold, prose, table
 from fleet.report.words import plural
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from fleet.preview.report.comment_policies import changed_judges
 from fleet.preview.report.judges import changes_of_all
-from fleet.preview.report.markdown import alert, cell, code, prose, table
 from fleet.preview.report.several_stacks import refusals_of, reports_of
 from fleet.preview.report.stack_list import line_of
+from fleet.report.markdown import alert, cell, code, prose, table
 from fleet.report.words import plural
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fleet.preview.report.judges import HOW_TO_LAND, Remark, changes_of, remarks_of, rows_of
-from fleet.preview.report.markdown import alert, cell, code, escape, fold, prose, table
 from fleet.preview.report.verdicts import Verdict, format_counts, shared, verdicts
+from fleet.report.markdown import alert, cell, code, escape, fold, prose, table
 from fleet.report.words import plural
 
 if TYPE_CHECKING:

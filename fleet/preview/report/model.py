@@ -309,7 +309,7 @@ def _remarks(
     if stand_in_project:
         yield (
             f"gcp:project is still the placeholder; this preview used {settings.project!r} instead. "
-            "`fleet config check` and `pulumi up` refuse it."
+            "`fleet check` and `pulumi up` refuse it."
         )
     if secret_keys:
         yield f"Secrets cannot be decrypted offline; placeholders were used for {', '.join(sorted(secret_keys))}."

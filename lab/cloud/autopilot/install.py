@@ -7,9 +7,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from lab.api import ApiRefusedError, ClusterApi, Kind, Manifest
 from lab.cloud.autopilot.policies import API_VERSION, policies
-from lab.results import RehearsalError
+from lab.control_plane.api import ApiRefusedError, ClusterApi, Kind, Manifest
+from lab.results.result import RehearsalError
 
 FIELD_MANAGER: Final = "gke-platform-stand-in"
 POLICY: Final = Kind(API_VERSION, "ValidatingAdmissionPolicy")

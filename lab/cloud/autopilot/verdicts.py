@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from lab.cloud.autopilot.policies import Effect, policies
-from lab.results import Finding
+from lab.results.result import Finding
 
 _SAID = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+'(?: denied request)?: (.*)$", re.DOTALL)
 """Source: Kubernetes 1.36, apiserver's admission plugin; both of its sentences."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from lab.api import Manifest
+from lab.control_plane.api import Manifest
 
 _LONGEST_NAME: Final = 63
 

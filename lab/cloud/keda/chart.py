@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import yaml
 
-from lab.api import Manifest
+from lab.control_plane.api import Manifest
 from lab.control_plane.custom_resources.definitions import KEDA, keda_definitions
 from lab.control_plane.modules import pinned
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 from workloads.keda.values import CHART, METRICS_SERVER, OPERATOR, REPOSITORY, WEBHOOKS
 
 _FOLDERS: Final = ("service_account", "rbac", "manager", "metrics-server", "webhooks")

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from lab.api import Manifest
 from lab.cloud.keda.triggers import OWNER_LABEL, TriggerError, quantity
 from lab.cloud.loopback import Loopback, failure, reviewed
+from lab.control_plane.api import Manifest
 
 NAMESPACE: Final = "keda"
 GROUP_VERSION: Final = "external.metrics.k8s.io/v1beta1"

@@ -2,7 +2,7 @@
 
 Thousands of simulated connections would overload two cores. The autoscaler therefore sees a fluid model: requests arrive at a given
 rate, are answered as fast as the Ready replicas can, and wait otherwise. Lost requests are measured with real, sampled requests
-(lab/traffic).
+(lab/stage/traffic).
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from lab.api import DEPLOYMENT, ApiRefusedError, ApiUnreachableError, Kind, Manifest
 from lab.cloud.keda import admission
 from lab.cloud.keda.endpoints import NAMESPACE as KEDA
 from lab.cloud.keda.endpoints import Endpoints
@@ -31,7 +30,8 @@ from lab.cloud.keda.triggers import (
 )
 from lab.cloud.keda.wall_time import on_the_wall
 from lab.cloud.world import World, is_ready
-from lab.mirror import Change
+from lab.control_plane.api import DEPLOYMENT, ApiRefusedError, ApiUnreachableError, Kind, Manifest
+from lab.control_plane.mirror import Change
 
 LOG = logging.getLogger(__name__)
 SCALED_OBJECT: Final = Kind("keda.sh/v1alpha1", "ScaledObject")

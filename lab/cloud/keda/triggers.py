@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lab.api import Manifest
 from lab.cloud.keda.schedule import Schedule
+from lab.control_plane.api import Manifest
 
 OWNER_LABEL = "scaledobject.keda.sh/name"
 """Label with which the metrics server identifies the ScaledObject."""

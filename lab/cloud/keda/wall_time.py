@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any, Final
 
-from lab.api import Manifest
+from lab.control_plane.api import Manifest
 
 SYNC_SECONDS: Final = 15.0
 """The HPA controller's sync period. Source: kube-controller-manager, --horizontal-pod-autoscaler-sync-period."""

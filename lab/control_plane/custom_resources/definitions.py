@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 Manifest = dict[str, Any]
 SCHEMA_FOLDER: Final = Path(__file__).with_name("schemas")

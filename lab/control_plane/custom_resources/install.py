@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from lab.api import ApiRefusedError, ClusterApi, Manifest
-from lab.results import RehearsalError
+from lab.control_plane.api import ApiRefusedError, ClusterApi, Manifest
+from lab.results.result import RehearsalError
 
 FIELD_MANAGER: Final = "gke-platform-stand-in"
 """Differs from Pulumi's, which must not own the platform's definitions."""

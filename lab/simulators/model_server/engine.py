@@ -13,7 +13,7 @@ from lab.simulators.model_server.answers import Asked, Finish, prefix_units
 from lab.simulators.model_server.prefix_cache import PrefixCache
 
 if TYPE_CHECKING:
-    from lab.simulators.model_server.clock import Clock
+    from lab.results.clock import Clock
     from lab.simulators.model_server.node import Node
     from lab.simulators.model_server.outbox import Outbox
 

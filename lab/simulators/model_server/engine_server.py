@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.results.clock import Clock
 from lab.simulators.model_server import answers, metrics
 from lab.simulators.model_server.answers import Api, Asked, BadRequestError, ChunkWriter, Finish, Said, words
-from lab.simulators.model_server.clock import WallClock
 from lab.simulators.model_server.engine import Engine, Generation, goal_of, snapshot
 from lab.simulators.model_server.listener import Listener
 from lab.simulators.model_server.node import Evenly, Faults, Node
@@ -24,7 +24,7 @@ from lab.simulators.model_server.routing import Router
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from lab.simulators.model_server.clock import Clock
+    from lab.results.clock import Clock
 
 REASONING_SHARE: Final = 0.5
 """Part of a chat's answer that is reasoning. Assumed; any share shows whether it is split off."""
@@ -43,7 +43,7 @@ class EngineServer(Listener):
         clock: Clock | None = None,
     ) -> None:
         """Not ready until `ready` is set. `clock`: by default the wall's time."""
-        super().__init__(clock or WallClock())
+        super().__init__(clock or Clock(1.0))
         self.node, self.faults = node, faults or Faults()
         self.outbox = Outbox()
         self.engines = [

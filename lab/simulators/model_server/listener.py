@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from lab.simulators.model_server.clock import Clock
+    from lab.results.clock import Clock
 
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 1024

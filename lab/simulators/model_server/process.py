@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from lab.simulators.model_server.clock import WallClock
+from lab.results.clock import Clock
 from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.node import Faults, Node, from_plain
 from lab.simulators.model_server.processes import CONNECTION, SNAPSHOT
@@ -27,7 +27,7 @@ async def serve(control: socket.socket, options: dict[str, Any]) -> None:
     server = EngineServer(
         from_plain(Node, options["node"]),
         faults=from_plain(Faults, options["faults"]),
-        clock=WallClock(options["speed"]),
+        clock=Clock(options["speed"]),
     )
     await server.start(options["host"], options["port"])
     server.ready = True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from lab.simulators.model_server.answers import bad_request
 
 if TYPE_CHECKING:
-    from lab.simulators.model_server.clock import Clock
+    from lab.results.clock import Clock
     from lab.simulators.model_server.engine import Engine
 
 REFRESH_SECONDS: Final = 0.1

@@ -24,7 +24,7 @@ from lab.simulators.model_server.outbox import Outbox
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from lab.simulators.model_server.clock import Clock
+    from lab.results.clock import Clock
     from lab.simulators.model_server.timing import ServerTiming
 
 __all__ = ["Ending", "ModelServer"]

@@ -12,7 +12,7 @@ import pytest
 
 from facts.signals.catalogue import catalogue
 from facts.signals.model import Watched
-from lab.alerts.evaluate import Answer, Question, ask
+from lab.drills.alerts.evaluate import Answer, Question, ask
 from tests.facts.signals.alert_cases import CASES, EIGHT, SHAPES, Case
 
 NAMES = {shape: {one.name for one in catalogue(watched).alerts} for shape, watched in SHAPES.items()}

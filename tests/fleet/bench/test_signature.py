@@ -130,7 +130,7 @@ def test_what_cannot_be_signed_is_refused(signed: Path, keys: Path) -> None:
 
 @pytest.mark.slow
 def test_the_commands_sign_verify_and_say_unsigned(signed: Path, keys: Path) -> None:
-    known = fleet("bench", "verify-signature", str(signed), "--allowed-signers", str(keys / "allowed"))
+    known = fleet("bench", "sign", str(signed), "--check", "--allowed-signers", str(keys / "allowed"))
     assert (known.returncode, known.stdout.splitlines()[-1]) == (0, "signed by me@example.com")
     log = signed / "point-00-repeat-0" / "client-000.log"
     log.write_text("other")

@@ -94,12 +94,12 @@ def test_environments_have_pulumis_own_forms(schema: dict[str, Any], given: str,
 def test_a_check_with_environments_says_what_it_does_not_know(tmp_path: Path) -> None:
     zones = '  vllm-fleet:zones: ["europe-west4-b"]\n'
     folder = project(tmp_path, blue=SMALL_STACK.replace(zones, "") + "environment: [gcp/prod]\n")
-    told = fleet("config", "check", "--stack", "blue", cwd=folder)
+    told = fleet("check", "--stack", "blue", cwd=folder)
     assert told.returncode == 2
     for named in ("vllm-fleet:zones", "gcp/prod", "Pulumi.blue.esc-offline.yaml"):
         assert named in told.stderr
     (folder / "Pulumi.blue.esc-offline.yaml").write_text(zones.strip() + "\n")
-    stood_in = fleet("config", "check", "--stack", "blue", cwd=folder)
+    stood_in = fleet("check", "--stack", "blue", cwd=folder)
     assert stood_in.returncode == 0, stood_in.stderr
     assert "Pulumi.blue.esc-offline.yaml" in stood_in.stdout
 
@@ -111,14 +111,14 @@ def test_other_providers_keys_are_theirs_to_check(schema: dict[str, Any]) -> Non
 
 
 def test_a_clean_stack_exits_with_0(tmp_path: Path) -> None:
-    done = fleet("config", "check", "--stack", "blue", cwd=project(tmp_path, blue=SMALL_STACK))
+    done = fleet("check", "--stack", "blue", cwd=project(tmp_path, blue=SMALL_STACK))
     assert (done.returncode, done.stderr) == (0, "")
     assert "Pulumi.blue.yaml" in done.stdout
     assert "0 findings" in done.stdout
 
 
 def test_the_placeholder_project_is_refused() -> None:
-    done = fleet("config", "check", "--stack", "dev")
+    done = fleet("check", "--stack", "dev")
     assert done.returncode == 2
     assert "pulumi config set gcp:project MY-PROJECT --stack dev" in done.stderr
 
@@ -135,7 +135,7 @@ def test_the_placeholder_project_is_refused() -> None:
 )
 def test_findings_decide_the_exit_code(tmp_path: Path, old: str, new: str, code: int, named: str) -> None:
     folder = project(tmp_path, blue=SMALL_STACK.replace(old, new))
-    done = fleet("config", "check", "--stack", "blue", cwd=folder)
+    done = fleet("check", "--stack", "blue", cwd=folder)
     assert done.returncode == code, done.stdout + done.stderr
     assert named in (done.stderr if code == 2 else done.stdout)
     if code != 2:
@@ -144,7 +144,7 @@ def test_findings_decide_the_exit_code(tmp_path: Path, old: str, new: str, code:
 
 @pytest.mark.parametrize(
     ("command", "place"),
-    [("config check", "server"), ("preview", "server"), ("rollout plan --set", "rollout.canary")],
+    [("check", "server"), ("preview", "server"), ("rollout plan --set", "rollout.canary")],
 )
 def test_a_wrong_flag_is_a_wrong_input_of_every_command(tmp_path: Path, command: str, place: str) -> None:
     wrong = {"--swap-space=4": "CPU memory", "--dtype=foo": "bfloat16", "--enable-lora=yes": "--no-enable-lora"}

@@ -18,12 +18,12 @@ PREVIEW = (ROOT / "docs" / "preview.md").read_text(encoding="utf-8")
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """Every command's words and its options."""
+    """The words and options of every command that is shown."""
     waiting = [("fleet", typer.main.get_command(app))]
     while waiting:
         words, command = waiting.pop()
         children = getattr(command, "commands", {})
-        waiting += [(f"{words} {name}", child) for name, child in children.items()]
+        waiting += [(f"{words} {name}", child) for name, child in children.items() if not child.hidden]
         if not children:
             yield (
                 words,

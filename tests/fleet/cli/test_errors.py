@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli import VERSION, packages
-from fleet.cli.exits import CommandError, error_text
+from facts.ledger import LedgerError
+from fleet.cli import VERSION, main, packages
+from fleet.cli.exits import DEFECT, UNUSABLE, CommandError, error_text
 from fleet.cli.main import _run
+from settings.problems import SettingsError
 from tests.conftest import Golden
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 from tests.support.canaries import CANARIES, shown
@@ -36,7 +38,7 @@ def test_version_is_that_of_the_package() -> None:
 def test_a_secret_reaches_no_stream(tmp_path: Path) -> None:
     canary = CANARIES["hugging-face"]
     folder = project(tmp_path, blue=f"{SMALL_STACK}  vllm-fleet:labels: {{team: {canary}}}\n", green=SMALL_STACK)
-    for command in (("config", "check"), ("preview", "--format", "json"), ("render", "--out", "out")):
+    for command in (("check",), ("preview", "--format", "json"), ("render", "--out", "out")):
         assert "secret" in refused(*command, "--stack", "blue", cwd=folder)
         assert not shown(refused(*command, "--stack", "blue", cwd=folder))
     assert not shown(refused("preview", "--stack", "green", "--against", canary, cwd=folder))
@@ -44,18 +46,18 @@ def test_a_secret_reaches_no_stream(tmp_path: Path) -> None:
 
 def test_a_missing_stack_option_lists_the_stacks(tmp_path: Path) -> None:
     folder = project(tmp_path, blue="", green="")
-    for command in (("preview",), ("render", "--out", "out"), ("config", "check")):
+    for command in (("preview",), ("render", "--out", "out"), ("check",)):
         message = refused(*command, cwd=folder)
         for named in ("--stack", "blue", "green"):
             assert named in message
 
 
 def test_the_stack_may_come_from_the_environment(tmp_path: Path) -> None:
-    done = fleet("config", "check", cwd=project(tmp_path, blue=SMALL_STACK), PULUMI_STACK="blue")
+    done = fleet("check", cwd=project(tmp_path, blue=SMALL_STACK), PULUMI_STACK="blue")
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", [("preview",), ("config", "check"), ("render", "--out", "out")])
+@pytest.mark.parametrize("command", [("preview",), ("check",), ("render", "--out", "out")])
 def test_an_unknown_stack_is_told_with_those_there_are(command: tuple[str, ...]) -> None:
     message = refused(*command, "--stack", "sopt")
     assert "Pulumi.sopt.yaml" in message
@@ -67,7 +69,7 @@ def test_a_renamed_project_is_refused_before_anything_is_read_or_written(tmp_pat
     folder = project(tmp_path, blue=SMALL_STACK)
     (folder / "Pulumi.yaml").write_text("name: fleet\nruntime: python\n")
     plan = ("plan", "--users", "100", "--write", "green")
-    for command in (("preview", "--stack", "blue"), ("config", "check", "--stack", "blue"), plan):
+    for command in (("preview", "--stack", "blue"), ("check", "--stack", "blue"), plan):
         assert "name: vllm-fleet" in refused(*command, cwd=folder)
     assert not (folder / "Pulumi.green.yaml").exists()
 
@@ -82,7 +84,7 @@ def test_a_folder_without_a_project_is_told(tmp_path: Path) -> None:
 def test_the_project_is_found_from_a_folder_below_it(tmp_path: Path) -> None:
     below = project(tmp_path, blue=SMALL_STACK) / "docs" / "deep"
     below.mkdir(parents=True)
-    assert fleet("config", "check", "--stack", "blue", cwd=below).returncode == 0
+    assert fleet("check", "--stack", "blue", cwd=below).returncode == 0
 
 
 def test_broken_yaml_is_told_with_its_line(tmp_path: Path) -> None:
@@ -158,6 +160,30 @@ def test_a_defect_is_one_line_and_the_way_to_its_traceback() -> None:
     message = error_text(KeyError("spec"))
     assert "unexpected KeyError" in message
     assert "FLEET_DEBUG=1" in message
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CommandError("no stack"), UNUSABLE),
+        (SettingsError("x", ()), UNUSABLE),
+        (LedgerError("no entry"), UNUSABLE),
+        (FileNotFoundError(2, "No such file", "a"), UNUSABLE),
+        (ModuleNotFoundError("No module named 'numpy'", name="numpy"), UNUSABLE),
+        (ModuleNotFoundError("No module named 'fleet.gone'", name="fleet.gone"), DEFECT),
+        (KeyError("spec"), DEFECT),
+        (ValueError("2 of 3"), DEFECT),
+    ],
+)
+def test_a_wrong_input_and_a_defect_have_codes_of_their_own(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> None:
+        raise error
+
+    monkeypatch.setattr(main, "_run", fails)
+    assert main._guarded() == code
+    assert ("This is a bug in fleet" in capsys.readouterr().err) is (code == DEFECT)
 
 
 @pytest.mark.parametrize(

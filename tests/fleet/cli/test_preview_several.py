@@ -52,6 +52,15 @@ def test_a_refused_stack_alone_is_an_error_as_ever(tmp_path: Path) -> None:
     assert "1 invalid setting" in done.stderr
 
 
+def test_a_refused_stack_alone_is_told_in_the_files_that_were_asked_for(tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("markdown", "json", "html", "text")}
+    formats = [part for name, file in files.items() for part in ("--format", f"{name}={file}")]
+    done = fleet("preview", "-s", "red", *formats, cwd=stacks(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert {name for name, file in files.items() if "on-demand" not in file.read_text()} == set()
+    assert [one["stack"] for one in json.loads(files["json"].read_text())["refused"]] == ["red"]
+
+
 def test_the_environments_stack_is_no_obstacle_to_all_stacks(tmp_path: Path) -> None:
     done = fleet("preview", "--all-stacks", "--format", "json", cwd=stacks(tmp_path), PULUMI_STACK="green")
     assert {one["stack"] for one in json.loads(done.stdout)["stacks"]} == {"blue", "green"}

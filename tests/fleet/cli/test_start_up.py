@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -50,13 +51,23 @@ def test_help_loads_typer_and_nothing_else(arguments: tuple[str, ...]) -> None:
     assert loaded_by(*arguments) == ["typer"]
 
 
-@pytest.mark.parametrize("arguments", [("preview", "--help"), ("config", "check", "--help")])
+@pytest.mark.parametrize("arguments", [("preview", "--help"), ("check", "--help")])
 def test_help_of_a_command_loads_what_typer_converts_options_with(arguments: tuple[str, ...]) -> None:
     assert loaded_by(*arguments) == ["pydantic", "typer"]
 
 
-def test_no_command_is_told_in_half_a_sentence() -> None:
-    assert "..." not in fleet("--help").stdout.partition("Commands:")[2]
+def test_commands_stand_under_four_headings_each_in_a_whole_sentence() -> None:
+    told = fleet("--help").stdout
+    assert re.findall(r"^(\w+):$", told, re.MULTILINE) == ["Options", "Plan", "Check", "Run", "Measure"]
+    assert "..." not in told.partition("Plan:")[2]
+
+
+def test_a_former_name_does_the_same_and_is_not_shown() -> None:
+    now, before = fleet("check", "--stack", "dev"), fleet("config", "check", "--stack", "dev")
+    assert (now.returncode, now.stdout, now.stderr) == (before.returncode, before.stdout, before.stderr)
+    assert " check " in fleet("--help").stdout
+    assert " render " not in fleet("--help").stdout
+    assert "check" not in fleet("config", "--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -78,7 +89,7 @@ def complete(words: str) -> list[str]:
 
 
 def test_completion_knows_commands_stacks_and_choices() -> None:
-    assert {"preview", "render", "config", "doctor"} <= set(complete("fleet "))
+    assert {"preview", "check", "config", "doctor"} <= set(complete("fleet "))
     assert complete("fleet preview --stack s") == ["smoke", "spot"]
     assert complete("fleet preview --format ") == ["text", "markdown", "json", "html"]
     assert complete("fleet preview --stack dev --stack s") == ["smoke", "spot"]

@@ -24,15 +24,15 @@ from fleet.preview.record.recording_json import UNKNOWN_TEXT
 from fleet.preview.record.values import UNKNOWN, Secret
 from fleet.preview.report.model import Policies
 from fleet.preview.stack_preview import preview_stack
-from lab.clock import Clock
 from lab.engine.events import Events, Outcome
 from lab.engine.pulumi import Pulumi
 from lab.providers.base import Served
-from lab.providers.cloud import SimulatedCloud
-from lab.providers.google import Google
+from lab.providers.google.cloud import SimulatedCloud
+from lab.providers.google.provider import Google
 from lab.providers.observed import Observed
-from lab.timeline import Timeline
-from lab.variants import varied
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
+from lab.stage.variants import varied
 from tests.support.plain_kubernetes import PlainKubernetes
 
 pytestmark = pytest.mark.slow

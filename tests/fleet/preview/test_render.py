@@ -86,7 +86,7 @@ def test_rendering_twice_gives_the_same_bytes_and_drops_old_files(out: Path) -> 
 def test_a_folder_of_somebody_elses_is_refused_and_left_alone(out: Path) -> None:
     out.mkdir()
     (out / "mine.txt").write_text("precious")
-    with pytest.raises(RenderError, match="was not written by `fleet render`"):
+    with pytest.raises(RenderError, match="was not written by `fleet preview --out`"):
         render(fleet_like("known"), out)
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
 

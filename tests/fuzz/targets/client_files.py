@@ -252,7 +252,7 @@ _SOUND_OPTIONS = [
     ["plan", "--usd-per-hour", "500", "--region", "europe-west4", "--model", "Qwen/Qwen3.5-27B-FP8", "--starts-from", "cluster"],
     ["prices", "--machine", "a4-highgpu-8g", "--region", "europe-west4", "--mode", "spot"],
     ["models", "--machine", "g2-standard-12"],
-    ["config", "check", "--stack", "dev", "--root", "."],
+    ["check", "--stack", "dev", "--root", "."],
     ["rollout", "plan", "--stack", "dev", "--root", ".", "--set", "engine.maxModelLen=8192", "--engine-version", "0.33.0"],
     ["bench", "merge", "measured", "--slo", "ttft:500,tpot:50,e2e:9000", "--exclude", "reason:WORD"],
 ]  # fmt: skip

@@ -44,14 +44,14 @@ def judge(text: str) -> bool:
     data = text.encode("latin-1")
     folder = _folder()
     (folder / "Pulumi.x.yaml").write_bytes(data)
-    done = fleet("config", "check", "--stack", "x", "--root", str(folder))
+    done = fleet("check", "--stack", "x", "--root", str(folder))
     try:
         file = read(folder, "x")
         settings = parse("x", file.config, file.unopened)
         problems = check(settings)
     except SettingsError as error:
         require_problems(error.problems)
-        require(done.code == 2, "`config check` accepts what is refused", error)
+        require(done.code == 2, "`check` accepts what is refused", error)
         return False
     require_problems(problems)
     document = strict_yaml.load(data, name="x", stack="x")

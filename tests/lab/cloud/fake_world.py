@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from lab.api import NODE, POD, ApiRefusedError, ClusterApi, Kind, Manifest
-from lab.clock import Clock
 from lab.cloud.machines import with_gpus
 from lab.cloud.pod_needs import PodNeeds, needs_of
 from lab.cloud.world import World
-from lab.mirror import Change, Mirror
-from lab.timeline import Timeline
+from lab.control_plane.api import NODE, POD, ApiRefusedError, ClusterApi, Kind, Manifest
+from lab.control_plane.mirror import Change, Mirror
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
 
 GKE = "cloud.google.com"
 SPOT = {f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-spot": "true"}

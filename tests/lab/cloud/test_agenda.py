@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from lab.api import ApiRefusedError, ApiUnreachableError
-from lab.clock import Clock
 from lab.cloud.agenda import Agenda, Backoff
+from lab.control_plane.api import ApiRefusedError, ApiUnreachableError
+from lab.results.clock import Clock
 
 WAIT = 5.0
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lab.api import Manifest
 from lab.cloud.chart import MODULE, REGISTRY, Charts, Release
 from lab.control_plane import build
+from lab.control_plane.api import Manifest
 from lab.control_plane.modules import pinned
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 from tests.lab.shapes import SHAPES, STACKS, recorded
 from tests.support.settings import make_settings
 from workloads import names

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.api import Manifest
 from lab.cloud.compile_caches import CompileCaches
 from lab.cloud.world import COMPILED
+from lab.control_plane.api import Manifest
 from tests.lab.cloud.fake_world import feed, make_world, on_node, until
 from tests.workloads.test_compile_cache import pod as server_pod
 

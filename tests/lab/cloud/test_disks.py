@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from lab.api import STORAGE_CLASS, VOLUME_SNAPSHOT_CONTENT, Manifest
 from lab.cloud.attachments import loses_mount_options
 from lab.cloud.disks import Disks
 from lab.cloud.provisioning import DRIVER, PROVISIONER, SELECTED_NODE
 from lab.cloud.snapshots import VOLUME_SNAPSHOT_CLASS
 from lab.cloud.timings import Timings
 from lab.cloud.world import VOLUMES_ATTACHED, World, has_open_journal
+from lab.control_plane.api import STORAGE_CLASS, VOLUME_SNAPSHOT_CONTENT, Manifest
 from tests.lab.cloud.fake_world import FakeApi, feed, make_world, until
 
 ZONE = "europe-west4-b"

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.api import (
+from lab.cloud.disks import Disks
+from lab.cloud.timings import Timings
+from lab.cloud.world import SIMULATED_NODE, VOLUMES_ATTACHED, World
+from lab.control_plane.api import (
     EVENT,
     NODE,
     PERSISTENT_VOLUME,
@@ -17,12 +20,9 @@ from lab.api import (
     ClusterApi,
     Manifest,
 )
-from lab.clock import Clock
-from lab.cloud.disks import Disks
-from lab.cloud.timings import Timings
-from lab.cloud.world import SIMULATED_NODE, VOLUMES_ATTACHED, World
-from lab.mirror import Mirror
-from lab.timeline import Timeline
+from lab.control_plane.mirror import Mirror
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
 
 if TYPE_CHECKING:
     from lab.control_plane.cluster import ControlPlane
@@ -75,7 +75,7 @@ class Scene:
             self.api.delete(VOLUME_SNAPSHOT_CONTENT, f"snapcontent-{uid}")
 
     def delete(self, one: Manifest) -> None:
-        from lab.api import Kind
+        from lab.control_plane.api import Kind
 
         metadata = one["metadata"]
         grace = 0 if one["kind"] == "Pod" else None

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.api import EVENT, GATEWAY, NAMESPACE, POD, ApiRefusedError, ClusterApi, Kind, Manifest
-from lab.clock import Clock
 from lab.cloud.chart import MODULE, Release
 from lab.cloud.gateway import (
     BACKEND_POLICY,
@@ -23,9 +21,11 @@ from lab.cloud.gateway import (
 from lab.cloud.gateway_prerequisites import CLASSES, GatewayPrerequisites
 from lab.cloud.timings import Timings
 from lab.cloud.world import World
+from lab.control_plane.api import EVENT, GATEWAY, NAMESPACE, POD, ApiRefusedError, ClusterApi, Kind, Manifest
+from lab.control_plane.mirror import Mirror
 from lab.control_plane.modules import pinned
-from lab.mirror import Mirror
-from lab.timeline import Timeline
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
 from settings.derived.traffic import traffic
 from tests.support.settings import make_settings
 from workloads.gateway.gateway import POOL_GROUP, backend_policy, gateway_spec, health_check_policy, route_spec

@@ -80,5 +80,5 @@ def test_somebody_elses_platform_is_taken_to_have_what_is_needed() -> None:
 
 
 def test_the_gateway_stack_brings_its_own() -> None:
-    opened = open_stack(Path(__file__).parents[4], "gateway")
+    opened = open_stack(Path(__file__).parents[3], "gateway")
     assert prerequisites_of(record_stack(opened, "known")) == GatewayPrerequisites()

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from lab.api import Manifest
-from lab.clock import Clock
 from lab.cloud.kubelet_stages import EXIT_CODE, LEADER, LEADER_FLAG, RUN_SECONDS, kubelet_stages
 from lab.cloud.timings import Timings
 from lab.cloud.world import COMPILED, VOLUMES_ATTACHED
+from lab.control_plane.api import Manifest
+from lab.results.clock import Clock
 
 
 def stages(speed: float = 60.0, **timings: Any) -> dict[str, Manifest]:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.api import DEPLOYMENT, EVENT, JOB, NODE, PERSISTENT_VOLUME, POD, ClusterApi, Manifest
-from lab.clock import Clock
 from lab.cloud.kubelet_stages import EXIT_CODE, kubelet_stages
 from lab.cloud.provisioner import Provisioner
 from lab.cloud.spot import kill_containers, preempt
@@ -20,7 +18,9 @@ from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
 from lab.cloud.world import VOLUMES_ATTACHED, World, condition, is_ready
 from lab.cloud.writer import Writer
-from lab.timeline import Timeline
+from lab.control_plane.api import DEPLOYMENT, EVENT, JOB, NODE, PERSISTENT_VOLUME, POD, ClusterApi, Manifest
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
 from tests.lab.cloud.fake_world import GKE, GPU_TOLERATIONS, SPOT
 from tests.lab.shapes import manifests
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.api import UNANSWERED, ApiRefusedError, ClusterApi, Manifest
-from lab.clock import Clock
 from lab.cloud.kubelet_stages import kubelet_stages
 from lab.cloud.managed_prometheus import SYSTEM_NAMESPACE, ManagedPrometheus
 from lab.cloud.provisioner import Provisioner
 from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
 from lab.cloud.world import World
-from lab.timeline import Timeline
+from lab.control_plane.api import UNANSWERED, ApiRefusedError, ClusterApi, Manifest
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
 from tests.lab.cloud.fake_world import gpu_pod
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from facts.capacity import STEADY_GRACE_SECONDS
-from lab.api import Manifest
 from lab.cloud.autoscaler_events import Trouble
 from lab.cloud.node_objects import template
 from lab.cloud.offers import Offer, offers
 from lab.cloud.stock import Stock
+from lab.control_plane.api import Manifest
 from tests.lab.cloud.fake_world import GKE, GPU_TOLERATIONS, SPOT, gpu_pod, needs, pod, pod_templates
 from tests.lab.shapes import SHAPES, STACKS, manifests, recorded
 from tests.support.recorded import goes_before

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.api import STORAGE_CLASS, Manifest
 from lab.cloud.cluster_view import TO_BE_DELETED
 from lab.cloud.offers import COMPUTE_CLASS_KIND
 from lab.cloud.provisioner import EVENTS_PER_SCAN, Provisioner
 from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
+from lab.control_plane.api import STORAGE_CLASS, Manifest
 from tests.lab.cloud.fake_world import (
     GKE,
     FakeApi,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.api import Manifest
 from lab.cloud.offers import offers
 from lab.cloud.pod_needs import PodNeeds
 from lab.cloud.scale_up import Decision, Market, Memory, Room, Rooms, decide
 from lab.cloud.stock import Pool, Stock
+from lab.control_plane.api import Manifest
 from tests.lab.cloud.fake_world import GKE, gpu_pod, needs, pod
 
 RETRY = 300.0

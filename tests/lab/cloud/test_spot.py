@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from lab.api import ApiRefusedError, Manifest
 from lab.cloud.cluster_view import SHUTTING_DOWN
 from lab.cloud.node_objects import node_manifest, template
 from lab.cloud.offers import Offer
 from lab.cloud.spot import IMPENDING_TERMINATION, kill_containers, preempt
 from lab.cloud.world import World
+from lab.control_plane.api import ApiRefusedError, Manifest
 from tests.lab.cloud.fake_world import A4, FakeApi, feed, gpu_pod, make_world, needs, on_node
 
 OFFER = Offer(machine=A4, mode="spot", zone="europe-west4-b")

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.api import Manifest
 from lab.cloud.kubelet_stages import EXIT_CODE, RUN_SECONDS
 from lab.cloud.timings import Timings
 from lab.cloud.writer import Attempt, Writer
+from lab.control_plane.api import Manifest
 from tests.lab.cloud.fake_world import feed, make_world, on_node, pod, until
 
 WHOLE = Timings(writer_seconds=300.0)

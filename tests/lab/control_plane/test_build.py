@@ -27,12 +27,12 @@ from lab.control_plane.build import (
     pulumi,
 )
 from lab.control_plane.toolchain import GO_FOLDER
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 from tests.lab.control_plane.conftest import FakeGo
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 EVERYTHING = {name for source in SOURCES for name in source.packages}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lab.control_plane import cache
 from lab.control_plane.cache import GIB, OVERRIDE, folder, locked, require_room
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 Usage = namedtuple("Usage", "total used free")
 

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.api import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD, ApiUnreachableError
 from lab.cloud.world import SIMULATED_NODE, is_ready
+from lab.control_plane.api import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD, ApiUnreachableError
 from lab.control_plane.cluster import ControlPlane
-from lab.mirror import Mirror
-from lab.results import RehearsalError
+from lab.control_plane.mirror import Mirror
+from lab.results.result import RehearsalError
 from tests.lab.control_plane.test_process import alive, within
 
 if TYPE_CHECKING:
-    from lab.api import Manifest
+    from lab.control_plane.api import Manifest
     from lab.control_plane.build import Binaries
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
 

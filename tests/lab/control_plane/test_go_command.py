@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.control_plane import go_command, toolchain
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 from tests.lab.control_plane.conftest import FakeGo
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from lab.control_plane.process import Process, last_lines
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 SHELL = "/bin/sh"
 PARENT = """
 import sys, time

@@ -9,7 +9,7 @@ import pytest
 
 from lab.control_plane import toolchain
 from lab.control_plane.toolchain import GO_BIN, find, needed_version
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 from tests.lab.control_plane.conftest import FakeGo
 
 

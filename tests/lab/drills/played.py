@@ -4,56 +4,60 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
+
+import pytest
 
 from lab.drills.catalogue import DRILLS
 from lab.drills.drill import Proof
+from lab.drills.runner import result_of
 from lab.providers.base import type_of
-from lab.providers.kubernetes import Kubernetes
-from lab.results import DrillBrokenOffError, DrillResult
-from lab.runner import result_of
-from lab.stage import Stage
-from lab.update_report import UpReport
-from lab.updates import SKIP_PREVIEW
+from lab.providers.kubernetes.provider import Kubernetes
+from lab.results.result import DrillBrokenOffError, DrillResult
+from lab.stage import stage as stage_module
+from lab.stage.stage import Stage
+from lab.stage.update_report import UpReport
+from lab.stage.updates import SKIP_PREVIEW
 from tests.lab.drills.mutation import Mutation
 
+REPORTS: Final[list[UpReport]] = []
+"""Of every `up` of the open stages."""
 
-class BreakableStage(Stage):
-    """Hands the engine other inputs than the program's as long as a `broken` block lasts; with a `mutation`, always."""
 
-    mutation: Mutation | None = None
-    last_report: UpReport
+@contextlib.contextmanager
+def without_policies(lag_seconds: float) -> Iterator[None]:
+    """Stages come up without the policy pack, which would refuse most breaks before the drill sees them.
 
-    def up(self, sections: Mapping[str, Any] | None = None, *, upsert: bool = False) -> UpReport:
-        """As the stage's own; the report is kept."""
-        self.last_report = super().up(sections, upsert=upsert)
-        return self.last_report
+    A drill that fails waits `lag_seconds` for Kubernetes' own controllers; a rehearsal waits longer.
+    """
+    whole = Stage.up
 
-    def _policies(self) -> tuple[str, ...]:
-        return (SKIP_PREVIEW,)  # The pack would refuse most breaks before the drill sees them.
+    def up(stage: Stage, sections: Mapping[str, Any] | None = None, *, upsert: bool = False) -> UpReport:
+        REPORTS.append(whole(stage, sections, upsert=upsert))
+        return REPORTS[-1]
 
-    def _start(self) -> None:
-        super()._start()
-        if self.mutation is not None:
-            self._stack.enter_context(self.broken(self.mutation))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage_module, "LAG_SECONDS", lag_seconds)
+        patch.setattr(Stage, "policies", lambda _: (SKIP_PREVIEW,))
+        patch.setattr(Stage, "up", up)
+        yield
 
-    @contextlib.contextmanager
-    def broken(self, mutation: Mutation) -> Iterator[None]:
-        """Whatever the program registers in the block is broken like this."""
-        whole, hits = Kubernetes.check, list[str]()
 
-        def check(provider: Kubernetes, request: Any) -> tuple[dict[str, Any], list[str]]:
-            inputs, wrong = whole(provider, request)
-            if mutation(type_of(request.urn).rpartition(":")[2], request.urn.rpartition("::")[2], inputs):
-                hits.append(request.urn)
-            return inputs, wrong
+@contextlib.contextmanager
+def broken(mutation: Mutation) -> Iterator[None]:
+    """Whatever a program registers in the block reaches the engine changed by `mutation`."""
+    whole, hits = Kubernetes.check, list[str]()
 
-        Kubernetes.check = check  # type: ignore[method-assign]
-        try:
-            yield
-            assert hits, "the stack has nothing to break like this"
-        finally:
-            Kubernetes.check = whole  # type: ignore[method-assign]
+    def check(provider: Kubernetes, request: Any) -> tuple[dict[str, Any], list[str]]:
+        inputs, wrong = whole(provider, request)
+        if mutation(type_of(request.urn).rpartition(":")[2], request.urn.rpartition("::")[2], inputs):
+            hits.append(request.urn)
+        return inputs, wrong
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Kubernetes, "check", check)
+        yield
+    assert hits, "the stack has nothing to break like this"
 
 
 def played(stage: Stage, name: str) -> DrillResult:

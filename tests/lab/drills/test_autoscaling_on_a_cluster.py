@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fleet.preview.offline import open_stack
-from lab import stage as stage_module
-from lab.stage import Surroundings
+from lab.stage.stage import Surroundings
+from lab.stage.start import started
 from tests.lab.drills.mutation import Inputs, both, changed
-from tests.lab.drills.played import BreakableStage, failure, played
+from tests.lab.drills.played import broken, failure, played, without_policies
 
 if TYPE_CHECKING:
     from lab.cloud.chart import Charts
     from lab.control_plane.build import Binaries
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 def late(inputs: Inputs) -> None:
@@ -31,16 +31,14 @@ def blind(inputs: Inputs) -> None:
 
 
 def test_a_late_window_fails_the_schedule_and_nulls_that_count_as_zero_the_outage(
-    binaries: Binaries, charts: Charts, monkeypatch: pytest.MonkeyPatch
+    binaries: Binaries, charts: Charts
 ) -> None:
     from lab.control_plane.custom_resources.definitions import definitions
 
-    monkeypatch.setattr(stage_module, "LAG_SECONDS", 20.0)
     found = tuple(definitions(charts.modules))
     around = Surroundings(binaries=binaries, definitions=found, charts=charts, speed=120.0)
-    broken = both(changed("ScaledObject", late), changed("ScaledObject", blind))
-    stage = BreakableStage(open_stack(ROOT, "prod"), around)
-    with stage, stage.broken(broken):
+    mutation = both(changed("ScaledObject", late), changed("ScaledObject", blind))
+    with without_policies(20.0), started(open_stack(ROOT, "prod"), around) as stage, broken(mutation):
         stage.bring_up()
         assert failure(played(stage, "schedule"), "when the window begins").startswith("-")
         assert "the fallback" in played(stage, "metrics-outage").gave_up

@@ -8,7 +8,7 @@ import pytest
 
 from lab.drills.catalogue import DRILLS, chosen
 from lab.drills.drill import Drill, Proof
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 NAMES = [one.name for one in DRILLS]
 

@@ -22,11 +22,11 @@ from lab.drills.conditions import (
     owns_platform,
     writes_weights,
 )
-from lab.variants import varied
+from lab.stage.variants import varied
 from settings.derived.scaling import scaling_policy
 from settings.stack import Settings
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 def make_settings(stack: str, **sections: Any) -> Settings:

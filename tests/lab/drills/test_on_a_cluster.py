@@ -10,28 +10,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fleet.preview.offline import open_stack
-from lab import runner
-from lab import stage as stage_module
-from lab.api import POD, Manifest
 from lab.cloud.world import World
-from lab.drills import disruption
+from lab.control_plane.api import POD, Manifest
+from lab.drills import disruption, runner
 from lab.drills.catalogue import chosen
-from lab.stage import Surroundings
-from lab.variants import varied
+from lab.stage.stage import Stage, Surroundings
+from lab.stage.start import started
+from lab.stage.variants import varied
 from tests.lab.drills.mutation import Inputs, both, changed, retain, unlimited
-from tests.lab.drills.played import BreakableStage, failure, failures, played
+from tests.lab.drills.played import REPORTS, broken, failure, failures, played, without_policies
 
 if TYPE_CHECKING:
     from lab.cloud.chart import Charts
     from lab.control_plane.build import Binaries
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 SERVERS = 2
 """The dev stack with a second server: with one, a budget of two and an update one by one mean nothing."""
 SPEED = 240.0
 LAG_SECONDS = 8.0
-"""A drill that fails waits so long for Kubernetes' own controllers here; a rehearsal waits longer."""
 
 
 @pytest.fixture(scope="module")
@@ -44,23 +42,22 @@ def around(binaries: Binaries, charts: Charts) -> Surroundings:
 
 
 @pytest.fixture(scope="module")
-def running(around: Surroundings) -> Iterator[BreakableStage]:
+def running(around: Surroundings) -> Iterator[Stage]:
     """One stage for the module, brought up."""
     opened = varied(open_stack(ROOT, "dev"), {"server": {"replicas": SERVERS}})
-    with pytest.MonkeyPatch.context() as patch, BreakableStage(opened, around) as stage:
-        patch.setattr(stage_module, "LAG_SECONDS", LAG_SECONDS)
+    with without_policies(LAG_SECONDS), started(opened, around) as stage:
         stage.bring_up()
         yield stage
 
 
 @pytest.fixture
-def stage(running: BreakableStage) -> BreakableStage:
+def stage(running: Stage) -> Stage:
     """The stage, set right as a runner does between two drills."""
     running.restore()
     return running
 
 
-def holds(stage: BreakableStage, name: str) -> None:
+def holds(stage: Stage, name: str) -> None:
     result = played(stage, name)
     assert result.passed, (result.gave_up, failures(result), result.findings)
     assert result.checks
@@ -100,35 +97,35 @@ def edited(change: str) -> Any:
         "spending-tampered",
     ],
 )
-def test_the_sample_stack_holds(stage: BreakableStage, name: str) -> None:
+def test_the_sample_stack_holds(stage: Stage, name: str) -> None:
     holds(stage, name)
 
 
 # Broken stacks
 
 
-def test_a_program_that_is_never_the_same_twice_fails_second_up(stage: BreakableStage) -> None:
+def test_a_program_that_is_never_the_same_twice_fails_second_up(stage: Stage) -> None:
     def stamped(inputs: Inputs) -> None:
         inputs["data"] = {**inputs["data"], "at": str(stage.clock.now_seconds())}
 
-    with stage.broken(changed("ConfigMap", stamped)):
+    with broken(changed("ConfigMap", stamped)):
         result = played(stage, "second-up")
     assert list(failures(result).values()) == ["ConfigMap/weights-download"]
 
 
-def test_a_privileged_container_is_refused_as_autopilot_does_and_the_drill_says_so(stage: BreakableStage) -> None:
-    with stage.broken(edited("privileged")):
+def test_a_privileged_container_is_refused_as_autopilot_does_and_the_drill_says_so(stage: Stage) -> None:
+    with broken(edited("privileged")):
         result = played(stage, "rolling-update")
     refused = failure(result, "pulumi up")
     assert refused.startswith("Deployment vllm-dev/qwen35-server: ")
     assert "privileged" in refused
     assert failure(result, "every replica") == "0 new"
-    (finding,) = stage.last_report.findings
+    (finding,) = REPORTS[-1].findings
     assert "securityContext.privileged" in finding.fix
 
 
-def test_without_a_quota_a_server_too_many_is_caught(stage: BreakableStage) -> None:
-    with stage.broken(changed("ResourceQuota", unlimited)):
+def test_without_a_quota_a_server_too_many_is_caught(stage: Stage) -> None:
+    with broken(changed("ResourceQuota", unlimited)):
         stage.up()
         result = played(stage, "over-quota")
     assert not result.passed
@@ -137,11 +134,11 @@ def test_without_a_quota_a_server_too_many_is_caught(stage: BreakableStage) -> N
     holds(stage, "over-quota")
 
 
-def test_a_budget_of_two_fails_the_drain(stage: BreakableStage) -> None:
+def test_a_budget_of_two_fails_the_drain(stage: Stage) -> None:
     def two(inputs: Inputs) -> None:
         inputs["spec"]["maxUnavailable"] = 2
 
-    with stage.broken(changed("PodDisruptionBudget", two)):
+    with broken(changed("PodDisruptionBudget", two)):
         stage.up()
         result = played(stage, "drain")
     assert failure(result, "disruption budget") == "disruptionsAllowed was 2"
@@ -150,7 +147,7 @@ def test_a_budget_of_two_fails_the_drain(stage: BreakableStage) -> None:
 
 
 def test_a_cluster_that_evicts_a_server_for_a_dead_rank_fails_dead_rank(
-    stage: BreakableStage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def deleted(world: World, pod: Manifest, **_: object) -> None:
         world.api.delete(POD, pod["metadata"]["name"], pod["metadata"]["namespace"])
@@ -159,53 +156,53 @@ def test_a_cluster_that_evicts_a_server_for_a_dead_rank_fails_dead_rank(
     assert failure(played(stage, "dead-rank"), "restarts")
 
 
-def test_a_quota_that_stays_behind_the_replicas_fails_the_stock_out(stage: BreakableStage) -> None:
+def test_a_quota_that_stays_behind_the_replicas_fails_the_stock_out(stage: Stage) -> None:
     def pinned(inputs: Inputs) -> None:
         hard = inputs["spec"]["hard"]
         hard["requests.nvidia.com/gpu"] = "16"
         hard["count/pods"] = "1000"
 
-    with stage.broken(changed("ResourceQuota", pinned)):
+    with broken(changed("ResourceQuota", pinned)):
         result = played(stage, "stock-out")
     assert "a pending replica" in result.gave_up
 
 
-def test_a_surge_pays_for_a_machine_too_many_and_a_long_grace_on_spot_is_warned_of(stage: BreakableStage) -> None:
-    with stage.broken(changed("ResourceQuota", unlimited)):
+def test_a_surge_pays_for_a_machine_too_many_and_a_long_grace_on_spot_is_warned_of(stage: Stage) -> None:
+    with broken(changed("ResourceQuota", unlimited)):
         stage.up()  # apart: Pulumi deletes at the end, and until then the quota would refuse the surge
-    with stage.broken(both(changed("ResourceQuota", unlimited), edited("surge"), edited("grace"))):
+    with broken(both(changed("ResourceQuota", unlimited), edited("surge"), edited("grace"))):
         result = played(stage, "rolling-update")
     assert failure(result, f"{8 * SERVERS} GPUs").endswith(str(8 * SERVERS + 8))
-    (warned,) = stage.last_report.findings
+    (warned,) = REPORTS[-1].findings
     assert warned.severity == "warning"
     assert warned.message.startswith("terminationGracePeriodSeconds 60 on Spot: ")
     assert "15 s" in warned.message
 
 
 def test_a_second_stack_with_the_first_ones_names_fails_two_stacks(
-    stage: BreakableStage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = {"namespace": "vllm-dev", "cluster": {"name": "vllm-inference-cluster-dev"}}
     own = stage.another
-    monkeypatch.setattr(stage, "another", lambda sections: own({**sections, **shared}))
+    monkeypatch.setattr(Stage, "another", lambda _, sections: own({**sections, **shared}))
     result = played(stage, "two-stacks")
     assert failure(result, "uses no name").endswith("/clusters/vllm-inference-cluster-dev")
     assert "/subject/ns/vllm-dev/sa/vllm-server" in failure(result, "shares no grant")
     assert len(failures(result)) == 2
 
 
-def test_servers_that_outlive_the_stack_fail_destroy(running: BreakableStage) -> None:
+def test_servers_that_outlive_the_stack_fail_destroy(running: Stage) -> None:
     running.restore()
     retain(running.updates.pulumi, running.stack, "Deployment")
     # How long the drill waits for machines that never go; nobody uses this stage afterwards.
-    running.timings = replace(running.timings, scale_down_seconds=60.0)
-    result = played(running, "destroy")
+    timings = replace(running.timings, scale_down_seconds=60.0)
+    result = played(replace(running, timings=timings), "destroy")
     assert failure(result, "replica remains")
     assert "every GPU node to go" in result.gave_up
 
 
 def test_weights_mounted_to_write_by_one_machine_never_come_up_and_each_drill_says_so(
-    around: Surroundings, monkeypatch: pytest.MonkeyPatch
+    around: Surroundings,
 ) -> None:
     def for_one(inputs: Inputs) -> None:
         inputs["spec"]["accessModes"] = ["ReadWriteOnce"]
@@ -215,14 +212,10 @@ def test_weights_mounted_to_write_by_one_machine_never_come_up_and_each_drill_sa
         volume = next(one for one in spec["volumes"] if "persistentVolumeClaim" in one)
         del volume["persistentVolumeClaim"]["readOnly"]
 
-    class Broken(BreakableStage):
-        mutation = staticmethod(
-            both(changed("PersistentVolumeClaim", for_one, "weights-reader"), changed("Deployment", to_write))
-        )
-
-    monkeypatch.setattr(runner, "Stage", Broken)
+    mutation = both(changed("PersistentVolumeClaim", for_one, "weights-reader"), changed("Deployment", to_write))
     opened = varied(open_stack(ROOT, "dev"), {"server": {"replicas": SERVERS}})
-    first, second = runner.Runner(opened, around).play(chosen(["bring-up", "dead-rank"]))
+    with without_policies(LAG_SECONDS), broken(mutation):
+        first, second = runner.Runner(opened, around).play(chosen(["bring-up", "dead-rank"]))
     assert first.gave_up == second.gave_up
     assert "1 of 2 pods" in first.gave_up
     (finding,) = first.findings
@@ -235,26 +228,23 @@ def test_weights_mounted_to_write_by_one_machine_never_come_up_and_each_drill_sa
 
 
 def test_a_server_that_downloads_more_than_it_may_write_is_evicted_and_never_comes_up(
-    around: Surroundings, monkeypatch: pytest.MonkeyPatch
+    around: Surroundings,
 ) -> None:
     def small(inputs: Inputs) -> None:
         amounts = inputs["spec"]["template"]["spec"]["containers"][0]["resources"]
         for part in ("requests", "limits"):
             amounts[part]["ephemeral-storage"] = "20Gi"
 
-    class Broken(BreakableStage):
-        mutation = staticmethod(changed("Deployment", small))
-
-    monkeypatch.setattr(runner, "Stage", Broken)
     opened = varied(open_stack(ROOT, "dev"), {"weights": {"source": "huggingface"}})
-    (result,) = runner.Runner(opened, around).play(chosen(["bring-up"]))
+    with without_policies(LAG_SECONDS), broken(changed("Deployment", small)):
+        (result,) = runner.Runner(opened, around).play(chosen(["bring-up"]))
     assert not result.passed
     (finding,) = result.findings
     assert finding.subject.endswith("::server-deployment")
     assert "storage usage exceeds the total limit of containers 20Gi" in finding.message
 
 
-def test_caches_that_nobody_stores_are_seen(around: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caches_that_nobody_stores_are_seen(around: Surroundings) -> None:
     (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["compile-caches"]))
     assert failures(result) == {}
     assert result.passed
@@ -262,11 +252,8 @@ def test_caches_that_nobody_stores_are_seen(around: Surroundings, monkeypatch: p
     def forgetful(inputs: Inputs) -> None:
         inputs["spec"]["template"]["spec"]["initContainers"] = []
 
-    class Broken(BreakableStage):
-        mutation = staticmethod(changed("Deployment", forgetful))
-
-    monkeypatch.setattr(runner, "Stage", Broken)
-    (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["compile-caches"]))
+    with without_policies(LAG_SECONDS), broken(changed("Deployment", forgetful)):
+        (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["compile-caches"]))
     assert "no caches" in failure(result, "the first replica compiles and stores")
 
 
@@ -274,44 +261,43 @@ def test_caches_that_nobody_stores_are_seen(around: Surroundings, monkeypatch: p
 
 
 @pytest.fixture(scope="module")
-def sharing(around: Surroundings) -> Iterator[BreakableStage]:
+def sharing(around: Surroundings) -> Iterator[Stage]:
     """Two servers with one GPU each on a machine with two, on demand, brought up."""
     engine = {"maxNumSeqs": 64, "speculative": None}
     server = {"profile": "serve-chat", "replicas": 2, "gpus": 1, "engine": engine}
     machine = {"machine": "g2-standard-24", "capacity": {"mode": "on-demand"}, "model": {"id": "Qwen/Qwen3.5-4B"}}
     opened = varied(open_stack(ROOT, "dev"), {**machine, "server": server})
-    with pytest.MonkeyPatch.context() as patch, BreakableStage(opened, around) as stage:
-        patch.setattr(stage_module, "LAG_SECONDS", LAG_SECONDS)
+    with without_policies(LAG_SECONDS), started(opened, around) as stage:
         stage.bring_up()
         yield stage
 
 
 @pytest.mark.parametrize("name", ["bring-up", "drain", "stock-out", "project-quota"])
-def test_servers_that_share_a_machine_hold(sharing: BreakableStage, name: str) -> None:
+def test_servers_that_share_a_machine_hold(sharing: Stage, name: str) -> None:
     sharing.restore()
     holds(sharing, name)
 
 
-def test_three_gpus_are_refused_as_autopilot_does(sharing: BreakableStage) -> None:
+def test_three_gpus_are_refused_as_autopilot_does(sharing: Stage) -> None:
     def three(inputs: Inputs) -> None:
         amounts = inputs["spec"]["template"]["spec"]["containers"][0]["resources"]
         for part in ("requests", "limits"):
             amounts[part]["nvidia.com/gpu"] = "3"
 
     sharing.restore()
-    with sharing.broken(changed("Deployment", three)):
+    with broken(changed("Deployment", three)):
         result = played(sharing, "rolling-update")
     assert "3 GPUs of nvidia-l4 are not allowed: a pod may request 1, 2, 4, 8" in failure(result, "pulumi up")
 
 
 def test_without_the_number_of_gpus_each_server_gets_a_machine_of_its_own_and_bring_up_says_so(
-    sharing: BreakableStage,
+    sharing: Stage,
 ) -> None:
     def unshared(inputs: Inputs) -> None:
         del inputs["spec"]["template"]["spec"]["nodeSelector"]["cloud.google.com/gke-accelerator-count"]
 
     sharing.restore()
-    with sharing.broken(changed("Deployment", unshared)):
+    with broken(changed("Deployment", unshared)):
         sharing.up({"server": {"replicas": 0}})
         sharing.until("every machine to go", lambda: sharing.meter.gpu_nodes.now == 0, 3600)
         sharing.up()

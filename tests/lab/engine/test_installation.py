@@ -9,7 +9,7 @@ import pytest
 
 from lab.control_plane import build
 from lab.engine.installation import environment, install
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 
 
 def program(folder: Path, body: str) -> Path:

@@ -10,14 +10,14 @@ import pytest
 from facts.lessons.verdict import RULES_NOT_ASKED
 from fleet.preview.offline import open_stack
 from fleet.preview.record.redact import Redactor
-from lab.clock import Clock
 from lab.engine.pulumi import Pulumi
 from lab.providers.base import Served
-from lab.providers.cloud import SimulatedCloud
-from lab.providers.google import Google
+from lab.providers.google.cloud import SimulatedCloud
+from lab.providers.google.provider import Google
 from lab.providers.observed import Observed
-from lab.timeline import Timeline
-from lab.update_report import UpReport
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
+from lab.stage.update_report import UpReport
 from tests.fleet.cli.command import ROOT
 from tests.support.plain_kubernetes import PlainKubernetes
 

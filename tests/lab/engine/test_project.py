@@ -16,10 +16,10 @@ import yaml
 from facts.names import stack_names
 from fleet.preview.offline import OfflineStack, open_stack
 from lab.engine.project import Project
-from lab.variants import varied
+from lab.stage.variants import varied
 from settings.stack_file import read
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

@@ -11,17 +11,17 @@ from pulumi.runtime.proto import provider_pb2, status_pb2
 
 from fleet.preview.record.redact import Redactor
 from fleet.preview.record.wire import decode_struct, encode_struct
-from lab.api import ClusterApi, Manifest
-from lab.apply.operations import Operations
-from lab.apply.releases import Releases
-from lab.apply.waiter import Waiter
-from lab.clock import Clock
 from lab.cloud.chart import Release
+from lab.control_plane.api import ClusterApi, Manifest
 from lab.providers.base import Provider
-from lab.providers.kubernetes import Kubernetes
+from lab.providers.kubernetes.operations import Operations
+from lab.providers.kubernetes.provider import Kubernetes
+from lab.providers.kubernetes.releases import Releases
+from lab.providers.kubernetes.waiter import Waiter
 from lab.providers.observed import Observed
-from lab.timeline import Timeline
-from tests.lab.apply.fake_cluster import FakeCluster
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
+from tests.lab.providers.kubernetes.fake_cluster import FakeCluster
 
 SPEED = 60_000.0
 """Ten simulated minutes in ten milliseconds."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from lab.clock import Clock
 from lab.providers.observed import Observed
-from lab.timeline import Timeline
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
 
 
 def observed() -> Observed:

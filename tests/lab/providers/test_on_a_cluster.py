@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fleet.preview.record.wire import decode_struct
-from lab.api import DEPLOYMENT, NAMESPACE, NODE, ClusterApi, Manifest
-from lab.providers.kubernetes import Kubernetes
+from lab.control_plane.api import DEPLOYMENT, NAMESPACE, NODE, ClusterApi, Manifest
+from lab.providers.kubernetes.provider import Kubernetes
 from tests.lab.providers.calls import Diff, RefusedCallError, Resource, kubernetes
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from fleet.preview.record.redact import Redactor
-from lab.api import Kind, Manifest
-from lab.clock import Clock
-from lab.providers.cloud import Refusal
-from lab.timeline import Timeline
-from lab.update_report import UpReport
-from lab.updates import SKIP_PREVIEW, Updates
-from tests.lab.apply.fake_cluster import FakeCluster, refuse
+from lab.control_plane.api import Kind, Manifest
+from lab.providers.google.cloud import Refusal
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
+from lab.stage.update_report import UpReport
+from lab.stage.updates import SKIP_PREVIEW, Updates
+from tests.lab.providers.kubernetes.fake_cluster import FakeCluster, refuse
 
 pytestmark = pytest.mark.slow
 

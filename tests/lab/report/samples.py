@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lab.apply.inventory import Retained
 from lab.report.model import RehearsalReport, Versions
-from lab.results import Check, Curve, Day, DrillResult, Figure, Finding
-from lab.timeline import Lane, Moment, Mood
+from lab.results.result import Check, Curve, Day, DrillResult, Figure, Finding, Retained
+from lab.results.timeline import Lane, Moment, Mood
 
 TOKEN = "hf_never_shown"
 URN = "urn:pulumi:spot::vllm-fleet::vllm-fleet:workloads:Weights$kubernetes:core/v1:PersistentVolumeClaim::weights-reader-b"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 
 from lab.report.html import html_text
-from lab.results import Check, DrillResult
+from lab.results.result import Check, DrillResult
 from tests.lab.report.samples import (
     bring_up,
     gateway_skipped,

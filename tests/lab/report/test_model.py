@@ -6,7 +6,7 @@ import pytest
 
 from lab.report.json_document import json_text
 from lab.report.model import RehearsalReport, advice, redacted
-from lab.results import DrillResult, Finding
+from lab.results.result import DrillResult, Finding
 from tests.lab.report.samples import (
     TOKEN,
     bring_up,

@@ -9,7 +9,7 @@ from lab.report.picture import (
     table_lines,
     timeline_of,
 )
-from lab.timeline import Moment
+from lab.results.timeline import Moment
 from tests.lab.report.samples import a_day, bring_up, moment, preempt_four, scale_128, stretch
 
 

@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 from fleet.report.terminal import Paper
-from lab.clock import Clock
 from lab.report import progress
 from lab.report.progress import Live, PlainLines, Shown, shown
+from lab.results.clock import Clock
 from tests.lab.report.samples import bring_up, gateway_skipped, stock_out
 
 

@@ -7,12 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from fleet.report.terminal import Paper
-from lab.apply.inventory import Retained
 from lab.report.html import html_text
 from lab.report.json_document import as_document
 from lab.report.model import RehearsalReport
 from lab.report.text import format_subject, print_text
-from lab.results import Check, Figure
+from lab.results.result import Check, Figure, Retained
 from tests.lab.report.samples import URN, a_day, bring_up, gateway_skipped, preempt_four, sample_report
 
 

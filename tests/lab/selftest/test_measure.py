@@ -26,7 +26,7 @@ from lab.selftest.measure import Measured, measure
 from lab.selftest.tokenizer_folder import write_tokenizer
 from lab.simulators.model_server.node import Faults, Node, Pace
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 NODE = Node(model="the/model", ranks=2, pace=Pace(fixed_s=0.02), speculative_tokens=1, max_model_len=4096)
 SMALL = Load(
     node=NODE,

@@ -16,8 +16,8 @@ from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
 from lab.simulators.model_server.node import Faults, Node, Pace
 
-ROOT = Path(__file__).resolve().parents[4]
-SMALL = ROOT / "fleet" / "bench" / "selftest" / "small_client"
+ROOT = Path(__file__).resolve().parents[3]
+SMALL = ROOT / "lab" / "selftest" / "small_client"
 TRUE = ROOT / ".venv-vllm" / "bin" / "python"
 MODEL = "the/model"
 RUN = (

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lab.api import EVENT, JOB, NAMESPACE, NODE, POD, ClusterApi, Kind
+from lab.control_plane.api import EVENT, JOB, NAMESPACE, NODE, POD, ClusterApi, Kind
 from tests.fleet.bench.run.laptop import NAMESPACE as VLLM
 from tests.fleet.bench.run.laptop import SERVER, Laptop
 from tests.fleet.clients.fake_google import FakeGoogle

@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lab.api import CONFIG_MAP, ClusterApi
+from lab.control_plane.api import CONFIG_MAP, ClusterApi
 from lab.selftest.tokenizer_folder import write_tokenizer
 from tests.fleet.bench.run.kubelet import until
 from tests.fleet.bench.run.laptop import NAMESPACE
 from tests.fleet.cli.command import ROOT
 from tests.fleet.clients.fake_google import FakeGoogle
 
-SMALL_CLIENT = ROOT / "fleet" / "bench" / "selftest" / "small_client"
+SMALL_CLIENT = ROOT / "lab" / "selftest" / "small_client"
 LABELS = "metadata.labels['"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lab.api import CONFIG_MAP, JOB, ClusterApi
+from lab.control_plane.api import CONFIG_MAP, JOB, ClusterApi
 from lab.simulators.model_server.node import Node, Pace
 from lab.simulators.model_server.processes import ServerProcess, ServerProcesses
 from tests.fleet.bench.made_up.results import make_measurement

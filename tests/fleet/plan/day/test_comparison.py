@@ -199,7 +199,7 @@ def test_a_stack_of_one_server_is_told_what_to_write(peak: float | None) -> None
 
 
 def refusals(stack: str, scaling: dict[str, Any]) -> list[str]:
-    """What `config check` refuses in a stack with this section in place of its replicas."""
+    """What `check` refuses in a stack with this section in place of its replicas."""
     config = dict(read(ROOT, stack).config)
     server = {key: value for key, value in json.loads(config["vllm-fleet:server"]).items() if key != "replicas"}
     config["vllm-fleet:server"] = json.dumps({**server, "scaling": scaling})

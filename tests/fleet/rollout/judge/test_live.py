@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleet.rollout.judge.judging import read
-from lab.api import JOB, POD, ClusterApi
+from lab.control_plane.api import JOB, POD, ClusterApi
 from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
 from lab.simulators.model_server.node import Node, Pace

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fleet.preview.record.values import reveal
-from lab.api import NAMESPACE as NAMESPACE_KIND
-from lab.api import ApiRefusedError, ClusterApi, Kind
 from lab.cloud.autopilot.install import BINDING, POLICY, SENTINEL, install
 from lab.cloud.autopilot.policies import policies
 from lab.cloud.autopilot.verdicts import Verdict, verdict
 from lab.cloud.chart import Release
+from lab.control_plane.api import NAMESPACE as NAMESPACE_KIND
+from lab.control_plane.api import ApiRefusedError, ClusterApi, Kind
 from tests.lab.cloud.autopilot.broken import BROKEN, Broken
 from tests.lab.cloud.autopilot.objects import NAMESPACE, SPOT, cron_job, deployment, gpu_pod, pod
 from tests.lab.shapes import SHAPES, STACKS, manifests, recorded

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lab.api import DEPLOYMENT, NODE, ClusterApi, Manifest
-from lab.clock import Clock
 from lab.cloud.keda.in_flight import InFlight
 from lab.cloud.keda.operator import AUTOSCALER, SCALED_OBJECT, Keda
 from lab.cloud.keda.wall_time import sync_wall_seconds
 from lab.cloud.world import World
+from lab.control_plane.api import DEPLOYMENT, NODE, ClusterApi, Manifest
 from lab.control_plane.build import Binaries
 from lab.control_plane.cluster import ControlPlane
 from lab.control_plane.custom_resources.definitions import definitions, keda_definitions
 from lab.control_plane.custom_resources.install import install
 from lab.control_plane.modules import module_folders
-from lab.meter import Meter
-from lab.timeline import Timeline
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
+from lab.stage.meter import Meter
 
 SPACE = "serving"
 QUERY = (

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from fleet.preview.offline import open_stack
-from lab.api import Manifest
 from lab.cloud.keda.admission import refusal, warnings
 from lab.cloud.keda.triggers import trigger
+from lab.control_plane.api import Manifest
 from settings.derived.scaling import scaling_policy
 from tests.lab.cloud.keda.played import QUERY, scaled_object
 from workloads.autoscaling import cron_triggers, load_trigger, scaled_object_spec
 
-ROOT = Path(__file__).parents[5]
+ROOT = Path(__file__).parents[4]
 
 
 def autoscaler(owner: str = "") -> Manifest:

@@ -8,7 +8,7 @@ from facts.names import KEDA_VERSION
 from lab.cloud.keda.chart import is_keda, objects
 from lab.control_plane.custom_resources.definitions import KEDA
 from lab.control_plane.modules import module_folders, pinned
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 from workloads.keda.values import CHART, METRICS_SERVER, OPERATOR, REPOSITORY, WEBHOOKS, chart_values
 
 RELEASE = {

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from fleet.plan.day.hpa import Behavior, Hpa, Metric, Rate
-from lab.api import DEPLOYMENT, Manifest
 from lab.cloud.keda.endpoints import NAMESPACE, Endpoints
 from lab.cloud.keda.operator import AUTOSCALER
 from lab.cloud.keda.triggers import TriggerError
+from lab.control_plane.api import DEPLOYMENT, Manifest
 from lab.control_plane.build import Binaries
 from lab.control_plane.cluster import ControlPlane
 

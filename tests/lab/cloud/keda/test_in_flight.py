@@ -7,7 +7,7 @@ import pytest
 from lab.cloud.keda.in_flight import LAG_SECONDS, STEP_SECONDS, InFlight
 from lab.cloud.keda.triggers import TriggerError
 from lab.cloud.keda.wall_time import on_the_wall
-from lab.meter import Series
+from lab.stage.meter import Series
 
 OF = '{app="fleet",namespace="serving"}'
 QUERY = f"sum(vllm:num_requests_running{OF}) + sum(vllm:num_requests_waiting{OF})"

@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
-from lab.api import DEPLOYMENT, ApiRefusedError, Manifest
 from lab.cloud.keda.operator import SCALED_OBJECT
+from lab.control_plane.api import DEPLOYMENT, ApiRefusedError, Manifest
 from lab.control_plane.build import Binaries
 from tests.lab.cloud.keda.played import SPACE, played, scaled_object
 from workloads.autoscaling import PAUSED

@@ -16,7 +16,7 @@ from lab.control_plane.custom_resources.definitions import (
     real_definitions,
 )
 from lab.control_plane.modules import pinned
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 from tests.lab.shapes import manifests
 
 OURS = own_definitions()

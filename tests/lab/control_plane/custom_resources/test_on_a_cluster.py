@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from lab.api import CUSTOM_RESOURCE_DEFINITION, ApiRefusedError, ClusterApi, Kind, Manifest
+from lab.control_plane.api import CUSTOM_RESOURCE_DEFINITION, ApiRefusedError, ClusterApi, Kind, Manifest
 from lab.control_plane.custom_resources.definitions import own_definitions
 from lab.control_plane.custom_resources.install import FIELD_MANAGER, install
-from lab.results import RehearsalError
+from lab.results.result import RehearsalError
 from tests.lab.control_plane.custom_resources.samples import GOOD, WRONG, Wrong, changed, good
 from tests.lab.shapes import SHAPES, STACKS, distinct, manifests
 from tests.support.schemas import CRD_FOLDER

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.results.clock import Clock
 from lab.simulators.model_server.answers import Asked, Finish
-from lab.simulators.model_server.clock import WallClock
 from lab.simulators.model_server.engine import Engine, Generation, goal_of
 from lab.simulators.model_server.node import Cache, Evenly, Node, Pace, from_plain
 from lab.simulators.model_server.outbox import Outbox
@@ -35,7 +35,7 @@ def node(**fields: Any) -> Node:
 
 
 def engine(of: Node | None = None, rank: int = 0) -> Engine:
-    return Engine(rank, of or node(), WallClock(), Outbox())
+    return Engine(rank, of or node(), Clock(1.0), Outbox())
 
 
 def steps_at(*moments: float) -> tuple[list[int], int]:
@@ -104,7 +104,7 @@ def test_the_least_loaded_engine_is_chosen_and_what_was_sent_counts(loads: list[
             new = [Generation(asked(), 1, False, lambda *_: None) for _ in range(waiting + running)]
             one.waiting.extend(new[:waiting])
             one.running.update(dict.fromkeys(new[waiting:]))
-        router = Router(engines, WallClock())
+        router = Router(engines, Clock(1.0))
         return [router.choose(None).rank for _ in range(3)]
 
     counts = [[waiting, running] for waiting, running in loads]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from lab.results.clock import Clock
 from lab.simulators.model_server.answers import Limits, read_request, spoken
-from lab.simulators.model_server.clock import WallClock
 from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
 from lab.simulators.model_server.node import Cache, Faults, Node, Pace
@@ -101,7 +101,7 @@ def together(*work: Any) -> None:
         one.join()
 
 
-def in_flight_together(server: EngineServer, clock: WallClock, *work: Any) -> dict[str, float]:
+def in_flight_together(server: EngineServer, clock: Clock, *work: Any) -> dict[str, float]:
     """All of it at once, however long a busy machine takes to begin it: the clock crawls until everything is in. Returns the
     metrics of that moment.
     """
@@ -249,7 +249,7 @@ def test_versions_and_models_are_told() -> None:
 
 
 def test_requests_spread_over_ranks_and_a_header_pins_one() -> None:
-    clock = WallClock()
+    clock = Clock(1.0)
     with serving(lambda: EngineServer(node(ranks=4), clock=clock)) as server:
         in_flight_together(server, clock, *[lambda: completion(server, max_tokens=60)] * 8)
         assert [reading(server, "generation_tokens_total", rank) for rank in range(4)] == [120] * 4
@@ -261,7 +261,7 @@ def test_requests_spread_over_ranks_and_a_header_pins_one() -> None:
 
 
 def test_a_full_engine_queues_and_its_metrics_show_it() -> None:
-    clock = WallClock()
+    clock = Clock(1.0)
     with serving(lambda: EngineServer(node(ranks=1, max_num_seqs=1), clock=clock)) as server:
         found = in_flight_together(server, clock, *[lambda: completion(server, max_tokens=30)] * 3)
         assert found[f'vllm:num_requests_running{{engine="0",model_name="{MODEL}"}}'] == 1
@@ -280,7 +280,7 @@ def test_more_sequences_and_more_tokens_make_a_step_longer() -> None:
 
 def test_a_cache_that_is_too_small_preempts_and_every_answer_is_whole_all_the_same() -> None:
     small = node(ranks=1, cache=Cache(blocks=10, block_tokens=16, prefix_caching=False))
-    clock = WallClock()
+    clock = Clock(1.0)
     with serving(lambda: EngineServer(small, clock=clock)) as server:
         usages: list[int] = []
         answer = [lambda: usages.append(completion(server, max_tokens=100)["usage"]["completion_tokens"])]
@@ -334,7 +334,7 @@ def test_a_client_that_goes_is_counted_as_aborted_and_frees_its_blocks() -> None
 
 def test_a_fast_clock_makes_fast_steps() -> None:
     slow = node(ranks=1, pace=Pace(fixed_s=1.0))
-    with serving(lambda: EngineServer(slow, clock=WallClock(200))) as server:
+    with serving(lambda: EngineServer(slow, clock=Clock(200))) as server:
         began = time.monotonic()
         completion(server, max_tokens=20)
         # Without it: 20 s.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.simulators.model_server.clock import WallClock
+from lab.results.clock import Clock
 from lab.simulators.model_server.engine import Engine
 from lab.simulators.model_server.metrics import render
 from lab.simulators.model_server.node import Cache, Node, Pace
@@ -47,7 +47,7 @@ MFU = re.compile(r"vllm:estimated_\w+_per_gpu_(total|created)")
 
 
 def page() -> str:
-    return render([Engine(rank, NODE, WallClock(), Outbox()) for rank in range(2)], 1.0)
+    return render([Engine(rank, NODE, Clock(1.0), Outbox()) for rank in range(2)], 1.0)
 
 
 def test_the_collector_finds_every_name_that_it_keeps() -> None:

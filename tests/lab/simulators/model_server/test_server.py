@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from lab.simulators.model_server.clock import WallClock
+from lab.results.clock import Clock
 from lab.simulators.model_server.server import ModelServer
 from lab.simulators.model_server.timing import Request, ServerTiming, published_request, published_timing
 
@@ -22,7 +22,7 @@ Play = Callable[[ModelServer, aiohttp.ClientSession], Awaitable[None]]
 
 @contextlib.asynccontextmanager
 async def serving(timing: ServerTiming, speed: float, **options: Any) -> AsyncIterator[ModelServer]:
-    server = ModelServer(model=MODEL, timing=timing, clock=WallClock(speed), **options)
+    server = ModelServer(model=MODEL, timing=timing, clock=Clock(speed), **options)
     await server.start()
     server.ready = True
     try:

@@ -1,0 +1,217 @@
+"""An outline as a GitHub comment: the verdict in its title, long parts folded, the least important left out first at GitHub's limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from facts.finding import MARKS, Finding, shown
+from fleet.report.markdown import LIMIT, Part, alert, cell, code, escape, fenced, fold, joined, prose, table
+from fleet.report.outline import (
+    Box,
+    Branch,
+    Code,
+    Edit,
+    Element,
+    Figure,
+    Findings,
+    Items,
+    Next,
+    Outline,
+    Prose,
+    Section,
+    Tiles,
+    Tone,
+    Tree,
+    grouped,
+    shown_in,
+)
+from fleet.report.table import Cell, Table
+from fleet.report.words import plural
+
+_ALERTS: Final[dict[Tone, str]] = {"bad": "CAUTION", "warn": "WARNING", "good": "TIP"}
+_SIGNS: Final = {"+": "+", "-": "-", "~": "!", "+-": "!", "?": "!", "": " "}
+"""First characters of a diff's lines, which GitHub colors."""
+_MOST_EDITS: Final = 40
+"""Properties shown of one resource; the JSON document has all."""
+_LONGEST_VALUE: Final = 300
+"""Characters of a value in a diff."""
+_EMPTY_LINES: Final = re.compile(r"\n{3,}")
+_LEAVES: Final = 3
+"""Depth of a heading below which titles are bold text."""
+
+
+def markdown_text(outline: Outline, *, limit: int = LIMIT) -> str:
+    """The report as GitHub-flavored Markdown of at most `limit` characters."""
+    title = prose(outline.title) + (f": {prose(outline.verdict)}" if outline.verdict else "")
+    head = [f"### {title}", "", *_elements(outline.head, 0)]
+    parts = [Part(name="the headline", text=_text(head)), *_parts(outline.body, 0, "")]
+    if outline.footer:
+        parts.append(Part(name="about", text=_text(f"{prose(sentence)}\n" for sentence in outline.footer), rank=1))
+    return joined(parts, elsewhere=outline.elsewhere, limit=limit)
+
+
+def _parts(elements: Iterable[Element], depth: int, of: str) -> Iterator[Part]:
+    """What may be left out by itself: the innermost open sections, each with the heading of those around it."""
+    loose: list[Element] = []
+    for element in shown_in("markdown", elements):
+        if not isinstance(element, Section):
+            loose.append(element)
+            continue
+        if loose:
+            yield Part(name=f"the head{of}", text=_text(_elements(loose, depth)))
+            loose = []
+        yield from _part(element, depth, of)
+    if loose:
+        yield Part(name=f"the rest{of}", text=_text(_elements(loose, depth)))
+
+
+def _part(section: Section, depth: int, of: str) -> Iterator[Part]:
+    has_sections = any(isinstance(element, Section) for element in section.body)
+    if section.folding != "open" or not has_sections:
+        yield Part(name=f"{section.title}{of}", text=_text(_section(section, depth)), rank=section.rank)
+        return
+    head = [element for element in section.body if not isinstance(element, Section)]
+    yield Part(name=f"{section.title}{of}", text=_text([*_heading(section, depth), *_elements(head, depth + 1)]))
+    nested = [element for element in section.body if isinstance(element, Section)]
+    yield from _parts(nested, depth + 1, f" of {section.title}{of}")
+
+
+def _text(lines: Iterable[str]) -> str:
+    """The lines as one text, with one empty line where there are several."""
+    return _EMPTY_LINES.sub("\n\n", "\n".join(lines)).strip("\n")
+
+
+def _heading(section: Section, depth: int) -> Iterator[str]:
+    remark = f" · {prose(section.remark)}" if section.remark else ""
+    yield ""
+    yield (
+        f"{'#' * (4 + depth)} {prose(section.title)}{remark}"
+        if depth < _LEAVES
+        else f"**{prose(section.title)}**{remark}"
+    )
+    yield ""
+
+
+def _section(section: Section, depth: int) -> Iterator[str]:
+    if section.folding == "open":
+        yield from _heading(section, depth)
+        yield from _elements(section.body, depth + 1)
+    else:
+        summary = section.title + (f": {section.remark}" if section.remark else "")
+        yield from fold(summary, _elements(section.body, depth + 1))
+
+
+def _elements(elements: Iterable[Element], depth: int) -> Iterator[str]:
+    for element in shown_in("markdown", elements):
+        yield ""
+        yield from _element(element, depth)
+
+
+def _element(element: Element, depth: int) -> Iterator[str]:
+    match element:
+        case Section():
+            yield from _section(element, depth)
+        case Prose(text, tone):
+            yield _toned(prose(text), tone)
+        case Items(items, tone):
+            yield from (f"- {_toned(prose(item), tone)}" for item in items)
+        case Tiles(numbers):
+            yield from (
+                f"- {escape(one.name)}: **{escape(' '.join(filter(None, (one.now, one.unit))))}**"
+                + (f" ({prose(one.more)})" if one.more else "")
+                for one in numbers
+            )
+        case Table():
+            yield from _table(element)
+        case Code(lines, language):
+            yield from fenced(lines, language)
+        case Next(command, remark):
+            yield f"- {code(command)}" + (f" {prose(remark)}" if remark else "")
+        case Figure():
+            yield from _elements(element.words, depth)
+        case Box():
+            title = [f"**{prose(element.title)}**", ""] if element.title else []
+            yield from alert(
+                _ALERTS.get(element.tone, "NOTE"), [*title, *_text(_elements(element.body, depth)).splitlines()]
+            )
+        case Finding():
+            yield from _group([element])
+        case Findings(findings):
+            for group in grouped(findings):
+                yield from _group(group)
+        case Tree(top):
+            yield from fenced(_branch(top, 0))
+
+
+def _toned(text: str, tone: Tone) -> str:
+    return f"**{text}**" if text and tone in ("strong", "bad") else text
+
+
+def _group(group: Sequence[Finding]) -> Iterator[str]:
+    first = group[0]
+    mark = MARKS[first.severity]
+    name = "" if first.severity in ("passed", "note") else f" ({first.severity}, {code(first.id)})"
+    if len(group) == 1:
+        yield f"- {mark} {_subject(first)}{name}"
+    else:
+        yield f"- {mark} {plural(len(group), 'place')}{name}"
+        yield from (f"  - {_subject(finding)}" for finding in group)
+    for label, text in first.details():
+        yield f"  - **{label}**: {prose(text)}" if label == "write" else f"  - {label}: {prose(text)}"
+
+
+def _subject(finding: Finding) -> str:
+    value = "missing" if finding.found is None else shown(finding.found)
+    return f"**{prose(finding.subject)}**" + (f": {prose(value)}" if value else "")
+
+
+def _table(of: Table) -> Iterator[str]:
+    lines = table(
+        [escape(column.title) for column in of.columns],
+        [
+            *([_cell(one, chosen=number == of.chosen) for one in row] for number, row in enumerate(of.rows)),
+            *([[f"**{cell(one.text)}**" if one.text else "" for one in of.foot]] if of.foot else []),
+        ],
+    )
+    rule = " | ".join("--:" if column.is_number else "---" for column in of.columns)
+    yield lines[0]
+    yield f"| {rule} |"
+    yield from lines[2:]
+
+
+def _cell(one: Cell, *, chosen: bool) -> str:
+    text = code(one.text) if "mono" in one.style and one.text else prose(one.text)
+    text = f"**{text}**" if chosen and text else text
+    return text + (f"<br>{prose(one.note)}" if one.note else "")
+
+
+def _branch(branch: Branch, depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    kind = f"{branch.kind} " if branch.kind else ""
+    yield f"{_SIGNS[branch.mark]} {indent}{branch.mark:>2} {kind}{branch.name}  {branch.facts}".rstrip()
+    for reason in branch.reasons:
+        yield f"! {indent}     {reason}"
+    for edit in branch.edits[:_MOST_EDITS]:
+        yield from _edit(edit, f"{indent}     ")
+    if len(branch.edits) > _MOST_EDITS:
+        yield f"  {indent}     … {len(branch.edits) - _MOST_EDITS} more"
+    for child in branch.children:
+        yield from _branch(child, depth + 1)
+
+
+def _edit(edit: Edit, indent: str) -> Iterator[str]:
+    if edit.lines:
+        yield f"! {indent}{edit.path}:"
+        for sign, text in edit.lines:
+            yield f"{sign if sign in ('+', '-') else ' '} {indent}  {text}"
+        return
+    before, after = edit.before[:_LONGEST_VALUE], edit.after[:_LONGEST_VALUE]
+    if edit.remark or edit.mark == "?":
+        yield f"! {indent}{edit.path}: {edit.remark or f'{before} → {after}'}"
+        return
+    if before:
+        yield f"- {indent}{edit.path}: {before}"
+    if after:
+        yield f"+ {indent}{edit.path}: {after}"

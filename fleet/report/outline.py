@@ -1,0 +1,223 @@
+"""A report as an outline, built once and rendered as text, Markdown, HTML or JSON.
+
+An outline has a verdict, some elements below it, and sections of elements. It holds what a report says, in order, and nothing about
+how a medium shows it: `as_text`, `as_markdown`, `as_html` and `as_json` do that. In every text, what stands between backticks is code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from facts.finding import Finding
+from fleet.report.table import Table
+
+if TYPE_CHECKING:
+    from fleet.report.svg import Drawing, Format
+
+Medium = Literal["text", "markdown", "html"]
+Tone = Literal["plain", "strong", "good", "warn", "bad", "soft"]
+"""What a text means to its reader. `strong`: do not miss it; `soft`: may be skipped."""
+Folding = Literal["open", "page", "always"]
+"""`page`: folded where a reader can unfold it, in Markdown and HTML. `always`: a terminal shows only the title, too."""
+Mark = Literal["", "+", "~", "-", "+-", "?"]
+"""What happens to a resource or a property: create, update, delete, replace, may change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """One of the numbers at the head of a report."""
+
+    name: str
+    now: str
+    unit: str = ""
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A paragraph."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    items: tuple[str, ...]
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Numbers at the head of a report or section."""
+
+    numbers: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines to copy, as they are."""
+
+    lines: tuple[str, ...]
+    language: str = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """A command to type next, or a file to open."""
+
+    command: str
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A drawing. `words` stand in its place where nothing can be drawn."""
+
+    drawn: Callable[[Format], Drawing]
+    caption: str = ""
+    words: tuple[Element, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """What a reader must see first: a danger, a verdict."""
+
+    body: tuple[Element, ...]
+    tone: Tone = "bad"
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Findings in order. Neighbours that differ only in subject and value are shown as one, with all subjects."""
+
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """How one property differs."""
+
+    path: str
+    mark: Mark
+    before: str = ""
+    after: str = ""
+    remark: str = ""
+    """In place of the values, e.g. of a secret."""
+    lines: tuple[tuple[str, str], ...] = ()
+    """Of a text of several lines, in place of the values: sign (`+`, `-`, blank or `…`) and line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A resource, and those below it."""
+
+    name: str
+    kind: str = ""
+    mark: Mark = ""
+    facts: str = ""
+    is_group: bool = False
+    """Whether it holds resources instead of being one."""
+    reasons: tuple[str, ...] = ()
+    """Why it is replaced or deleted."""
+    edits: tuple[Edit, ...] = ()
+    children: tuple[Branch, ...] = ()
+    is_folded: bool = False
+    """Whether its edits are counted instead of shown, where nothing can be unfolded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A tree of resources."""
+
+    top: Branch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A heading and what stands below it."""
+
+    title: str
+    body: tuple[Element, ...]
+    id: str = ""
+    """Target of links on a page. Default: the title's words with dashes."""
+    remark: str = ""
+    """Beside the heading: where the section's figures come from, a count, a verdict."""
+    tone: Tone = "plain"
+    folding: Folding = "open"
+    rank: int = 0
+    """Sections of the highest rank are left out first where a medium limits the length; rank 0 stays as long as possible."""
+    only: tuple[Medium, ...] = ("text", "markdown", "html")
+
+
+Element = Prose | Items | Tiles | Table | Code | Next | Figure | Box | Finding | Findings | Tree | Section
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """A whole report."""
+
+    title: str
+    """What is reported on, e.g. "vllm-fleet / spot"."""
+    kind: str = ""
+    """Which report this is, e.g. "offline preview"."""
+    verdict: str = ""
+    """The answer in one line; part of the title in Markdown."""
+    tone: Tone = "plain"
+    """Of the verdict."""
+    head: tuple[Element, ...] = ()
+    """Below the verdict, before the first section."""
+    body: tuple[Element, ...] = ()
+    footer: tuple[str, ...] = ()
+    """What the report is and is not."""
+    elsewhere: str = ""
+    """Where to find what was left out for length, as a sentence."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """The documented keys of the JSON document; findings are added by the renderer."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every finding of the report, in order."""
+        return tuple(_findings((*self.head, *self.body)))
+
+
+def some(*elements: Element | None) -> tuple[Element, ...]:
+    """The elements that are there."""
+    return tuple(element for element in elements if element is not None)
+
+
+def shown_in(medium: Medium, elements: Iterable[Element]) -> Iterator[Element]:
+    """The elements that the medium shows: no empty sections, no section of other media."""
+    for element in elements:
+        if not isinstance(element, Section) or (medium in element.only and element.body):
+            yield element
+
+
+def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Neighbours that differ only in subject and value, together."""
+    groups: list[list[Finding]] = []
+    for finding in findings:
+        if groups and _shared(groups[-1][-1]) == _shared(finding):
+            groups[-1].append(finding)
+        else:
+            groups.append([finding])
+    return groups
+
+
+def _shared(finding: Finding) -> tuple[str, ...]:
+    return finding.id, finding.severity, finding.allowed, finding.why, finding.write
+
+
+def _findings(elements: Iterable[Element]) -> Iterator[Finding]:
+    for element in elements:
+        if isinstance(element, Finding):
+            yield element
+        elif isinstance(element, Findings):
+            yield from element.findings
+        elif isinstance(element, Section | Box):
+            yield from _findings(element.body)

@@ -1,0 +1,104 @@
+"""One stack's rehearsal: preparation, drills, report."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE
+from lab.cloud.chart import Charts
+from lab.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI, binaries, helm, promrules, pulumi
+from lab.control_plane.custom_resources.definitions import definitions
+from lab.control_plane.modules import module_folders
+from lab.drills.runner import Runner
+from lab.engine.installation import users_own
+from lab.report.model import RehearsalReport, Versions, redacted
+from lab.stage.stage import Surroundings, recording_key
+
+if TYPE_CHECKING:
+    from fleet.preview.offline import OfflineStack
+    from fleet.preview.record.recording import Recording
+    from lab.drills.drill import Drill
+    from lab.report.progress import Shown
+
+
+def rehearse(
+    root: Path,
+    stack: str,
+    drills: Sequence[Drill],
+    *,
+    speed: float,
+    shown: Shown,
+) -> RehearsalReport:
+    """Play the drills on one stack.
+
+    Raises SettingsError and ProgramError for the stack, RehearsalError for this machine.
+    """
+    began = time.monotonic()
+    opened = open_stack(root, stack)
+    recording, around = prepared(opened, speed=speed, shown=shown)
+    if opened.settings.monitoring.enabled and any(one.alerts is not None for one in drills):
+        promrules(shown.step)
+    shown.drills(len(drills))
+    runner = Runner(
+        opened,
+        around,
+        on_start=lambda drill: shown.drill_starts(drill.name),
+        on_clock=shown.watch,
+        on_result=shown.drill_ended,
+    )
+    results = runner.play(drills)
+    played = {one.name for one in results}
+    report = RehearsalReport(
+        project=recording.project,
+        stack=recording.stack,
+        versions=Versions(
+            pulumi=PULUMI.version if runner.pulumi is None else runner.pulumi.installation.version,
+            required_pulumi=None if runner.pulumi is None else runner.pulumi.project.dropped_version,
+            kubernetes=runner.kubernetes_version or KUBERNETES.version,
+            kwok=KWOK.version,
+            etcd=ETCD.version,
+        ),
+        speed=speed,
+        wall_seconds=time.monotonic() - began,
+        drills=results,
+        retained=tuple(runner.retained),
+        not_played=() if runner.stopped is None else tuple(one.name for one in drills if one.name not in played),
+        stop_code=_exit_code(runner.stopped),
+    )
+    return redacted(report, recording.plaintexts)
+
+
+def prepared(opened: OfflineStack, *, speed: float, shown: Shown) -> tuple[Recording, Surroundings]:
+    """The recorded program, and what its stages need. Programs are built now: a drill's clock would run meanwhile.
+
+    Raises ProgramError and RehearsalError.
+    """
+    shown.starts("record the program")
+    recording = record_stack(opened, "known")
+    shown.starts("build the control plane")
+    programs, modules = binaries(shown.step), module_folders(shown.step)
+    if users_own() is None:
+        pulumi(shown.step)
+    if any(one.type == RELEASE_TYPE for one in recording.resources):
+        helm(shown.step)
+    around = Surroundings(
+        binaries=programs,
+        definitions=tuple(definitions(modules)),
+        recordings={recording_key(opened): recording},
+        charts=Charts(modules=modules, progress=shown.step),
+        speed=speed,
+        progress=shown.step,
+    )
+    return recording, around
+
+
+def _exit_code(stop: KeyboardInterrupt | SystemExit | None) -> int:
+    """As shells encode signals; 0 without one."""
+    if stop is None:
+        return 0
+    return stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else 128 + signal.SIGINT

@@ -1,0 +1,95 @@
+"""Google's log entries for events of a rehearsal, and filters of log-based metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from facts.names import KEDA_NAMESPACE
+from facts.signals import logs
+
+if TYPE_CHECKING:
+    from lab.results.timeline import Moment
+    from settings.stack import Settings
+
+Entry = Mapping[str, Any]
+FALLS_BACK: Final = "At least one trigger is falling back on this scaled object"
+"""Message of KEDA's condition Fallback for an unreadable trigger. Source: keda 2.20.2, pkg/fallback/fallback.go, updateStatus."""
+
+
+def entry_of(moment: Moment, settings: Settings, cluster: str | None) -> Entry | None:
+    """The log entry of a moment, if any. Sources: GKE docs, "View cluster autoscaler events"; Compute Engine docs, "Detect if a
+    VM was preempted".
+    """
+    if moment.lane == "capacity" and moment.subject.startswith("scale.up.error."):
+        result = {"results": [{"errorMsg": {"messageId": moment.subject}}]}
+        resource = {"type": "k8s_cluster", "labels": {"cluster_name": cluster}}
+        return {
+            "logName": _log(settings, "container.googleapis.com/cluster-autoscaler-visibility"),
+            "resource": resource,
+            "jsonPayload": {"resultInfo": result},
+        }
+    if moment.lane == "node" and moment.text.startswith("preempted"):
+        zone = settings.zones[0]
+        return {
+            "logName": _log(settings, "cloudaudit.googleapis.com/system_event"),
+            "resource": {"type": "gce_instance", "labels": {"zone": zone}},
+            "protoPayload": {
+                "methodName": "compute.instances.preempted",
+                "resourceName": f"projects/{settings.project}/zones/{zone}/instances/{moment.subject}",
+            },
+        }
+    if moment.lane == "operator" and moment.text == FALLS_BACK:
+        # Only at the start; KEDA repeats it with every request.
+        scaled = {"scaledObject.Namespace": settings.namespace, "scaledObject.Name": moment.subject}
+        return {
+            "logName": _log(settings, "stderr"),
+            "resource": {
+                "type": "k8s_container",
+                "labels": {"cluster_name": cluster, "namespace_name": KEDA_NAMESPACE},
+            },
+            "textPayload": f"INFO\tfallback\t{logs.FALLS_BACK}\t{json.dumps(scaled)}",
+        }
+    return None
+
+
+def _log(settings: Settings, id_: str) -> str:
+    return f"projects/{settings.project}/logs/{quote(id_, safe='')}"
+
+
+def matches(filter_: str, entry: Entry) -> bool:
+    """Whether an entry matches a filter.
+
+    One clause per line: `path="x"`, `path:"x"` (contains), `path=("x" OR "y")`, `log_id("x")`, `"x"`.
+
+    Raises ValueError for a clause of another kind.
+    """
+    return all(_holds(line.strip(), entry) for line in filter_.splitlines())
+
+
+def _holds(clause: str, entry: Entry) -> bool:
+    text = r'"(?:[^"\\]|\\.)*"'
+    match = re.fullmatch(rf"(?:([\w.]+)([:=])|(log_id))?(\()?({text}(?: OR {text})*)\)?", clause)
+    if match is None:
+        raise ValueError(f"unsupported clause: {clause}")
+    path, operator, log_id, _, texts = match.groups()
+    wanted = [re.sub(r"\\(.)", r"\1", one[1:-1]) for one in re.findall(text, texts)]
+    if log_id:
+        return str(entry["logName"]).endswith(f"/logs/{quote(wanted[0], safe='')}")
+    found = list(_values(entry, path.split(".") if path else ["*"]))
+    return any(text == one if operator == "=" else text in one for text in wanted for one in found)
+
+
+def _values(part: Any, path: list[str]) -> Iterator[str]:
+    """Strings at a path; lists are searched, and `*` matches anywhere."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _values(one, path)
+    elif isinstance(part, Mapping):
+        for name in part if path == ["*"] else path[:1]:
+            yield from _values(part.get(name), path if path == ["*"] else path[1:])
+    elif isinstance(part, str) and path in ([], ["*"]):
+        yield part

@@ -1,0 +1,79 @@
+"""When Pulumi considers a Deployment or a Job ready.
+
+Source: pulumi-kubernetes 4, provider/pkg/await (deployment.go, job.go), and the classes' docstrings in SDK 4.34.2.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lab.providers.kubernetes.verdict import (
+    Context,
+    Failed,
+    Manifest,
+    Ready,
+    Verdict,
+    Waiting,
+    condition,
+    format_condition,
+    holds,
+    observed,
+)
+
+REVISION: Final = "deployment.kubernetes.io/revision"
+
+
+def deployment(one: Manifest, context: Context) -> Verdict:
+    """All pods of the current ReplicaSet are ready, the Deployment is available, and claims are bound."""
+    if not observed(one):
+        return Waiting("the deployment controller")
+    revision = _revision(one)
+    if not revision:
+        return Waiting("its first ReplicaSet")
+    trouble = [
+        format_condition(condition(one, type_)) for type_ in ("Progressing", "Available") if _is_false(one, type_)
+    ]
+    current = next((found for found in context.replica_sets if _revision(found) == revision), None)
+    if current is None:
+        return Waiting(f"the ReplicaSet of revision {revision}")
+    wanted = current["spec"].get("replicas", 1)
+    ready = (current.get("status") or {}).get("readyReplicas", 0)
+    if ready < wanted:
+        return Waiting("; ".join([f"{ready} of {wanted} pods ready", *trouble]))
+    if not holds(one, "Available"):
+        return Waiting("; ".join(["the Deployment to be available", *trouble]))
+    rolled_out = condition(one, "Progressing").get("reason") == "NewReplicaSetAvailable" and not _is_false(
+        one, "Progressing"
+    )
+    # A first revision is created, not rolled out: the provider does not require the condition.
+    if revision != "1" and not rolled_out:
+        return Waiting("; ".join(["the rollout to finish", *trouble]))
+    unbound = [claim["metadata"]["name"] for claim in context.claims if _phase(claim) != "Bound"]
+    if unbound:
+        return Waiting(f"claim {', '.join(sorted(unbound))} to be bound")
+    return Ready("scaled to zero: no pod is required" if wanted == 0 else "")
+
+
+def job(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
+    """Complete is ready; a Failed Job fails immediately."""
+    status = one.get("status") or {}
+    if holds(one, "Failed"):
+        return Failed(format_condition(condition(one, "Failed")) or "the Job failed")
+    if not status.get("startTime"):
+        return Waiting("the Job to start")
+    if holds(one, "Complete"):
+        return Ready()
+    counts = ", ".join(f"{status.get(key, 0)} {key}" for key in ("active", "succeeded", "failed"))
+    return Waiting(f"the Job to complete ({counts})")
+
+
+def _revision(one: Manifest) -> str:
+    return str((one["metadata"].get("annotations") or {}).get(REVISION, ""))
+
+
+def _phase(one: Manifest) -> str:
+    return str((one.get("status") or {}).get("phase", ""))
+
+
+def _is_false(one: Manifest, type_: str) -> bool:
+    return condition(one, type_).get("status") == "False"

@@ -1,0 +1,121 @@
+"""Results of a rehearsal: checks, figures and findings, per drill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from facts.user_error import UserError
+from lab.results.timeline import Moment, Mood
+
+
+class RehearsalError(UserError):
+    """A rehearsal cannot be played, for example because a build fails; the message is for users."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A defect of the stack that a real `pulumi up` would hit."""
+
+    severity: Literal["error", "warning"]
+    subject: str
+    """URN of the resource, or `Kind/name`."""
+    message: str
+    """What would happen, and why."""
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One expectation of a drill."""
+
+    statement: str
+    """E.g. "never more than 96 GPUs at once"."""
+    held: bool
+    seen: str
+    """What was observed, e.g. "at most 96"."""
+    empty: str = ""
+    """Why it could not have failed on this stack; empty where it could."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A number measured by a drill, in simulated time unless its unit says otherwise."""
+
+    name: str
+    value: float | int | str
+    unit: str = ""
+    note: str = ""
+    about: str = ""
+    """Heading that groups figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """A number over simulated time, as steps."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    """Simulated seconds and the value from then on."""
+    mood: Mood = "plain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    """A drill's hours as one picture: groups of curves, each with a shared scale, and moments below."""
+
+    at_seconds: float
+    until_seconds: float
+    first_minute: float
+    """Time of day at the start, in minutes from midnight."""
+    curves: tuple[tuple[Curve, ...], ...]
+    moments: tuple[Moment, ...]
+
+    def clock(self, at_seconds: float) -> str:
+        """Time of day, e.g. 08:00."""
+        minute = int(self.first_minute + (at_seconds - self.at_seconds) / 60)
+        return f"{minute // 60 % 24:02}:{minute % 60:02}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillResult:
+    """Result of one drill."""
+
+    name: str
+    title: str
+    proves: str
+    checks: tuple[Check, ...]
+    figures: tuple[Figure, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    moments: tuple[Moment, ...] = ()
+    day: Day | None = None
+    wall_seconds: float = 0.0
+    simulated_seconds: float = 0.0
+    gave_up: str = ""
+    """Why the drill was aborted; empty if it was not."""
+    skipped: str = ""
+    """Why the drill does not apply to this stack; empty if it was played."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was skipped, or every check held, it was not aborted, and no finding is an error."""
+        if self.skipped:
+            return True
+        held = all(one.held or one.empty for one in self.checks)
+        return held and not self.gave_up and all(one.severity != "error" for one in self.findings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retained:
+    """A resource that the program retains after a destroy."""
+
+    kind: str
+    name: str
+    why: str
+    usd_per_month: float | None
+    """None if no dated price is known."""
+    note: str = ""
+
+
+class DrillBrokenOffError(Exception):
+    """The drill cannot continue; the message tells what it waited for and what it found instead."""

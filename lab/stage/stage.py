@@ -1,0 +1,413 @@
+"""The environment of a drill: control plane, simulated Google Cloud, the stack, and meters."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from zoneinfo import ZoneInfo
+
+from fleet.preview.offline import OfflineStack, record_stack
+from fleet.preview.record.recording import Recording
+from lab.cloud.chart import Charts
+from lab.cloud.compile_caches import CompileCaches
+from lab.cloud.gateway import GatewayController
+from lab.cloud.keda.operator import A_MONDAY, Keda
+from lab.cloud.provisioner import Provisioner
+from lab.cloud.spending_guards import SpendingGuards
+from lab.cloud.stock import Stock
+from lab.cloud.timings import Timings
+from lab.cloud.world import World, is_ready
+from lab.cloud.writer import Writer
+from lab.control_plane.api import DEPLOYMENT, ClusterApi, Manifest
+from lab.control_plane.cluster import ControlPlane
+from lab.providers.kubernetes.state import ObjectRef, objects_of
+from lab.results.clock import DEFAULT_SPEED, Clock
+from lab.results.result import DrillBrokenOffError
+from lab.results.timeline import Timeline
+from lab.stage.giving_back import forget_scaling
+from lab.stage.meter import Meter
+from lab.stage.story import Story
+from lab.stage.traffic.traffic import Traffic, load_of
+from lab.stage.update_report import DestroyReport, UpReport
+from lab.stage.updates import SKIP_PREVIEW, Updates
+from lab.stage.variants import varied
+from settings.derived.scaling import DAY_MINUTES, scaling_policy
+
+if TYPE_CHECKING:
+    from lab.control_plane.build import Binaries
+    from lab.engine.events import Outcome
+    from settings.stack import Settings
+
+Progress = Callable[[str], None]
+T = TypeVar("T")
+
+LAG_SECONDS: Final = 45.0
+"""Additional wall time for Kubernetes' controllers on a busy machine. Assumed: three times the slowest seen on two cores."""
+POLL_SECONDS: Final = 0.05
+_NAMELESS: Final[Mapping[str, Any]] = {"namespace": None, "cluster": {"name": None}, "capacity": {"create": None}}
+"""Explicit names in a stack file, removed: two stacks may not use the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Shared by all stages of a rehearsal: programs, definitions, speed."""
+
+    binaries: Binaries
+    definitions: tuple[Manifest, ...]
+    """CustomResourceDefinitions that GKE preinstalls."""
+    charts: Charts
+    recordings: dict[str, Recording] = field(default_factory=dict)
+    """Of programs with their settings, by `recording_key`: each takes seconds on a busy machine."""
+    speed: float = DEFAULT_SPEED
+    progress: Progress = field(default=lambda _: None)
+
+
+def recording_key(stack: OfflineStack) -> str:
+    """Tells stacks with different settings apart."""
+    return json.dumps([stack.file.stack, sorted(stack.config.items())])
+
+
+def record(stack: OfflineStack, around: Surroundings) -> Recording:
+    """Record a program offline, once for all stages. Raises ProgramError."""
+    key = recording_key(stack)
+    if key not in around.recordings:
+        around.recordings[key] = record_stack(stack, "known")
+    return around.recordings[key]
+
+
+@dataclass(kw_only=True)
+class History:
+    """What has happened on a stage so far."""
+
+    first_report: UpReport = field(default_factory=UpReport)
+    """Of the bring-up; empty before."""
+    phase_seconds: dict[str, float] = field(default_factory=dict)
+    """Wall seconds of each phase of the bring-up."""
+    as_declared: dict[str, tuple[str, str]] | None = None
+    """Fingerprints after the last `up`, if that was of the unchanged stack."""
+
+    @contextlib.contextmanager
+    def phase(self, name: str, progress: Progress) -> Iterator[None]:
+        """Report a phase and record its duration."""
+        began = time.monotonic()
+        progress(name)
+        yield
+        self.phase_seconds[name] = time.monotonic() - began
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stack on one running control plane. `start.started` makes it."""
+
+    opened: OfflineStack
+    around: Surroundings
+    clock: Clock
+    timeline: Timeline
+    timings: Timings
+    control_plane: ControlPlane
+    world: World
+    meter: Meter
+    story: Story
+    stock: Stock
+    provisioner: Provisioner
+    gateway: GatewayController
+    writer: Writer
+    caches: CompileCaches
+    guards: SpendingGuards
+    autoscaler: Keda | None
+    """None unless the stack scales by KEDA."""
+    updates: Updates
+    """The Pulumi engine."""
+    history: History
+    closing: contextlib.ExitStack
+    """Closed at the end of the stage."""
+
+    @property
+    def api(self) -> ClusterApi:
+        """The API server."""
+        return self.control_plane.api
+
+    @property
+    def keda(self) -> Keda:
+        """The simulated KEDA. Raises ValueError unless the stack scales by KEDA."""
+        if self.autoscaler is None:
+            raise ValueError(f"stack {self.stack} does not scale by KEDA")
+        return self.autoscaler
+
+    @property
+    def began_seconds(self) -> float:
+        """First call for a Kubernetes object of the bring-up: what the engine needs before is not the cloud's time."""
+        return self.history.first_report.began_seconds
+
+    @property
+    def settings(self) -> Settings:
+        """The stack's own settings."""
+        return self.opened.settings
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """A loopback server for every Ready server pod, from first use to the end of the stage."""
+        return self.closing.enter_context(
+            Traffic(
+                clock=self.clock,
+                timeline=self.timeline,
+                pods=self.world.pods,
+                nodes=self.world.nodes,
+                server=self.server,
+                namespace=self.namespace,
+                model=self.settings.serving.model.id,
+                load=load_of(self.settings),
+                ranks=self.settings.serving.engine.data_parallel_size,
+            )
+        )
+
+    def machines_for(self, servers: int) -> int:
+        """Nodes needed by that many replicas."""
+        return ceil(servers / self.servers_a_machine)
+
+    @property
+    def servers_a_machine(self) -> int:
+        """Replicas per node."""
+        return self.settings.machine.gpus // self.settings.gpus_per_replica
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether replicas use more nodes than they need, as after a scale-down."""
+        in_use = {pod["spec"]["nodeName"] for pod in self.ready_pods()}
+        return len(in_use) > self.machines_for(self.servers)
+
+    @property
+    def servers(self) -> int:
+        """Replicas without load: the stack file's number, or the autoscaler's current minimum."""
+        policy = scaling_policy(self.settings)
+        if policy is None or policy.paused:
+            return self.settings.replicas
+        if policy.mechanism == "gke":  # Its metrics are not simulated: it stays at its minimum.
+            return max(1, policy.min)
+        here = self.keda.now.astimezone(ZoneInfo(policy.timezone))
+        return policy.floor(here.weekday() * DAY_MINUTES + here.hour * 60 + here.minute)
+
+    @property
+    def server(self) -> str:
+        """Name of the server's Deployment, and its pods' label `app`."""
+        return self.settings.server.name
+
+    @property
+    def namespace(self) -> str:
+        """The stack's namespace."""
+        return self.settings.namespace
+
+    @property
+    def base(self) -> Recording:
+        """The unchanged stack."""
+        return self.record()
+
+    def record(self, sections: Mapping[str, Any] | None = None) -> Recording:
+        """Record the program offline with changed settings, as in `varied`. Raises SettingsError and ProgramError."""
+        return record(self.varied(sections), self.around)
+
+    @property
+    def stack(self) -> str:
+        """The stack's name."""
+        return self.opened.file.stack
+
+    def varied(self, sections: Mapping[str, Any] | None = None) -> OfflineStack:
+        """The stack with changed settings. Raises SettingsError."""
+        return varied(self.opened, sections) if sections else self.opened
+
+    def preview(self, sections: Mapping[str, Any] | None = None) -> Outcome:
+        """`pulumi preview`, by default of the unchanged stack. Raises SettingsError."""
+        return self.updates.preview(self.updates.write(self.varied(sections)))
+
+    def up(self, sections: Mapping[str, Any] | None = None, *, upsert: bool = False) -> UpReport:
+        """`pulumi up --skip-preview`, by default of the unchanged stack. Raises SettingsError."""
+        report = self.updates.up(self.updates.write(self.varied(sections)), SKIP_PREVIEW, upsert=upsert)
+        self.history.as_declared = self.fingerprints() if not sections and not report.failed else None
+        return report
+
+    def destroy(self, *options: str) -> DestroyReport:
+        """`pulumi destroy`."""
+        return self.updates.destroy(self.stack, *options)
+
+    def bring_up(self, sections: Mapping[str, Any] | None = None, servers: int | None = None) -> UpReport:
+        """First `up`, and the wait until all replicas are Ready; both are timed. Raises DrillBrokenOffError.
+
+        The unchanged stack comes up with the policy pack and a preview, as in the README.
+        """
+        wanted = self.servers if servers is None else servers
+        options = (SKIP_PREVIEW,) if sections else self.policies()
+        with self.history.phase("pulumi up", self.around.progress):
+            report = self.history.first_report = self.updates.up(self.updates.write(self.varied(sections)), *options)
+        if report.failed:
+            raise DrillBrokenOffError(f"the stack did not come up: {'; '.join(report.failed.values())}")
+        with self.history.phase("last replica Ready", self.around.progress):
+            self.until_ready(wanted)
+        self.history.as_declared = None if sections else self.fingerprints()
+        return report
+
+    def policies(self) -> tuple[str, ...]:
+        """Options of the policy pack, as in the README."""
+        config = f"policy/config/{self.stack}.json"
+        there = (self.opened.root / config).is_file()
+        return ("--policy-pack", "policy", *(("--policy-pack-config", config) if there else ()))
+
+    def fingerprints(self) -> dict[str, tuple[str, str]]:
+        """UID and generation of every existing applied object."""
+        return {
+            f"{manifest['kind']}/{metadata['name']}": (
+                metadata["uid"],
+                str(metadata.get("generation") or metadata["resourceVersion"]),
+            )
+            for manifest in self.applied_objects()
+            for metadata in [manifest["metadata"]]
+        }
+
+    def applied_objects(self) -> list[Manifest]:
+        """Existing objects of the stack's state."""
+        manifests = (self.api.get(ref.kind, ref.name, ref.namespace) for ref in self.objects())
+        return [manifest for manifest in manifests if manifest is not None]
+
+    def objects(self) -> tuple[ObjectRef, ...]:
+        """Objects in the stack's state."""
+        return objects_of(self.updates.state(self.stack))
+
+    def applied_share(self) -> float:
+        """Completed share of the running `pulumi up`, 0 to 1."""
+        total = sum(resource.type.startswith(("gcp:", "kubernetes:")) for resource in self.base.resources)
+        return len(self.updates.observed.finished_seconds) / total
+
+    # Reads and waits
+
+    def pods(self, app: str | None = None) -> list[Manifest]:
+        """Pods with this label `app`, by name; default: the server's."""
+        wanted = app or self.server
+        pods = [pod for pod in self.world.pods.all() if (pod["metadata"].get("labels") or {}).get("app") == wanted]
+        return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
+
+    def ready_pods(self, app: str | None = None) -> list[Manifest]:
+        """Ready pods among them."""
+        return [pod for pod in self.pods(app) if is_ready(pod)]
+
+    def until(
+        self,
+        what: str,
+        condition: Callable[[], T | None],
+        simulated_seconds: float,
+        why: Callable[[], str] | None = None,
+    ) -> T:
+        """Wait for the first truthy result of `condition` and return it.
+
+        Raises DrillBrokenOffError after that much simulated time and the controllers' lag; `why` describes the current state.
+        """
+        deadline = time.monotonic() + self.clock.wall_seconds(simulated_seconds) + LAG_SECONDS
+        while True:
+            if result := condition():
+                return result
+            if time.monotonic() >= deadline:
+                instead = f"; {why()}" if why else ""
+                raise DrillBrokenOffError(f"waited {simulated_seconds / 60:.0f} simulated minutes for {what}{instead}")
+            time.sleep(POLL_SECONDS)
+
+    def until_ready(self, servers: int, simulated_seconds: float | None = None) -> float:
+        """Wait until exactly that many replicas are Ready; returns the simulated time."""
+        limit = simulated_seconds or self.timings.whole_start_seconds * 2
+        self.until(
+            f"{servers} Ready replicas",
+            lambda: self.meter.ready_servers.now == servers and self.meter.servers.now == servers,
+            limit,
+            lambda: f"{self.meter.ready_servers.now} of {self.meter.servers.now} are Ready",
+        )
+        return self.clock.now_seconds()
+
+    def scale(self, replicas: int, name: str | None = None) -> None:
+        """`kubectl scale`."""
+        self.timeline.note("operator", name or self.server, f"kubectl scale --replicas={replicas}")
+        self.api.patch(
+            DEPLOYMENT, name or self.server, self.namespace, {"spec": {"replicas": replicas}}, subresource="scale"
+        )
+
+    def rest(self, now: datetime = A_MONDAY) -> None:
+        """Set the calendar to `now`, without load, and scale to the autoscaler's minimum at once."""
+        self.keda.restart_at(now)
+        self.scale(self.servers)
+
+    # Other stacks, and pulumi up in the background
+
+    def another(self, sections: Mapping[str, Any]) -> Recording:
+        """Record a second platform stack: this stack's file without explicit names, changed by `sections`."""
+        other = replace(self.opened, file=replace(self.opened.file, stack=f"{self.opened.file.stack}-two"))
+        return record_stack(varied(other, {**_NAMELESS, **sections}), "known")
+
+    def guest(self, sections: Mapping[str, Any]) -> OfflineStack:
+        """A second stack on this stack's cluster: this stack's file without explicit names, changed by `sections`."""
+        file = self.opened.file
+        reference = {"platform": {"stack": file.stack}}
+        # A guest may not configure resources of its platform.
+        owned = dict.fromkeys(("network", "cluster", "results", "budget"))
+        benchmark = {"benchmark": {"enabled": False}, "gateway": {"enabled": False}}
+        other = replace(self.opened, file=replace(file, stack=f"{file.stack}-guest"))
+        return varied(other, {**_NAMELESS, **owned, **reference, **benchmark, **sections})
+
+    @contextlib.contextmanager
+    def up_in_background(self, sections: Mapping[str, Any] | None = None) -> Iterator[Future[UpReport]]:
+        """Run `pulumi up` in a thread while the block runs; wait for it at the end."""
+        with ThreadPoolExecutor(1, thread_name_prefix="pulumi-up") as pool:
+            running = pool.submit(self.up, sections)
+            try:
+                yield running
+            except BaseException:
+                self.updates.cancel()
+                raise
+
+    @contextlib.contextmanager
+    def ready_up(self, sections: Mapping[str, Any] | None = None) -> Iterator[Callable[[], UpReport]]:
+        """Start `pulumi up` and stop it before its first change, until the block calls what it is given.
+
+        For a drill that follows a calendar: the engine's own seconds, which are half an hour of it, pass beside the block's.
+        """
+        may_change = self.updates.observed.may_change
+        may_change.clear()
+        with self.up_in_background(sections) as running:
+
+            def go_on() -> UpReport:
+                may_change.set()
+                return running.result()
+
+            try:
+                yield go_on
+            finally:
+                may_change.set()
+
+    # Life cycle
+
+    def restore(self) -> None:
+        """Restore the stack as its file declares it, after a drill. Raises DrillBrokenOffError."""
+        self.stock.restore(Stock.for_settings(self.settings))
+        if self.settings.scales_by_keda:
+            self.rest()
+        elif isinstance(fixed := self.settings.server.fixed_replicas, int):
+            forget_scaling(self.api, self.server, self.namespace, fixed)
+        if self.history.as_declared != self.fingerprints():
+            report = self.up()
+            if report.failed:
+                raise DrillBrokenOffError(f"the stack could not be restored: {'; '.join(report.failed.values())}")
+        self.until_ready(self.servers)
+        if self.is_scattered:
+            # Consolidation by the autoscaler is not simulated.
+            self.up({"server": {"replicas": 0}, "benchmark": {"enabled": False}})
+            self.until("every node to go", lambda: self.meter.gpu_nodes.now == 0, 4 * self.timings.scale_down_seconds)
+            self.up()
+            self.until_ready(self.servers)
+        self.until(
+            "unneeded nodes to go",
+            lambda: self.meter.gpu_nodes.now <= self.machines_for(self.servers),
+            2 * self.timings.scale_down_seconds,
+        )

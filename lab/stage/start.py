@@ -1,0 +1,142 @@
+"""Starts a stage: control plane, definitions, simulated Google Cloud and engine, in that order."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from fleet.preview.record.redact import Redactor
+from lab.cloud.autopilot.install import install as install_autopilot
+from lab.cloud.compile_caches import CompileCaches
+from lab.cloud.disks import Disks
+from lab.cloud.gateway import GatewayController
+from lab.cloud.gateway_prerequisites import prerequisites_of
+from lab.cloud.keda.in_flight import InFlight
+from lab.cloud.keda.operator import Keda
+from lab.cloud.keda.wall_time import sync_wall_seconds
+from lab.cloud.kubelet_stages import kubelet_stages
+from lab.cloud.managed_prometheus import ManagedPrometheus
+from lab.cloud.provisioner import Provisioner
+from lab.cloud.spending_guards import SpendingGuards
+from lab.cloud.standby import Standby
+from lab.cloud.stock import Stock
+from lab.cloud.timings import Timings, timings_for
+from lab.cloud.world import World
+from lab.cloud.writer import Writer
+from lab.control_plane.cluster import ControlPlane
+from lab.control_plane.custom_resources.definitions import keda_definitions
+from lab.control_plane.custom_resources.install import install
+from lab.providers.kubernetes.waiter import SLACK_SECONDS
+from lab.results.clock import Clock
+from lab.results.timeline import Timeline
+from lab.stage.meter import Meter
+from lab.stage.stage import LAG_SECONDS, History, Stage, Surroundings, record
+from lab.stage.story import Story
+from lab.stage.traffic.traffic import load_of
+from lab.stage.updates import Updates
+from lab.stage.variants import varied
+
+if TYPE_CHECKING:
+    from fleet.preview.offline import OfflineStack
+    from settings.stack import Settings
+
+EMPTY_WALL_SECONDS: Final = 4.0
+"""Minimum wall time before an empty node is removed, so that the scheduler can use it."""
+QUICK_SPEED: Final = 300.0
+"""Above this speed waits get more wall time: Pulumi's timeouts would end before Kubernetes can act."""
+
+
+@contextlib.contextmanager
+def started(opened: OfflineStack, around: Surroundings, *, speed: float | None = None) -> Iterator[Stage]:
+    """A stage whose stack has not been applied yet; leaving the block stops everything.
+
+    Raises RehearsalError if a program does not start.
+    """
+    # A declared canary would change every count; the canary drills add one themselves.
+    if opened.settings.rollout.canary is not None:
+        opened = varied(opened, {"rollout": {"canary": None, "promoted": None}})
+    settings, clock, history = opened.settings, Clock(speed or around.speed), History()
+    timeline, timings = Timeline(clock), _timings(settings, clock)
+    with contextlib.ExitStack() as closing:
+        with history.phase("control plane", around.progress):
+            control_plane = closing.enter_context(
+                ControlPlane(
+                    around.binaries,
+                    stages=kubelet_stages(timings, clock),
+                    autoscaler_wall_seconds=sync_wall_seconds(clock.speed),
+                    progress=around.progress,
+                )
+            )
+        api, recording = control_plane.api, record(opened, around)
+        with history.phase("definitions", around.progress):
+            install(api, around.definitions)
+            install_autopilot(api)
+        world = World(api, clock, timeline)
+        meter, story, stock = Meter(world, settings.server.name), Story(world), Stock.for_settings(settings)
+        writer, standby, caches = Writer(world, timings), Standby(world, timings), CompileCaches(world)
+        guards = closing.enter_context(SpendingGuards(world, control_plane.kubeconfig))
+        provisioner = Provisioner(world, stock, timings, project=settings.project)
+        disks, prometheus = Disks(world, timings), ManagedPrometheus(world, timings)
+        gateway = GatewayController(world, prerequisites_of(recording), timings)
+        autoscaler = Keda(world, _in_flight(settings, clock, meter)) if settings.scales_by_keda else None
+        closing.enter_context(world)
+        if autoscaler is not None:
+            closing.enter_context(autoscaler)
+            if not settings.makes_keda:  # The cluster's owner has installed it.
+                install(api, keda_definitions(around.charts.modules))
+                autoscaler.run_without_pods()
+        for controller in (provisioner, disks, gateway, writer, standby, caches, prometheus):
+            closing.enter_context(controller)
+        updates = closing.enter_context(
+            Updates(
+                opened.root,
+                api,
+                clock,
+                timeline,
+                chart_objects=around.charts.objects,
+                redactor=Redactor(recording.plaintexts),
+                slack_seconds=SLACK_SECONDS if clock.speed <= QUICK_SPEED else 3 * LAG_SECONDS,
+                folder=control_plane.folder / "pulumi",
+                kubeconfig=control_plane.kubeconfig,
+                progress=around.progress,
+            )
+        )
+        yield Stage(
+            opened=opened,
+            around=around,
+            clock=clock,
+            timeline=timeline,
+            timings=timings,
+            control_plane=control_plane,
+            world=world,
+            meter=meter,
+            story=story,
+            stock=stock,
+            provisioner=provisioner,
+            gateway=gateway,
+            writer=writer,
+            caches=caches,
+            guards=guards,
+            autoscaler=autoscaler,
+            updates=updates,
+            history=history,
+            closing=closing,
+        )
+
+
+def _timings(settings: Settings, clock: Clock) -> Timings:
+    timings = timings_for(settings)
+    return replace(timings, scale_down_seconds=max(timings.scale_down_seconds, EMPTY_WALL_SECONDS * clock.speed))
+
+
+def _in_flight(settings: Settings, clock: Clock, meter: Meter) -> InFlight:
+    return InFlight(
+        clock.now_seconds,
+        meter.ready_servers.at,
+        capacity_per_server=settings.serving.concurrency_per_replica,
+        request_seconds=load_of(settings).request_seconds,
+        app=settings.server.name,
+        namespace=settings.namespace,
+    )

@@ -1,0 +1,365 @@
+"""`fleet rehearse`: its options, what it prints and how it ends. The rehearsal itself is stood in for."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lab.commands.rehearsal as played
+import lab.commands.shell as shell
+from fleet.cli.main import main
+from fleet.preview.record import quick_sdk
+from lab.drills.catalogue import DRILLS
+from lab.report.model import RehearsalReport
+from lab.results.result import RehearsalError
+from tests.fleet.cli.command import ROOT, fleet
+from tests.lab.report.samples import sample_report
+
+
+@dataclass
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Played:
+    """What the stand-in was asked for and what it does."""
+
+    answer: Callable[[Any], RehearsalReport]
+    root: Path | None = None
+    stack: str = ""
+    drills: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Played:
+    """Takes the place of the rehearsal: passes, unless the test says otherwise."""
+    here = Played(answer=lambda _: passing())
+
+    def rehearse(root: Path, stack: str, drills: Sequence[Any], *, shown: Any, **options: Any) -> RehearsalReport:
+        here.root, here.stack, here.drills, here.options = root, stack, tuple(one.name for one in drills), options
+        shown.starts("the control plane")
+        return here.answer(shown)
+
+    def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(played, "rehearse", rehearse)
+    monkeypatch.setattr(quick_sdk, "install", lambda: None)
+    monkeypatch.setattr("lab.commands.rehearse.leave", leave)
+    monkeypatch.delenv("PULUMI_STACK", raising=False)
+    monkeypatch.delenv("FLEET_DEBUG", raising=False)
+    monkeypatch.chdir(ROOT)
+    return here
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    def run(*arguments: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["fleet", "rehearse", *arguments])
+        try:
+            code: Any = main()
+        except SystemExit as stop:
+            code = stop.code
+        said = capsys.readouterr()
+        return Ended(code, said.out, said.err)
+
+    return run
+
+
+def passing() -> RehearsalReport:
+    drills = tuple(one for one in sample_report().drills if one.passed)
+    assert drills
+    return replace(sample_report(), drills=drills)
+
+
+Run = Callable[..., Ended]
+
+
+# What is asked for
+
+
+def test_without_options_every_drill_is_played_at_the_usual_speed(stand_in: Played, run: Run) -> None:
+    assert run("--stack", "dev").code == 0
+    assert stand_in.drills == tuple(one.name for one in DRILLS)
+    assert (stand_in.root, stand_in.stack) == (ROOT, "dev")
+    assert stand_in.options == {"speed": 60.0}
+
+
+def test_options_reach_the_rehearsal(stand_in: Played, run: Run) -> None:
+    names = ("--drill", "drain", "-d", "bring-up")
+    assert run("--stack", "spot", *names, "--speed", "240").code == 0
+    assert stand_in.drills == ("bring-up", "drain")
+    assert stand_in.options == {"speed": 240.0}
+
+
+def test_fast_plays_the_fast_drills(stand_in: Played, run: Run) -> None:
+    run("--stack", "dev", "--fast")
+    assert stand_in.drills == tuple(one.name for one in DRILLS if one.fast)
+
+
+def test_the_stack_may_come_from_the_environment(stand_in: Played, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_STACK", "gateway")
+    assert run().code == 0
+    assert stand_in.stack == "gateway"
+
+
+@pytest.mark.parametrize(
+    ("options", "commands"),
+    [(("--shell",), ()), (("-c", "pulumi up", "--command", "kubectl get pods"), ("pulumi up", "kubectl get pods"))],
+)
+def test_a_shell_and_commands_play_no_drill_and_give_their_code(
+    stand_in: Played, run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], commands: tuple[str, ...]
+) -> None:
+    asked: list[Any] = []
+
+    def open_shell(root: Path, stack: str, lines: tuple[str, ...], *, speed: float, **_: Any) -> int:
+        asked.append((root, stack, lines, speed))
+        return 7
+
+    monkeypatch.setattr(shell, "open_shell", open_shell)
+    assert run("--stack", "dev", "--speed", "120", *options).code == 7
+    assert asked == [(ROOT, "dev", commands, 120.0)]
+    assert stand_in.drills == ()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--shell", "--command", "true"),
+        ("--shell", "--drill", "drain"),
+        ("--command", "true", "--fast"),
+        ("--shell", "--out", "report"),
+        ("--command", "true", "--format", "json"),
+        ("--shell", "--list"),
+    ],
+)
+@pytest.mark.usefixtures("stand_in")
+def test_a_shell_cannot_be_combined(run: Run, options: tuple[str, ...]) -> None:
+    ended = run("--stack", "dev", *options)
+    assert ended.code == 2
+    assert "--shell and --command" in ended.err
+
+
+# Wrong input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--drill", "drian"), "fleet: --drill drian: unknown drill; did you mean drain?"),
+        (("--drill", ""), "an argument is empty"),
+        (("--drill", "drain", "--fast"), "fleet: --fast and --drill cannot be combined"),
+        (("--speed", "0"), "--speed"),
+        (("--speed", "601"), "--speed"),
+        (("--speed", "nan"), "--speed"),
+        (("--speed", "fast"), "--speed"),
+        (("--format", "yaml"), "--format"),
+        (("--out", str(ROOT / "README.md")), "is a file"),
+        (("--out", str(ROOT / "README.md" / "below")), "fleet: --out"),
+        (("--root", "/nowhere"), "/nowhere"),
+        (("--list", "--drill", "zzz"), "unknown drill"),
+        (("--dril", "drain"), "No such option"),
+    ],
+)
+def test_wrong_input_is_told_before_anything_is_played(
+    stand_in: Played, run: Run, arguments: tuple[str, ...], said: str
+) -> None:
+    ended = run("--stack", "dev", *arguments)
+    assert ended.code == 2
+    assert said in ended.err
+    assert "Traceback" not in ended.err
+    assert ended.out == ""
+    assert stand_in.stack == ""
+
+
+def test_a_missing_stack_lists_those_there_are(stand_in: Played, run: Run) -> None:
+    ended = run("--fast")
+    assert ended.code == 2
+    for named in ("--stack", "cud", "dev", "gateway"):
+        assert named in ended.err
+    assert stand_in.stack == ""
+
+
+def test_an_unknown_stack_is_told_before_anything_is_built() -> None:
+    done = fleet("rehearse", "--stack", "sopt", XDG_CACHE_HOME="/nowhere/cache")
+    assert done.returncode == 2
+    assert "Pulumi.sopt.yaml" in done.stderr
+
+
+# The list
+
+
+def test_the_list_names_every_drill_and_plays_none(stand_in: Played, run: Run) -> None:
+    ended = run("--list")
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert [line.split()[0] for line in lines] == [one.name for one in DRILLS]
+    assert all(
+        (one.proves in line) and (" (slow)" in line) == (not one.fast) for one, line in zip(DRILLS, lines, strict=True)
+    )
+    assert stand_in.stack == ""
+
+
+def test_the_list_can_be_narrowed_and_read_by_a_machine(stand_in: Played, run: Run) -> None:
+    document = json.loads(run("--list", "--fast", "--format", "json").out)
+    assert [one["name"] for one in document["drills"]] == [one.name for one in DRILLS if one.fast]
+    assert all(one["fast"] and one["title"] and one["proves"] for one in document["drills"])
+    assert stand_in.stack == ""
+
+
+def test_the_list_needs_no_project(tmp_path: Path) -> None:
+    assert fleet("rehearse", "--list", cwd=tmp_path).returncode == 0
+
+
+# How it ends
+
+
+def test_a_failed_drill_is_exit_code_1(stand_in: Played, run: Run) -> None:
+    stand_in.answer = lambda _: sample_report()
+    assert not sample_report().passed
+    assert run("--stack", "dev").code == 1
+    assert run("--stack", "dev", "--format", "json").code == 1
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_json_is_one_document_without_progress(run: Run) -> None:
+    ended = run("--stack", "dev", "--format", "json")
+    document = json.loads(ended.out)
+    assert {one["name"] for one in document["drills"]} == {one.name for one in passing().drills}
+    assert ended.err == ""
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_text_has_progress_and_then_the_report(run: Run) -> None:
+    out = run("--stack", "dev").out
+    assert "s] the control plane\n" in out
+    assert out.index("the control plane\n") < out.index("Drills")
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_out_writes_the_page_and_the_document_and_names_them(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "er"
+    ended = run("--stack", "dev", "--out", str(folder))
+    assert ended.code == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["rehearsal.html", "rehearsal.json"]
+    assert json.loads((folder / "rehearsal.json").read_text())["drills"]
+    assert (folder / "rehearsal.html").read_text().lstrip().lower().startswith("<!doctype html>")
+    assert "rehearsal.html" in ended.out
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_json_goes_to_stdout_and_to_out_alike(run: Run, tmp_path: Path) -> None:
+    ended = run("--stack", "dev", "--format", "json", "--out", str(tmp_path))
+    assert json.loads(ended.out) == json.loads((tmp_path / "rehearsal.json").read_text())
+
+
+def test_an_out_folder_that_cannot_be_made_is_told_before_minutes_are_spent(
+    stand_in: Played, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    ended = run("--stack", "dev", "--out", str(tmp_path / "file" / "below"))
+    assert (ended.code, ended.err) == (2, f"fleet: --out {tmp_path}/file/below: Not a directory\n")
+    assert stand_in.stack == ""
+
+
+def test_an_out_folder_of_somebody_else_is_told_before_too(
+    stand_in: Played, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK and access(path, mode))
+    ended = run("--stack", "dev", "--out", str(tmp_path))
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert ended.err.startswith(f"fleet: --out {tmp_path}: ")
+    assert stand_in.stack == ""
+
+
+def test_a_report_that_cannot_be_written_in_the_end_is_still_shown(stand_in: Played, run: Run, tmp_path: Path) -> None:
+    def answer(_: Any) -> RehearsalReport:
+        (tmp_path / "rehearsal.html").mkdir()
+        return passing()
+
+    stand_in.answer = answer
+    ended = run("--stack", "dev", "--out", str(tmp_path))
+    assert ended.code == 2
+    assert ended.err == f"fleet: --out {tmp_path}: Is a directory\n"
+    assert "Drills" in ended.out
+
+
+def raises(error: BaseException) -> Callable[[Any], RehearsalReport]:
+    def answer(_: Any) -> RehearsalReport:
+        raise error
+
+    return answer
+
+
+def test_what_keeps_a_rehearsal_from_an_answer_is_one_message(stand_in: Played, run: Run) -> None:
+    stand_in.answer = raises(RehearsalError("no Go 1.26"))
+    ended = run("--stack", "dev", "--format", "json")
+    assert ended.code == 2
+    assert ended.err == "fleet: no Go 1.26\n"
+    assert ended.out == ""
+
+
+def test_a_stopped_rehearsal_shows_and_writes_what_is_done(stand_in: Played, run: Run, tmp_path: Path) -> None:
+    stand_in.answer = lambda _: replace(passing(), not_played=("pause", "drain"), stop_code=130)
+    ended = run("--stack", "dev", "--out", str(tmp_path))
+    assert ended.code == 130
+    assert "stopped with 2 drills not played" in ended.out
+    assert "pause, drain" in " ".join(ended.out.split())
+    document = json.loads((tmp_path / "rehearsal.json").read_text())
+    assert (document["passed"], document["notPlayed"]) == (False, ["pause", "drain"])
+    assert len(document["drills"]) == len(passing().drills)
+    assert (tmp_path / "rehearsal.html").is_file()
+
+
+def test_ctrl_c_is_130_and_says_nothing(stand_in: Played, run: Run) -> None:
+    stand_in.answer = raises(KeyboardInterrupt())
+    ended = run("--stack", "dev", "--format", "json")
+    assert (ended.code, ended.out, ended.err) == (130, "", "")
+
+
+def test_a_termination_keeps_its_exit_code(stand_in: Played, run: Run) -> None:
+    stand_in.answer = raises(SystemExit(143))
+    assert run("--stack", "dev").code == 143
+
+
+def test_a_defect_is_one_line_and_the_way_to_its_traceback(stand_in: Played, run: Run) -> None:
+    stand_in.answer = raises(KeyError("spec"))
+    ended = run("--stack", "dev")
+    assert ended.code == 2
+    assert "unexpected KeyError" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_missing_package_names_the_command_that_installs_it(stand_in: Played, run: Run) -> None:
+    stand_in.answer = raises(ModuleNotFoundError("No module named 'trustme'", name="trustme"))
+    assert "pip install -r requirements-rehearsal.txt" in run("--stack", "dev").err
+
+
+def test_help_says_what_it_needs_and_how_it_ends(run: Run) -> None:
+    ended = run("--help")
+    assert ended.code == 0
+    for option in (
+        "--drill",
+        "--fast",
+        "--list",
+        "--speed",
+        "--format",
+        "--out",
+        "--root",
+    ):
+        assert option in ended.out
+    assert "Exits with 1" in ended.out

@@ -1,0 +1,176 @@
+"""One stack's rehearsal put together, with every heavy part stood in for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import lab.commands.rehearsal as module
+from fleet.preview.offline import open_stack, record_stack
+from lab.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI
+from lab.drills.catalogue import chosen
+from lab.report.model import RehearsalReport
+from lab.report.progress import Shown
+from lab.results.result import DrillResult, Finding, RehearsalError
+from settings.problems import SettingsError
+
+ROOT = Path(__file__).parents[3]
+DRILLS = chosen(["bring-up", "second-up"])
+
+
+@dataclass
+class Parts:
+    """What the stand-ins were asked for, and what they answer."""
+
+    builds: int = 0
+    helms: int = 0
+    around: Any = None
+    played: tuple[str, ...] = ()
+    steps: list[str] = field(default_factory=list)
+    kubernetes_version: str = "v1.99.0"
+    pulumi: Any = None
+    engines: int = 0
+    said: str = "held"
+    no_go: str = ""
+    stopped: BaseException | None = None
+    """What stops the run after its first drill."""
+
+
+class Steps(Shown):
+    """Keeps what is shown."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__()
+        self._parts = parts
+
+    def _on_start(self, name: str) -> None:
+        self._parts.steps.append(name)
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
+    parts = Parts()
+
+    class FakeRunner:
+        retained: tuple[Any, ...] = ()
+        scales: tuple[Any, ...] = ()
+        stopped: BaseException | None = None
+
+        def __init__(self, _opened: Any, around: Any, *, on_start: Any, on_clock: Any, on_result: Any) -> None:
+            parts.around = around
+            self._on_start, self._on_clock, self._on_result = on_start, on_clock, on_result
+            self.kubernetes_version, self.pulumi = parts.kubernetes_version, parts.pulumi
+
+        def play(self, drills: Any) -> tuple[DrillResult, ...]:
+            parts.played = tuple(one.name for one in drills)
+            results = []
+            self.stopped = parts.stopped
+            for one in drills[:1] if parts.stopped else drills:
+                self._on_start(one)
+                finding = Finding(severity="warning", subject="x", message=parts.said, fix="none")
+                result = DrillResult(name=one.name, title=one.title, proves=one.proves, checks=(), findings=(finding,))
+                self._on_result(result)
+                results.append(result)
+            return tuple(results)
+
+    def programs(_progress: Any) -> Any:
+        if parts.no_go:
+            raise RehearsalError(parts.no_go)
+        parts.builds += 1
+        return SimpleNamespace()
+
+    def helm(_progress: Any) -> None:
+        parts.helms += 1
+
+    monkeypatch.setattr(module, "Runner", FakeRunner)
+    monkeypatch.setattr(module, "binaries", programs)
+
+    def pulumi(_progress: Any) -> None:
+        parts.engines += 1
+
+    monkeypatch.setattr(module, "helm", helm)
+    monkeypatch.setattr(module, "pulumi", pulumi)
+    monkeypatch.setattr(module, "users_own", lambda: None)
+    monkeypatch.setattr(module, "module_folders", lambda _: {})
+    monkeypatch.setattr(module, "definitions", lambda _: [])
+    return parts
+
+
+def rehearsed(parts: Parts, stack: str = "dev", **options: Any) -> RehearsalReport:
+    return module.rehearse(ROOT, stack, DRILLS, **{"speed": 60.0, "shown": Steps(parts), **options})
+
+
+def test_the_report_says_what_was_played_on_what(parts: Parts) -> None:
+    report = rehearsed(parts, speed=240.0)
+    assert [one.name for one in report.drills] == ["bring-up", "second-up"]
+    assert (report.project, report.stack, report.speed) == ("vllm-fleet", "dev", 240.0)
+    assert (report.versions.kubernetes, report.versions.kwok) == ("v1.99.0", KWOK.version)
+    assert report.versions.etcd == ETCD.version
+    assert (report.versions.pulumi, report.versions.required_pulumi) == (PULUMI.version, None)
+    assert (parts.builds, parts.engines) == (1, 1)
+    assert parts.around.speed == 240.0
+
+
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_a_stopped_run_names_the_drills_without_a_result(parts: Parts, stop: BaseException, code: int) -> None:
+    parts.stopped = stop
+    report = rehearsed(parts)
+    assert [one.name for one in report.drills] == ["bring-up"]
+    assert (report.not_played, report.stop_code, report.passed) == (("second-up",), code, False)
+
+
+@pytest.mark.parametrize(("stack", "built"), [("dev", 0), ("gateway", 1)])
+def test_helm_is_built_before_the_first_drill_where_the_stack_has_a_chart(parts: Parts, stack: str, built: int) -> None:
+    rehearsed(parts, stack)
+    assert parts.helms == built
+
+
+def test_a_users_own_engine_is_not_built_again_and_an_older_one_than_required_is_told(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "users_own", lambda: Path("/usr/bin/pulumi"))
+    installation, project = SimpleNamespace(version="v3.200.0"), SimpleNamespace(dropped_version=">=3.272.0")
+    parts.pulumi = SimpleNamespace(installation=installation, project=project)
+    report = rehearsed(parts)
+    assert parts.engines == 0
+    assert any("v3.200.0" in limit and ">=3.272.0" in limit for limit in report.limits)
+
+
+def test_where_no_stage_was_needed_the_version_is_the_pinned_one(parts: Parts) -> None:
+    parts.kubernetes_version = ""
+    assert rehearsed(parts).versions.kubernetes == KUBERNETES.version
+
+
+def test_progress_goes_from_the_program_to_the_last_drill(parts: Parts) -> None:
+    rehearsed(parts)
+    assert parts.steps == [
+        "record the program",
+        "build the control plane",
+        "bring-up",
+        "second-up",
+    ]
+
+
+def test_a_stack_that_is_refused_builds_nothing(parts: Parts) -> None:
+    with pytest.raises(SettingsError, match=r"Pulumi\.sopt\.yaml"):
+        rehearsed(parts, "sopt")
+    assert parts.builds == 0
+
+
+def test_a_machine_that_cannot_build_says_so(parts: Parts) -> None:
+    parts.no_go = "there is no Go"
+    with pytest.raises(RehearsalError, match="there is no Go"):
+        rehearsed(parts)
+
+
+def test_no_secret_of_the_stack_is_in_the_report(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = replace(record_stack(open_stack(ROOT, "dev"), "known"), secrets=frozenset({"hf_verysecret"}))
+    monkeypatch.setattr(module, "record_stack", lambda *_: recording)
+    parts.said = "refused: token hf_verysecret is wrong"
+    report = rehearsed(parts)
+    assert "hf_verysecret" not in str(report)
+    assert "is wrong" in str(report)

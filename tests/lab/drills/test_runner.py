@@ -1,0 +1,302 @@
+"""The order of drills, and when a stage is shared, set right, ended and made anew; on a stage that only keeps a log."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fleet.preview.record.recording import ProgramError
+from lab.control_plane.api import ApiRefusedError, ApiUnreachableError
+from lab.drills import runner as runner_module
+from lab.drills.drill import Drill, Proof
+from lab.drills.runner import Runner
+from lab.results.clock import Clock
+from lab.results.result import DrillBrokenOffError, DrillResult, Finding, RehearsalError
+from lab.results.timeline import Moment, Timeline
+from lab.stage.update_report import UpReport
+
+FOUND = Finding(severity="error", subject="Job/download", message="it waits for ever", fix="bind the claim")
+Log = list[str]
+
+
+@dataclass
+class Script:
+    """What the stages of a test do; one log for all of them."""
+
+    log: Log = field(default_factory=list)
+    bring_up_fails: list[str | Exception] = field(default_factory=list)
+    """What each bring-up breaks off with, in order; nothing is left when the list is used up."""
+    restore_fails: list[str] = field(default_factory=list)
+    dead: str = ""
+    """Why the control plane is dead."""
+    stages: int = 0
+    speeds: list[float | None] = field(default_factory=list)
+
+
+def fake_stage(script: Script) -> type:
+    class FakeStage:
+        def __init__(self, _opened: Any, _around: Any, *, speed: float | None = None) -> None:
+            script.stages += 1
+            script.speeds.append(speed)
+            self.number = script.stages
+            self.clock = Clock(60)
+            self.timeline = Timeline(self.clock)
+            self.story = SimpleNamespace(moments=lambda _since: (a_moment("story"),))
+            self.api = SimpleNamespace(version=lambda: "v1.36.3")
+            self.control_plane = SimpleNamespace(require_running=self.require_running)
+            self.updates = SimpleNamespace(pulumi="the engine")
+            self.history = SimpleNamespace(first_report=UpReport())
+
+        def __enter__(self) -> Any:
+            script.log.append(f"start {self.number}")
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            script.log.append(f"end {self.number}")
+
+        def require_running(self) -> None:
+            if script.dead:
+                raise RehearsalError(script.dead)
+
+        def bring_up(self) -> None:
+            script.log.append("bring up")
+            if script.bring_up_fails:
+                self.history.first_report = UpReport(findings=(FOUND,))
+                reason = script.bring_up_fails.pop(0)
+                raise reason if isinstance(reason, Exception) else DrillBrokenOffError(reason)
+
+        def restore(self) -> None:
+            script.log.append("set right")
+            if script.restore_fails:
+                raise DrillBrokenOffError(script.restore_fails.pop(0))
+
+    return FakeStage
+
+
+def a_moment(text: str) -> Moment:
+    return Moment(lane="pod", subject="pod", text=text, at_seconds=0.0)
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    script = Script()
+    monkeypatch.setattr(runner_module, "started", fake_stage(script))
+    return script
+
+
+def runner(script: Script, **told: Any) -> Runner:
+    opened: Any = SimpleNamespace(settings="the settings")
+    around: Any = SimpleNamespace(progress=lambda _: None)
+    assert script.stages == 0
+    return Runner(opened, around, **told)
+
+
+def drill(script: Script, name: str, play: Callable[[Any, Proof], None] = lambda *_: None, **given: Any) -> Drill:
+    def logged(stage: Any, proof: Proof) -> None:
+        script.log.append(name)
+        play(stage, proof)
+        proof.check("it held", True, "seen")
+
+    return Drill(name=name, title=name.title(), proves=f"{name} holds", play=logged, **given)
+
+
+def breaks_off(reason: str | Exception) -> Callable[[Any, Proof], None]:
+    def play(_: Any, __: Proof) -> None:
+        raise reason if isinstance(reason, Exception) else DrillBrokenOffError(reason)
+
+    return play
+
+
+def by_name(results: tuple[DrillResult, ...]) -> dict[str, DrillResult]:
+    return {one.name: one for one in results}
+
+
+def test_running_drills_share_a_stage_that_is_set_right_in_between(script: Script) -> None:
+    results = runner(script).play([drill(script, "a"), drill(script, "b"), drill(script, "c")])
+    assert script.log == ["start 1", "bring up", "a", "set right", "b", "set right", "c", "end 1"]
+    assert [one.name for one in results] == ["a", "b", "c"]
+    assert all(one.passed for one in results)
+
+
+def test_a_drill_that_spends_the_stage_comes_last_of_the_running_ones(script: Script) -> None:
+    drills = [drill(script, "destroy", spends_stage=True), drill(script, "own", start="empty"), drill(script, "a")]
+    results = runner(script).play(drills)
+    assert script.log == ["start 1", "bring up", "a", "set right", "destroy", "end 1", "start 2", "own", "end 2"]
+    assert [one.name for one in results] == ["a", "destroy", "own"]
+
+
+def test_after_a_spent_stage_the_next_drill_gets_a_new_one(script: Script) -> None:
+    runner(script).play([drill(script, "destroy", spends_stage=True), drill(script, "again", spends_stage=True)])
+    assert script.log == ["start 1", "bring up", "destroy", "end 1", "start 2", "bring up", "again", "end 2"]
+
+
+def test_a_drill_from_nothing_has_a_stage_and_a_clock_of_its_own(script: Script) -> None:
+    runner(script).play([drill(script, "scale", start="empty", speed=1200.0), drill(script, "other", start="empty")])
+    assert script.log == ["start 1", "scale", "end 1", "start 2", "other", "end 2"]
+    assert script.speeds == [1200.0, None]
+
+
+def test_a_drill_without_meaning_is_skipped_and_needs_no_stage(script: Script) -> None:
+    (result,) = runner(script).play([drill(script, "a", skip=lambda settings: f"not with {settings}")])
+    assert (result.skipped, result.passed) == ("not with the settings", True)
+    assert script.log == []
+
+
+def test_a_stack_that_never_comes_up_is_told_by_each_drill_and_tried_once(script: Script) -> None:
+    script.bring_up_fails = ["no quota"]
+    drills = [drill(script, "a"), drill(script, "b"), drill(script, "own", start="empty")]
+    found = by_name(runner(script).play(drills))
+    assert script.log == ["start 1", "bring up", "end 1", "start 2", "own", "end 2"]
+    assert found["a"].gave_up == found["b"].gave_up == "no quota"
+    assert not found["a"].passed
+    assert not found["b"].passed
+    assert found["own"].passed
+
+
+def test_the_findings_of_a_bring_up_that_failed_are_told_once_with_what_happened(script: Script) -> None:
+    script.bring_up_fails = ["no"]
+    found = by_name(runner(script).play([drill(script, "a"), drill(script, "b")]))
+    assert found["a"].findings == (FOUND,)
+    assert [one.text for one in found["a"].moments] == ["story"]
+    assert found["b"].findings == ()
+
+
+def test_after_a_drill_that_broke_off_the_next_gets_a_new_stage(script: Script) -> None:
+    found = by_name(runner(script).play([drill(script, "a", breaks_off("waited for Godot")), drill(script, "b")]))
+    assert script.log == ["start 1", "bring up", "a", "end 1", "start 2", "bring up", "b", "end 2"]
+    assert found["a"].gave_up == "waited for Godot"
+    assert found["b"].passed
+
+
+def test_a_stage_that_cannot_be_set_right_is_replaced(script: Script) -> None:
+    script.restore_fails = ["the stack could not be set right"]
+    found = by_name(runner(script).play([drill(script, "a"), drill(script, "b")]))
+    assert script.log == ["start 1", "bring up", "a", "set right", "end 1", "start 2", "bring up", "b", "end 2"]
+    assert found["a"].passed  # it is not its fault
+    assert found["b"].passed
+
+
+def test_the_last_drill_is_not_set_right_for_nobody(script: Script) -> None:
+    skipped = drill(script, "b", skip=lambda _: "no")
+    runner(script).play([drill(script, "a"), skipped])
+    assert "set right" not in script.log
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ApiRefusedError(429, "TooManyRequests", "Cannot evict pod"), "the API server refuses: Cannot evict pod"),
+        (ApiRefusedError(500, "InternalError", ""), "the API server refuses: InternalError"),
+        (ApiUnreachableError("connection refused"), "the API server does not answer: connection refused"),
+        (ProgramError("the program fails at 4 replicas"), "the program fails at 4 replicas"),
+    ],
+)
+@pytest.mark.parametrize("start", ["running", "empty"])
+def test_what_goes_wrong_under_a_drill_is_its_own_failure(
+    script: Script, error: Exception, said: str, start: str
+) -> None:
+    found = by_name(runner(script).play([drill(script, "a", breaks_off(error), start=start), drill(script, "b")]))
+    assert found["a"].gave_up == said
+    assert found["b"].passed
+
+
+def test_a_refusal_during_the_bring_up_is_a_stack_that_never_came_up(script: Script) -> None:
+    script.bring_up_fails = [ApiRefusedError(403, "Forbidden", "not you")]
+    (result,) = runner(script).play([drill(script, "a")])
+    assert result.gave_up == "the API server refuses: not you"
+    assert script.log[-1] == "end 1"
+
+
+def test_a_control_plane_that_died_ends_the_rehearsal_with_the_reason(script: Script) -> None:
+    script.dead = "etcd ended by itself (exit code 2)"
+    with pytest.raises(RehearsalError, match="etcd ended by itself"):
+        runner(script).play([drill(script, "a", breaks_off(ApiUnreachableError("refused"))), drill(script, "b")])
+    assert script.log == ["start 1", "bring up", "a", "end 1"]
+
+
+@pytest.mark.parametrize("start", ["running", "empty"])
+def test_a_defect_ends_the_stage(script: Script, start: Any) -> None:
+    with pytest.raises(ValueError, match="a defect"):
+        runner(script).play([drill(script, "a", breaks_off(ValueError("a defect")), start=start)])
+    assert script.log[-1] == "end 1"
+
+
+def test_ctrl_c_during_the_bring_up_ends_the_stage(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner_module.started, "bring_up", interrupted)
+    stopped = runner(script)
+    assert stopped.play([drill(script, "a")]) == ()
+    assert isinstance(stopped.stopped, KeyboardInterrupt)
+    assert script.log == ["start 1", "end 1"]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit(143)])
+@pytest.mark.parametrize("start", ["running", "empty"])
+def test_a_run_that_is_stopped_keeps_the_drills_that_have_ended(
+    script: Script, start: Any, stop: BaseException
+) -> None:
+    def stops(*_: Any) -> None:
+        raise stop
+
+    played = runner(script)
+    drills = [drill(script, "a", start=start), drill(script, "b", stops, start=start), drill(script, "c", start=start)]
+    assert [one.name for one in played.play(drills)] == ["a"]
+    assert played.stopped is stop
+    assert script.log[-2:] == ["b", f"end {script.stages}"]
+
+
+def test_sigterm_between_two_stages_is_a_stop_too(script: Script) -> None:
+    played = runner(script, on_result=lambda _: signal.raise_signal(signal.SIGTERM))
+    assert len(played.play([drill(script, "a", start="empty"), drill(script, "b", start="empty")])) == 1
+    assert isinstance(played.stopped, SystemExit)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_drill_that_could_show_nothing_is_skipped_and_one_that_could_show_something_is_not(script: Script) -> None:
+    def empty(_: Any, proof: Proof) -> None:
+        proof.check("the others go on", False, "0 of 1", empty="the stack runs 1 replica")
+
+    nothing = Drill(name="a", title="A", proves="it holds", play=empty)
+    something = drill(script, "b", empty)
+    first, second = runner(script).play([nothing, something])
+    assert first.skipped == "the stack runs 1 replica"
+    assert (second.skipped, second.passed) == ("", True)
+    assert [one.empty for one in second.checks] == ["the stack runs 1 replica", ""]
+
+
+def test_results_carry_what_the_proof_has(script: Script) -> None:
+    def play(_: Any, proof: Proof) -> None:
+        proof.check("it does not hold", False, "17")
+        proof.figure("time", 4, "min", "simulated")
+        proof.findings.append(FOUND)
+        proof.retained.append("a disk")  # type: ignore[arg-type]
+
+    played = runner(script)
+    (result,) = played.play([drill(script, "a", play)])
+    first = result.checks[0]
+    assert (first.statement, first.held, first.seen) == ("it does not hold", False, "17")
+    assert [(one.name, one.value, one.unit, one.note) for one in result.figures] == [("time", 4, "min", "simulated")]
+    assert result.findings == (FOUND,)
+    assert not result.passed
+    assert played.retained == ["a disk"]
+    assert played.kubernetes_version == "v1.36.3"
+
+
+def test_whoever_looks_on_is_told_of_each_beginning_clock_and_end(script: Script) -> None:
+    told: Log = []
+    looked_on = runner(
+        script,
+        on_start=lambda one: told.append(f"starts {one.name}"),
+        on_clock=lambda clock: told.append("clock" if clock else "no clock"),
+        on_result=lambda one: told.append(f"ended {one.name}"),
+    )
+    looked_on.play([drill(script, "a"), drill(script, "b", start="empty"), drill(script, "c", skip=lambda _: "no")])
+    running = ["starts a", "clock", "ended a", "starts c", "ended c", "no clock"]
+    assert told == [*running, "starts b", "clock", "no clock", "ended b"]

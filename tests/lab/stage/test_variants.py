@@ -1,0 +1,106 @@
+"""A stack file with some settings written over, as a person would edit it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.preview.offline import OfflineStack, open_stack
+from lab.stage.variants import varied
+from settings.problems import SettingsError
+from settings.sections.capacity import Ladder, Spot
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def dev() -> OfflineStack:
+    return open_stack(ROOT, "dev")
+
+
+def section(stack: OfflineStack, name: str) -> Any:
+    return json.loads(stack.config[f"vllm-fleet:{name}"])
+
+
+def test_a_key_is_written_over_and_its_neighbours_stay(dev: OfflineStack) -> None:
+    changed = varied(dev, {"server": {"replicas": 4}})
+    assert changed.settings.server.replicas == 4
+    assert changed.settings.server.profile == dev.settings.server.profile
+    assert section(changed, "server") == {**section(dev, "server"), "replicas": 4}
+
+
+def test_the_stack_itself_is_left_as_it_is(dev: OfflineStack) -> None:
+    before = dict(dev.config)
+    varied(dev, {"server": {"replicas": 4}, "capacity": {"mode": "spot"}})
+    assert dict(dev.config) == before
+    assert dev.settings.server.replicas == 1
+
+
+def test_other_sections_stay_as_they_are(dev: OfflineStack) -> None:
+    changed = varied(dev, {"server": {"replicas": 4}})
+    rest = {key: value for key, value in changed.config.items() if key != "vllm-fleet:server"}
+    assert rest == {key: value for key, value in dev.config.items() if key != "vllm-fleet:server"}
+
+
+def test_a_section_that_the_file_does_not_have_is_added(dev: OfflineStack) -> None:
+    assert "vllm-fleet:monitoring" not in dev.config
+    changed = varied(dev, {"monitoring": {"intervalSeconds": 30}})
+    assert section(changed, "monitoring") == {"intervalSeconds": 30}
+    assert changed.settings.monitoring.interval_seconds == 30
+
+
+def test_none_takes_a_key_out_and_the_default_holds_again(dev: OfflineStack) -> None:
+    more = varied(dev, {"server": {"startupMinutes": 44}})
+    assert more.settings.server.startup_minutes == 44
+    again = varied(more, {"server": {"startupMinutes": None, "neverThere": None}})
+    assert again.settings.server.startup_minutes == dev.settings.server.startup_minutes
+    assert section(again, "server") == section(dev, "server")
+
+
+def test_inner_mappings_are_merged_key_by_key(dev: OfflineStack) -> None:
+    reservation = {"name": "block", "project": "theirs"}
+    ladder = varied(dev, {"capacity": {"mode": "ladder", "reservation": reservation}})
+    changed = varied(ladder, {"capacity": {"reservation": {"name": "other"}}})
+    assert section(changed, "capacity") == {"mode": "ladder", "reservation": {**reservation, "name": "other"}}
+
+
+def test_a_mode_replaces_its_section_as_a_whole(dev: OfflineStack) -> None:
+    ladder = {"mode": "ladder", "reservation": {"name": "block"}}
+    changed = varied(dev, {"capacity": ladder})
+    assert isinstance(changed.settings.capacity, Ladder)
+    back = varied(changed, {"capacity": {"mode": "spot"}})
+    assert section(back, "capacity") == {"mode": "spot"}  # no reservation is left over, which Spot would refuse
+    assert isinstance(back.settings.capacity, Spot)
+
+
+def test_what_is_no_section_is_written_as_a_whole(dev: OfflineStack) -> None:
+    changed = varied(dev, {"zones": ["europe-west4-a"], "namespace": "other"})
+    assert list(changed.settings.zones) == ["europe-west4-a"]
+    assert changed.settings.namespace == "other"
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"server": {"replicas": -1}}, "server.replicas"),
+        ({"server": {"replcas": 1}}, "replcas"),
+        ({"sever": {"replicas": 1}}, "sever"),
+        ({"capacity": {"mode": "cloud"}}, "capacity"),
+    ],
+)
+def test_what_the_program_would_refuse_is_refused(dev: OfflineStack, sections: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        varied(dev, sections)
+    assert said in str(caught.value)
+
+
+def test_what_only_a_look_at_the_whole_refuses_is_refused_too(dev: OfflineStack) -> None:
+    with pytest.raises(SettingsError) as caught:
+        varied(
+            dev,
+            {"weights": {"source": "huggingface", "sizeGib": None, "throughputMibps": None}, "server": {"replicas": 9}},
+        )
+    assert "huggingface" in str(caught.value)
