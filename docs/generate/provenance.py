@@ -162,7 +162,7 @@ def _rendered_pods() -> Iterator[str]:
     source = ledger.source(h200["source"])
     yield from _heading("Rendered pods on an H200")
     yield f"{source.title[0].upper()}{source.title[1:]}, {source.date}. {source.note}"
-    yield "Command, arguments and environment are those of `fleet render`, the load is the rendered benchmark Job's, and rates and"
+    yield "Command, arguments and environment are those of `fleet preview --out`, the load is the rendered benchmark Job's, and rates and"
     yield "verdict are those of `fleet bench merge`. Neither the planner nor a stack uses these figures, because this program does not"
     yield "serve with vLLM 0.20.2."
     yield ""

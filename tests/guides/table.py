@@ -243,10 +243,7 @@ PAGES: Final[Mapping[str, Page]] = {
         {"dev": True},
     ),
     "docs/google-cloud.md": Page(
-        (
-            Typed("pulumi stack output kubeconfig --show-secrets > fleet.kubeconfig", look=kubeconfig),
-            Typed("pulumi up --skip-preview", (UNCHANGED,)),
-        ),
+        (Typed("pulumi up --skip-preview", (UNCHANGED,)),),
         has={"dev": True},
     ),
     "docs/monitoring.md": Page(
