@@ -12,7 +12,7 @@ from fleet.cli.options import Root, Stack
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from settings.problems import Problem
+    from facts.finding import Finding
     from settings.stack import Settings
 
 config = typer.Typer(help="Print the JSON Schema of stack files.", no_args_is_help=True, rich_markup_mode=None)
@@ -47,7 +47,7 @@ def check(stack: Stack = None, root: Root = None) -> int:
     file = read(folder, name)
     settings = parse(name, file.config, file.unopened)
     problems = (*placeholder(settings), *problems_of(settings), *beside_others(folder, name, file.config))
-    refused = [problem for problem in problems if problem.level == "refused"]
+    refused = [problem for problem in problems if problem.severity == "error"]
     if refused:
         raise SettingsError(name, refused)
     if file.environments:
@@ -55,9 +55,9 @@ def check(stack: Stack = None, root: Root = None) -> int:
     return _report(settings, problems)
 
 
-def _report(settings: Settings, problems: tuple[Problem, ...]) -> int:
+def _report(settings: Settings, problems: tuple[Finding, ...]) -> int:
 
-    unexpected = [one for one in problems if one.level == "finding" and not one.on_purpose]
+    unexpected = [one for one in problems if one.severity == "warning"]
     for problem in problems:
         sys.stdout.write(problem.text() + "\n\n")
     shown = len(problems) - len(unexpected)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fleet.verify.findings import Lesson
 
 if TYPE_CHECKING:
-    from settings.problems import Problem
+    from facts.finding import Finding
     from settings.stack import Settings
 
 
@@ -69,6 +69,6 @@ def proxy_only_subnet(settings: Settings) -> Lesson:
     return replace(lesson, write="network: {proxyOnly: {enabled: true}}") if says_no else lesson
 
 
-def _lesson(problem: Problem, *, write: str = "") -> Lesson:
+def _lesson(problem: Finding, *, write: str = "") -> Lesson:
     # If the stack file is right, it needs no fix.
     return Lesson(id=problem.id, text=problem.why, write=write)
