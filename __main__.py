@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pulumi
@@ -23,7 +22,6 @@ from infra.platform import (
     SharedPlatformArgs,
 )
 from infra.workload_access import CompileCacheGrant, WorkloadAccess, WorkloadAccessArgs
-from settings.checks.declarations import declarations
 from settings.derived.canary import weights_ending
 from settings.derived.compile_cache import cache_key, server_account
 from settings.derived.figures import figures
@@ -31,30 +29,23 @@ from settings.derived.google_cloud_needs import dataset_object, required_apis, s
 from settings.derived.measurement import measurement
 from settings.derived.readme import filled
 from settings.derived.scaling import scaling_policy
+from settings.derived.spending import rates
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
 from settings.load import load
-from settings.sections.capacity import Calendar, Ladder, ladder_class
-from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
-from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
-from workloads.gateway.gateway import Gateway, GatewayArgs
-from workloads.monitoring import Monitoring, MonitoringArgs
-from workloads.namespace import Namespace, NamespaceArgs
+from settings.sections.capacity import Calendar
+from settings.server_arguments import server_arguments
 from workloads.server.compile_cache import KeptCache
-from workloads.server.server import Server, ServerArgs
-from workloads.space import Space
-from workloads.weights.weights import Weights, WeightsArgs
+from workloads.serving_stack import ServingStack, ServingStackArgs
 
 settings, secrets = load()
-project, zones, apis = settings.project, settings.zones, required_apis(settings)
-machine, capacity = settings.machine, settings.capacity
-numbers, policy = figures(settings), scaling_policy(settings)
+numbers, scaling, canary = figures(settings), scaling_policy(settings), settings.as_canary
 labels = labels_of(settings.stack, settings.labels)
-place = Place(project=project, region=settings.region, name_prefix=settings.stack, labels=labels)
+place = Place(project=settings.project, region=settings.region, name_prefix=settings.stack, labels=labels)
+apis = required_apis(settings)
 
-built: list[pulumi.Resource] = []  # what the deletion protection covers
-
-# Google Cloud: this stack's platform, another stack's, or an existing cluster.
+# The cluster: this stack's, an existing one, or another stack's.
+platform: OwnPlatform | GivenPlatform | SharedPlatform
 if settings.owns_platform:
     own = OwnPlatformArgs(
         place=place,
@@ -63,15 +54,13 @@ if settings.owns_platform:
         network=settings.network,
         proxy_only_subnet=settings.proxy_only_subnet,
         cluster=settings.cluster,
-        quick_autoscaling=policy is not None and policy.mechanism == "gke",
+        quick_autoscaling=scaling is not None and scaling.mechanism == "gke",
         results=settings.results,
         registry=settings.registry,
         budget=settings.budget,
         keda=KEDA_VERSION if settings.makes_keda else None,
     )
-    made = OwnPlatform("platform", own)
-    services, kubernetes, platform = made.services, made.kubernetes, made.outputs
-    built.append(made)
+    platform = OwnPlatform("platform", own)
 elif settings.platform.kubeconfig is not None:
     given = GivenPlatformArgs(
         kubeconfig=Path(settings.platform.kubeconfig).absolute(),  # the engine starts a program in the project's folder
@@ -81,8 +70,7 @@ elif settings.platform.kubeconfig is not None:
         results_bucket=settings.platform.results_bucket,
         apis=apis,
     )
-    found = GivenPlatform("platform", given)
-    services, kubernetes, platform = found.services, found.kubernetes, found.outputs
+    platform = GivenPlatform("platform", given)
 else:
     other = SharedPlatformArgs(
         stack=settings.platform.stack or "",
@@ -92,199 +80,98 @@ else:
         keda=settings.scales_by_keda,
         apis=apis,
     )
-    joined = SharedPlatform("platform", other)
-    services, kubernetes, platform = joined.services, joined.kubernetes, joined.outputs
-after_services = ResourceOptions(depends_on=[services])
-kept: dict[str, KeptCache] = {}
-kept_by: dict[str, CompileCacheGrant] = {}
-trial = settings.as_canary
+    platform = SharedPlatform("platform", other)
+joined = platform.outputs
+
+# Google Cloud beside it: compile caches, ordered nodes, and what the pods may read and write.
+after_services = ResourceOptions(depends_on=[platform.services])
+built: list[pulumi.Resource] = [platform]
+caches: dict[str, CompileCacheGrant] = {}
 if settings.server.compile_cache.enabled:
-    caches = CompileCacheBucket("compile-caches", CompileCacheBucketArgs(place=place), after_services)
-    built.append(caches)
-    for one in filter(None, (settings, trial)):
-        key, account = cache_key(one) or "", server_account(one)
-        kept[account] = KeptCache(bucket=caches.bucket_name, key=key)
-        kept_by[account] = CompileCacheGrant(bucket=caches.bucket_name, key=key, account=account)
+    bucket = CompileCacheBucket("compile-caches", CompileCacheBucketArgs(place=place), after_services)
+    built.append(bucket)
+    for release in filter(None, (settings, canary)):
+        key, account = cache_key(release) or "", server_account(release)
+        caches[account] = CompileCacheGrant(bucket=bucket.bucket_name, key=key, account=account)
+if isinstance(settings.capacity, Calendar) and settings.capacity.create is not None:
+    order = CalendarReservationArgs(
+        place=place, zone=settings.zones[0], calendar=settings.capacity, machine_type=settings.machine.type
+    )
+    built.append(CalendarReservation("calendar", order, after_services))
 grants = WorkloadAccessArgs(
-    project=project,
-    project_number=platform.project_number,
-    workload_pool=platform.workload_pool,
+    project=settings.project,
+    project_number=joined.project_number,
+    workload_pool=joined.workload_pool,
     namespace=settings.namespace,
     secret_readers=secret_readers(settings),
-    results_bucket=platform.results_bucket if settings.benchmark.enabled else None,
-    compile_caches=tuple(kept_by.values()),
+    results_bucket=joined.results_bucket if settings.benchmark.enabled else None,
+    compile_caches=tuple(caches.values()),
     keda=settings.makes_keda,
     dataset_object=dataset_object(settings),
 )
 access = WorkloadAccess("access", grants, after_services)
-if isinstance(capacity, Calendar) and capacity.create is not None:
-    window = CalendarReservationArgs(place=place, zone=zones[0], calendar=capacity, machine_type=machine.type)
-    built.append(CalendarReservation("calendar", window, after_services))
+built.append(access)
 
-# Kubernetes: one provider, from the platform's cluster, inherited by every component below.
-on_cluster = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access])
-marks, model = settings.object_labels, settings.serving.model
-guards = NamespaceArgs(
-    name=settings.namespace,
+# The cluster's objects: weights and servers in a namespace, and what guards, scales, tries, measures and watches them.
+signals = catalogue(watched(settings, numbers))
+parts = ServingStackArgs(
+    namespace=settings.namespace,
+    labels=settings.object_labels,
+    image_prefix=joined.image_prefix,
+    project=settings.project,
     traffic=traffic(settings),
-    ranges=None if settings.owns_platform else platform.ranges,
+    ranges=None if settings.owns_platform else joined.ranges,
     gpus=settings.gpu_ceiling,
-    labels=marks,
-)
-namespace = Namespace("namespace", guards, on_cluster)
-# Pods start only after their service account, quota and network policies exist.
-guarded = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, namespace])
-space = Space(namespace=namespace.name, labels=marks, image_prefix=platform.image_prefix)
-release = WeightsArgs(
-    space=space,
-    model=model,
-    zones=zones,
+    capacity=settings.capacity,
+    zones=settings.zones,
     volume=settings.weights,
-    class_prefix=settings.namespace,
-    hf_token=settings.hf_token_secret or secrets.hf_token,
     disk_labels=settings.labels,
-)
-weights = Weights("weights", release, guarded)
-built += [access, namespace, weights]
-if settings.spending is not None:
-    # Does not depend on the servers: a renewed limit must reach the guard while the update waits for paused servers.
-    from settings.derived.spending import rates
-    from workloads.spending.spending import SpendingGuard, SpendingGuardArgs
-
-    grace = settings.placement.grace_seconds
-    limit = SpendingGuardArgs(
-        name=settings.namespace,
-        space=space,
-        traffic=guards.traffic,
-        ranges=guards.ranges,
-        spending=settings.spending,
-        rates=rates(settings),
-        grace_seconds=grace,
-    )
-    built.append(SpendingGuard("spending", limit, guarded))
-placed = guarded
-if isinstance(capacity, Ladder):
-    name = ladder_class(settings.namespace, machine)
-    rungs = CapacityLadderArgs(class_name=name, ladder=capacity, zones=zones, machine=machine, labels=marks)
-    # After the weights: GKE may install ComputeClass long after the cluster, and the download gives it time.
-    after_weights = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, weights])
-    ladder = CapacityLadder("ladder", rungs, after_weights)
-    built.append(ladder)
-    placed = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, namespace, ladder])
-replica = ServerArgs(
-    space=space,
-    name=settings.server.name,
-    replicas=settings.own_replicas,
-    engine=settings.serving.engine,
-    model=model,
-    placement=settings.placement,
-    image=settings.serving.image,
-    weights=weights.mount,
-    hf_token=weights.token,
-    hf_token_version=weights.token_version,
+    hf_token=settings.hf_token_secret or secrets.hf_token,
+    server=server_arguments(settings),
     api_key=settings.api_key_secret or secrets.api_key,
-    compile_cache=kept.get(server_account(settings)),
-    service_account=server_account(settings),
-    resources=settings.server.resources,
-    startup_minutes=settings.server.startup_minutes,
-    internal_load_balancer=settings.server.internal_load_balancer,
-    annotations=declarations(settings),
-    reasons=settings.server.reasons,
+    compile_caches={name: KeptCache(bucket=cache.bucket, key=cache.key) for name, cache in caches.items()},
+    canary=None if canary is None else server_arguments(canary),
+    canary_weights=weights_ending(settings),
+    scaling=scaling,
+    keda=settings.makes_keda,
+    gateway=settings.gateway if settings.gateway.enabled else None,
+    measurement=measurement(settings) if settings.benchmark.enabled else None,
+    run_on_update=settings.benchmark.run_on_update,
+    results_bucket=joined.results_bucket,
+    monitoring=settings.monitoring if settings.monitoring.enabled else None,
+    signals=signals,
+    spending=settings.spending,
+    rates=None if settings.spending is None else rates(settings),
 )
-server = Server("server", replica, placed)
-built.append(server)
-scalers = [access, namespace]
-if settings.makes_keda:
-    from workloads.keda.keda import Keda, KedaArgs
+on_cluster = ResourceOptions(providers={"kubernetes": platform.kubernetes}, depends_on=[access])
+serving = ServingStack("", parts, on_cluster)
+built += serving.components
 
-    scalers.append(Keda("keda", KedaArgs(ranges=traffic(settings).ranges, labels=marks), on_cluster))
-    built.append(scalers[-1])
-if policy is not None:
-    from workloads.autoscaling import Autoscaling, AutoscalingArgs
+# Cloud Monitoring. Imported on use: other stacks' previews do not load these modules.
+dashboard_url: pulumi.Output[str] | None = None
+if settings.monitoring.has_dashboard:
+    from infra.dashboard import Dashboard, DashboardArgs
 
-    scaled = AutoscalingArgs(space=space, server=server, policy=policy, project=project)
-    after_scalers = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=scalers)
-    built.append(Autoscaling("autoscaling", scaled, after_scalers))
-canary: Server | None = None
-if trial is not None:
-    # Separate resources for the canary: adding or removing it changes nothing of the servers.
-    mount = weights.mount
-    if ending := weights_ending(settings):
-        volume = settings.weights.model_copy(update={"name_ending": ending})
-        second = replace(release, model=trial.serving.model, volume=volume, beside=weights)
-        weights_canary = Weights("weights-canary", second, guarded)
-        built.append(weights_canary)
-        mount = weights_canary.mount
-    tried = replace(
-        replica,
-        name=trial.server.name,
-        replicas=trial.own_replicas,
-        engine=trial.serving.engine,
-        model=trial.serving.model,
-        placement=trial.placement,
-        image=trial.serving.image,
-        weights=mount,
-        compile_cache=kept.get(server_account(trial)),
-        service_account=server_account(trial),
-        resources=trial.server.resources,
-        internal_load_balancer=False,
-        annotations=declarations(trial),
-        beside=server,
-    )
-    canary = Server("server-canary", tried, placed)
-    built.append(canary)
-gateway: Gateway | None = None
-if settings.gateway.enabled:
-    gateway = Gateway("gateway", GatewayArgs(space=space, server=server, gateway=settings.gateway), guarded)
-    built.append(gateway)
-endpoint = server.endpoint if gateway is None else gateway.endpoint
-if settings.benchmark.enabled:
-    clients = BenchmarkArgs(
-        space=space,
-        server=server,
-        endpoint=endpoint,
-        results_bucket=platform.results_bucket,
-        measurement=measurement(settings),
-        run_on_update=settings.benchmark.run_on_update,
-    )
-    built.append(Benchmark("benchmark", clients, guarded))
-if settings.monitoring.enabled:
-    signals = catalogue(watched(settings, numbers))
-    scrapes = MonitoringArgs(
-        space=space,
-        server=server,
-        also=() if canary is None else (canary,),
-        gateway=gateway,
+    dashboard = Dashboard("dashboard", DashboardArgs(place=place, signals=signals), after_services)
+    built.append(dashboard)
+    dashboard_url = dashboard.url
+    pulumi.export("dashboard", dashboard_url)
+if settings.monitoring.alerts is not None:
+    from infra.alerting import Alerting, AlertingArgs, ChannelSecrets
+
+    told = AlertingArgs(
+        place=place,
         signals=signals,
-        monitoring=settings.monitoring,
+        channels=settings.monitoring.alerts.channels,
+        secrets=ChannelSecrets(
+            slack_token=secrets.slack_token,
+            pagerduty_key=secrets.pagerduty_key,
+            webhook_password=secrets.webhook_password,
+        ),
+        dashboard_url=dashboard_url,
+        slos=settings.monitoring.alerts.slos,
     )
-    built.append(Monitoring("monitoring", scrapes, guarded))
-    dashboard_url: pulumi.Output[str] | None = None
-    # Imported on use: other stacks' previews do not load these modules.
-    if settings.monitoring.has_dashboard:
-        from infra.dashboard import Dashboard, DashboardArgs
-
-        dashboard = Dashboard("dashboard", DashboardArgs(place=place, signals=signals), after_services)
-        built.append(dashboard)
-        dashboard_url = dashboard.url
-        pulumi.export("dashboard", dashboard_url)
-    if settings.monitoring.alerts is not None:
-        from infra.alerting import Alerting, AlertingArgs, ChannelSecrets
-
-        told = AlertingArgs(
-            place=place,
-            signals=signals,
-            channels=settings.monitoring.alerts.channels,
-            secrets=ChannelSecrets(
-                slack_token=secrets.slack_token,
-                pagerduty_key=secrets.pagerduty_key,
-                webhook_password=secrets.webhook_password,
-            ),
-            dashboard_url=dashboard_url,
-            slos=settings.monitoring.alerts.slos,
-        )
-        built.append(Alerting("alerting", told, after_services))
-
+    built.append(Alerting("alerting", told, after_services))
 if settings.owns_platform:
     whole = DeletionProtectionArgs(enabled=settings.cluster.deletion_protection, covers=built)
     DeletionProtection("deletion-protection", whole)
@@ -294,15 +181,15 @@ outputs = {
     "stack": settings.stack,
     "namespace": settings.namespace,
     "server": settings.server.name,
-    "endpoint": endpoint,
-    "clusterName": platform.cluster_name,
-    "platform": platform.export(),
-    "modelRevision": model.revision,
+    "endpoint": serving.endpoint,
+    "clusterName": joined.cluster_name,
+    "platform": joined.export(),
+    "modelRevision": settings.serving.model.revision,
     "profile": settings.serving.profile.name,
     **numbers.exports(),
 }
 for name, value in outputs.items():
     pulumi.export(name, value)
-pulumi.export("kubeconfig", pulumi.Output.secret(platform.kubeconfig))
+pulumi.export("kubeconfig", pulumi.Output.secret(joined.kubeconfig))
 page = Path(__file__).with_name("Pulumi.README.md").read_text(encoding="utf-8")
 pulumi.export("readme", pulumi.Output.all(**outputs).apply(lambda known: filled(page, known)))

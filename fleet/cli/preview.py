@@ -11,7 +11,8 @@ import typer
 
 from fleet.cli.documents import Documents, deliver, documents_of, format_option
 from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, CommandError, error_text, exit_code, leave
-from fleet.cli.options import Root, Stack, Stacks
+from fleet.cli.fields import with_fields
+from fleet.cli.options import OneStack, Root, Stacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,6 @@ def preview(
             metavar="DIR",
             file_okay=False,
             help="Also write every manifest to this folder; with several stacks, to a subfolder for each.",
-            show_default=False,
         ),
     ] = None,
     against: Annotated[
@@ -44,7 +44,6 @@ def preview(
             "--against",
             metavar="GITREF|STATE.json",
             help="Show changes since a git reference, or from the output of `pulumi stack export`.",
-            show_default=False,
         ),
     ] = None,
     no_policy: Annotated[bool, typer.Option("--no-policy", help="Skip the policy pack.")] = False,
@@ -112,21 +111,18 @@ def preview(
     leave(max(map(exit_code, failures), default=_exit_code(outcomes, changes_count=detailed_exitcode)))
 
 
+@with_fields()
 def render(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Output folder; created if missing.")
     ],
-    stack: Stack = None,
-    root: Root = None,
+    of: OneStack,
 ) -> int:
     """Write a stack's manifests, as `fleet preview --out` does, without a report.
 
     Cloud ids, addresses and secrets are placeholders.
     """
-    from fleet.cli.project import find_root, require_stack
-
-    folder = find_root(root)
-    name = require_stack(folder, stack)
+    folder, name = of.find()
     from fleet.preview.record import quick_sdk
 
     quick_sdk.install()

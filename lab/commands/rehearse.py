@@ -11,7 +11,8 @@ import typer
 
 from fleet.cli.completion import choices, drills
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
-from fleet.cli.options import Root, Stack
+from fleet.cli.fields import with_fields
+from fleet.cli.options import OneStack
 from fleet.cli.packages import require_rehearsal_packages
 
 if TYPE_CHECKING:
@@ -23,24 +24,19 @@ MAX_SPEED = 600.0
 """Above it, a second of Kubernetes' controllers counts as more than ten simulated minutes."""
 
 
+@with_fields()
 def rehearse(
-    stack: Stack = None,
+    of: OneStack,
     drill: Annotated[
         list[str] | None,
         typer.Option(
-            "--drill",
-            "-d",
-            metavar="NAME",
-            help="Run this drill. Repeatable.",
-            autocompletion=choices(drills),
-            show_default=False,
+            "--drill", "-d", metavar="NAME", help="Run this drill. Repeatable.", autocompletion=choices(drills)
         ),
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Play only the fast drills, as CI does.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the drills and what each proves.")] = False,
     shell: Annotated[
-        bool,
-        typer.Option("--shell", help="Open a shell in the rehearsed stack: pulumi, kubectl and fleet work there."),
+        bool, typer.Option("--shell", help="Open a shell in the rehearsed stack: pulumi, kubectl and fleet work there.")
     ] = False,
     command: Annotated[
         list[str] | None,
@@ -49,12 +45,10 @@ def rehearse(
             "-c",
             metavar="LINE",
             help="Run this command line in the rehearsed stack, as in --shell. Repeatable; stops at the first that fails.",
-            show_default=False,
         ),
     ] = None,
     speed: Annotated[
-        float,
-        typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds per wall second."),
+        float, typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds per wall second.")
     ] = 60.0,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
     out: Annotated[
@@ -65,10 +59,8 @@ def rehearse(
             metavar="DIR",
             file_okay=False,
             help="Also write rehearsal.html and rehearsal.json to this folder.",
-            show_default=False,
         ),
     ] = None,
-    root: Root = None,
 ) -> int:
     """Apply a stack to a local Kubernetes control plane with a simulated Google Cloud, and play failure drills.
 
@@ -90,10 +82,7 @@ def rehearse(
     if list_:
         _print_drills(drills, format_)
         return CLEAN
-    from fleet.cli.project import find_root, require_stack
-
-    folder = find_root(root)
-    name = require_stack(folder, stack)
+    folder, name = of.find()
     require_rehearsal_packages()
     if shell or command:
         return _open_shell(folder, name, tuple(command or ()), speed)
@@ -103,12 +92,7 @@ def rehearse(
 
 
 def _run(
-    root: Path,
-    stack: str,
-    drills: tuple[Drill, ...],
-    speed: float,
-    format_: _Format,
-    out: Path | None,
+    root: Path, stack: str, drills: tuple[Drill, ...], speed: float, format_: _Format, out: Path | None
 ) -> NoReturn:
     from fleet.report.terminal import stdout_paper
     from lab.commands.rehearsal import rehearse as play

@@ -13,18 +13,12 @@ from infra.deletion_protection import DeletionProtection, DeletionProtectionArgs
 from infra.naming import Place, labels_of
 from infra.platform import OwnPlatform, OwnPlatformArgs
 from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
-from settings.checks.declarations import declarations
 from settings.derived.figures import figures
 from settings.derived.google_cloud_needs import required_apis
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
-from settings.sections.capacity import Ladder, ladder_class
-from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
-from workloads.monitoring import Monitoring, MonitoringArgs
-from workloads.namespace import Namespace, NamespaceArgs
-from workloads.server.server import Server, ServerArgs
-from workloads.space import Space
-from workloads.weights.weights import Weights, WeightsArgs
+from settings.server_arguments import server_arguments
+from workloads.serving_stack import ServingStack, ServingStackArgs
 
 
 class VllmFleetArgs(TypedDict):
@@ -106,15 +100,12 @@ class VllmFleet(pulumi.ComponentResource):
     def __init__(self, name: str, args: VllmFleetArgs, opts: ResourceOptions | None = None) -> None:
         settings = settings_of("VllmFleet", name, args)
         super().__init__(f"{PACKAGE}:index:VllmFleet", name, None, opts)
-        labels, marks = labels_of(settings.stack, settings.labels), settings.object_labels
+        labels = labels_of(settings.stack, settings.labels)
         place = Place(project=settings.project, region=settings.region, name_prefix=settings.stack, labels=labels)
         own = OwnPlatform(
             f"{name}-platform",
             OwnPlatformArgs(
-                place=place,
-                namespace=settings.namespace,
-                apis=required_apis(settings),
-                cluster=settings.cluster,
+                place=place, namespace=settings.namespace, apis=required_apis(settings), cluster=settings.cluster
             ),
             ResourceOptions(parent=self),
         )
@@ -129,71 +120,33 @@ class VllmFleet(pulumi.ComponentResource):
             ),
             ResourceOptions(parent=self, depends_on=[own.services]),
         )
-
-        def after(*needed: pulumi.Resource) -> ResourceOptions:
-            return ResourceOptions(parent=self, providers={"kubernetes": own.kubernetes}, depends_on=[access, *needed])
-
-        namespace = Namespace(
-            f"{name}-namespace",
-            NamespaceArgs(name=settings.namespace, traffic=traffic(settings), gpus=settings.gpu_ceiling, labels=marks),
-            after(),
-        )
-        space = Space(namespace=namespace.name, labels=marks, image_prefix=platform.image_prefix)
-        weights = Weights(
-            f"{name}-weights",
-            WeightsArgs(
-                space=space,
-                model=settings.serving.model,
+        serving = ServingStack(
+            f"{name}-",
+            ServingStackArgs(
+                namespace=settings.namespace,
+                labels=settings.object_labels,
+                image_prefix=platform.image_prefix,
+                project=settings.project,
+                traffic=traffic(settings),
+                gpus=settings.gpu_ceiling,
+                capacity=settings.capacity,
                 zones=settings.zones,
                 volume=settings.weights,
-                class_prefix=settings.namespace,
-                hf_token=secret(args, "hf_token"),
                 disk_labels=settings.labels,
-            ),
-            after(namespace),
-        )
-        needed: list[pulumi.Resource] = [namespace]
-        if isinstance(settings.capacity, Ladder):
-            rungs = CapacityLadderArgs(
-                class_name=ladder_class(settings.namespace, settings.machine),
-                ladder=settings.capacity,
-                zones=settings.zones,
-                machine=settings.machine,
-                labels=marks,
-            )
-            # After the weights: GKE may add the kind ComputeClass long after the cluster.
-            needed.append(CapacityLadder(f"{name}-ladder", rungs, after(weights)))
-        server = Server(
-            f"{name}-server",
-            ServerArgs(
-                space=space,
-                name=settings.server.name,
-                replicas=settings.own_replicas,
-                engine=settings.serving.engine,
-                model=settings.serving.model,
-                placement=settings.placement,
-                image=settings.serving.image,
-                weights=weights.mount,
-                hf_token=weights.token,
-                hf_token_version=weights.token_version,
+                hf_token=secret(args, "hf_token"),
+                server=server_arguments(settings),
                 api_key=secret(args, "api_key"),
-                resources=settings.server.resources,
-                startup_minutes=settings.server.startup_minutes,
-                internal_load_balancer=settings.server.internal_load_balancer,
-                annotations=declarations(settings),
-                reasons=settings.server.reasons,
+                monitoring=settings.monitoring,
+                signals=catalogue(watched(settings, figures(settings))),
             ),
-            after(*needed),
+            ResourceOptions(parent=self, providers={"kubernetes": own.kubernetes}, depends_on=[access]),
         )
-        signals = catalogue(watched(settings, figures(settings)))
-        scrapes = MonitoringArgs(space=space, server=server, signals=signals, monitoring=settings.monitoring)
-        monitoring = Monitoring(f"{name}-monitoring", scrapes, after(namespace))
         whole = DeletionProtectionArgs(
-            enabled=settings.cluster.deletion_protection,
-            covers=[own, access, *needed, weights, server, monitoring],
+            enabled=settings.cluster.deletion_protection, covers=[own, access, *serving.components]
         )
         DeletionProtection(f"{name}-deletion-protection", whole, ResourceOptions(parent=self))
-        self.endpoint, self.namespace, self.cluster_name = server.endpoint, namespace.name, platform.cluster_name
+        self.endpoint, self.cluster_name = serving.endpoint, platform.cluster_name
+        self.namespace = serving.namespace.name
         self.model = pulumi.Output.from_input(settings.serving.model.id)
         self.kubeconfig = pulumi.Output.secret(platform.kubeconfig)
         self.register_outputs(

@@ -8,7 +8,7 @@ import pulumi
 
 from facades.inputs import EXISTING_CLUSTER, PACKAGE, CapacityMode, on_callers_cluster, secret, settings_of
 from facts.names import SERVER_ACCOUNT
-from settings.checks.declarations import declarations
+from settings.server_arguments import server_arguments
 from workloads.namespace import service_account
 from workloads.server.server import Server, ServerArgs
 from workloads.space import Space
@@ -85,15 +85,10 @@ class VllmServer(pulumi.ComponentResource):
         server = Server(
             f"{name}-server",
             ServerArgs(
+                **server_arguments(settings),
                 space=Space(
                     namespace=settings.namespace, labels=labels, image_prefix=args.get("image_prefix", "docker.io")
                 ),
-                name=settings.server.name,
-                replicas=settings.own_replicas,
-                engine=serving.engine,
-                model=serving.model,
-                placement=settings.placement,
-                image=serving.image,
                 weights=WeightsMount(
                     claim_name=args["weights_claim"],
                     mount_path=MOUNT_PATH,
@@ -102,11 +97,6 @@ class VllmServer(pulumi.ComponentResource):
                     written_here=False,
                 ),
                 api_key=secret(args, "api_key"),
-                resources=settings.server.resources,
-                startup_minutes=settings.server.startup_minutes,
-                internal_load_balancer=settings.server.internal_load_balancer,
-                annotations=declarations(settings),
-                reasons=settings.server.reasons,
             ),
             pulumi.ResourceOptions(parent=self, depends_on=[account]),
         )

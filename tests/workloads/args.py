@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from facts.signals.catalogue import Catalogue, catalogue
-from settings.checks.declarations import declarations
 from settings.derived.figures import figures
 from settings.derived.measurement import measurement
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
 from settings.sections.capacity import Ladder, ladder_class
+from settings.server_arguments import server_arguments
 from settings.stack import Settings
 from workloads.benchmark.benchmark import BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadderArgs
@@ -78,20 +78,10 @@ def weights_args(settings: Settings, token: pulumi.Output[str] | None = None) ->
 def server_args(settings: Settings, **others: Any) -> ServerArgs:
     """`others` take the place of what the settings say."""
     given: dict[str, Any] = {
+        **server_arguments(settings),
         "space": space(settings),
-        "name": settings.server.name,
-        "replicas": settings.own_replicas,
-        "engine": settings.serving.engine,
-        "model": settings.serving.model,
-        "placement": settings.placement,
-        "image": settings.serving.image,
         "hf_token": settings.hf_token_store,
         "api_key": settings.api_key_secret,
-        "resources": settings.server.resources,
-        "startup_minutes": settings.server.startup_minutes,
-        "internal_load_balancer": settings.server.internal_load_balancer,
-        "annotations": declarations(settings),
-        "reasons": settings.server.reasons,
     }
     return ServerArgs(**given | others)
 

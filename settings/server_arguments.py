@@ -1,0 +1,51 @@
+"""The arguments of `Server` that follow from a stack's settings, of the servers or of the canary (`Settings.as_canary`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypedDict
+
+from settings.checks.declarations import declarations
+from settings.derived.compile_cache import server_account
+
+if TYPE_CHECKING:
+    from settings.sections.capacity import Placement
+    from settings.sections.engine import Engine
+    from settings.sections.model import Model
+    from settings.sections.server import Image, Resources
+    from settings.stack import Settings
+
+
+class ServerArguments(TypedDict):
+    """Fields of `workloads.server.server.ServerArgs`, which documents them."""
+
+    name: str
+    replicas: int | None
+    engine: Engine
+    model: Model
+    placement: Placement
+    image: Image
+    service_account: str
+    resources: Resources
+    startup_minutes: int
+    internal_load_balancer: bool
+    annotations: Mapping[str, str]
+    reasons: Mapping[str, str]
+
+
+def server_arguments(settings: Settings) -> ServerArguments:
+    """The arguments of a stack's servers."""
+    return {
+        "name": settings.server.name,
+        "replicas": settings.own_replicas,
+        "engine": settings.serving.engine,
+        "model": settings.serving.model,
+        "placement": settings.placement,
+        "image": settings.serving.image,
+        "service_account": server_account(settings),
+        "resources": settings.server.resources,
+        "startup_minutes": settings.server.startup_minutes,
+        "internal_load_balancer": settings.server.internal_load_balancer,
+        "annotations": declarations(settings),
+        "reasons": settings.server.reasons,
+    }
