@@ -21,7 +21,8 @@ from lab.cloud.agenda import Agenda
 from lab.cloud.world import COMPILED, World, is_ready
 from lab.control_plane.api import POD, Manifest
 from lab.control_plane.mirror import Change
-from lab.simulators.bucket import Answer, LocalBucket, Request
+from lab.simulators.bucket import LocalBucket
+from lab.simulators.local_server import Answer, Request
 from workloads.server.compile_cache import NAME
 
 KERNEL: Final = "triton/kernel.cubin"

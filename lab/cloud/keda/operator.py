@@ -18,7 +18,7 @@ from typing import Any, Final
 from fleet.plan.day.keda import COOLDOWN_SECONDS, POLLING_SECONDS, fallback_value, own_replicas
 from lab.cloud.keda import admission
 from lab.cloud.keda.endpoints import NAMESPACE as KEDA
-from lab.cloud.keda.endpoints import Endpoints
+from lab.cloud.keda.endpoints import endpoints
 from lab.cloud.keda.in_flight import InFlight
 from lab.cloud.keda.triggers import (
     Reading,
@@ -87,19 +87,20 @@ class Keda:
         self._lock = threading.RLock()
         self._stop, self._installed, self._works = threading.Event(), threading.Event(), threading.Event()
         self._led = False
-        self._endpoints = Endpoints(self._metric, self._judge)
+        self._stack = contextlib.ExitStack()
+        self._manifests: list[Manifest] = []
         self._thread = threading.Thread(target=self._run, name="keda-operator", daemon=True)
         world.pods.listen(self._pod)
 
     def __enter__(self) -> Keda:
-        self._endpoints.__enter__()
+        self._manifests = self._stack.enter_context(endpoints(self._metric, self._judge))
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(STOP_WALL_SECONDS)
-        self._endpoints.__exit__()
+        self._stack.close()
 
     def run_without_pods(self) -> None:
         """Start as on a cluster with KEDA preinstalled; the caller installs its CRDs."""
@@ -141,7 +142,7 @@ class Keda:
             try:
                 # Before the operator is Ready: the API server picks up APIService and webhook with a delay.
                 if self._installed.is_set() and not self._led:
-                    for manifest in self._endpoints.manifests():
+                    for manifest in self._manifests:
                         self._api.apply(manifest, field_manager=FIELD_MANAGER, force=True)
                     self._led = True
                 if self._works.is_set():
