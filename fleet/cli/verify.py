@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -28,7 +27,6 @@ def verify(
             "-e",
             metavar="URL",
             help="Check this URL instead of the stack's; the cluster is checked only with --outputs, --kubeconfig or --context.",
-            show_default=False,
         ),
     ] = None,
     canary: Annotated[bool, typer.Option("--canary", help="Check the canary's pods against rollout.canary.")] = False,
@@ -68,7 +66,7 @@ def verify(
         settings = settings.as_canary
     key = api_key(settings)
     from fleet.clients import stack_outputs
-    from fleet.verify import report as reports
+    from fleet.verify.report import outline
     from fleet.verify.verification import Asking
     from fleet.verify.verification import verify as look
 
@@ -86,17 +84,14 @@ def verify(
     found = look(settings, file.project, asking)
     if canary:
         # There is no bill for the canary alone.
-        found = replace(found, checks=tuple(check for check in found.checks if check.id != "price"))
+        found = replace(found, checks=tuple(check for check in found.checks if check[0].id != "price"))
     if found.outcome == "not checked":
-        why = next((check.summary for check in found.checks if check.id == "reachable"), found.verdict)
+        why = next((check[0].found for check in found.checks if check[0].id == "reachable"), found.verdict)
         raise CommandError(f"nothing could be checked: {why}")
-    if format_ == "json":
-        sys.stdout.write(reports.json_text(found))
-    else:
-        from fleet.report.terminal import stdout_paper
+    from fleet.cli.documents import show
 
-        reports.print_text(stdout_paper(), found)
-    return CLEAN if found.passed else FINDINGS
+    show(outline(found), format_)
+    return CLEAN if found.outcome == "passed" else FINDINGS
 
 
 def base_url(given: str) -> str:

@@ -52,6 +52,8 @@ _GAP: Final = 2
 """Columns between two columns of a table."""
 _NARROWEST: Final = 12
 """Columns that a column of words keeps."""
+_MOST_PLACES: Final = 8
+"""Subjects shown of findings that say the same; the JSON document has all."""
 _MOST_EDITS: Final = 16
 """Properties shown of one resource; the JSON document has all."""
 
@@ -63,6 +65,8 @@ def print_text(paper: Paper, outline: Outline) -> None:
     if outline.verdict:
         page.prose(outline.verdict, indent=0, style=STYLES[outline.tone])
     _Text(page).elements(outline.head, indent=0)
+    if outline.body and not (isinstance(outline.body[0], Section) or _stands_apart(outline.body[0], None)):
+        page.blank()
     _Text(page).elements(outline.body, indent=0)
     for sentence in outline.footer:
         page.blank()
@@ -150,20 +154,26 @@ class _Text:
     def _group(self, group: Sequence[Finding], indent: int) -> None:
         first, style = group[0], _SEVERITIES[group[0].severity]
         mark = f"{MARKS[first.severity]} "
-        tail = "" if first.severity == "passed" else f" ({_told(first)})"
+        if first.severity == "passed":
+            held = f" ({first.allowed})" if first.allowed else ""
+            self._page.prose(headline(first) + held, indent=indent, mark=mark, mark_style=style)
+            return
+        tail = f" ({_told(first)})".replace(", ", ",\N{NO-BREAK SPACE}")
         if len(group) == 1:
             self._page.prose(headline(first) + tail, indent=indent, mark=mark, style=style, mark_style=style)
         else:
             head = f"{first.id}: {plural(len(group), 'place')} ({first.severity})"
             self._page.prose(head, indent=indent, mark=mark, style=style, mark_style=style)
-            for finding in group:
+            for finding in group[:_MOST_PLACES]:
                 self._page.prose(headline(finding), indent=indent + 4, mark="· ", mark_style="dim")
+            if (more := len(group) - _MOST_PLACES) > 0:
+                self._page.prose(f"… {more} more (--format json has all)", indent=indent + 4, style="dim")
         for label, text in first.details():
-            told = f"→ {text}" if label == "write" else f"{label}: {text}"
-            for line in told.splitlines():
-                self._page.prose(
-                    line, indent=indent + 4, style="bold" if label == "write" else "dim" * (label == "allowed")
-                )
+            if label == "write":  # to be copied: never broken
+                for number, line in enumerate(text.splitlines()):
+                    self._page.line(" " * (indent + 4), ("  " if number else "→ ", "dim"), (line, "bold"))
+            else:
+                self._page.prose(f"{label}: {text}", indent=indent + 4, style="dim" * (label == "allowed"))
 
     # Tables -----------------------------------------------------------------------------------------------------------
 
