@@ -347,7 +347,8 @@ def _widths(rows: Sequence[Sequence[str]], are_numbers: Sequence[bool], room: in
 def _lines(row: Sequence[str], are_numbers: Sequence[bool], widths: Sequence[int]) -> Iterator[list[str]]:
     """The lines of one row, as cells padded to their columns."""
     cells = [
-        textwrap.wrap(text, width, break_on_hyphens=False) or [""] for text, width in zip(row, widths, strict=False)
+        textwrap.wrap(text, max(1, width), break_on_hyphens=False) or [""]
+        for text, width in zip(row, widths, strict=False)
     ]
     for line in range(max(map(len, cells))):
         texts = [cell[line] if line < len(cell) else "" for cell in cells]

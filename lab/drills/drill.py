@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from lab.results.result import Check, Day, Figure, Finding
+from facts.finding import Finding
+from lab.results.result import Check, Day, Figure
 
 if TYPE_CHECKING:
     from lab.drills.alerts.watch import AlertWatch

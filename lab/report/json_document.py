@@ -1,4 +1,4 @@
-"""The report as one JSON document; its keys are a contract.
+"""The data of the report's JSON document; its keys are a contract.
 
     project, stack          names
     passed                  whether the exit code is 0
@@ -12,29 +12,29 @@
                             null, mood), day (null, or atSeconds, untilSeconds, startsAt: its time of day, curves (name, points:
                             [second, value] from then on), moments), wallSeconds, simulatedSeconds
     notPlayed               names of the drills without a result, when Ctrl-C or a signal stopped the run
-    findings                each once, errors first: severity, subject, message, fix, drills (that reported it)
     retained                what remains after pulumi destroy: kind, name, why, usdPerMonth or null, note
     retainedUsdPerMonth     sum of known prices
     limits                  sentences about what a rehearsal cannot show
+    findings                each once, errors first, then failed checks, in the shape of every report: id, subject, severity, found,
+                            allowed, why (the drills that met it), write; beside them `version`, of this shape
 
 Seconds of moments and `simulatedSeconds` are simulated, on the drill's clock.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from lab.report.wording import state_of
 
 if TYPE_CHECKING:
     from lab.report.model import RehearsalReport
-    from lab.results.result import Day, DrillResult, Finding
+    from lab.results.result import Day, DrillResult
     from lab.results.timeline import Moment
 
 
 def as_document(report: RehearsalReport) -> dict[str, Any]:
-    """The whole report."""
+    """The report's own keys; the renderer adds the findings."""
     versions = report.versions
     return {
         "project": report.project,
@@ -51,7 +51,6 @@ def as_document(report: RehearsalReport) -> dict[str, Any]:
         "wallSeconds": round(report.wall_seconds, 3),
         "drills": [_drill(one) for one in report.drills],
         "notPlayed": list(report.not_played),
-        "findings": [{**_finding(one.finding), "drills": list(one.drills)} for one in report.found],
         "retained": [
             {"kind": one.kind, "name": one.name, "why": one.why, "usdPerMonth": one.usd_per_month, "note": one.note}
             for one in report.retained
@@ -59,11 +58,6 @@ def as_document(report: RehearsalReport) -> dict[str, Any]:
         "retainedUsdPerMonth": round(report.retained_usd_per_month, 4),
         "limits": list(report.limits),
     }
-
-
-def json_text(report: RehearsalReport) -> str:
-    """The document, indented, keys in a fixed order, with a final newline."""
-    return json.dumps(as_document(report), indent=2) + "\n"
 
 
 def _drill(drill: DrillResult) -> dict[str, Any]:
@@ -81,7 +75,7 @@ def _drill(drill: DrillResult) -> dict[str, Any]:
             {"name": one.name, "value": one.value, "unit": one.unit, "note": one.note, "about": one.about}
             for one in drill.figures
         ],
-        "findings": [_finding(one) for one in drill.findings],
+        "findings": [finding.as_json() for finding in drill.findings],
         "moments": [_moment(one) for one in drill.moments],
         "day": None if drill.day is None else _day(drill.day),
         "wallSeconds": round(drill.wall_seconds, 3),
@@ -100,15 +94,6 @@ def _day(day: Day) -> dict[str, Any]:
             for curve in group
         ],
         "moments": [_moment(one) for one in day.moments],
-    }
-
-
-def _finding(finding: Finding) -> dict[str, str]:
-    return {
-        "severity": finding.severity,
-        "subject": finding.subject,
-        "message": finding.message,
-        "fix": finding.fix,
     }
 
 

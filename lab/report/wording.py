@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+from facts.finding import shown
 from fleet.report.words import format_usd
 from lab.results.result import DrillResult, Figure
 
@@ -22,6 +23,11 @@ def state_of(drill: DrillResult) -> State:
     return "passed" if drill.passed else "failed"
 
 
+def mark_of(drill: DrillResult) -> str:
+    """The sign of its outcome."""
+    return MARKS[state_of(drill)]
+
+
 def why_failed(drill: DrillResult) -> str:
     """The first reason why a drill failed; empty if it passed."""
     if drill.passed:
@@ -31,7 +37,7 @@ def why_failed(drill: DrillResult) -> str:
     for check in drill.checks:
         if not (check.held or check.empty):
             return f"{check.statement}: {check.seen}"
-    return next(one.message for one in drill.findings if one.severity == "error")
+    return next(shown(one.found) for one in drill.findings if one.severity == "error")
 
 
 def first_held(drill: DrillResult) -> str:
@@ -41,12 +47,7 @@ def first_held(drill: DrillResult) -> str:
 
 def format_figure(figure: Figure) -> str:
     """`replicas lost 4`, `all Ready again after 17.4 min`."""
-    return f"{figure.name} {format_value(figure)}"
-
-
-def format_value(figure: Figure) -> str:
-    """The value with its unit: `17.4 min`, `84%`, `$12.40 a month`."""
-    return f"{format_number(figure)} {format_unit(figure)}".rstrip()
+    return f"{figure.name} {format_number(figure)} {format_unit(figure)}".rstrip()
 
 
 def format_number(figure: Figure) -> str:

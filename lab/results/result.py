@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from facts.finding import Finding, block
 from facts.user_error import UserError
 from lab.results.timeline import Moment, Mood
 
 
 class RehearsalError(UserError):
     """A rehearsal cannot be played, for example because a build fails; the message is for users."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """A defect of the stack that a real `pulumi up` would hit."""
-
-    severity: Literal["error", "warning"]
-    subject: str
-    """URN of the resource, or `Kind/name`."""
-    message: str
-    """What would happen, and why."""
-    fix: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +90,7 @@ class DrillResult:
         if self.skipped:
             return True
         held = all(one.held or one.empty for one in self.checks)
-        return held and not self.gave_up and all(one.severity != "error" for one in self.findings)
+        return held and not self.gave_up and not block(self.findings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

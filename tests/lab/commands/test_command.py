@@ -336,14 +336,6 @@ def test_a_termination_keeps_its_exit_code(stand_in: Played, run: Run) -> None:
     assert run("--stack", "dev").code == 143
 
 
-def test_a_defect_is_one_line_and_the_way_to_its_traceback(stand_in: Played, run: Run) -> None:
-    stand_in.answer = raises(KeyError("spec"))
-    ended = run("--stack", "dev")
-    assert ended.code == 2
-    assert "unexpected KeyError" in ended.err
-    assert "Traceback" not in ended.err
-
-
 def test_a_missing_package_names_the_command_that_installs_it(stand_in: Played, run: Run) -> None:
     stand_in.answer = raises(ModuleNotFoundError("No module named 'trustme'", name="trustme"))
     assert "pip install -r requirements-rehearsal.txt" in run("--stack", "dev").err

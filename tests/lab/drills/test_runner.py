@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
+from facts.finding import Finding
 from fleet.preview.record.recording import ProgramError
 from lab.control_plane.api import ApiRefusedError, ApiUnreachableError
 from lab.drills import runner as runner_module
 from lab.drills.drill import Drill, Proof
 from lab.drills.runner import Runner
 from lab.results.clock import Clock
-from lab.results.result import DrillBrokenOffError, DrillResult, Finding, RehearsalError
+from lab.results.result import DrillBrokenOffError, DrillResult, RehearsalError
 from lab.results.timeline import Moment, Timeline
 from lab.stage.update_report import UpReport
 
-FOUND = Finding(severity="error", subject="Job/download", message="it waits for ever", fix="bind the claim")
+FOUND = Finding(id="not-applied", subject="Job/download", found="it waits for ever", write="bind the claim")
 Log = list[str]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from facts.finding import Finding
 from lab.report.model import RehearsalReport, Versions
-from lab.results.result import Check, Curve, Day, DrillResult, Figure, Finding, Retained
+from lab.results.result import Check, Curve, Day, DrillResult, Figure, Retained
 from lab.results.timeline import Lane, Moment, Mood
 
 TOKEN = "hf_never_shown"
@@ -95,10 +96,11 @@ def bring_up() -> DrillResult:
         ),
         findings=(
             Finding(
+                id="ready-after-the-timeout",
                 severity="warning",
                 subject=URN,
-                message="the claim was Pending for 2 simulated minutes before anything read it; Pulumi waits 10 minutes at most",
-                fix='annotate it pulumi.com/skipAwait: "true", or let it depend on its class',
+                found="the claim was Pending for 2 simulated minutes before anything read it; Pulumi waits 10 minutes at most",
+                write='annotate it pulumi.com/skipAwait: "true", or let it depend on its class',
             ),
         ),
         moments=tuple(moments),
@@ -198,10 +200,10 @@ def stock_out() -> DrillResult:
         figures=(Figure(name="pending for", value=19.9, unit="min"),),
         findings=(
             Finding(
-                severity="error",
+                id="not-applied",
                 subject="Deployment/qwen35-server",
-                message="the pod stays Pending: no zone but europe-west4-b is configured",
-                fix="add a second zone to capacity.zones, or a ladder with flex-start below Spot",
+                found="the pod stays Pending: no zone but europe-west4-b is configured",
+                write="add a second zone to capacity.zones, or a ladder with flex-start below Spot",
             ),
         ),
         moments=tuple(moments),
