@@ -137,4 +137,4 @@ class CompileCaches:
 
 def saver_of(pod: Manifest) -> Manifest | None:
     """The container that saves a server pod's compile caches, if any."""
-    return next((one for one in pod["spec"].get("initContainers") or () if one["name"] == NAME), None)
+    return next((container for container in pod["spec"].get("initContainers") or () if container["name"] == NAME), None)

@@ -51,9 +51,9 @@ class ManagedPrometheus:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _pod(self, _change: Change, one: Manifest, _before: Manifest | None) -> None:
+    def _pod(self, _change: Change, manifest: Manifest, _before: Manifest | None) -> None:
         """The first user pod also causes the operator's node to be created."""
-        if self._due is None and one["metadata"]["namespace"] not in SYSTEM_NAMESPACES:
+        if self._due is None and manifest["metadata"]["namespace"] not in SYSTEM_NAMESPACES:
             times = self._timings
             start = times.autoscaler_scan_seconds + times.cpu_node_start_seconds[1] + times.image_pull_seconds
             self._due = self._world.clock.now_seconds() + start + times.probe_seconds
@@ -75,7 +75,7 @@ class ManagedPrometheus:
 
     def _is_ready(self) -> bool:
         pods = self._world.pods.all()
-        return any(one["metadata"]["namespace"] == SYSTEM_NAMESPACE and is_ready(one) for one in pods)
+        return any(pod["metadata"]["namespace"] == SYSTEM_NAMESPACE and is_ready(pod) for pod in pods)
 
     def _manifests(self, server: Loopback) -> list[Manifest]:
         labels = {"app": OPERATOR}

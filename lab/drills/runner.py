@@ -165,7 +165,9 @@ class Runner:
         except (DrillBrokenOffError, SettingsError, ProgramError) as error:
             gave_up = str(error)
             if drill.start == "empty":
-                proof.findings.extend(one for one in stage.history.first_report.findings if one not in proof.findings)
+                proof.findings.extend(
+                    finding for finding in stage.history.first_report.findings if finding not in proof.findings
+                )
         self.retained.extend(proof.retained)
         return result_of(
             drill,
@@ -200,7 +202,7 @@ def result_of(
     since_seconds: float = 0.0,
 ) -> DrillResult:
     """Result from a proof, with the stage's moments since then. A drill whose checks could not fail counts as skipped."""
-    if not gave_up and proof.checks and all(one.empty for one in proof.checks):
+    if not gave_up and proof.checks and all(check.empty for check in proof.checks):
         skipped = proof.checks[0].empty
     return DrillResult(
         name=drill.name,

@@ -49,7 +49,7 @@ def as_document(report: RehearsalReport) -> dict[str, Any]:
         },
         "speed": report.speed,
         "wallSeconds": round(report.wall_seconds, 3),
-        "drills": [_drill(one) for one in report.drills],
+        "drills": [_drill(drill) for drill in report.drills],
         "notPlayed": list(report.not_played),
         "retained": [
             {"kind": one.kind, "name": one.name, "why": one.why, "usdPerMonth": one.usd_per_month, "note": one.note}
@@ -69,14 +69,21 @@ def _drill(drill: DrillResult) -> dict[str, Any]:
         "skipped": drill.skipped,
         "gaveUp": drill.gave_up,
         "checks": [
-            {"statement": one.statement, "held": one.held, "seen": one.seen, "empty": one.empty} for one in drill.checks
+            {"statement": check.statement, "held": check.held, "seen": check.seen, "empty": check.empty}
+            for check in drill.checks
         ],
         "figures": [
-            {"name": one.name, "value": one.value, "unit": one.unit, "note": one.note, "about": one.about}
-            for one in drill.figures
+            {
+                "name": figure.name,
+                "value": figure.value,
+                "unit": figure.unit,
+                "note": figure.note,
+                "about": figure.about,
+            }
+            for figure in drill.figures
         ],
         "findings": [finding.as_json() for finding in drill.findings],
-        "moments": [_moment(one) for one in drill.moments],
+        "moments": [_moment(moment) for moment in drill.moments],
         "day": None if drill.day is None else _day(drill.day),
         "wallSeconds": round(drill.wall_seconds, 3),
         "simulatedSeconds": round(drill.simulated_seconds, 3),
@@ -93,7 +100,7 @@ def _day(day: Day) -> dict[str, Any]:
             for group in day.curves
             for curve in group
         ],
-        "moments": [_moment(one) for one in day.moments],
+        "moments": [_moment(moment) for moment in day.moments],
     }
 
 

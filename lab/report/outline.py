@@ -172,9 +172,9 @@ def _drill(drill: DrillResult) -> Section:
             Box(title="Aborted.", body=(Prose(sentence(drill.gave_up)),)) if drill.gave_up else None,
             _figure(day_of(drill.name, drill.day)) if drill.day is not None else checks,
             *(
-                Box(title=f"{one.name[:1].upper()}{one.name[1:]}.", body=(Prose(str(one.value)),), tone="warn")
-                for one in drill.figures
-                if is_advice(one)
+                Box(title=f"{figure.name[:1].upper()}{figure.name[1:]}.", body=(Prose(str(figure.value)),), tone="warn")
+                for figure in drill.figures
+                if is_advice(figure)
             ),
             *_tiles(drill),
             checks if drill.day is not None else None,

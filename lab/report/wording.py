@@ -37,12 +37,12 @@ def why_failed(drill: DrillResult) -> str:
     for check in drill.checks:
         if not (check.held or check.empty):
             return f"{check.statement}: {check.seen}"
-    return next(shown(one.found) for one in drill.findings if one.severity == "error")
+    return next(shown(finding.found) for finding in drill.findings if finding.severity == "error")
 
 
 def first_held(drill: DrillResult) -> str:
     """The first check that held; empty if there is none."""
-    return next((one.statement for one in drill.checks if one.held and not one.empty), "")
+    return next((check.statement for check in drill.checks if check.held and not check.empty), "")
 
 
 def format_figure(figure: Figure) -> str:

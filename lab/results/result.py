@@ -89,7 +89,7 @@ class DrillResult:
         """Whether it was skipped, or every check held, it was not aborted, and no finding is an error."""
         if self.skipped:
             return True
-        held = all(one.held or one.empty for one in self.checks)
+        held = all(check.held or check.empty for check in self.checks)
         return held and not self.gave_up and not block(self.findings)
 
 

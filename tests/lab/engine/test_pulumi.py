@@ -143,7 +143,7 @@ def test_kill_leaves_a_lock_and_a_pending_operation_and_ends_the_program(
     until(lambda: not processes(str(pulumi.folder)))
     again = pulumi.up("dev")
     assert again.succeeded, again.output
-    assert any("interrupted while creating" in one.message for one in again.done.diagnostics)
+    assert any("interrupted while creating" in diagnostic.message for diagnostic in again.done.diagnostics)
     assert pulumi.state("dev").pending == {FIRST: "creating"}
     assert pulumi.refresh("dev", "--clear-pending-creates").succeeded
     assert pulumi.state("dev").pending == {}

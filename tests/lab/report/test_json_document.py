@@ -38,18 +38,25 @@ def test_a_day_is_there_with_its_curves() -> None:
     (drill,) = json_document.as_document(sample_report(a_day()))["drills"]
     assert drill["day"]["startsAt"] == "07:20"
     assert drill["day"]["curves"][1] == {"name": "replicas Ready", "points": [[6000.0, 0], [7800.0, 1]]}
-    assert [one["about"] for one in drill["figures"]] == ["What it cost", "What clients noticed"]
+    assert [figure["about"] for figure in drill["figures"]] == ["What it cost", "What clients noticed"]
 
 
 def test_the_document_has_everything_that_happened() -> None:
     report = sample_report()
     document = json.loads(json_text(outline(report)))
     assert document["passed"] is False
-    assert [one["state"] for one in document["drills"]] == ["passed", "failed", "passed", "failed", "skipped", "passed"]
+    assert [drill["state"] for drill in document["drills"]] == [
+        "passed",
+        "failed",
+        "passed",
+        "failed",
+        "skipped",
+        "passed",
+    ]
     assert document["drills"][3]["gaveUp"].startswith("waited 40 simulated minutes")
-    assert [len(one["moments"]) for one in document["drills"]] == [len(one.moments) for one in report.drills]
+    assert [len(drill["moments"]) for drill in document["drills"]] == [len(drill.moments) for drill in report.drills]
     assert document["retained"][1]["usdPerMonth"] is None
-    assert [(one["id"], one["severity"]) for one in document["findings"]] == [
+    assert [(finding["id"], finding["severity"]) for finding in document["findings"]] == [
         ("not-applied", "error"),
         ("ready-after-the-timeout", "warning"),
         ("thirteenth", "error"),

@@ -77,7 +77,7 @@ def test_a_subject_reads_as_kind_and_name(subject: str, words: str) -> None:
 
 
 def test_a_finding_names_its_drills_and_a_failed_check_is_one() -> None:
-    warning, *_, failed = sorted(outline(sample_report()).findings, key=lambda one: one.severity != "warning")
+    warning, *_, failed = sorted(outline(sample_report()).findings, key=lambda finding: finding.severity != "warning")
     assert warning.subject == "PersistentVolumeClaim weights-reader-b"
     assert warning.why == "found by bring-up"
     assert (failed.id, failed.severity, failed.subject) == ("thirteenth", "error", "the message names a fix")

@@ -31,7 +31,9 @@ def test_every_rule_says_what_it_saw_and_what_to_write(policy: Policy) -> None:
 
 def test_every_rule_has_an_object_that_breaks_it() -> None:
     broken = Counter((one.policy, one.rule) for one in BROKEN)
-    rules = {(one.name, rule) for one in policies() for rule in range(len(one.manifest["spec"]["validations"]))}
+    rules = {
+        (policy.name, rule) for policy in policies() for rule in range(len(policy.manifest["spec"]["validations"]))
+    }
     assert broken.keys() == rules
     assert set(broken.values()) == {1}
 
@@ -56,7 +58,7 @@ def test_what_gke_takes_and_never_runs_is_a_warning_on_the_template_and_refused_
 def test_what_autopilot_changes_is_never_refused() -> None:
     for policy in policies():
         if policy.effect in ("changed", "advised"):
-            assert all(one["spec"]["validationActions"] == ["Warn"] for one in policy.bindings), policy.name
+            assert all(binding["spec"]["validationActions"] == ["Warn"] for binding in policy.bindings), policy.name
 
 
 def test_a_controllers_pod_is_looked_at_by_one_policy_alone() -> None:
@@ -73,7 +75,7 @@ def test_a_controllers_pod_is_looked_at_by_one_policy_alone() -> None:
 
 def test_pods_of_templates_have_the_variables_that_the_rules_use() -> None:
     for policy in policies():
-        names = [one["name"] for one in policy.manifest["spec"].get("variables", ())]
+        names = [variable["name"] for variable in policy.manifest["spec"].get("variables", ())]
         assert len(names) == len(set(names)), f"{policy.name}: a variable is declared twice"
 
 

@@ -106,7 +106,7 @@ def deployment() -> Manifest:
 
 def autoscaler() -> Manifest:
     def rules(of: Behavior) -> dict[str, Any]:
-        policies = [{"type": one.type, "value": one.value, "periodSeconds": one.period_seconds} for one in of.rates]
+        policies = [{"type": rate.type, "value": rate.value, "periodSeconds": rate.period_seconds} for rate in of.rates]
         return {"stabilizationWindowSeconds": of.window_seconds, "policies": policies}
 
     target = {"type": "AverageValue", "averageValue": str(TARGET)}

@@ -68,7 +68,9 @@ def test_ours_are_named_as_the_api_server_wants(definition: dict[str, Any]) -> N
 
 
 def test_every_custom_kind_that_the_program_can_write_has_a_definition() -> None:
-    written = {(one["apiVersion"].rpartition("/")[0], one["kind"]) for one in manifests("every kind at once")}
+    written = {
+        (manifest["apiVersion"].rpartition("/")[0], manifest["kind"]) for manifest in manifests("every kind at once")
+    }
     custom = {(group, kind) for group, kind in written if group not in BUILT_IN and group}
     ours = {(one["spec"]["group"], one["spec"]["names"]["kind"]) for one in OURS}
     real = {
@@ -107,4 +109,4 @@ def test_only_definitions_are_taken_and_only_those_that_gke_has(tmp_path: Path) 
                 (folders[module] / inside / f"{written}.yaml").write_text(text)
     alpha = folders[INFERENCE_EXTENSION] / "config/crd/bases/inference.networking.x-k8s.io_inferencepools.yaml"
     alpha.write_text("kind: CustomResourceDefinition\nmetadata: {name: alpha}\n")
-    assert [one["metadata"]["name"] for one in real_definitions(folders)] == expected
+    assert [definition["metadata"]["name"] for definition in real_definitions(folders)] == expected

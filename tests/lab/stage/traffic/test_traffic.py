@@ -174,7 +174,7 @@ def test_a_node_that_vanishes_takes_its_server_with_it_even_while_it_drains() ->
         here.pods.put(first)  # the control plane still believes it Ready
         here.until(lambda: not here.traffic.endpoints())
         report = here.traffic.finish()
-    reasons = {one.pod: one.reason for one in report.endings}
+    reasons = {ending.pod: ending.reason for ending in report.endings}
     assert reasons == {"a": "node gone", "b": "Spot notice"}
     assert report.share_cut == 1.0
 
@@ -203,7 +203,7 @@ def test_without_any_server_every_request_is_lost_and_windows_say_when() -> None
     assert report.lost_after_retry == report.sent
     windows = report.windows(5.0)
     assert len(windows) >= 4
-    assert sum(one.lost for one in windows) == report.sent
+    assert sum(window.lost for window in windows) == report.sent
     assert {moment.mood for moment in report.moments()} == {"bad"}
     assert report.latency_seconds(50) is None
 
@@ -264,7 +264,7 @@ def test_a_sample_that_a_busy_machine_bent_is_called_so() -> None:
 
     def note(late_seconds: float) -> str:
         figures = dataclasses.replace(report, late_seconds=late_seconds).figures()
-        return next(one.note for one in figures if one.name == "streams cut in the sample")
+        return next(figure.note for figure in figures if figure.name == "streams cut in the sample")
 
     assert "--speed" not in note(1.0)
     assert " 24 s " in note(24.4)
