@@ -48,7 +48,7 @@ class Prerequisite:
 
 
 def prerequisite(*, name: str, steps: tuple[Step, ...], ok: bool, found: str, why: str, mend: str) -> Prerequisite:
-    """`found`: what is there, or what is wrong. `mend`: the command that fixes it."""
+    """`found`: what is there, or what is wrong. The last argument is the command that fixes it."""
     finding = Finding(
         id=name.replace(" ", "-"),
         subject=name,

@@ -11,7 +11,8 @@ import typer
 
 from fleet.cli.completion import choices, drills
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
-from fleet.cli.options import Root, Stack
+from fleet.cli.fields import with_fields
+from fleet.cli.options import OneStack
 from fleet.cli.packages import require_rehearsal_packages
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ MAX_SPEED = 600.0
 """Above it, a second of Kubernetes' controllers counts as more than ten simulated minutes."""
 
 
+@with_fields()
 def rehearse(
-    stack: Stack = None,
+    of: OneStack,
     drill: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,7 +61,6 @@ def rehearse(
             help="Also write rehearsal.html and rehearsal.json to this folder.",
         ),
     ] = None,
-    root: Root = None,
 ) -> int:
     """Apply a stack to a local Kubernetes control plane with a simulated Google Cloud, and play failure drills.
 
@@ -81,10 +82,7 @@ def rehearse(
     if list_:
         _print_drills(drills, format_)
         return CLEAN
-    from fleet.cli.project import find_root, require_stack
-
-    folder = find_root(root)
-    name = require_stack(folder, stack)
+    folder, name = of.find()
     require_rehearsal_packages()
     if shell or command:
         return _open_shell(folder, name, tuple(command or ()), speed)
@@ -103,14 +101,10 @@ def _run(
     with shown(stdout_paper(), quiet=format_ == "json") as progress:
         report = play(root, stack, drills, speed=speed, shown=progress)
     written, trouble = ((), None) if out is None else _written(report, out)
-    from fleet.report.render import rendered
+    from fleet.cli.documents import show
     from lab.report.outline import outline
 
-    document = rendered(outline(report, written=written), format_)
-    if isinstance(document, str):
-        sys.stdout.write(document)
-    else:
-        document(stdout_paper())
+    show(outline(report, written=written), format_)
     if trouble is not None:
         raise trouble
     leave(report.stop_code or (CLEAN if report.passed else FINDINGS))

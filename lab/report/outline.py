@@ -1,13 +1,16 @@
-"""The report of a rehearsal as an outline: drills, what to fix, each drill's page with its timeline, what remains after destroy."""
+"""A rehearsal's report as an outline: verdict, drills, findings, what remains after destroy, each drill with its timeline, limits.
+
+The JSON document's keys are a contract: docs/command-line.md describes them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
-from facts.finding import Finding
 from fleet.report.outline import (
     Box,
     Element,
@@ -22,102 +25,71 @@ from fleet.report.outline import (
     Tiles,
     some,
 )
-from fleet.report.rows import Rows, rows_drawing
+from fleet.report.rows import rows_drawing
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_elapsed, plural, sentence
 from lab.report import wording
-from lab.report.json_document import as_document
 from lab.report.model import advice, is_advice
 from lab.report.picture import day_of, table_lines, timeline_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from facts.finding import Finding
     from lab.report.model import RehearsalReport
-    from lab.results.result import Check, Day, DrillResult
+    from lab.results.result import Day, DrillResult
+    from lab.results.timeline import Moment
 
-SUMMARY_FIGURES: Final = 4
-"""Figures of a drill in the table of drills."""
+_SUMMARY_FIGURES = 6
 
 
 def outline(report: RehearsalReport, *, written: Sequence[str] = ()) -> Outline:
     """The whole report. `written`: paths of files with more detail."""
-    versions = report.versions
-    looked_at = (
-        f"Pulumi {versions.pulumi}",
-        f"Kubernetes {versions.kubernetes}",
-        f"kwok {versions.kwok}",
-        f"etcd {versions.etcd}",
-        f"speed {report.speed:g}: a wall second is {report.speed:g} simulated seconds",
+    versions, found = report.versions, [_told(one.finding, one.drills) for one in report.found]
+    said = (
+        f"Pulumi {versions.pulumi} · Kubernetes {versions.kubernetes} · kwok {versions.kwok} · etcd {versions.etcd} · "
+        f"speed {report.speed:g}: a wall second is {report.speed:g} simulated seconds"
     )
-    findings = _findings(report)
+    to_fix = Section(title=f"To fix ({len(found)})", body=(Findings(tuple(found)),), id="to-fix") if found else None
+    told = tuple(str(one.value) for one in advice(report.drills))
     return Outline(
         title=f"{report.project} / {report.stack}",
         kind="rehearsal",
-        verdict=f"{'✓' if report.passed else '✗'} {report.verdict} · {format_elapsed(report.wall_seconds)}",
+        verdict=f"{'✓' if report.passed else '✗'} {report.verdict} · {format_elapsed(report.wall_seconds)} of wall time",
         tone="good" if report.passed else "bad",
-        head=(Prose(" · ".join(looked_at), "soft"),),
-        body=some(
-            Section(title="Drills", id="all-drills", body=(_drills(report),)) if report.drills else None,
-            *(_costs(drill, drill.day) for drill in report.drills if drill.day is not None),
-            Section(title="To fix", remark=f"{len(findings)}", tone="bad", body=(Findings(findings),))
-            if findings
-            else None,
-            Section(
-                title="Advice",
-                body=(Items(tuple(str(figure.value) for figure in advice(report.drills))),),
-                only=("text", "markdown"),
-            )
-            if advice(report.drills)
-            else None,
+        head=(Prose(said, "soft"),),
+        body=(
+            *some(
+                _drills(report) if report.drills else None,
+                to_fix,
+                Section(title="Advice", body=(Items(told),)) if told else None,
+                _left(report) if report.retained else None,
+            ),
             *(_drill(drill) for drill in report.drills if not drill.skipped),
-            Section(title="Remains after pulumi destroy", id="remains", body=(_left(report),))
-            if report.retained
-            else None,
-            *(Next(path) for path in written),
+            *map(Next, written),
         ),
         footer=tuple(wording.closing(report)),
-        data=as_document(report),
+        data=_data(report),
     )
 
 
-def _findings(report: RehearsalReport) -> tuple[Finding, ...]:
-    """What the stack's updates met, with the drills that met it; then failed checks of drills."""
-    met = (
-        replace(one.finding, subject=format_subject(one.finding.subject), why=f"found by {', '.join(one.drills)}")
-        for one in report.found
-    )
-    failed = (
-        Finding(id=drill.name, subject=check.statement, found=check.seen)
+# Sections -------------------------------------------------------------------------------------------------------------
+
+
+def _drills(report: RehearsalReport) -> Section:
+    rows = tuple(
+        (
+            Cell(f"{wording.MARKS[wording.state_of(drill)]} {drill.name}", link="" if drill.skipped else drill.name),
+            Cell(drill.title, note=_summary(report, drill)),
+            Cell("" if drill.skipped else format_elapsed(drill.wall_seconds)),
+        )
         for drill in report.drills
-        for check in drill.checks
-        if not (check.held or check.empty)
     )
-    return (*met, *failed)
-
-
-def format_subject(subject: str) -> str:
-    """`PersistentVolumeClaim weights-reader-b`, from a URN or `Kind/name`."""
-    if subject.startswith("urn:"):
-        _, _, types, name = subject.split("::", 3)
-        return f"{types.rpartition(':')[2]} {name}"
-    return subject.replace("/", " ", 1)
-
-
-def _drills(report: RehearsalReport) -> Table:
-    return Table(
+    table = Table(
         id="drills",
         caption="Drills and their results",
         columns=(*texts("drill", "result"), *numbers("wall time")),
-        rows=tuple(
-            (
-                Cell(f"{wording.mark_of(drill)} {drill.name}", link="" if drill.skipped else drill.name),
-                Cell(drill.title, note=_summary(report, drill)),
-                Cell("" if drill.skipped else format_elapsed(drill.wall_seconds)),
-            )
-            for drill in report.drills
-        ),
+        rows=rows,
     )
+    return Section(title="Drills", body=(table,), id="all-drills")
 
 
 def _summary(report: RehearsalReport, drill: DrillResult) -> str:
@@ -128,100 +100,108 @@ def _summary(report: RehearsalReport, drill: DrillResult) -> str:
         return f"aborted: same as {like}"
     if drill.gave_up:
         return f"aborted: {drill.gave_up}"
-    failed = [f"{check.statement}: {check.seen}" for check in drill.checks if not (check.held or check.empty)]
+    failed = [f"{check.subject}: {check.found}" for check in drill.checks if check.blocks]
     if failed:
         return f"failed: {'; '.join(failed)}"
-    empty = [f"{check.statement}: not applicable: {check.empty}" for check in drill.checks if check.empty]
-    words = [wording.format_figure(figure) for figure in drill.figures if not (is_advice(figure) or figure.about)]
-    more = [f"{len(words) - SUMMARY_FIGURES} more"] if len(words) > SUMMARY_FIGURES else []
-    return " · ".join([*words[:SUMMARY_FIGURES], *more, *empty]) or wording.first_held(drill)
+    figures = [wording.format_figure(figure) for figure in drill.figures if not is_advice(figure)]
+    return " · ".join(figures[:_SUMMARY_FIGURES]) or wording.first_held(drill)
 
 
-def _costs(drill: DrillResult, day: Day) -> Section:
-    """What a day cost and what clients noticed, by its clock, where nothing can be drawn."""
+def _told(finding: Finding, drills: Sequence[str]) -> Finding:
+    """The finding with a readable subject, and the drills that reported it."""
+    return replace(finding, subject=format_subject(finding.subject), why=f"found by {', '.join(drills)}")
 
-    def told() -> Iterator[str]:
-        for moment in day.moments:
-            until = "" if moment.until_seconds is None else f" to {day.clock(moment.until_seconds)}"
-            yield f"{day.clock(moment.at_seconds)}{until} {moment.subject}: {moment.text}"
 
-    return Section(
-        title=f"{drill.title}, from {day.clock(day.at_seconds)} to {day.clock(day.until_seconds)}",
-        body=(Items(tuple(told())), *_tiles(drill, only_about=True)),
-        only=("text", "markdown"),
+def format_subject(subject: str) -> str:
+    """`PersistentVolumeClaim weights-reader-b`, from a URN or `Kind/name`."""
+    if subject.startswith("urn:"):
+        *_, types, name = subject.split("::")
+        return f"{types.rpartition(':')[2]} {name}"
+    return subject.replace("/", " ", 1)
+
+
+def _left(report: RehearsalReport) -> Section:
+    rows = []
+    for one in report.left:
+        names = ", ".join(f"`{name}`" for name in one.names)
+        what = f"{one.kind} {names}" if len(one.names) == 1 else f"{plural(len(one.names), one.kind)}: {names}"
+        why = f"{one.why}; {one.note}" if one.note else one.why
+        rows.append((Cell(what), Cell(why), Cell(wording.usd_per_month(one.usd_per_month))))
+    table = Table(
+        id="left",
+        caption="Resources that remain after pulumi destroy, and their cost",
+        columns=(*texts("resource", "why"), *numbers("price")),
+        rows=tuple(rows),
+        foot=(Cell("total"), Cell(""), Cell(wording.format_left(report))),
     )
+    return Section(title="Remains after `pulumi destroy`", body=(table,), id="remains")
+
+
+# One drill ------------------------------------------------------------------------------------------------------------
 
 
 def _drill(drill: DrillResult) -> Section:
-    """A drill's part of the page."""
-    lines, left_out = table_lines(drill.moments)
-    timeline = timeline_of(drill.name, drill.moments)
-    checks = Items(tuple(map(_check, drill.checks))) if drill.checks else None
-    return Section(
-        id=drill.name,
-        title=drill.title,
-        remark=wording.mark_of(drill),
-        only=("html",),
-        body=some(
-            Prose(f"Proves that {drill.proves}."),
-            Prose(
-                f"`--drill {drill.name}`, {wording.format_simulated(drill.simulated_seconds)} simulated in "
-                f"{format_elapsed(drill.wall_seconds)} of wall time",
-                "soft",
-            ),
+    """On pages alone: a terminal shows the table of drills, and a day."""
+    state = wording.state_of(drill)
+    ran = f"{wording.format_simulated(drill.simulated_seconds)} simulated in {format_elapsed(drill.wall_seconds)} of wall time"
+    body: tuple[Element, ...] = (
+        Prose(f"Proves that {drill.proves}."),
+        Prose(f"`--drill {drill.name}`, {ran}", "soft"),
+        *some(
             Box(title="Aborted.", body=(Prose(sentence(drill.gave_up)),)) if drill.gave_up else None,
-            _figure(day_of(drill.name, drill.day)) if drill.day is not None else checks,
-            *(
-                Box(title=f"{figure.name[:1].upper()}{figure.name[1:]}.", body=(Prose(str(figure.value)),), tone="warn")
-                for figure in drill.figures
-                if is_advice(figure)
-            ),
-            *_tiles(drill),
-            checks if drill.day is not None else None,
-            _figure(timeline) if timeline is not None else None,
-            Section(
-                title="What happened",
-                id=f"table-{drill.name}",
-                remark=plural(len(lines), "line") + (f"; {left_out:,} more are in rehearsal.json" if left_out else ""),
-                folding="page",
-                body=(_moments(drill),),
-            )
-            if lines
-            else None,
+            _day(drill.name, drill.day) if drill.day else None,
+            Findings(drill.checks) if drill.checks else None,
         ),
+        *_figures(drill),
+        *some(_timeline(drill)),
+    )
+    return Section(
+        title=f"{wording.MARKS[state]} {drill.title}",
+        id=drill.name,
+        tone="bad" if state == "failed" else "plain",
+        body=body,
+        only=("text", "markdown", "html") if drill.day else ("markdown", "html"),
     )
 
 
-def _check(check: Check) -> str:
-    if check.empty:
-        return f"– {check.statement} · not applicable: {check.empty}"
-    return f"{'✓' if check.held else '✗'} {check.statement} · {check.seen}"
-
-
-def _figure(rows: Rows) -> Figure:
-    return Figure(drawn=partial(rows_drawing, rows))
-
-
-def _tiles(drill: DrillResult, *, only_about: bool = False) -> Iterator[Element]:
-    """Numbers by heading; those without one come first."""
-    by_heading: dict[str, list[Number]] = {}
-    for figure in drill.figures:
-        if not is_advice(figure) and (figure.about or not only_about):
-            now, unit = wording.format_number(figure), wording.format_unit(figure)
-            by_heading.setdefault(figure.about, []).append(
-                Number(name=figure.name, now=now, unit=unit, more=figure.note)
+def _figures(drill: DrillResult) -> Iterator[Element]:
+    """Tiles, below their headings."""
+    shown = [figure for figure in drill.figures if not is_advice(figure)]
+    for about, group in groupby(sorted(shown, key=lambda one: bool(one.about)), key=lambda one: one.about):
+        tiles = Tiles(
+            tuple(
+                Number(name=one.name, now=wording.format_number(one), unit=wording.format_unit(one), more=one.note)
+                for one in group
             )
-    for about, found in by_heading.items():
-        tiles = Tiles(tuple(found))
-        yield (
-            Section(title=about, id=f"{drill.name}-{about.lower().replace(' ', '-')}", body=(tiles,))
-            if about
-            else tiles
         )
+        yield Section(title=about, body=(tiles,)) if about else tiles
 
 
-def _moments(drill: DrillResult) -> Table:
-    return Table(
+def _day(name: str, day: Day) -> Figure:
+    table = Table(
+        id=f"day-{name}",
+        caption=f"From {day.clock(day.at_seconds)} to {day.clock(day.until_seconds)}",
+        columns=texts("time", "what happened"),
+        rows=tuple(
+            (
+                Cell(
+                    day.clock(moment.at_seconds)
+                    + ("" if moment.until_seconds is None else f" to {day.clock(moment.until_seconds)}")
+                ),
+                Cell(f"{moment.subject}: {moment.text}"),
+            )
+            for moment in day.moments
+        ),
+    )
+    return Figure(drawn=partial(rows_drawing, day_of(name, day)), words=(table,))
+
+
+def _timeline(drill: DrillResult) -> Section | None:
+    if not drill.moments:
+        return None
+    chart = timeline_of(drill.name, drill.moments)
+    lines, left_out = table_lines(drill.moments)
+    table = Table(
         id=f"moments-{drill.name}",
         caption="What happened",
         columns=texts("time", "lane", "subject", "what happened"),
@@ -232,22 +212,94 @@ def _moments(drill: DrillResult) -> Table:
                 Cell(line.subject, style="mono"),
                 Cell(line.text, style="bad" if line.mood == "bad" else ""),
             )
-            for line in table_lines(drill.moments)[0]
+            for line in lines
         ),
     )
-
-
-def _left(report: RehearsalReport) -> Table:
-    rows = []
-    for left in report.left:
-        names = ", ".join(left.names)
-        what = f"{left.kind} {names}" if len(left.names) == 1 else f"{plural(len(left.names), left.kind)}: {names}"
-        why = f"{left.why}; {left.note}" if left.note else left.why
-        rows.append((Cell(what), Cell(why), Cell(wording.usd_per_month(left.usd_per_month))))
-    return Table(
-        id="left",
-        caption="Resources that remain after pulumi destroy, and their cost",
-        columns=(*texts("resource", "why"), *numbers("price")),
-        rows=tuple(rows),
-        foot=(Cell("total"), Cell(""), Cell(wording.format_left(report))),
+    more = f"; {left_out:,} more are in rehearsal.json" if left_out else ""
+    return Section(
+        title="All nodes and pods" if drill.day else "What happened",
+        body=(
+            *some(Figure(drawn=partial(rows_drawing, chart)) if chart is not None else None),
+            Section(title="As a table", remark=f"{plural(len(lines), 'line')}{more}", body=(table,), folding="always"),
+        ),
+        only=("markdown", "html"),
     )
+
+
+# The JSON document ----------------------------------------------------------------------------------------------------
+
+
+def _data(report: RehearsalReport) -> dict[str, Any]:
+    versions = report.versions
+    return {
+        "project": report.project,
+        "stack": report.stack,
+        "passed": report.passed,
+        "verdict": report.verdict,
+        "versions": {
+            "pulumi": versions.pulumi,
+            "kubernetes": versions.kubernetes,
+            "kwok": versions.kwok,
+            "etcd": versions.etcd,
+        },
+        "speed": report.speed,
+        "wallSeconds": round(report.wall_seconds, 3),
+        "drills": [_drill_data(drill) for drill in report.drills],
+        "notPlayed": list(report.not_played),
+        "retained": [
+            {"kind": one.kind, "name": one.name, "why": one.why, "usdPerMonth": one.usd_per_month, "note": one.note}
+            for one in report.retained
+        ],
+        "retainedUsdPerMonth": round(report.retained_usd_per_month, 4),
+        "limits": list(report.limits),
+    }
+
+
+def _drill_data(drill: DrillResult) -> dict[str, Any]:
+    return {
+        "name": drill.name,
+        "title": drill.title,
+        "proves": drill.proves,
+        "state": wording.state_of(drill),
+        "skipped": drill.skipped,
+        "gaveUp": drill.gave_up,
+        "figures": [
+            {
+                "name": figure.name,
+                "value": figure.value,
+                "unit": figure.unit,
+                "note": figure.note,
+                "about": figure.about,
+            }
+            for figure in drill.figures
+        ],
+        "moments": [_moment(moment) for moment in drill.moments],
+        "day": None if drill.day is None else _day_data(drill.day),
+        "wallSeconds": round(drill.wall_seconds, 3),
+        "simulatedSeconds": round(drill.simulated_seconds, 3),
+    }
+
+
+def _day_data(day: Day) -> dict[str, Any]:
+    return {
+        "atSeconds": round(day.at_seconds, 3),
+        "untilSeconds": round(day.until_seconds, 3),
+        "startsAt": day.clock(day.at_seconds),
+        "curves": [
+            {"name": curve.name, "points": [[round(at, 3), value] for at, value in curve.points]}
+            for group in day.curves
+            for curve in group
+        ],
+        "moments": [_moment(moment) for moment in day.moments],
+    }
+
+
+def _moment(moment: Moment) -> dict[str, Any]:
+    return {
+        "lane": moment.lane,
+        "subject": moment.subject,
+        "text": moment.text,
+        "atSeconds": round(moment.at_seconds, 3),
+        "untilSeconds": None if moment.until_seconds is None else round(moment.until_seconds, 3),
+        "mood": moment.mood,
+    }

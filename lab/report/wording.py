@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from facts.finding import shown
 from fleet.report.words import format_usd
 from lab.results.result import DrillResult, Figure
 
@@ -23,11 +22,6 @@ def state_of(drill: DrillResult) -> State:
     return "passed" if drill.passed else "failed"
 
 
-def mark_of(drill: DrillResult) -> str:
-    """The sign of its outcome."""
-    return MARKS[state_of(drill)]
-
-
 def why_failed(drill: DrillResult) -> str:
     """The first reason why a drill failed; empty if it passed."""
     if drill.passed:
@@ -35,19 +29,24 @@ def why_failed(drill: DrillResult) -> str:
     if drill.gave_up:
         return drill.gave_up
     for check in drill.checks:
-        if not (check.held or check.empty):
-            return f"{check.statement}: {check.seen}"
-    return next(shown(finding.found) for finding in drill.findings if finding.severity == "error")
+        if check.blocks:
+            return f"{check.subject}: {check.found}"
+    return next(str(finding.found) for finding in drill.findings if finding.blocks)
 
 
 def first_held(drill: DrillResult) -> str:
     """The first check that held; empty if there is none."""
-    return next((check.statement for check in drill.checks if check.held and not check.empty), "")
+    return next((check.subject for check in drill.checks if check.severity == "passed"), "")
 
 
 def format_figure(figure: Figure) -> str:
     """`replicas lost 4`, `all Ready again after 17.4 min`."""
-    return f"{figure.name} {format_number(figure)} {format_unit(figure)}".rstrip()
+    return f"{figure.name} {format_value(figure)}"
+
+
+def format_value(figure: Figure) -> str:
+    """The value with its unit: `17.4 min`, `84%`, `$12.40 a month`."""
+    return f"{format_number(figure)} {format_unit(figure)}".rstrip()
 
 
 def format_number(figure: Figure) -> str:

@@ -14,19 +14,6 @@ class RehearsalError(UserError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One expectation of a drill."""
-
-    statement: str
-    """E.g. "never more than 96 GPUs at once"."""
-    held: bool
-    seen: str
-    """What was observed, e.g. "at most 96"."""
-    empty: str = ""
-    """Why it could not have failed on this stack; empty where it could."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """A number measured by a drill, in simulated time unless its unit says otherwise."""
 
@@ -72,9 +59,11 @@ class DrillResult:
     name: str
     title: str
     proves: str
-    checks: tuple[Check, ...]
+    checks: tuple[Finding, ...]
+    """One for each expectation: `passed`, `error`, or `note` where it could not have failed on this stack."""
     figures: tuple[Figure, ...] = ()
     findings: tuple[Finding, ...] = ()
+    """Defects of the stack that a real `pulumi up` would hit. The subject is a resource's URN or `Kind/name`."""
     moments: tuple[Moment, ...] = ()
     day: Day | None = None
     wall_seconds: float = 0.0
@@ -89,8 +78,7 @@ class DrillResult:
         """Whether it was skipped, or every check held, it was not aborted, and no finding is an error."""
         if self.skipped:
             return True
-        held = all(check.held or check.empty for check in self.checks)
-        return held and not self.gave_up and not block(self.findings)
+        return not self.gave_up and not block((*self.checks, *self.findings))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

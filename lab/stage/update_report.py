@@ -104,7 +104,7 @@ def _not_asked(outcome: Outcome) -> Iterator[Finding]:
         violation.message for violation in _violations(outcome) if violation.policy == RULES_NOT_ASKED
     ):
         said = decode(text.partition("\n")[2])  # without the policy's description
-        yield Finding(id=RULES_NOT_ASKED, severity="warning", subject="policy config", found=said.what, write=said.fix)
+        yield Finding(id=RULES_NOT_ASKED, subject=RULES_NOT_ASKED, severity="warning", found=said.what, write=said.fix)
 
 
 def _violations(outcome: Outcome) -> Iterator[Violation]:

@@ -53,9 +53,9 @@ def findings_of(unexpected: tuple[str, ...]) -> tuple[Finding, ...]:
     """One finding per unexpected remainder."""
     return tuple(
         Finding(
-            id="left-after-destroy",
+            id="remains-after-destroy",
             subject=name,
-            found="remains after pulumi destroy, and the program does not retain it",
+            found=f"{name} remains after pulumi destroy, and the program does not retain it",
             write="let the program delete it, or set retain_on_delete",
         )
         for name in unexpected

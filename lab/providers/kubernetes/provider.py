@@ -245,7 +245,7 @@ class Kubernetes(Provider):
         if error.waited_for is not None:
             found = diagnose(self._api, error.waited_for)
             text, fix = f"{text}: {self._redactor.text(found.text)}", found.fix
-        self.observed.found(Finding(id="not-applied", subject=urn, found=text, write=fix))
+        self.observed.found(Finding(id="operation-failed", subject=urn, found=text, write=fix))
         return text
 
     def _warned(self, urn: str, name: str, warnings: list[str], *, of_chart: bool = False) -> None:
@@ -274,9 +274,9 @@ def _replaces_unready(inputs: dict[str, Any]) -> bool:
 
 def _late(urn: str, name: str, seconds: float) -> Finding:
     return Finding(
-        id="ready-after-the-timeout",
-        severity="warning",
+        id="ready-late",
         subject=urn,
+        severity="warning",
         found=f"{name} became ready after {seconds / 60:.0f} simulated minutes, later than Pulumi's timeout; it counts "
         "as ready here because Kubernetes' controllers run in wall time",
         write="set a longer custom timeout, or pulumi.com/skipAwait where the provider's timeout is fixed",

@@ -29,9 +29,9 @@ def _finding(urn: str, name: str, text: str) -> Finding:
     if broken is not None:
         return broken.finding(urn)
     return Finding(
-        id="accepted-with-a-warning",
-        severity="warning",
+        id="api-warning",
         subject=urn,
+        severity="warning",
         found=f"{name} is accepted with a warning: {text}",
         write="follow the warning: a later Kubernetes may refuse it",
     )

@@ -208,7 +208,8 @@ def test_without_outputs_pulumi_is_asked_and_its_absence_told(tmp_path: Path) ->
 def test_a_kubeconfig_that_is_not_there_is_refused(tmp_path: Path) -> None:
     done = fleet("verify", "--stack", "dev", "--kubeconfig", str(tmp_path / "none"))
     assert done.returncode == 2
-    assert f"--kubeconfig {tmp_path / 'none'}" in done.stderr
+    assert "'--kubeconfig'" in done.stderr
+    assert str(tmp_path / "none") in done.stderr
 
 
 # Time

@@ -49,7 +49,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Played:
     here = Played(answer=lambda _: passing())
 
     def rehearse(root: Path, stack: str, drills: Sequence[Any], *, shown: Any, **options: Any) -> RehearsalReport:
-        here.root, here.stack, here.drills, here.options = root, stack, tuple(drill.name for drill in drills), options
+        here.root, here.stack, here.drills, here.options = root, stack, tuple(one.name for one in drills), options
         shown.starts("the control plane")
         return here.answer(shown)
 
@@ -80,7 +80,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def passing() -> RehearsalReport:
-    drills = tuple(drill for drill in sample_report().drills if drill.passed)
+    drills = tuple(one for one in sample_report().drills if one.passed)
     assert drills
     return replace(sample_report(), drills=drills)
 
@@ -215,8 +215,8 @@ def test_the_list_names_every_drill_and_plays_none(stand_in: Played, run: Run) -
 
 def test_the_list_can_be_narrowed_and_read_by_a_machine(stand_in: Played, run: Run) -> None:
     document = json.loads(run("--list", "--fast", "--format", "json").out)
-    assert [drill["name"] for drill in document["drills"]] == [one.name for one in DRILLS if one.fast]
-    assert all(drill["fast"] and drill["title"] and drill["proves"] for drill in document["drills"])
+    assert [one["name"] for one in document["drills"]] == [one.name for one in DRILLS if one.fast]
+    assert all(one["fast"] and one["title"] and one["proves"] for one in document["drills"])
     assert stand_in.stack == ""
 
 
@@ -238,7 +238,7 @@ def test_a_failed_drill_is_exit_code_1(stand_in: Played, run: Run) -> None:
 def test_json_is_one_document_without_progress(run: Run) -> None:
     ended = run("--stack", "dev", "--format", "json")
     document = json.loads(ended.out)
-    assert {drill["name"] for drill in document["drills"]} == {drill.name for drill in passing().drills}
+    assert {one["name"] for one in document["drills"]} == {one.name for one in passing().drills}
     assert ended.err == ""
 
 
@@ -334,6 +334,14 @@ def test_ctrl_c_is_130_and_says_nothing(stand_in: Played, run: Run) -> None:
 def test_a_termination_keeps_its_exit_code(stand_in: Played, run: Run) -> None:
     stand_in.answer = raises(SystemExit(143))
     assert run("--stack", "dev").code == 143
+
+
+def test_a_defect_is_one_line_and_the_way_to_its_traceback(stand_in: Played, run: Run) -> None:
+    stand_in.answer = raises(KeyError("spec"))
+    ended = run("--stack", "dev")
+    assert ended.code == 3
+    assert "unexpected KeyError" in ended.err
+    assert "Traceback" not in ended.err
 
 
 def test_a_missing_package_names_the_command_that_installs_it(stand_in: Played, run: Run) -> None:

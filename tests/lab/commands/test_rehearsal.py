@@ -67,12 +67,12 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
             self.kubernetes_version, self.pulumi = parts.kubernetes_version, parts.pulumi
 
         def play(self, drills: Any) -> tuple[DrillResult, ...]:
-            parts.played = tuple(drill.name for drill in drills)
+            parts.played = tuple(one.name for one in drills)
             results = []
             self.stopped = parts.stopped
             for one in drills[:1] if parts.stopped else drills:
                 self._on_start(one)
-                finding = Finding(id="met", severity="warning", subject="x", found=parts.said, write="none")
+                finding = Finding(id="x", severity="warning", subject="x", found=parts.said, write="none")
                 result = DrillResult(name=one.name, title=one.title, proves=one.proves, checks=(), findings=(finding,))
                 self._on_result(result)
                 results.append(result)
@@ -107,7 +107,7 @@ def rehearsed(parts: Parts, stack: str = "dev", **options: Any) -> RehearsalRepo
 
 def test_the_report_says_what_was_played_on_what(parts: Parts) -> None:
     report = rehearsed(parts, speed=240.0)
-    assert [drill.name for drill in report.drills] == ["bring-up", "second-up"]
+    assert [one.name for one in report.drills] == ["bring-up", "second-up"]
     assert (report.project, report.stack, report.speed) == ("vllm-fleet", "dev", 240.0)
     assert (report.versions.kubernetes, report.versions.kwok) == ("v1.99.0", KWOK.version)
     assert report.versions.etcd == ETCD.version
@@ -120,7 +120,7 @@ def test_the_report_says_what_was_played_on_what(parts: Parts) -> None:
 def test_a_stopped_run_names_the_drills_without_a_result(parts: Parts, stop: BaseException, code: int) -> None:
     parts.stopped = stop
     report = rehearsed(parts)
-    assert [drill.name for drill in report.drills] == ["bring-up"]
+    assert [one.name for one in report.drills] == ["bring-up"]
     assert (report.not_played, report.stop_code, report.passed) == (("second-up",), code, False)
 
 

@@ -54,12 +54,8 @@ def test_the_engine_and_a_rehearsal_tell_what_is_not_asked(
     config = ("--policy-pack-config", str(tmp_path / "config.json")) if text else ()
     outcome = pulumi.preview(STACK, "--policy-pack", "policy", *config)
     assert outcome.succeeded, outcome.output
-    printed = [violation for violation in outcome.planned.violations if violation.policy == RULES_NOT_ASKED]
+    printed = [one for one in outcome.planned.violations if one.policy == RULES_NOT_ASKED]
     assert [one.level for one in printed] == ["advisory"] * told
-    findings = [
-        finding
-        for finding in UpReport.of(outcome, observed, Redactor(())).findings
-        if finding.subject == RULES_NOT_ASKED
-    ]
-    assert [finding.severity for finding in findings] == ["warning"] * told
-    assert all(finding.found and finding.write for finding in findings)
+    findings = [one for one in UpReport.of(outcome, observed, Redactor(())).findings if one.subject == RULES_NOT_ASKED]
+    assert [one.severity for one in findings] == ["warning"] * told
+    assert all(one.found and one.write for one in findings)

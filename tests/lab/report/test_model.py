@@ -24,8 +24,8 @@ def with_findings(drill: DrillResult, *findings: Finding) -> DrillResult:
     return dataclasses.replace(drill, findings=findings)
 
 
-ERROR = Finding(id="not-applied", subject="Deployment/qwen35-server", found="it never starts", write="mend it")
-WARNING = Finding(id="slow", severity="warning", subject="Job/benchmark", found="it is slow", write="nothing")
+ERROR = Finding(id="a", subject="Deployment/qwen35-server", found="it never starts", write="mend it")
+WARNING = Finding(id="b", severity="warning", subject="Job/benchmark", found="it is slow", write="nothing")
 
 
 def bare(*drills: DrillResult) -> RehearsalReport:
