@@ -60,13 +60,6 @@ def test_every_rule_of_ours_has_a_sentence(definition: dict[str, Any]) -> None:
             assert len(rule["message"]) > 15, path
 
 
-@pytest.mark.parametrize("definition", OURS, ids=lambda one: one["spec"]["names"]["kind"])
-def test_ours_are_named_as_the_api_server_wants(definition: dict[str, Any]) -> None:
-    spec = definition["spec"]
-    assert definition["metadata"]["name"] == f"{spec['names']['plural']}.{spec['group']}"
-    assert spec["names"]["singular"] == spec["names"]["kind"].lower()
-
-
 def test_every_custom_kind_that_the_program_can_write_has_a_definition() -> None:
     written = {
         (manifest["apiVersion"].rpartition("/")[0], manifest["kind"]) for manifest in manifests("every kind at once")
