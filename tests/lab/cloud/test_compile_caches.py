@@ -8,9 +8,11 @@ import pytest
 
 from lab.cloud.compile_caches import CompileCaches
 from lab.cloud.world import COMPILED
-from lab.control_plane.api import Manifest
+from lab.control_plane.api import CONFIG_MAP, Manifest
 from tests.lab.cloud.fake_world import feed, make_world, on_node, until
+from tests.support.settings import make_settings
 from tests.workloads.test_compile_cache import pod as server_pod
+from workloads.server import compile_cache
 
 pytestmark = pytest.mark.slow
 
@@ -20,6 +22,8 @@ class Servers:
 
     def __init__(self) -> None:
         self.world, self.api = make_world(speed=600.0)
+        name = compile_cache.config_map_name(make_settings().server.name)
+        self.api.objects[CONFIG_MAP, name] = {"data": compile_cache.program()}
         self.caches = CompileCaches(self.world)
 
     def start(self, name: str, *, ready: bool = True) -> str:
