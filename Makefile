@@ -134,8 +134,8 @@ workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly 
 	@$(CHECKS)/bin/actionlint .github/workflows/*.yml
 	@$(CHECKS)/bin/zizmor --quiet --offline --persona=auditor .github
 
-words: $(CHECKS)/.installed ## Vale with the project's own rules (.vale) over guides, goldens, comments and docstrings; decisions keep their words
-	@$(CHECKS)/bin/vale --output=line $$(git ls-files '*.md' '*.py' '*.yaml' '*.yml' ':!docs/decisions' ':!tests' ':!.vale' ':!fleet/rollout/judge/prompts.yaml') $$(git ls-files tests/goldens)
+words: $(CHECKS)/.installed ## Vale with the project's own rules (.vale) over guides, decisions, goldens, comments and docstrings
+	@$(CHECKS)/bin/vale --output=line $$(git ls-files '*.md' '*.py' '*.yaml' '*.yml' ':!tests' ':!.vale' ':!fleet/rollout/judge/prompts.yaml') $$(git ls-files tests/goldens)
 
 $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requirements.txt
 	@echo "Installing actionlint, zizmor and Vale into $(CHECKS) (a minute or two, once)"

@@ -25,7 +25,7 @@ from docs.generate.model_tables import (
     public_table,
     rows_table,
 )
-from facts import figures, ledger
+from facts import figures
 from facts.machines import B200
 from facts.models import of_the_article
 from facts.workloads import named_workload
@@ -112,15 +112,12 @@ def _first_token() -> Mapping[str, str]:
     parameters, workload = calibration().parameters, named_workload("article")
     record = _record()
     without_wait, without_both = _record(wait_s=1e-9), _record(wait_s=1e-9, host_ms_per_step=0.0)
-    answers, tpot_s = workload.output_tokens, per_token_s(record, workload, 0)
+    tpot_s = per_token_s(record, workload, 0)
     return {
         "step_ms": f"{1e3 * record.engine.step_s:.0f}",
         "engine_first_s": f"{first_token_in_engine_s(record):.2f}",
         "wait_s": f"{parameters.wait_s:.1f}",
         "host_ms": f"{parameters.host_ms_per_step:.0f}",
-        "wave_mean_s": f"{(answers.max - answers.mean) * tpot_s:.1f}",
-        "wave_most_s": f"{(answers.max - answers.min) * tpot_s:.1f}",
-        "first_wave": _first_wave(),
         "gain_wait": f"{_gain_percent(without_wait, record):.0f}",
         "gain_both": f"{_gain_percent(without_both, record):.0f}",
         "tpot_ms": f"{1e3 * tpot_s:.0f}",
@@ -223,15 +220,6 @@ def _load(deployment: Deployment, **changes: float) -> FleetLoad:
     )
     workload = named_workload("article")
     return fleet_load(deployment, workload, measured_load(deployment.nodes), parameters, budget(deployment))
-
-
-def _first_wave() -> str:
-    run, wave = (ledger.entry("h200", section, "tuned-250") for section in ("runs", "first_wave"))
-    return (
-        f"on an H200 the first {run['in_flight']} prompts of a run, sent at once, waited {wave['mean_s']} s on average, "
-        f"{wave['median_s']} in the median and {wave['p99_s']} s in the 99th percentile, those after them {run['ttft_s'][0]} s "
-        "in the median ([rows](provenance.md#rendered-pods-on-an-h200)). Runs of one round would measure nothing else"
-    )
 
 
 def _gain_percent(load: FleetLoad, over: FleetLoad) -> float:

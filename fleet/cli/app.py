@@ -97,9 +97,6 @@ app.add_typer(
 )
 _add(_RUN, "Show how much of a stack's spending limit is used.", spending)
 app.add_typer(
-    bench,
-    name="bench",
-    short_help="Benchmark a live stack; certify and report the results.",
-    rich_help_panel=_MEASURE,
+    bench, name="bench", short_help="Benchmark a live stack; certify and report the results.", rich_help_panel=_MEASURE
 )
 app.command(hidden=True)(render)  # a preview's --out without the report

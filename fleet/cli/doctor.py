@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 def doctor(
     step: Annotated[
         Literal["preview", "rehearse", "up", "bench", "pull-requests"] | None,
-        typer.Option(
-            "--for",
-            help="Check only this step. Default: show all; the exit code is that of preview.",
-            show_default=False,
-        ),
+        typer.Option("--for", help="Check only this step. Default: show all; the exit code is that of preview."),
     ] = None,
     live: Annotated[
         bool,

@@ -48,7 +48,6 @@ def format_option(*formats: str) -> Any:
         callback=check,
         autocompletion=choices(lambda: formats),
         help="Output format; =FILE writes to a file. Repeatable. Default: text.",
-        show_default=False,
     )
 
 

@@ -28,12 +28,7 @@ def judge(
     stack: Stack = None,
     results: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(
-            "--results",
-            metavar="OLD_DIR CANARY_DIR",
-            help="Judge stored results instead of measuring.",
-            show_default=False,
-        ),
+        typer.Option("--results", metavar="OLD_DIR CANARY_DIR", help="Judge stored results instead of measuring."),
     ] = None,
     repeats: Annotated[
         int, typer.Option("--repeats", min=1, max=20, help="Runs of each load in each of two passes.")
@@ -41,10 +36,7 @@ def judge(
     limit: Annotated[
         list[str] | None,
         typer.Option(
-            "--limit",
-            metavar="NAME=PERCENT",
-            help="Allowed loss, e.g. throughput=2, ttft=10, tpot=5. Repeatable.",
-            show_default=False,
+            "--limit", metavar="NAME=PERCENT", help="Allowed loss, e.g. throughput=2, ttft=10, tpot=5. Repeatable."
         ),
     ] = None,
     outputs: Outputs = None,
@@ -58,7 +50,6 @@ def judge(
             metavar="DIR",
             file_okay=False,
             help="Folder for results and verdict. Default: out/rollout/STACK-TIME, or beside --results.",
-            show_default=False,
         ),
     ] = None,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",

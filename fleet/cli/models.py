@@ -22,7 +22,6 @@ def models(
             metavar="TYPE",
             help="One machine type. Default: the largest with each GPU.",
             autocompletion=choices(machines),
-            show_default=False,
         ),
     ] = None,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",

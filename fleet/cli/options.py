@@ -49,7 +49,6 @@ def _stack_option(help_: str) -> Any:
         autocompletion=_complete_stack,
         help=help_,
         callback=_possible,
-        show_default=False,
     )
 
 
@@ -58,11 +57,7 @@ Stacks = Annotated[list[str] | None, _stack_option("Stack; reads Pulumi.NAME.yam
 Profile = Annotated[
     str | None,
     typer.Option(
-        "--profile",
-        metavar="NAME",
-        help="Profile of settings/profiles.yaml.",
-        autocompletion=choices(profiles),
-        show_default=False,
+        "--profile", metavar="NAME", help="Profile of settings/profiles.yaml.", autocompletion=choices(profiles)
     ),
 ]
 Outputs = Annotated[
@@ -72,32 +67,18 @@ Outputs = Annotated[
         metavar="FILE",
         dir_okay=False,
         help="Output of `pulumi stack output --json --show-secrets`. Default: run it.",
-        show_default=False,
     ),
 ]
 Kubeconfig = Annotated[
     Path | None,
-    typer.Option(
-        "--kubeconfig",
-        metavar="FILE",
-        dir_okay=False,
-        help="Kubeconfig file. Default: the stack's own.",
-        show_default=False,
-    ),
+    typer.Option("--kubeconfig", metavar="FILE", dir_okay=False, help="Kubeconfig file. Default: the stack's own."),
 ]
 Context = Annotated[
-    str | None,
-    typer.Option(
-        "--context", metavar="NAME", help="Context of --kubeconfig, or of your kubeconfig.", show_default=False
-    ),
+    str | None, typer.Option("--context", metavar="NAME", help="Context of --kubeconfig, or of your kubeconfig.")
 ]
 Root = Annotated[
     Path | None,
     typer.Option(
-        "--root",
-        metavar="DIR",
-        file_okay=False,
-        help="Project folder. Default: the nearest parent with a Pulumi.yaml.",
-        show_default=False,
+        "--root", metavar="DIR", file_okay=False, help="Project folder. Default: the nearest parent with a Pulumi.yaml."
     ),
 ]

@@ -35,7 +35,6 @@ def preview(
             metavar="DIR",
             file_okay=False,
             help="Also write every manifest to this folder; with several stacks, to a subfolder for each.",
-            show_default=False,
         ),
     ] = None,
     against: Annotated[
@@ -44,7 +43,6 @@ def preview(
             "--against",
             metavar="GITREF|STATE.json",
             help="Show changes since a git reference, or from the output of `pulumi stack export`.",
-            show_default=False,
         ),
     ] = None,
     no_policy: Annotated[bool, typer.Option("--no-policy", help="Skip the policy pack.")] = False,

@@ -19,12 +19,8 @@ def prices(
     machine: Annotated[
         str, typer.Option("--machine", "-m", metavar="TYPE", help="Machine type.", autocompletion=choices(machines))
     ] = "a4-highgpu-8g",
-    region: Annotated[
-        str | None, typer.Option("--region", metavar="REGION", help="One region. Default: all.", show_default=False)
-    ] = None,
-    mode: Annotated[
-        _Mode | None, typer.Option("--mode", help="One purchase option. Default: all.", show_default=False)
-    ] = None,
+    region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="One region. Default: all.")] = None,
+    mode: Annotated[_Mode | None, typer.Option("--mode", help="One purchase option. Default: all.")] = None,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
     update: Annotated[
         Path | None,
@@ -33,7 +29,6 @@ def prices(
             metavar="FILE|DIR",
             exists=True,
             help="Rewrite the price list from downloaded SKUs (Cloud Billing Catalog API, JSON).",
-            show_default=False,
         ),
     ] = None,
 ) -> int:

@@ -37,7 +37,6 @@ VerdictFile = Annotated[
         metavar="FILE",
         dir_okay=False,
         help="Output of `fleet rollout judge`. Default: this stack's newest in out/rollout.",
-        show_default=False,
     ),
 ]
 ClusterOf = Annotated[
@@ -47,7 +46,6 @@ ClusterOf = Annotated[
         metavar="FILE",
         dir_okay=False,
         help="Output of `pulumi stack output --json --show-secrets`; also checks the cluster.",
-        show_default=False,
     ),
 ]
 
@@ -61,15 +59,12 @@ def _plan_or_start(
     context: typer.Context,
     stack: Stack = None,
     engine_version: Annotated[
-        str | None, typer.Option("--engine-version", metavar="X.Y.Z", help="vLLM release.", show_default=False)
+        str | None, typer.Option("--engine-version", metavar="X.Y.Z", help="vLLM release.")
     ] = None,
     image_digest: Annotated[
-        str | None,
-        typer.Option("--image-digest", metavar="sha256:...", help="Digest of the image.", show_default=False),
+        str | None, typer.Option("--image-digest", metavar="sha256:...", help="Digest of the image.")
     ] = None,
-    revision: Annotated[
-        str | None, typer.Option("--revision", metavar="COMMIT", help="Model revision.", show_default=False)
-    ] = None,
+    revision: Annotated[str | None, typer.Option("--revision", metavar="COMMIT", help="Model revision.")] = None,
     profile: Profile = None,
     set_: Annotated[
         list[str] | None,
@@ -77,7 +72,6 @@ def _plan_or_start(
             "--set",
             metavar="KEY=VALUE",
             help="Any key of rollout.canary, e.g. engine.maxModelLen=8192; null uses vLLM's default. Repeatable.",
-            show_default=False,
         ),
     ] = None,
     format_: Format = "text",
@@ -137,7 +131,6 @@ def promote(
             "--without-verdict",
             metavar="REASON",
             help="Promote without a verdict; the reason goes into the stack file.",
-            show_default=False,
         ),
     ] = None,
     finish: Annotated[

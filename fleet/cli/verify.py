@@ -28,7 +28,6 @@ def verify(
             "-e",
             metavar="URL",
             help="Check this URL instead of the stack's; the cluster is checked only with --outputs, --kubeconfig or --context.",
-            show_default=False,
         ),
     ] = None,
     canary: Annotated[bool, typer.Option("--canary", help="Check the canary's pods against rollout.canary.")] = False,

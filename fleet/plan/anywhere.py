@@ -9,10 +9,11 @@ from typing import Final
 from facts import prices
 from facts.machines import MACHINES, Machine
 from facts.prices import Price
+from fleet.plan.asked import DEFAULT_CAPACITY, Asked, Capacity
 from fleet.plan.plan import Plan
 from fleet.plan.planning import plan
-from fleet.plan.question.asking import Asked, NoFitError, question_of
-from fleet.plan.question.goals import CAPACITIES, Budget, Capacity, PlanImpossibleError, way_of
+from fleet.plan.question.asking import NoFitError, question_of
+from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, way_of
 
 _LEAST_VCPU_PER_GPU: Final = 6
 """Measured on an H200: an engine uses 1.1 to 1.3 cores, its API server up to one more. Assumed: the rest is for GKE and margin. Among
@@ -59,14 +60,16 @@ class Market:
     refused: tuple[Refused, ...]
 
 
-def market(asked: Asked, *, capacity: Capacity | None = None, region: str | None = None) -> Market:
-    """Plan the goal on every machine, filtered by `capacity` and `region`. Raises AskingError for invalid options."""
-    question_of(replace(asked, machine=None, model=None, capacity="spot"))  # refuse what is invalid on every machine
+def market(asked: Asked) -> Market:
+    """Plan the goal on every machine, with the capacity and region asked for or all. Raises AskingError for invalid options."""
+    question_of(
+        replace(asked, machine=None, model=None, capacity=DEFAULT_CAPACITY)
+    )  # refuse what is invalid on every machine
     offers: list[Offer] = []
     refused: dict[str, list[str]] = {}
     for machine in _machines():
         try:
-            offers += _offers(replace(asked, machine=machine.type), machine, capacity, region)
+            offers += _offers(replace(asked, machine=machine.type), machine)
         except NoFitError:
             refused.setdefault("the model does not fit its GPUs", []).append(machine.type)
         except PlanImpossibleError as error:
@@ -87,12 +90,12 @@ def _machines() -> Iterator[Machine]:
             yield machine
 
 
-def _offers(asked: Asked, machine: Machine, capacity: Capacity | None, region: str | None) -> Iterator[Offer]:
+def _offers(asked: Asked, machine: Machine) -> Iterator[Offer]:
     """One offer per capacity with a price. Raises PlanImpossibleError if none has one."""
     first: Plan | None = None
     found = False
-    for way in CAPACITIES if capacity is None else (capacity,):
-        listed = _listed(machine, way, region)
+    for way in CAPACITIES if asked.capacity is None else (asked.capacity,):
+        listed = _listed(machine, way, asked.region)
         if not listed:
             continue
         found = True
@@ -104,8 +107,10 @@ def _offers(asked: Asked, machine: Machine, capacity: Capacity | None, region: s
         first = first or answer
         yield Offer(machine=machine, capacity=way, price=best, dearer=tuple(dearer), plan=answer)
     if not found:
-        where = "anywhere" if region is None else f"in {region}"
-        raise PlanImpossibleError(f"no price is published {where} for {capacity or 'any capacity'}", "another region")
+        where = "anywhere" if asked.region is None else f"in {asked.region}"
+        raise PlanImpossibleError(
+            f"no price is published {where} for {asked.capacity or 'any capacity'}", "another region"
+        )
 
 
 def _listed(machine: Machine, capacity: Capacity, region: str | None) -> Sequence[Price]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from facts.workloads import Workload
+from fleet.plan.asked import DEFAULT_HEADROOM
 from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import best_in_flight, fleet_load
@@ -14,8 +15,7 @@ from fleet.plan.model.performance import Performance, check_context, estimate
 from fleet.plan.model.roofline import known
 from fleet.plan.model.step_time import step_costs
 
-# Assumed: planned load as a share of full load; the rest covers a lost node and uneven hours.
-DEFAULT_LOAD_SHARE = 0.85
+DEFAULT_LOAD_SHARE = 1 - DEFAULT_HEADROOM
 # Bounds the search.
 MOST_NODES = 4_096
 _HALVINGS = 11

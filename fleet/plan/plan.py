@@ -9,11 +9,12 @@ from facts.cost import Bill
 from facts.figures import Match
 from facts.sizing import Sizing
 from facts.time_to_serve import TimeToServe
+from fleet.plan.asked import Capacity
 from fleet.plan.economics import ApiPrice
 from fleet.plan.model.deployment import Deployment, Routing
 from fleet.plan.model.estimates import Basis
 from fleet.plan.model.performance import Performance
-from fleet.plan.question.goals import Batch, Capacity, PlanQuestion, Users
+from fleet.plan.question.goals import Batch, PlanQuestion, Users
 
 SECONDS_PER_HOUR = 3600
 

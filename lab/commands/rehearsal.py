@@ -26,14 +26,7 @@ if TYPE_CHECKING:
     from lab.report.progress import Shown
 
 
-def rehearse(
-    root: Path,
-    stack: str,
-    drills: Sequence[Drill],
-    *,
-    speed: float,
-    shown: Shown,
-) -> RehearsalReport:
+def rehearse(root: Path, stack: str, drills: Sequence[Drill], *, speed: float, shown: Shown) -> RehearsalReport:
     """Play the drills on one stack.
 
     Raises SettingsError and ProgramError for the stack, RehearsalError for this machine.

@@ -28,19 +28,13 @@ def rehearse(
     drill: Annotated[
         list[str] | None,
         typer.Option(
-            "--drill",
-            "-d",
-            metavar="NAME",
-            help="Run this drill. Repeatable.",
-            autocompletion=choices(drills),
-            show_default=False,
+            "--drill", "-d", metavar="NAME", help="Run this drill. Repeatable.", autocompletion=choices(drills)
         ),
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Play only the fast drills, as CI does.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the drills and what each proves.")] = False,
     shell: Annotated[
-        bool,
-        typer.Option("--shell", help="Open a shell in the rehearsed stack: pulumi, kubectl and fleet work there."),
+        bool, typer.Option("--shell", help="Open a shell in the rehearsed stack: pulumi, kubectl and fleet work there.")
     ] = False,
     command: Annotated[
         list[str] | None,
@@ -49,12 +43,10 @@ def rehearse(
             "-c",
             metavar="LINE",
             help="Run this command line in the rehearsed stack, as in --shell. Repeatable; stops at the first that fails.",
-            show_default=False,
         ),
     ] = None,
     speed: Annotated[
-        float,
-        typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds per wall second."),
+        float, typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds per wall second.")
     ] = 60.0,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
     out: Annotated[
@@ -65,7 +57,6 @@ def rehearse(
             metavar="DIR",
             file_okay=False,
             help="Also write rehearsal.html and rehearsal.json to this folder.",
-            show_default=False,
         ),
     ] = None,
     root: Root = None,
@@ -103,12 +94,7 @@ def rehearse(
 
 
 def _run(
-    root: Path,
-    stack: str,
-    drills: tuple[Drill, ...],
-    speed: float,
-    format_: _Format,
-    out: Path | None,
+    root: Path, stack: str, drills: tuple[Drill, ...], speed: float, format_: _Format, out: Path | None
 ) -> NoReturn:
     from fleet.report.terminal import stdout_paper
     from lab.commands.rehearsal import rehearse as play

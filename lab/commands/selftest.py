@@ -35,10 +35,7 @@ _EXPECTED: Final[Mapping[Mode, str]] = {
 
 def selftest(
     clients: Annotated[
-        int | None,
-        typer.Option(
-            "--clients", metavar="N", min=1, max=256, help="Client processes. Default: 2.", show_default=False
-        ),
+        int | None, typer.Option("--clients", metavar="N", min=1, max=256, help="Client processes. Default: 2.")
     ] = None,
     connections: Annotated[
         int,
@@ -52,12 +49,10 @@ def selftest(
             metavar="N",
             min=2,
             help="Requests of all clients in each repeat. Default: five for each connection.",
-            show_default=False,
         ),
     ] = None,
     repeats: Annotated[
-        int | None,
-        typer.Option("--repeats", metavar="N", min=1, max=20, help="Runs of the load. Default: 1.", show_default=False),
+        int | None, typer.Option("--repeats", metavar="N", min=1, max=20, help="Runs of the load. Default: 1.")
     ] = None,
     vllm: Annotated[
         Path | None,
@@ -65,24 +60,17 @@ def selftest(
             "--vllm",
             metavar="PYTHON",
             help="Python of an environment with vLLM 0.18.1, whose own client is used. Default: the small client.",
-            show_default=False,
         ),
     ] = None,
     slow_server: Annotated[
         bool,
-        typer.Option(
-            "--slow-server",
-            help="Slow servers, each with a starving engine: no check may blame a client.",
-        ),
+        typer.Option("--slow-server", help="Slow servers, each with a starving engine: no check may blame a client."),
     ] = False,
     saturate: Annotated[
         bool, typer.Option("--saturate", help="Overload one client: the certificate must find it.")
     ] = False,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="Keep the measurement and its report here.", show_default=False
-        ),
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the measurement and its report here.")
     ] = None,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
 ) -> int:

@@ -13,15 +13,12 @@ from fleet.cli.packages import require_benchmark_packages
 
 
 def export(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=True, show_default=False)
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=True)],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write the report here, as JSON.")
     ],
     point: Annotated[
-        int | None,
-        typer.Option("--point", metavar="N", min=0, help="Which load of a sweep, counted from 0.", show_default=False),
+        int | None, typer.Option("--point", metavar="N", min=0, help="Which load of a sweep, counted from 0.")
     ] = None,
 ) -> int:
     """Write one load of a measurement in llm-d's Benchmark Report format, version 0.2.

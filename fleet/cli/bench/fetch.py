@@ -15,8 +15,7 @@ from fleet.cli.packages import require_benchmark_packages
 
 def fetch(
     run: Annotated[
-        str,
-        typer.Argument(metavar="RUN|latest", help="Name of the measurement, or `latest`: the stack's newest."),
+        str, typer.Argument(metavar="RUN|latest", help="Name of the measurement, or `latest`: the stack's newest.")
     ],
     stack: Stack = None,
     outputs: Outputs = None,

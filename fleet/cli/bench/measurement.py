@@ -19,23 +19,13 @@ DEFAULT_FOLDER = Path("out") / "runs"
 Out = Annotated[
     Path | None,
     typer.Option(
-        "--out",
-        "-o",
-        metavar="DIR",
-        file_okay=False,
-        help="Folder for this measurement. Default: out/runs/NAME.",
-        show_default=False,
+        "--out", "-o", metavar="DIR", file_okay=False, help="Folder for this measurement. Default: out/runs/NAME."
     ),
 ]
 
 
 def bring(
-    google: Google,
-    measurement: str,
-    folder: Path,
-    outputs: StackOutputs,
-    servers: Servers,
-    display: Display,
+    google: Google, measurement: str, folder: Path, outputs: StackOutputs, servers: Servers, display: Display
 ) -> None:
     """Download results from the bucket and DCGM's series from managed Prometheus."""
     from fleet.bench.run import fetching

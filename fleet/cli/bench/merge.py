@@ -29,7 +29,6 @@ def merge(
             "--exclude",
             metavar="FILE",
             help="Exclude a file, pattern or folder, or reason:WORD for all with that problem. Repeatable.",
-            show_default=False,
         ),
     ] = None,
     allow_missing: Annotated[
@@ -41,25 +40,17 @@ def merge(
             "--slo",
             metavar="ttft:500,tpot:50,e2e:9000",
             help="Limits of a good request in milliseconds. Default: the stack's.",
-            show_default=False,
         ),
     ] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(
-            "--baseline", metavar="FILE", dir_okay=False, help="Compare with this stored baseline.", show_default=False
-        ),
+        typer.Option("--baseline", metavar="FILE", dir_okay=False, help="Compare with this stored baseline."),
     ] = None,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            dir_okay=False,
-            help="Write the outcome here. Default: DIR/merged.json.",
-            show_default=False,
+            "--out", "-o", metavar="FILE", dir_okay=False, help="Write the outcome here. Default: DIR/merged.json."
         ),
     ] = None,
 ) -> int:

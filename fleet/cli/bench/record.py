@@ -14,19 +14,15 @@ from fleet.cli.packages import require_benchmark_packages
 
 
 def record(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=False, show_default=False)
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=False)],
     id_: Annotated[
-        str | None,
-        typer.Option("--id", metavar="ID", help="Id of the new ledger entry, e.g. spot-12-nodes.", show_default=False),
+        str | None, typer.Option("--id", metavar="ID", help="Id of the new ledger entry, e.g. spot-12-nodes.")
     ] = None,
     title: Annotated[
-        str | None, typer.Option("--title", metavar="TEXT", help="What was measured, in one line.", show_default=False)
+        str | None, typer.Option("--title", metavar="TEXT", help="What was measured, in one line.")
     ] = None,
     point: Annotated[
-        int | None,
-        typer.Option("--point", metavar="N", min=0, help="Which load of a sweep, counted from 0.", show_default=False),
+        int | None, typer.Option("--point", metavar="N", min=0, help="Which load of a sweep, counted from 0.")
     ] = None,
     raw: Annotated[
         str | None,
@@ -34,7 +30,6 @@ def record(
             "--raw",
             metavar="URL",
             help="Address of the raw results, https:// or gs://. Default: their path in the stack's results bucket.",
-            show_default=False,
         ),
     ] = None,
     ledger: Annotated[
@@ -44,17 +39,12 @@ def record(
             metavar="FILE",
             dir_okay=False,
             help="Ledger to add to. Default: the project's facts/data/measured.yaml.",
-            show_default=False,
         ),
     ] = None,
     baseline: Annotated[
         Path | None,
         typer.Option(
-            "--baseline",
-            metavar="FILE",
-            dir_okay=False,
-            help="Write a baseline for `fleet bench merge --baseline`.",
-            show_default=False,
+            "--baseline", metavar="FILE", dir_okay=False, help="Write a baseline for `fleet bench merge --baseline`."
         ),
     ] = None,
 ) -> int:

@@ -16,14 +16,9 @@ FOLDER = "report"
 
 
 def report(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=True, show_default=False)
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=True)],
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FOLDER", help="Write the report here. Default: DIR/report.", show_default=False
-        ),
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Write the report here. Default: DIR/report.")
     ] = None,
 ) -> int:
     """Write report.html and a PNG of every plot of a measurement.

@@ -50,8 +50,7 @@ class Wishes:
 def run(
     stack: Stack = None,
     workload: Annotated[
-        str | None,
-        typer.Option("--workload", "-w", metavar="NAME", help="Instead of benchmark.workload.", show_default=False),
+        str | None, typer.Option("--workload", "-w", metavar="NAME", help="Instead of benchmark.workload.")
     ] = None,
     concurrency: Annotated[
         str | None,
@@ -59,17 +58,11 @@ def run(
             "--concurrency",
             metavar="N[,N]",
             help="Requests in flight per replica, one load after another, instead of benchmark.concurrency.",
-            show_default=False,
         ),
     ] = None,
-    repeats: Annotated[
-        int | None, typer.Option("--repeats", metavar="N", help="Instead of benchmark.repeats.", show_default=False)
-    ] = None,
+    repeats: Annotated[int | None, typer.Option("--repeats", metavar="N", help="Instead of benchmark.repeats.")] = None,
     prompts_per_client: Annotated[
-        int | None,
-        typer.Option(
-            "--prompts-per-client", metavar="N", help="Instead of benchmark.promptsPerClient.", show_default=False
-        ),
+        int | None, typer.Option("--prompts-per-client", metavar="N", help="Instead of benchmark.promptsPerClient.")
     ] = None,
     outputs: Outputs = None,
     kubeconfig: Kubeconfig = None,
@@ -93,10 +86,7 @@ def run(
     from fleet.cli.project import find_root, require_stack
 
     changes = Changes(
-        workload=workload,
-        concurrency=_numbers(concurrency),
-        repeats=repeats,
-        prompts_per_client=prompts_per_client,
+        workload=workload, concurrency=_numbers(concurrency), repeats=repeats, prompts_per_client=prompts_per_client
     )
     folder = find_root(root)
     name = require_stack(folder, stack)
@@ -238,14 +228,7 @@ def _exit_code(stop: BaseException) -> int:
     return stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else INTERRUPTED
 
 
-def _failed(
-    kubectl: Kubectl,
-    google: Google,
-    launched: Launched,
-    over: Ended,
-    folder: Path,
-    display: Display,
-) -> str:
+def _failed(kubectl: Kubectl, google: Google, launched: Launched, over: Ended, folder: Path, display: Display) -> str:
     """Message for a failed Job: its pods' last log lines, and the runs that were stored."""
     from fleet.bench.errors import BenchmarkError
     from fleet.bench.run.cluster_view import last_words

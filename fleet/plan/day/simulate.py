@@ -1,8 +1,7 @@
 """Simulate one policy under one load in one-minute steps: requests, queue, metric, autoscaler, nodes. Deterministic.
 
-The autoscaler is KEDA's: its metrics go through the HPA (fleet/plan/day/hpa.py). Source: keda v2.20.2, pkg/fallback/fallback.go (above the
-failure threshold the query returns replicas times target), pkg/scalers/cron_scaler.go (a window requests its replicas at
-target 1), pkg/scaling/executor/scale_scaledobjects.go (minReplicaCount 0 and inactive for the cool-down: 0 in one step, bypassing the HPA).
+The autoscaler is KEDA's (keda.py): its metrics go through the HPA (hpa.py). Source: keda v2.20.2, pkg/scalers/cron_scaler.go
+(a window requests its replicas at target 1).
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from typing import Final, Literal
 from facts.day import Load
 from fleet.plan.day.fleet import IDLE_SECONDS, METRIC_LAG_SECONDS, PATIENCE_SECONDS, Fleet
 from fleet.plan.day.hpa import SYNC_SECONDS, Behavior, Hpa, Metric, Rate
+from fleet.plan.day.keda import COOLDOWN_SECONDS, fallback_value, own_replicas
 from settings.derived.scaling import WEEK_MINUTES, ScalingPolicy
 
-COOLDOWN_SECONDS: Final = 300
-"""Source: KEDA's cooldownPeriod."""
 NO_WAIT_SECONDS: Final = 1.0
 """Assumed: longest wait beyond full load that still counts as on time."""
 WASTED_SECONDS: Final = 3600
@@ -150,14 +148,22 @@ class _Scaler:
         active = bool(window) or (by_load and bool(signal))
         if active:
             self._active_at = now
-            current = current or max(1, policy.min)
-        elif policy.min == 0 and (signal is not None or not by_load):
-            return 0 if now - self._active_at > COOLDOWN_SECONDS else current
+        current = own_replicas(
+            active=active,
+            failing=by_load and signal is None,
+            fallback=policy.fallback_replicas,
+            current=current,
+            least=policy.min,
+            idle_seconds=now - self._active_at,
+            cooldown=COOLDOWN_SECONDS,
+        )
         metrics = [Metric(value=window, target=1)] if policy.windows else []
         if policy.target_in_flight is not None:
             self._failures = 0 if signal is not None else self._failures + self._step // SYNC_SECONDS
             if self._failures > policy.failures_before_fallback and policy.mechanism == "keda":
-                signal = max(current, policy.fallback_replicas) * policy.target_in_flight
+                signal = fallback_value(
+                    "currentReplicasIfHigher", policy.fallback_replicas, policy.target_in_flight, current
+                )
             metrics.append(Metric(value=signal, target=policy.target_in_flight))
         return self._hpa.replicas(now, current, metrics)
 

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from facts import ledger
 from facts.machines import DEFAULT, DEFAULT_MACHINE, MACHINES, Machine
 from facts.workloads import Lengths, Workload, named_workload, workloads_with_lengths
+from fleet.plan.asked import ANY_MACHINE, DEFAULT_CAPACITY, Asked
 from fleet.plan.economics import Duty
 from fleet.plan.model.deployment import Routing
 from fleet.plan.model.gpu_memory import DoesNotFitError
-from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE
 from fleet.plan.question.fitting import UnknownModelError, fitted, model_facts
 from fleet.plan.question.goals import (
-    DEFAULT_CONFIDENCE,
     DEFAULT_REGION,
     Batch,
     Budget,
-    Capacity,
     Limits,
     PlanGoal,
     PlanQuestion,
     RequestsPerSecond,
-    StartsFrom,
     TokensPerSecond,
     Users,
     parse_hours,
@@ -34,13 +29,9 @@ DEFAULT_PROFILE = "record"
 BATCH_PROFILE = "serve-batch"
 SERVING_PROFILE = "serve-chat"
 """Default for other machines and models than the article's."""
-_GOALS = {
-    "tokens_per_second": "--tokens-per-second",
-    "users": "--users",
-    "requests_per_second": "--requests-per-second",
-    "usd_per_hour": "--usd-per-hour",
-    "documents": "--documents",
-}
+_GOALS = ("tokens_per_second", "users", "requests_per_second", "usd_per_hour", "documents")
+_OF_BATCH = ("tokens_per_document", "output_tokens", "longest_document", "deadline")
+_OF_TRAFFIC = ("workload", "isl", "osl", "hours_per_week")
 
 
 class AskingError(ValueError):
@@ -51,50 +42,12 @@ class NoFitError(AskingError):
     """The model does not fit all GPUs of the machine together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The options as given; None if omitted."""
-
-    tokens_per_second: float | None = None
-    users: float | None = None
-    requests_per_second: float | None = None
-    usd_per_hour: float | None = None
-    documents: int | None = None
-    tokens_per_document: int | None = None
-    longest_document: int | None = None
-    output_tokens: int | None = None
-    deadline: str | None = None
-    workload: str | None = None
-    isl: int | None = None
-    osl: int | None = None
-    ttft_p99_ms: float | None = None
-    tpot_ms: float | None = None
-    profile: str | None = None
-    machine: str | None = None
-    model: str | None = None
-    """Catalogue id, or path to a config.json."""
-    capacity: Capacity = "spot"
-    gateway: bool = False
-    load_share: float = DEFAULT_LOAD_SHARE
-    spares: int | None = None
-    loss_per_node_day: float | None = None
-    confidence: float = DEFAULT_CONFIDENCE
-    hours_per_week: float | None = None
-    region: str = DEFAULT_REGION
-    usd_per_node_hour: float | None = None
-    starts_from: StartsFrom = "nothing"
-    compile_cache: bool = False
-
-
 def question_of(asked: Asked) -> PlanQuestion:
     """Build the question. Raises AskingError with the fix."""
     given = [name for name in _GOALS if getattr(asked, name) is not None]
     if len(given) != 1:
-        options = ", ".join(_GOALS.values())
-        problem = (
-            f"{' and '.join(_GOALS[name] for name in given)} cannot be combined" if given else "the goal is missing"
-        )
-        raise AskingError(f"{problem}; pass one of {options}")
+        problem = f"{' and '.join(map(_option, given))} cannot be combined" if given else "the goal is missing"
+        raise AskingError(f"{problem}; pass one of {', '.join(map(_option, _GOALS))}")
     _belongs(asked)
     routing: Routing = "inference-gateway" if asked.gateway else "cluster-ip"
     try:
@@ -112,14 +65,14 @@ def question_of(asked: Asked) -> PlanQuestion:
             machine=machine,
             workload=workload,
             limits=Limits(ttft_p99_ms=asked.ttft_p99_ms, tpot_ms=asked.tpot_ms),
-            capacity=asked.capacity,
+            capacity=asked.capacity or DEFAULT_CAPACITY,
             routing=routing,
             load_share=asked.load_share,
             spares=asked.spares,
             notices_per_node_day=asked.loss_per_node_day,
             confidence=asked.confidence,
             duty=Duty() if asked.hours_per_week is None else Duty(hours_per_week=asked.hours_per_week),
-            region=asked.region,
+            region=asked.region or DEFAULT_REGION,
             usd_per_node_hour=asked.usd_per_node_hour,
             starts_from=asked.starts_from,
             compile_cache=asked.compile_cache,
@@ -131,20 +84,16 @@ def question_of(asked: Asked) -> PlanQuestion:
         raise AskingError(str(error)) from None
 
 
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _belongs(asked: Asked) -> None:
     """Refuse options that the goal would ignore."""
-    of_batch = {
-        "tokens_per_document": "--tokens-per-document",
-        "output_tokens": "--output-tokens",
-        "longest_document": "--longest-document",
-        "deadline": "--deadline",
-    }
-    of_traffic = {"workload": "--workload", "isl": "--isl", "osl": "--osl", "hours_per_week": "--hours-per-week"}
-    useless = of_batch if asked.documents is None else of_traffic
-    for name, option in useless.items():
+    for name in _OF_BATCH if asked.documents is None else _OF_TRAFFIC:
         if getattr(asked, name) is not None:
             problem = "requires" if asked.documents is None else "cannot be combined with"
-            raise AskingError(f"{option} {problem} --documents")
+            raise AskingError(f"{_option(name)} {problem} --documents")
     if asked.documents is not None and (asked.tokens_per_document is None or asked.output_tokens is None):
         raise AskingError(
             "--documents requires --tokens-per-document (mean length with its instruction) and --output-tokens "
@@ -160,7 +109,7 @@ def _machine(asked: Asked) -> Machine:
     if asked.machine is None:
         return DEFAULT_MACHINE
     if asked.machine not in MACHINES:
-        raise AskingError(f"--machine {asked.machine} is not known; allowed: any, {', '.join(MACHINES)}")
+        raise AskingError(f"--machine {asked.machine} is not known; allowed: {ANY_MACHINE}, {', '.join(MACHINES)}")
     return MACHINES[asked.machine]
 
 

@@ -5,29 +5,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
 from facts.machines import DEFAULT_MACHINE, Machine, Way
 from facts.workloads import Workload
+from fleet.plan.asked import DEFAULT_CONFIDENCE, Capacity, StartsFrom
 from fleet.plan.economics import Duty
 from fleet.plan.model.deployment import Routing
 from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE, ImpossibleGoalError
 from fleet.plan.question.profiles import ProfileFacts
 
-Capacity = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
 CAPACITIES: Final[tuple[Capacity, ...]] = get_args(Capacity)
 """Capacities that the planner can price."""
 COMMITMENTS: Final[frozenset[Capacity]] = frozenset({"cud-1y", "cud-3y"})
 """Prices of a reservation committed for one or three years."""
 INTERRUPTIBLE: Final[frozenset[Capacity]] = frozenset({"spot", "ladder"})
 """Capacities whose nodes Google may reclaim at any time."""
-StartsFrom = Literal["nothing", "cluster", "weights"]
-"""What exists already: nothing; network and cluster; or the weights volume as well."""
-
 DEFAULT_REGION: Final = "europe-west4"
 """The article's."""
-# Assumed: share of time in which all required nodes are up, given a loss rate.
-DEFAULT_CONFIDENCE: Final = 0.95
 # Limit of replicas in a stack file (settings/sections/server.py, Server.replicas).
 MOST_MACHINES: Final = 1_000
 

@@ -53,7 +53,7 @@ __all__ = [
 
 _T = TypeVar("_T")
 _MOST_TURNS = 10_000
-"""Of the loop, before the SDK's own way of waiting is used; a recording takes some hundreds."""
+"""Of the loop, before the SDK waits in its own way; a recording takes some hundreds."""
 _MOST_FRAMES = 16
 """Of a stack: twice those between a registration and the program's line that made the resource."""
 _SPEAK_FOR_THEMSELVES = (Exception, RuntimeError, ValueError)
@@ -224,31 +224,13 @@ class _InlineLoop(asyncio.SelectorEventLoop):
             future.set_exception(error)
         return future
 
-
-@contextlib.contextmanager
-def _without_polling(sdk: types.ModuleType) -> Iterator[None]:
-    """Let the SDK wait for its Outputs once the loop has nothing else to run.
-
-    It waits for the first of all pending ones, then for the first of the rest: quadratic, a fifth of a recording.
-    Source: pulumi 3.272.0, runtime/stack.py (wait_for_rpcs).
-    """
-
-    async def wait(tasks: Collection[asyncio.Future[Any]], *, return_when: str) -> Any:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, _InlineLoop)
+    async def idle(self) -> None:
+        """Return once nothing but this coroutine is left to run."""
         for _ in range(_MOST_TURNS):
-            before = loop.scheduled
+            before = self.scheduled
             await asyncio.sleep(0)
-            if loop.scheduled - before <= 1:  # only this coroutine
+            if self.scheduled - before <= 1:
                 break
-        return await asyncio.wait(tasks, return_when=return_when)
-
-    before = sdk.asyncio
-    vars(sdk)["asyncio"] = types.SimpleNamespace(**{**vars(asyncio), "wait": wait})
-    try:
-        yield
-    finally:
-        vars(sdk)["asyncio"] = before
 
 
 def _run_program(
@@ -271,9 +253,16 @@ def _run_program(
         root_directory=str(context.root),
     )
     body = program or _main_program(context.root)
-    with _event_loop() as loop, _without_polling(stack), _no_configuration_from_outside():
+    with _event_loop() as loop, _no_configuration_from_outside():
+
+        async def run_until_idle() -> None:
+            # The SDK waits for the first of all pending Outputs, then for the first of the rest: quadratic, a fifth of a
+            # recording. Source: pulumi 3.272.0, runtime/stack.py (wait_for_rpcs). Here most are done before it begins.
+            body()
+            await loop.idle()
+
         try:
-            loop.run_until_complete(stack.run_in_stack(body))
+            loop.run_until_complete(stack.run_in_stack(run_until_idle))
         except Stopped:
             raise
         except (Exception, SystemExit) as error:
@@ -306,7 +295,7 @@ def _main_program(root: Path) -> Callable[[], None]:
 
 
 @contextlib.contextmanager
-def _event_loop() -> Iterator[asyncio.AbstractEventLoop]:
+def _event_loop() -> Iterator[_InlineLoop]:
     """A loop of our own that stays silent about tasks left behind by a program that failed."""
     loop = _InlineLoop()
     loop.set_exception_handler(lambda *_: None)

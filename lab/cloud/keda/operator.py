@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from fleet.plan.day.keda import COOLDOWN_SECONDS, POLLING_SECONDS, fallback_value, own_replicas
 from lab.cloud.keda import admission
 from lab.cloud.keda.endpoints import NAMESPACE as KEDA
 from lab.cloud.keda.endpoints import Endpoints
@@ -24,7 +25,6 @@ from lab.cloud.keda.triggers import (
     SpecError,
     Trigger,
     TriggerError,
-    fallback_value,
     metric_spec,
     trigger,
 )
@@ -41,8 +41,6 @@ OPERATOR: Final = "keda-operator"
 FIELD_MANAGER: Final = "keda"
 FINALIZER: Final = "finalizer.keda.sh"
 PAUSED: Final = "autoscaling.keda.sh/paused-replicas"
-POLLING_SECONDS: Final = 30
-COOLDOWN_SECONDS: Final = 300
 LOOK_WALL_SECONDS: Final = 0.2
 """Wall time between two reconciliations, and minimum of a polling interval."""
 STOP_WALL_SECONDS: Final = 10.0
@@ -286,7 +284,9 @@ class Keda:
             self._note_fallback(scaled, fallback)
             if failures <= fallback["failureThreshold"]:
                 raise
-            return Reading(fallback_value(fallback, one.target, self._replicas(scaled)), active=True), True
+            behavior = fallback.get("behavior", "static")
+            value = fallback_value(behavior, int(fallback["replicas"]), one.target, self._replicas(scaled))
+            return Reading(value, active=True), True
         if fallback:
             scaled.failures[one.name] = 0
             self._note_fallback(scaled, fallback)
@@ -311,14 +311,11 @@ class Keda:
             except TriggerError:
                 wrong = True
         spec, conditions, current = scaled.spec, scaled.conditions, self._replicas(scaled)
-        least = spec.get("minReplicaCount", 0)
+        least, fallback = spec.get("minReplicaCount", 0), spec.get("fallback")
         ready = ("True", "ScaledObjectReady", "ScaledObject is defined correctly and is ready for scaling")
         if active:
             conditions["Active"] = ("True", "ScalerActive", "Scaling is performed because triggers are active")
-            if current == 0:
-                self._scale(scaled, max(least, 1), "triggers are active")
-                scaled.last_active = self.now
-            elif wrong:
+            if current and wrong:
                 said = "Some triggers defined in ScaledObject are not working correctly"
                 ready = ("Unknown", "PartialTriggerError", said)
             else:
@@ -329,26 +326,24 @@ class Keda:
                 "ScalerNotActive",
                 "Scaling is not performed because triggers are not active",
             )
-            fallback = spec.get("fallback")
             if wrong and not fallback:
                 ready = ("False", "TriggerError", "Triggers defined in ScaledObject are not working correctly")
-            elif wrong and fallback and fallback["replicas"]:
-                pass  # The HPA uses the fallback after the threshold.
-            elif current > 0 and least == 0:
-                self._to_zero(scaled)
-            elif current < least:
-                self._scale(scaled, least, "below minReplicaCount")
         conditions["Ready"] = ready
-
-    def _to_zero(self, scaled: _Scaled) -> None:
-        """Scale to zero in one step, without the HPA's windows and policies."""
-        spec = scaled.spec
-        since = scaled.last_active
-        if since is None or since + timedelta(seconds=spec.get("cooldownPeriod", COOLDOWN_SECONDS)) < self.now:
-            self._scale(scaled, 0, "no trigger was active for the cooldown period")
-        else:
+        idle = float("inf") if scaled.last_active is None else (self.now - scaled.last_active).total_seconds()
+        wanted = own_replicas(
+            active=active,
+            failing=wrong,
+            fallback=fallback["replicas"] if fallback else None,
+            current=current,
+            least=least,
+            idle_seconds=idle,
+            cooldown=spec.get("cooldownPeriod", COOLDOWN_SECONDS),
+        )
+        if wanted != current:
+            self._scale(scaled, wanted, _why(active, wanted))
+        elif current and not least and not active and not wrong:
             said = "Scaler cooling down because triggers are not active"
-            scaled.conditions["Active"] = ("False", "ScalerCooldown", said)
+            conditions["Active"] = ("False", "ScalerCooldown", said)
 
     def _replicas(self, scaled: _Scaled) -> int:
         found = self._api.get(DEPLOYMENT, *scaled.place)
@@ -422,3 +417,9 @@ def _paused(one: Manifest) -> int | None:
     """Number of replicas at which it is paused, if any."""
     text = (one["metadata"].get("annotations") or {}).get(PAUSED)
     return None if text is None else int(text)
+
+
+def _why(active: bool, replicas: int) -> str:
+    if active:
+        return "triggers are active"
+    return "below minReplicaCount" if replicas else "no trigger was active for the cooldown period"

@@ -1,6 +1,6 @@
-"""KEDA's triggers: name and target of a metric, its value, its activity, and its fallback.
+"""KEDA's triggers: name and target of a metric, its value, and its activity.
 
-Source: kedacore/keda v2.20.2: pkg/scalers/prometheus_scaler.go, cron_scaler.go, scaler.go; pkg/fallback/fallback.go.
+Source: kedacore/keda v2.20.2: pkg/scalers/prometheus_scaler.go, cron_scaler.go, scaler.go.
 """
 
 from __future__ import annotations
@@ -141,18 +141,6 @@ def metric_spec(one: Trigger, scaled_object: str) -> Manifest:
     selector = {"matchLabels": {OWNER_LABEL: scaled_object}}
     target = {"type": "AverageValue", "averageValue": quantity(one.target)}
     return {"type": "External", "external": {"metric": {"name": one.name, "selector": selector}, "target": target}}
-
-
-def fallback_value(fallback: Mapping[str, Any], target: float, current_replicas: int) -> float:
-    """The value for which the HPA scales to the fallback's replicas."""
-    replicas, behavior = int(fallback["replicas"]), fallback.get("behavior", "static")
-    if behavior == "currentReplicas":
-        replicas = current_replicas
-    elif behavior == "currentReplicasIfHigher":
-        replicas = max(current_replicas, replicas)
-    elif behavior == "currentReplicasIfLower":
-        replicas = min(current_replicas, replicas)
-    return target * replicas
 
 
 def quantity(value: float) -> str:

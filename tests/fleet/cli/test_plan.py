@@ -289,16 +289,8 @@ def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[st
 
 
 def test_a_plan_loads_neither_pulumi_nor_the_settings() -> None:
-    assert loaded_by("plan", *USERS) == ["facts.machines", "facts.models", "fleet.plan", "pydantic", "typer", "yaml"]
-    assert loaded_by("plan", *USERS, "--format", "json") == [
-        "facts.machines",
-        "facts.models",
-        "fleet.plan",
-        "pydantic",
-        "typer",
-        "yaml",
-    ]
-    assert loaded_by("plan", "--help") == ["pydantic", "typer"]
+    for more in ((), ("--format", "json")):
+        assert not {"pulumi", "grpc", "settings.stack", "fleet.preview"} & {*loaded_by("plan", *USERS, *more)}
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ out = io.StringIO()
 with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
     main()
 heavy = ("pydantic", "rich", "yaml", "pulumi", "grpc", "settings.stack",
-         "facts.machines", "facts.models", "fleet.plan", "fleet.plan.day", "fleet.preview", "typer")
+         "facts.machines", "facts.models", "fleet.plan.planning", "fleet.plan.question", "fleet.preview", "typer")
 print(json.dumps(sorted(name for name in heavy if name in sys.modules)))
 """
 

@@ -12,8 +12,9 @@ from facts.machines import DEFAULT_MACHINE, MACHINES
 from facts.models import CATALOGUE
 from facts.workloads import named_workload
 from fleet.plan.anywhere import Market, market
+from fleet.plan.asked import Asked
 from fleet.plan.planning import plan
-from fleet.plan.question.asking import Asked, AskingError, NoFitError, question_of
+from fleet.plan.question.asking import AskingError, NoFitError, question_of
 from fleet.plan.question.fitting import UnknownModelError, engine_changes, fitted, model_facts
 from fleet.plan.question.goals import way_of
 from fleet.plan.question.profiles import profile_facts
@@ -64,7 +65,7 @@ def test_an_offer_is_the_plan_of_its_machine(found: Market) -> None:
 
 
 def test_a_way_and_a_region_leave_only_those() -> None:
-    only = market(ASKED, capacity="on-demand", region="us-central1")
+    only = market(replace(ASKED, capacity="on-demand", region="us-central1"))
     assert {(one.capacity, one.price.region, one.dearer) for one in only.offers} == {("on-demand", "us-central1", ())}
     assert "a4-highgpu-8g" in {machine for no in only.refused for machine in no.machines}
 

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleet.plan.asked import Asked
 from fleet.plan.economics import Duty
 from fleet.plan.nodes_for import ImpossibleGoalError
 from fleet.plan.plan import Plan
 from fleet.plan.planning import compare, plan
-from fleet.plan.question.asking import Asked, question_of
+from fleet.plan.question.asking import question_of
 from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, Users, parse_hours
 from fleet.plan.question.profiles import profile_facts
 from fleet.plan.stack_file import stack_text
@@ -42,7 +43,7 @@ DOCUMENTS: dict[str, Any] = {"documents": 50_000, "tokens_per_document": 3_000, 
 
 
 def test_the_article_s_third_phase_is_planned_within_captured_graphs() -> None:
-    options: dict[str, Any] = {"profile": "mtp2-095", "load_share": 1.0}
+    options: dict[str, Any] = {"profile": "mtp2-095", "headroom": 0.0}
     asked_for = answer(tokens_per_second=89_400, **options)
     assert asked_for.nodes == 1
     for users, beyond in ((1_500, False), (1_950, False), (1_960, True), (2_000, True)):
@@ -58,7 +59,7 @@ def test_the_article_s_third_phase_is_planned_within_captured_graphs() -> None:
 
 
 def test_the_record_without_headroom_is_twelve_nodes_and_its_price() -> None:
-    found = answer(tokens_per_second=1_103_941, load_share=1.0)
+    found = answer(tokens_per_second=1_103_941, headroom=0.0)
     assert found.nodes == 12
     assert found.money.usd_per_hour == pytest.approx(12 * SPOT_USD, rel=0.001)
     assert found.published.figure is not None
@@ -69,7 +70,7 @@ def test_the_record_without_headroom_is_twelve_nodes_and_its_price() -> None:
 
 
 def test_the_articles_users_take_the_articles_nodes_and_headroom_takes_more() -> None:
-    assert answer(users=16_000, load_share=1.0).nodes == 8
+    assert answer(users=16_000, headroom=0.0).nodes == 8
     found = answer(users=16_000)
     assert found.nodes == 10
     assert found.performance.in_flight.value == 16_000
@@ -77,14 +78,14 @@ def test_the_articles_users_take_the_articles_nodes_and_headroom_takes_more() ->
 
 
 def test_a_million_tokens_cost_what_the_article_says_at_its_price_and_load() -> None:
-    found = answer(tokens_per_second=1_103_941, load_share=1.0, capacity="cud-1y", usd_per_node_hour=88.93)
+    found = answer(tokens_per_second=1_103_941, headroom=0.0, capacity="cud-1y", usd_per_node_hour=88.93)
     assert found.money.at_load is not None
     assert found.money.at_load.total_usd == pytest.approx(0.2685, abs=0.001)  # provenance.md: 0.30 is rounded up
     assert found.money.at_load.output_usd == pytest.approx(3 * found.money.at_load.total_usd)
 
 
 def test_energy_is_the_measured_mean_power_over_the_tokens() -> None:
-    found = answer(tokens_per_second=1_103_941, load_share=1.0)
+    found = answer(tokens_per_second=1_103_941, headroom=0.0)
     watts = found.performance.watts_per_gpu
     assert 600 < watts.value <= 680
     assert found.kilowatts == pytest.approx(96 * watts.value / 1000)
@@ -207,7 +208,7 @@ def test_spares_follow_from_losses_on_spot_and_from_nothing_on_a_reservation() -
 
 @pytest.mark.parametrize("profile", ["record", "mtp1-095"])
 def test_what_is_planned_is_what_is_shipped_and_more_memory_takes_no_more_nodes(profile: str) -> None:
-    assert answer(users=2_000, load_share=1.0, profile=profile).nodes == 1
+    assert answer(users=2_000, headroom=0.0, profile=profile).nodes == 1
 
 
 @pytest.mark.parametrize(
@@ -381,7 +382,7 @@ def test_a_comparison_says_why_a_way_is_closed() -> None:
         ({**DOCUMENTS, "longest_document": 10}, "--longest-document 10 .*--tokens-per-document 3000"),
         ({"users": 0}, "users must be above 0"),
         ({"users": float("nan")}, "users must be above 0"),
-        ({"users": 1, "load_share": 0}, "load_share must be above 0"),
+        ({"users": 1, "headroom": 1}, "load_share must be above 0"),
         ({"users": 1, "spares": -1}, "spares must be 0 or more"),
         ({"users": 1, "ttft_p99_ms": -1}, "ttft_p99_ms must be above 0"),
         ({"users": 1, "confidence": 1}, "confidence .* 0 and 1"),
@@ -422,7 +423,7 @@ questions = st.builds(
     capacity=st.sampled_from(["spot", "cud-1y"]),
     region=st.just("us-central1"),
     gateway=st.booleans(),
-    load_share=st.floats(0.5, 1),
+    headroom=st.floats(0, 0.5),
     spares=st.sampled_from([None, 0, 2]),
     starts_from=st.sampled_from(["nothing", "cluster", "weights"]),
 )
@@ -487,7 +488,8 @@ def test_a_larger_goal_never_takes_less(question: PlanQuestion, times: float) ->
 @settings(max_examples=30, deadline=None)
 @given(st.floats(100, 1e6), st.floats(0.5, 1), st.floats(0, 0.5))
 def test_more_headroom_never_takes_fewer_nodes(users: float, share: float, less: float) -> None:
-    assert answer(users=users, load_share=share * (1 - less)).nodes >= answer(users=users, load_share=share).nodes
+    less_load = answer(users=users, headroom=1 - share * (1 - less))
+    assert less_load.nodes >= answer(users=users, headroom=1 - share).nodes
 
 
 @settings(max_examples=20, deadline=None)
@@ -523,7 +525,8 @@ def test_a_plan_takes_less_than_16_units(options: dict[str, Any]) -> None:
 def test_a_plan_pulls_in_neither_pulumi_nor_pydantic_nor_a_settings_module() -> None:
     code = (
         "import sys\n"
-        "from fleet.plan.question.asking import Asked, question_of\n"
+        "from fleet.plan.asked import Asked\n"
+        "from fleet.plan.question.asking import question_of\n"
         "from fleet.plan.planning import plan\n"
         "plan(question_of(Asked(users=1000)))\n"
         "print(sorted({'pulumi', 'pydantic', 'settings.stack', 'settings.sections.section', 'fleet.preview'} & set(sys.modules)))\n"

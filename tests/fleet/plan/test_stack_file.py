@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from facts.models import CATALOGUE
+from fleet.plan.asked import Asked
 from fleet.plan.from_settings import deployment_of, facts_of_stack
 from fleet.plan.plan import Plan
 from fleet.plan.planning import plan
-from fleet.plan.question.asking import Asked, question_of
+from fleet.plan.question.asking import question_of
 from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
 from fleet.plan.stack_file import stack_text, write_stack
 from fleet.preview.offline import open_stack
@@ -210,13 +211,13 @@ goals = st.one_of(
     capacity=st.sampled_from(OF_A4),
     gateway=st.booleans(),
     spares=st.integers(0, 3),
-    load_share=st.floats(0.5, 1),
+    headroom=st.floats(0, 0.5),
 )
 def test_every_plan_becomes_a_stack_that_nothing_refuses(
-    root: Path, goal: dict[str, Any], capacity: Any, gateway: bool, spares: int, load_share: float
+    root: Path, goal: dict[str, Any], capacity: Any, gateway: bool, spares: int, headroom: float
 ) -> None:
     try:
-        made = answer(**goal, capacity=capacity, gateway=gateway, spares=spares, load_share=load_share)
+        made = answer(**goal, capacity=capacity, gateway=gateway, spares=spares, headroom=headroom)
     except PlanImpossibleError:
         return
     stack = written(root, made)  # open_stack raises on anything that is refused

@@ -1,6 +1,7 @@
 """How fast a preview is: a whole process against a bare interpreter that only imports the SDK the program needs.
 
-Everything is a ratio to that import, measured in turns on the same machine, so the numbers mean the same everywhere.
+Everything is a ratio, measured in turns on the same machine, so the numbers mean the same everywhere. Processor time with all
+children, because other work on the machine hardly changes it; only what the pack adds is by the clock, since it runs beside.
 Prints them and exits with 1 when one is over its limit.
 """
 
@@ -42,6 +43,9 @@ class Sample:
     """One process, from start to end."""
 
     seconds: float
+    """By the clock."""
+    cpu_seconds: float
+    """User and system time, with all children."""
     rss_mib: float
 
 
@@ -77,7 +81,7 @@ def measure(command: Sequence[str], cwd: Path) -> Sample:
             said = errors.read().decode(errors="replace")
             raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{said}")
     per_mib = 2**20 if sys.platform == "darwin" else 2**10  # macOS counts bytes, Linux kibibytes
-    return Sample(seconds, usage.ru_maxrss / per_mib)
+    return Sample(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / per_mib)
 
 
 @contextlib.contextmanager
@@ -123,20 +127,20 @@ def run(rounds: int) -> dict[str, list[Sample]]:
 
 def checks(samples: dict[str, list[Sample]], limits: argparse.Namespace) -> list[Check]:
     """The figures that have a limit."""
-    seconds = {name: statistics.median(one.seconds for one in several) for name, several in samples.items()}
+    cpu = {name: statistics.median(one.cpu_seconds for one in several) for name, several in samples.items()}
     best = {name: min(one.seconds for one in several) for name, several in samples.items()}
     rss_mib = max(one.rss_mib for name in ("preview", "judged", "grown") for one in samples[name])
     unit = "x"
     return [
-        Check(f"preview of {STACK} / bare SDK import, best runs", best["preview"] / best["import"], limits.ratio, unit),
+        Check(f"preview of {STACK} / bare SDK import", cpu["preview"] / cpu["import"], limits.ratio, unit),
         # The best runs: pack and program share the cores, so whatever else runs slows this one twice.
         Check("with the policy pack / without, best runs", best["judged"] / best["preview"], limits.policies, unit),
-        Check(f"{GROWN} replicas / 12 replicas", seconds["grown"] / seconds["preview"], limits.growth, unit),
+        Check(f"{GROWN} replicas / 12 replicas", cpu["grown"] / cpu["preview"], limits.growth, unit),
         Check("largest resident memory of a preview", rss_mib, limits.rss_mib, "MiB"),
         *(
             Check(
                 f"fleet --{name}, above a bare interpreter / bare SDK import",
-                (seconds[name] - seconds["nothing"]) / seconds["import"],
+                (cpu[name] - cpu["nothing"]) / cpu["import"],
                 limits.start,
                 unit,
             )
@@ -159,11 +163,11 @@ def main() -> int:
     """Measure, print, judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7, help="runs of each command; the median counts (default: 7)")
-    parser.add_argument("--ratio", type=float, default=0.45, help="limit of preview / import (default: 0.45)")
+    parser.add_argument("--ratio", type=float, default=0.95, help="limit of preview / import (default: 0.95)")
     parser.add_argument("--policies", type=float, default=1.5, help="limit of with / without the pack (default: 1.5)")
     parser.add_argument("--growth", type=float, default=1.1, help="limit of 1000 / 12 replicas (default: 1.1)")
     parser.add_argument("--rss-mib", type=float, default=200, help="limit of resident memory in MiB (default: 200)")
-    parser.add_argument("--start", type=float, default=0.06, help="limit of --help / import (default: 0.06)")
+    parser.add_argument("--start", type=float, default=0.09, help="limit of --help / import (default: 0.09)")
     parser.add_argument(
         "--attempts", type=int, default=3, help="measurements before it counts as too slow (default: 3)"
     )
@@ -172,8 +176,10 @@ def main() -> int:
     for attempt in range(1, limits.attempts + 1):
         samples = run(limits.rounds)
         for name, several in samples.items():
-            ordered = sorted(one.seconds for one in several)
-            say(f"{name:<10} median {statistics.median(ordered):6.3f} s   {ordered[0]:6.3f} to {ordered[-1]:6.3f} s")
+            clock, cpu = ([getattr(one, kind) for one in several] for kind in ("seconds", "cpu_seconds"))
+            say(
+                f"{name:<10} median {statistics.median(clock):6.3f} s by the clock, {statistics.median(cpu):6.3f} s of processor time"
+            )
         say()
         found = checks(samples, limits)
         for check in found:

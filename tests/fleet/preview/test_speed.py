@@ -21,7 +21,10 @@ def samples(**seconds: float) -> dict[str, list[Sample]]:
         "help": 0.1,
         "version": 0.05,
     } | seconds
-    return {name: [Sample(second * factor, 100.0) for factor in (0.9, 1.0, 5.0)] for name, second in times.items()}
+    return {
+        name: [Sample(second * factor, second * factor, 100.0) for factor in (0.9, 1.0, 5.0)]
+        for name, second in times.items()
+    }
 
 
 def over(**seconds: float) -> list[str]:
@@ -49,7 +52,7 @@ def test_a_figure_over_its_limit_is_named(seconds: dict[str, float], named: str)
 
 def test_memory_is_judged_by_the_worst_run() -> None:
     heavy = samples()
-    heavy["preview"][1] = Sample(1.0, 201.0)
+    heavy["preview"][1] = Sample(1.0, 1.0, 201.0)
     assert [check.value for check in checks(heavy, LIMITS) if not check.passed] == [201.0]
 
 

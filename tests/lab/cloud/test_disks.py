@@ -165,18 +165,6 @@ def test_a_claim_nobody_handed_to_the_driver_is_left_alone(scene: Scene) -> None
     assert volume["spec"]["claimRef"]["name"] == "other"
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_a_disk_is_made_in_the_zone_of_the_first_consumers_node_or_of_its_class(scene: Scene, waits: bool) -> None:
-    scene.storage_class(waits=waits)
-    scene.node("node")
-    scene.bound(node="node" if waits else "")
-    (volume,) = scene.made("PersistentVolume")
-    (term,) = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
-    assert term["matchExpressions"] == [{"key": "topology.gke.io/zone", "operator": "In", "values": [ZONE]}]
-    assert volume["spec"]["capacity"] == {"storage": "64Gi"}
-    assert "readOnly" not in volume["spec"]["csi"]
-
-
 def test_a_class_that_binds_at_once_without_a_zone_is_told_on_the_claim(scene: Scene) -> None:
     scene.storage_class(waits=False)
     del scene.api.objects[STORAGE_CLASS, "class"]["allowedTopologies"]
@@ -199,34 +187,6 @@ def test_a_claim_deleted_meanwhile_leaves_no_volume(scene: Scene) -> None:
     scene.claim("other")
     until(lambda: scene.made("PersistentVolume"))
     assert [one["spec"]["claimRef"]["name"] for one in scene.made("PersistentVolume")] == ["other"]
-
-
-def test_a_claim_waits_for_the_image_it_is_made_from_and_says_so_once(scene: Scene) -> None:
-    scene.storage_class(waits=False)
-    scene.claim(accessModes=["ReadOnlyMany"], dataSource=SOURCE)
-    event = scene.event()
-    assert event["reason"] == "ProvisioningFailed"
-    assert event["involvedObject"]["name"] == "claim"
-    assert 'StorageClass "class"' in event["message"]
-    snapshot = thing("snapshot.storage.k8s.io/v1", "VolumeSnapshot", "image")
-    feed(scene.world.snapshots, "added", {**snapshot, "status": {"readyToUse": True}})
-    (volume,) = until(lambda: scene.made("PersistentVolume"))
-    assert volume["spec"]["csi"]["readOnly"] is True
-    assert len(scene.made("Event")) == 1
-
-
-def test_a_pod_starts_when_every_volume_of_it_is_there(scene: Scene) -> None:
-    scene.storage_class(waits=True)
-    scene.node("node")
-    scene.bound("first")
-    scene.claim("second")
-    scene.pod("server", "first", "second")
-    assert scene.marked() == []
-    scene.storage_class(waits=False)
-    scene.bound("second")
-    until(lambda: set(scene.marked()) == {"server"})
-    assert scene.holds("first")
-    assert scene.holds("second")
 
 
 @pytest.mark.parametrize(
@@ -269,42 +229,6 @@ def test_a_second_attempt_elsewhere_waits_until_the_disk_is_detached(scene: Scen
     assert moments[-3:] == ["attached to node", "detached from node", "attached to other"]
 
 
-def test_nodes_that_only_read_have_the_disk_together(scene: Scene) -> None:
-    scene.storage_class(waits=False)
-    scene.node("node")
-    scene.node("other")
-    scene.bound(accessModes=["ReadOnlyMany"])
-    scene.pod("first", "claim")
-    scene.pod("second", "claim", node="other")
-    until(lambda: set(scene.marked()) == {"first", "second"})
-
-
-def test_pods_of_one_node_share_the_disk_and_the_last_lets_it_go(scene: Scene) -> None:
-    scene.storage_class(waits=True)
-    scene.node("node")
-    scene.bound()
-    first, second = scene.pod("first", "claim"), scene.pod("second", "claim")
-    until(lambda: sorted(scene.marked()) == ["first", "second"])
-    feed(scene.world.pods, "deleted", first)
-    third = scene.pod("third", "claim")
-    until(lambda: "third" in scene.marked())
-    assert scene.holds()
-    for pod in (second, third):
-        feed(scene.world.pods, "deleted", pod)
-    until(lambda: not scene.holds())
-
-
-def test_a_disk_whose_claim_is_seen_to_go_before_its_pod_is_let_go(scene: Scene) -> None:
-    scene.storage_class(waits=True)
-    scene.node("node")
-    name = scene.bound()
-    pod = scene.pod("writer", "claim")
-    until(lambda: scene.marked() == ["writer"])
-    feed(scene.world.claims, "deleted", scene.world.claims.get("claim", "vllm") or {})
-    feed(scene.world.pods, "deleted", pod)
-    until(lambda: not scene.disks.attachments.holds(name))
-
-
 def test_a_node_that_vanishes_lets_go_of_its_disks_at_once(scene: Scene) -> None:
     scene.storage_class(waits=True)
     scene.node("node")
@@ -325,37 +249,6 @@ def test_a_pod_that_leaves_before_its_disk_has_come_leaves_nothing_attached(scen
     scene.pod("patient", "claim")
     until(lambda: "patient" in scene.marked())
     assert scene.holds()
-
-
-def test_an_attached_disk_outlasts_its_claim_until_the_node_lets_go(scene: Scene) -> None:
-    scene.storage_class(waits=True)
-    scene.node("node")
-    name = scene.bound()
-    pod = scene.pod("writer", "claim")
-    until(lambda: scene.marked() == ["writer"])
-    volume = dict(scene.world.volumes.get(name) or {}, status={"phase": "Released"})
-    volume["spec"]["persistentVolumeReclaimPolicy"] = "Delete"
-    feed(scene.world.volumes, "modified", volume)
-    assert scene.api.deleted == []
-    feed(scene.world.pods, "deleted", pod)
-    until(lambda: ("PersistentVolume", name) in scene.api.deleted)
-
-
-def test_an_image_is_taken_once_its_writer_has_ended_and_outlasts_its_snapshot(scene: Scene) -> None:
-    scene.storage_class(waits=True)
-    scene.node("node")
-    scene.bound()
-    pod = scene.pod("writer", "claim")
-    until(lambda: scene.marked() == ["writer"])
-    snapshot = scene.snapshot()
-    assert scene.event()["reason"] == "SnapshotContentCreationFailed"
-    assert "writer" in scene.event()["message"]
-    scene.ends(pod)
-    until(scene.is_imaged)
-    (content,) = scene.made("VolumeSnapshotContent")
-    assert content["spec"]["deletionPolicy"] == "Retain"
-    feed(scene.world.snapshots, "deleted", snapshot)
-    assert scene.api.deleted == []
 
 
 @pytest.mark.parametrize("options", [["noload", "read_ahead_kb=4096"], ["read_ahead_kb=4096"]])
@@ -391,12 +284,6 @@ def test_a_disk_that_nobody_mounted_has_no_open_journal(scene: Scene) -> None:
     until(scene.is_imaged)
     (content,) = scene.made("VolumeSnapshotContent")
     assert not has_open_journal(content)
-
-
-def test_an_image_that_is_there_is_found_and_an_unknown_one_is_believed(scene: Scene) -> None:
-    status = scene.snapshot_of(scene.image("theirs", "projects/models/global/images/theirs"))
-    assert status["readyToUse"] is True
-    assert "restoreSize" not in status
 
 
 def test_a_volume_smaller_than_its_image_is_told_on_the_claim(scene: Scene) -> None:

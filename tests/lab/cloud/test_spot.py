@@ -2,14 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from lab.cloud.cluster_view import SHUTTING_DOWN
 from lab.cloud.node_objects import node_manifest, template
 from lab.cloud.offers import Offer
-from lab.cloud.spot import IMPENDING_TERMINATION, kill_containers, preempt
+from lab.cloud.spot import IMPENDING_TERMINATION, preempt
 from lab.cloud.world import World
-from lab.control_plane.api import ApiRefusedError, Manifest
+from lab.control_plane.api import Manifest
 from tests.lab.cloud.fake_world import A4, FakeApi, feed, gpu_pod, make_world, needs, on_node
 
 OFFER = Offer(machine=A4, mode="spot", zone="europe-west4-b")
@@ -85,51 +83,3 @@ def test_a_shorter_grace_and_a_shorter_notice_are_kept() -> None:
     assert 2 <= ended["brief"] <= ended["long"]
     assert ended["long"] >= 10
     assert len(pod_patches(api, "long")) == 2
-
-
-def test_four_machines_go_at_once_and_no_others() -> None:
-    world, api, names = served(6)
-    assert preempt(world, names[:4]).wait(10)
-    assert {name for kind, name in api.deleted if kind == "Node"} == set(names[:4])
-    assert {name for kind, name in api.deleted if kind == "Pod"} == {f"server-{number}" for number in range(4)}
-
-
-def test_a_finished_pod_is_not_ended_again() -> None:
-    world, api, (node,) = served()
-    feed(world.pods, "modified", on_node(gpu_pod("server-0"), node, phase="Failed"))
-    assert preempt(world, [node]).pods == []
-    assert pod_patches(api, "server-0") == []
-
-
-def test_an_unknown_machine_cannot_be_taken() -> None:
-    world, _, _ = served()
-    with pytest.raises(KeyError, match="node absent"):
-        preempt(world, ["absent"])
-
-
-def test_killed_containers_start_again_and_remember_why() -> None:
-    world, api, (node,) = served()
-    pod = on_node(gpu_pod("server-0"), node)
-    kill_containers(world, pod, exit_code=9, reason="OOMKilled")
-    (status,) = pod_patches(api, "server-0")
-    (container,) = status["containerStatuses"]
-    assert (container["restartCount"], container["ready"], container["started"]) == (1, False, False)
-    assert container["lastState"]["terminated"]["exitCode"] == 9
-    assert container["lastState"]["terminated"]["reason"] == "OOMKilled"
-    assert "running" in container["state"]
-    assert conditions(status)["Ready"]["status"] == "False"
-    assert "phase" not in status
-
-
-def test_a_pod_that_is_gone_by_then_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, api, (node,) = served()
-    patch = api.patch
-
-    def gone(kind: Any, name: str, namespace: str | None, body: Any, **more: Any) -> Manifest:
-        if kind.kind == "Pod":
-            raise ApiRefusedError(404, "NotFound", "gone")
-        return patch(kind, name, namespace, body, **more)
-
-    monkeypatch.setattr(api, "patch", gone)
-    assert preempt(world, [node]).wait(10)
-    assert ("Node", node) in api.deleted

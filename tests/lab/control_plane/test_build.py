@@ -23,8 +23,6 @@ from lab.control_plane.build import (
     binaries,
     helm,
     is_built,
-    promrules,
-    pulumi,
 )
 from lab.control_plane.toolchain import GO_FOLDER
 from lab.results.result import RehearsalError
@@ -49,11 +47,6 @@ def test_the_versions_are_those_of_go_mod() -> None:
         "v0.55.1",
         "v3.259.0",
     ]
-
-
-def test_kubernetes_is_linked_with_its_version() -> None:
-    assert "-X k8s.io/component-base/version.gitVersion=v1.36.3" in KUBERNETES.linker_flags
-    assert "-X k8s.io/component-base/version.gitMinor=36" in KUBERNETES.linker_flags
 
 
 def test_every_staging_module_of_kubernetes_has_the_version_of_its_release() -> None:
@@ -84,35 +77,6 @@ def test_everything_is_built_once_and_then_taken_from_the_cache_without_go(fake_
     said.clear()
     assert binaries(said.append) == first
     assert said == []
-
-
-def test_helm_is_built_apart_once_and_linked_with_its_version(fake_go: FakeGo, tmp_path: Path) -> None:
-    program = helm(lambda _: None)
-    assert os.access(program, os.X_OK)
-    assert cached(tmp_path) == {"helm"}
-    (fake_go.folder / "go").unlink()
-    assert helm(pytest.fail) == program
-    assert "-X helm.sh/helm/v3/internal/version.version=v3.22.0" in HELM.linker_flags
-
-
-def test_the_runner_of_alert_rules_is_built_apart_from_its_own_source(fake_go: FakeGo, tmp_path: Path) -> None:
-    fake_go.extra = 'if [ "$1" = build ]; then ls main.go memory.go || exit 1; fi'
-    fake_go.install()
-    assert os.access(promrules(lambda _: None), os.X_OK)
-    assert cached(tmp_path) == {"promrules"}
-
-
-def test_the_script_that_runs_a_program_is_kept_beside_the_engine(fake_go: FakeGo, tmp_path: Path) -> None:
-    script = tmp_path / "sdk" / "python" / "cmd" / "pulumi-language-python-exec"
-    script.parent.mkdir(parents=True)
-    script.write_text("genuine")
-    fake_go.module = tmp_path / "sdk"
-    fake_go.install()
-    program = pulumi(lambda _: None)
-    assert os.access(program, os.X_OK)
-    assert program.with_name("pulumi-language-python-exec").read_text() == "genuine"
-    program.with_name("pulumi-language-python-exec").unlink()
-    assert not is_built(PULUMI)
 
 
 def test_windows_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,23 +23,3 @@ def test_secrets_are_hidden_wherever_they_are() -> None:
     state = parsed(exported(entry(inputs={"a": [{"b": SEALED}], "c": 1}, outputs={"d": SEALED})))
     assert state.resources[0].inputs == {"a": [{"b": "[secret]"}], "c": 1}
     assert state.resources[0].outputs == {"d": "[secret]"}
-
-
-def test_what_waits_for_its_deletion_is_not_the_resource() -> None:
-    state = parsed(exported(entry(delete=True, id="old"), entry(id="new", protect=True)))
-    found = state.get(URN)
-    assert found is not None
-    assert (found.id, found.protect, found.name) == ("new", True, "thing")
-    assert [one.id for one in state.of_type("pkg:index:Thing")] == ["old", "new"]
-
-
-def test_a_state_without_resources_is_empty() -> None:
-    state = parsed({"version": 3, "deployment": {"manifest": {}}})
-    assert (state.resources, dict(state.pending), dict(state.outputs)) == ((), {}, {})
-
-
-def test_pending_operations_and_the_stacks_outputs_are_told() -> None:
-    stack = {"urn": STACK, "custom": False, "type": "pulumi:pulumi:Stack", "outputs": {"x": 1, "y": SEALED}}
-    state = parsed(exported(stack, pending=[{"resource": entry(), "type": "creating"}]))
-    assert state.pending == {URN: "creating"}
-    assert state.outputs == {"x": 1, "y": "[secret]"}

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from facts.day import Load, load_of_day
+from fleet.plan.asked import Asked
 from fleet.plan.day.comparison import (
     MOST_WINDOWS,
     Comparison,
@@ -26,7 +27,7 @@ from fleet.plan.day.comparison import (
 )
 from fleet.plan.day.simulate import DayResult, simulate
 from fleet.plan.planning import plan
-from fleet.plan.question.asking import Asked, question_of
+from fleet.plan.question.asking import question_of
 from fleet.plan.report.day import day_document, format_section, remarks
 from fleet.report.words import LADDERS_RESERVATION
 from settings.derived.scaling import ScalingPolicy

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleet.plan.asked import Asked
 from fleet.plan.plan import Plan
 from fleet.plan.planning import compare, plan
-from fleet.plan.question.asking import Asked, question_of
+from fleet.plan.question.asking import question_of
 from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
 from fleet.plan.report.text import print_comparison, print_plan
 from fleet.report.terminal import Paper

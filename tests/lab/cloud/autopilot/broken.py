@@ -60,10 +60,6 @@ def _on_host(name: str) -> Manifest:
 
 
 _UNMASKED = {"hostUsers": False, "containers": [container(securityContext={"procMount": "Unmasked"})]}
-_ALL_CAPABILITIES = (
-    "SETPCAP MKNOD AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID NET_BIND_SERVICE NET_RAW SYS_CHROOT "
-    "SETFCAP SYS_PTRACE"
-)
 _SECURITY = (
     Broken(
         policy="autopilot-security",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.cloud.keda.schedule import Schedule
-from lab.cloud.keda.triggers import SpecError, TriggerError, fallback_value, metric_spec, trigger
+from lab.cloud.keda.triggers import SpecError, TriggerError, metric_spec, trigger
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 WORKDAYS = {"timezone": "Europe/Berlin", "start": "30 6 * * 1-5", "end": "0 20 * * 1-5", "desiredReplicas": "4"}
@@ -68,14 +68,6 @@ def test_metrics_are_named_and_divided_as_keda_does() -> None:
 def test_what_keda_does_not_begin_with_is_refused(one: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
         trigger(0, one)
-
-
-@pytest.mark.parametrize(
-    ("behavior", "replicas"),
-    [("static", 3), ("currentReplicas", 5), ("currentReplicasIfHigher", 5), ("currentReplicasIfLower", 3)],
-)
-def test_a_fallback_is_a_value_that_makes_the_replicas(behavior: str, replicas: int) -> None:
-    assert fallback_value({"replicas": 3, "behavior": behavior}, 700, 5) == 700 * replicas
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ class FakeCluster:
         self.warnings: dict[str, list[str]] = {}
         """What the server warns of when this `Kind/name` is applied."""
         self.managers: dict[str, str] = {}
-        self.propagations: dict[str, str] = {}
         self.down = False
         self._version = 0
         self._lock = threading.RLock()
@@ -110,16 +109,13 @@ class FakeCluster:
             ]
             return found, str(self._version)
 
-    def delete(
-        self, kind: Kind, name: str, namespace: str | None = None, *, propagation: str = "Background", **_: Any
-    ) -> bool:
+    def delete(self, kind: Kind, name: str, namespace: str | None = None, **_: Any) -> bool:
         self._answer()
         with self._lock:
             one = self.objects.get((kind, namespace or "", name))
             if one is None:
                 return False
             self.deleted.append(f"{kind}/{name}")
-            self.propagations[f"{kind}/{name}"] = propagation
             if one["metadata"].get("finalizers"):
                 return True
             del self.objects[kind, namespace or "", name]

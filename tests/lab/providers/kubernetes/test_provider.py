@@ -9,14 +9,11 @@ from typing import Any
 import pytest
 
 from fleet.preview.record.values import UNKNOWN, Secret
-from fleet.preview.record.wire import decode_struct
 from lab.control_plane.api import NO_SUCH_KIND, UNANSWERED, ApiUnreachableError, Kind, Manifest
-from lab.providers.kubernetes.operations import UPSERT, handed_over
 from lab.providers.kubernetes.provider import Kubernetes
 from lab.providers.kubernetes.warnings import OF_A_CHART, warning_findings
-from tests.lab.cloud.autopilot.test_verdicts import REFUSED, WARNED
+from tests.lab.cloud.autopilot.test_verdicts import WARNED
 from tests.lab.providers.calls import Diff, RefusedCallError, Resource, kubernetes
-from tests.lab.providers.calls import Kind as Change
 from tests.lab.providers.kubernetes.fake_cluster import FakeCluster, refuse
 
 SPACE = "provider-test"
@@ -78,24 +75,6 @@ def only(kind: str, answer: Callable[[], None]) -> Callable[[Manifest], None]:
 # Made, changed, deleted
 
 
-def test_an_object_belongs_to_the_provider_and_with_its_first_update_to_its_resource() -> None:
-    cluster = FakeCluster()
-    one = config_map(kubernetes(cluster))
-    one.create(data())
-    assert one.id == f"{SPACE}/a"
-    assert one.outputs["metadata"]["uid"].startswith("uid-")
-    assert cluster.managers["ConfigMap/a"] == "pulumi-kubernetes"
-    live = cluster.objects[Kind("v1", "ConfigMap"), SPACE, "a"]
-    live["metadata"]["managedFields"] = [
-        {"manager": "pulumi-kubernetes", "operation": "Update", "fieldsV1": {"f:data": {}}}
-    ]
-    one.update(data("2"))
-    assert cluster.managers["ConfigMap/a"].startswith("pulumi-kubernetes-")
-    one.delete()
-    assert cluster.deleted == ["ConfigMap/a"]
-    assert cluster.propagations == {"ConfigMap/a": "Foreground"}
-
-
 def test_a_renamed_resource_keeps_its_field_manager() -> None:
     cluster = FakeCluster()
     one = config_map(kubernetes(cluster))
@@ -105,15 +84,6 @@ def test_a_renamed_resource_keeps_its_field_manager() -> None:
     one.urn = one.urn.replace("::a", "::renamed")
     one.update(data("3"))
     assert cluster.managers["ConfigMap/a"] == before
-
-
-def test_fields_that_are_handed_over_join_those_the_manager_has() -> None:
-    ours = {"manager": "pulumi-kubernetes-1", "operation": "Apply", "fieldsV1": {"f:spec": {"f:a": {}}}}
-    theirs = {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:b": {}}}}
-    scaled = {"manager": "kubectl", "operation": "Update", "subresource": "scale", "fieldsV1": {"f:spec": {"f:c": {}}}}
-    *rest, joined = handed_over([ours, theirs, scaled], "pulumi-kubernetes-1")
-    assert rest == [scaled]
-    assert joined == {**ours, "fieldsV1": {"f:spec": {"f:a": {}, "f:b": {}}}}
 
 
 def test_no_secret_reaches_the_cluster_and_the_state_keeps_it_as_one() -> None:
@@ -133,20 +103,6 @@ def test_a_name_is_drawn_once_and_marked() -> None:
     assert one.check({"metadata": {"namespace": SPACE}, "data": {"b": "1"}})[0]["metadata"]["name"] == name
     replaced = one.diff({"metadata": {"namespace": SPACE}, "data": {"b": "1"}})
     assert replaced.changes == Diff.DIFF_SOME
-
-
-def test_an_ignored_field_keeps_its_live_value_and_one_that_somebody_else_owns_is_left_out() -> None:
-    cluster = FakeCluster()
-    one = thing(kubernetes(cluster))
-    one.create(spec(replicas=1))
-    live = cluster.objects[THING, SPACE, "thing"]
-    live["spec"]["replicas"] = 5
-    one.update(spec(replicas=2, image="2"), ignored=("spec.replicas",))
-    assert cluster.objects[THING, SPACE, "thing"]["spec"] == {"replicas": 5, "image": "2"}
-    owner = {"manager": "kubectl", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
-    cluster.objects[THING, SPACE, "thing"]["metadata"]["managedFields"] = [owner]
-    one.update(spec(replicas=2, image="3"), ignored=("spec.replicas",))
-    assert cluster.objects[THING, SPACE, "thing"]["spec"] == {"image": "3"}
 
 
 def test_an_object_that_somebody_deleted_fails_an_update_with_the_way_out() -> None:
@@ -182,18 +138,6 @@ def test_the_end_of_a_job_that_is_not_awaited_is_not_awaited_either(skip: str) -
 # Previewed
 
 
-def test_a_preview_is_a_dry_run_whose_answer_has_no_status() -> None:
-    cluster = FakeCluster(lambda one: one.setdefault("data", {}).setdefault("defaulted", "1") and None)
-    one = config_map(kubernetes(cluster))
-    previewed = one.create(data(), preview=True)
-    assert previewed["data"] == {"content": "1", "defaulted": "1"}
-    assert "status" not in previewed
-    assert cluster.objects == {}
-    one.create(data())
-    assert one.update(data("2"), preview=True)["data"]["content"] == "2"
-    assert cluster.objects[Kind("v1", "ConfigMap"), SPACE, "a"]["data"]["content"] == "1"
-
-
 @pytest.mark.parametrize(
     ("status", "reason", "said"),
     [
@@ -219,35 +163,6 @@ def test_a_preview_says_what_admission_refuses_and_leaves_unknown_values_alone()
 # Compared
 
 
-def test_the_same_again_is_no_change() -> None:
-    one = config_map(kubernetes(FakeCluster()))
-    one.create(data())
-    assert one.diff(data()).changes == Diff.DIFF_NONE
-
-
-def test_a_change_names_its_property_and_an_immutable_field_replaces_the_old_first() -> None:
-    one = Resource(kubernetes(FakeCluster(ends("Complete"))), "kubernetes:batch/v1:Job", "job")
-    one.create(a_job())
-    spec_ = {"template": {"spec": {"containers": [{"name": "c", "image": "2"}]}}}
-    changed = one.diff({**a_job(), "spec": spec_})
-    assert list(changed.replaces) == ["spec"]
-    assert changed.deleteBeforeReplace
-    (path,) = changed.detailedDiff
-    assert path == "spec.template.spec.containers[0]"
-    assert changed.detailedDiff[path].kind == Change.Value("ADD_REPLACE")
-    labelled = one.diff({**a_job(), "metadata": {**meta("job"), "labels": {"a.b/c": "1"}}})
-    assert not labelled.replaces
-    assert [one.kind for one in labelled.detailedDiff.values()] == [Change.Value("ADD")]
-
-
-def test_another_name_is_made_beside_the_old_one() -> None:
-    one = config_map(kubernetes(FakeCluster()))
-    one.create(data())
-    changed = one.diff(data(name="b"))
-    assert list(changed.replaces) == ["metadata"]
-    assert not changed.deleteBeforeReplace
-
-
 def test_replace_unready_replaces_a_job_that_failed_and_no_other() -> None:
     cluster = FakeCluster(ends("Failed"))
     one = job(kubernetes(cluster))
@@ -270,18 +185,6 @@ def test_a_failed_job_exists_and_says_why() -> None:
     assert one.provider.observed.failed[one.urn] == refused.value.message
 
 
-def test_what_never_becomes_ready_times_out_with_a_finding() -> None:
-    one = thing(kubernetes(FakeCluster()))
-    with pytest.raises(RefusedCallError, match=r"10 min.*condition Up"):
-        one.create(spec("condition=Up"))
-    (finding,) = one.provider.observed.findings
-    assert finding.severity == "error"
-    assert finding.subject == one.urn
-    assert "controller" in finding.fix
-    with pytest.raises(RefusedCallError, match=r"timed out after 0\.5 min"):
-        thing(kubernetes(FakeCluster())).create(spec("condition=Up"), timeout=30)
-
-
 def up_after(seconds: float) -> FakeCluster:
     status = {"conditions": [{"type": "Up", "status": "True"}]}
     cluster = FakeCluster(
@@ -298,55 +201,7 @@ def test_what_is_ready_later_counts_and_what_pulumi_would_not_have_waited_for_is
     assert (finding.severity, finding.subject) == ("warning", late.urn)
 
 
-def test_ctrl_c_ends_a_wait_and_the_next_operation_waits_again() -> None:
-    cluster = FakeCluster()
-    provider = kubernetes(cluster, speed=1, slack_seconds=30)
-    one, refusals = thing(provider), list[RefusedCallError]()
-
-    def create() -> None:
-        try:
-            one.create(spec("condition=Up"))
-        except RefusedCallError as refusal:
-            refusals.append(refusal)
-
-    waiting = threading.Thread(target=create)
-    waiting.start()
-    while not cluster.applied:
-        waiting.join(0.01)
-    provider.cancelled()
-    waiting.join(5)
-    assert "cancelled" in refusals[0].message
-    assert refusals[0].half_made is not None
-    assert provider.observed.findings == []
-    provider.configured({})
-    cluster.set_status(THING, "thing", SPACE, {"conditions": [{"type": "Up", "status": "True"}]})
-    one.update(spec("condition=Up", a=1))
-
-
 # Refused
-
-
-def test_a_refused_object_fails_with_the_servers_words_and_does_not_exist() -> None:
-    one = config_map(kubernetes(FakeCluster(lambda _: refuse(422, "Invalid", "data: too long"))))
-    with pytest.raises(RefusedCallError, match=r"ConfigMap provider-test/a.*data: too long") as refused:
-        one.create(data())
-    assert refused.value.half_made is None
-    assert [finding.severity for finding in one.provider.observed.findings] == ["error"]
-
-
-def test_a_conflict_says_whose_fields_they_are() -> None:
-    one = config_map(kubernetes(FakeCluster(lambda _: refuse(409, "Conflict", 'conflict with "kubectl": .data'))))
-    with pytest.raises(RefusedCallError, match=r'conflict with "kubectl": .data'):
-        one.create(data())
-    assert "pulumi.com/patchForce" in one.provider.observed.findings[0].fix
-
-
-def test_what_autopilot_refuses_is_said_in_its_own_words_with_the_fix() -> None:
-    one = config_map(kubernetes(FakeCluster(lambda _: refuse(403, "Forbidden", REFUSED))))
-    with pytest.raises(RefusedCallError, match=r"GKE Autopilot refuses it: .*rule autopilot-security; ") as refused:
-        one.create(data())
-    assert "ValidatingAdmissionPolicy" not in refused.value.message
-    assert "securityContext.privileged" in one.provider.observed.findings[0].fix
 
 
 @pytest.mark.parametrize(
@@ -406,18 +261,6 @@ def test_an_api_server_that_goes_away_is_not_the_stacks_fault() -> None:
     assert one.provider.observed.findings == []
 
 
-def test_an_object_that_is_there_is_refused_and_taken_over_only_by_an_upsert() -> None:
-    cluster = FakeCluster()
-    config_map(kubernetes(cluster)).create(data())
-    again = config_map(kubernetes(cluster))
-    with pytest.raises(RefusedCallError, match="already exists"):
-        again.create(data())
-    assert UPSERT in again.provider.observed.findings[0].fix
-    uid = cluster.objects[Kind("v1", "ConfigMap"), SPACE, "a"]["metadata"]["uid"]
-    taken = config_map(kubernetes(cluster, upsert=True))
-    assert taken.create(data())["metadata"]["uid"] == uid
-
-
 # Warned of
 
 
@@ -448,21 +291,6 @@ def test_a_template_whose_pods_no_node_comes_for_is_an_error_also_in_a_chart() -
 # Found again
 
 
-def test_a_refresh_tells_what_was_changed_outside_and_not_what_the_server_wrote_otherwise() -> None:
-    def canonical(one: Manifest) -> None:
-        if one["spec"].get("cpu") == "1000m":
-            one["spec"]["cpu"] = "1"
-
-    cluster = FakeCluster(canonical)
-    one = thing(kubernetes(cluster))
-    one.create(spec(cpu="1000m", replicas=1))
-    assert decode_struct(one.read().inputs)["spec"] == {"cpu": "1000m", "replicas": 1}
-    cluster.objects[THING, SPACE, "thing"]["spec"] |= {"replicas": 3, "added": True}
-    assert decode_struct(one.read().inputs)["spec"] == {"cpu": "1000m", "replicas": 3}
-    cluster.objects.clear()
-    assert one.read().id == ""
-
-
 def test_a_refresh_keeps_a_workload_that_is_not_ready_as_half_made() -> None:
     cluster = FakeCluster(ends("Complete"))
     one = job(kubernetes(cluster))
@@ -472,16 +300,6 @@ def test_a_refresh_keeps_a_workload_that_is_not_ready_as_half_made() -> None:
     with pytest.raises(RefusedCallError) as refused:
         one.read()
     assert refused.value.half_made.id == f"{SPACE}/job"
-
-
-def test_an_import_reads_the_inputs_from_the_cluster() -> None:
-    cluster = FakeCluster()
-    config_map(kubernetes(cluster)).create(data())
-    found = config_map(kubernetes(cluster)).read(f"{SPACE}/a")
-    assert found.id == f"{SPACE}/a"
-    inputs = decode_struct(found.inputs)
-    assert inputs["data"] == {"content": "1"}
-    assert inputs["metadata"] == meta("a")
 
 
 # Charts
