@@ -64,7 +64,7 @@ class Finding:
         return self.severity == "error"
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """`allowed`, `why` and `write` with their labels, as far as they say something."""
+        """`allowed`, `why` and `write` with their labels, where they are not empty."""
         return tuple((label, text) for label in _LABELS if (text := getattr(self, label)))
 
     def text(self) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS
-from fleet.cli.options import Root, Stack
+from fleet.cli.fields import with_fields
+from fleet.cli.options import OneStack
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
@@ -28,16 +29,14 @@ def schema() -> int:
 
 
 @config.command(hidden=True)  # the name before `fleet check`
-def check(stack: Stack = None, root: Root = None) -> int:
+@with_fields()
+def check(of: OneStack) -> int:
     """Check a stack file as `pulumi up` would: types, limits, and the lessons of the article.
 
     Exits with 2 for refused settings (including the placeholder project), with 1 for findings, else with 0. Deliberate
     exceptions of the stack's profile are shown and do not count.
     """
-    from fleet.cli.project import find_root, require_stack
-
-    folder = find_root(root)
-    name = require_stack(folder, stack)
+    folder, name = of.find()
     from settings.load import check as problems_of
     from settings.load import parse, placeholder
     from settings.neighbours import beside_others

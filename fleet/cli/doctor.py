@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,7 +12,6 @@ from fleet.cli.options import Root, Stack
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fleet.cli.machine import Check, Step
     from fleet.doctor.rows import LiveReport
 
 
@@ -38,28 +36,22 @@ def doctor(
     Exits with 1 if one is missing or, with --live, unknown. Credentials are never shown; only --live reads one, an access
     token, for two queries without a gcloud command.
     """
-    from fleet.cli.machine import STEPS, inspect_machine, lacks
+    from facts.finding import block
+    from fleet.cli.documents import show
+    from fleet.cli.machine import STEPS, inspect_machine, needed_by
     from fleet.cli.project import find_root
+    from fleet.doctor.report import outline
 
     if live and step != "up":
         raise CommandError("--live needs --for up")
     folder = find_root(root)
     report = _look_up(folder, stack) if live else None
     checks = inspect_machine(folder, stack)
-    if format_ == "json":
-        import json
-        from dataclasses import asdict
-
-        from fleet.doctor.report import document
-
-        ready = {name: not lacks(checks, name) for name in STEPS}
-        shown: dict[str, Any] = {"ready": ready, "checks": [asdict(check) for check in checks]}
-        if report is not None:
-            shown["live"] = document(report)
-        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
-    else:
-        _print(checks, STEPS if step is None else (step,), report)
-    return FINDINGS if lacks(checks, step or "preview") or (report is not None and not report.clean) else CLEAN
+    needed = {str(name): needed_by(checks, name) for name in STEPS}
+    # The JSON document has all findings, whatever is asked for.
+    steps = STEPS if step is None or format_ == "json" else (step,)
+    show(outline(needed, steps, report), format_)
+    return FINDINGS if block(needed[step or "preview"]) or (report is not None and not report.clean) else CLEAN
 
 
 def _look_up(folder: Path, stack: str | None) -> LiveReport:
@@ -81,27 +73,3 @@ def _look_up(folder: Path, stack: str | None) -> LiveReport:
         except SettingsError:
             continue  # it could not be brought up either
     return look(settings, others)
-
-
-def _print(checks: tuple[Check, ...], steps: tuple[Step, ...], report: LiveReport | None) -> None:
-    from fleet.cli.machine import lacks
-    from fleet.doctor.report import write
-    from fleet.report.terminal import Page, stdout_paper
-
-    page = Page(stdout_paper())
-    width = max(len(check.name) for check in checks) + 2
-    for step in steps:
-        missing = lacks(checks, step)
-        verdict = ("ready", "bold green") if not missing else (f"{len(missing)} missing", "bold red")
-        page.line((step, "bold"), "  ", verdict)
-        for check in (check for check in checks if step in check.steps):
-            name = f"{'✓' if check.ok else '✗'} {check.name:<{width}}"
-            style = "green" if check.ok else "red"
-            page.prose(check.found, mark=name, mark_style=style, style="" if check.ok else "red")
-            if not check.ok:
-                page.prose(check.why, indent=width + 4, style="dim")
-                page.pointer(check.mend, indent=width + 4)
-        page.blank()
-    if report is not None:
-        write(page, report)
-    page.print()

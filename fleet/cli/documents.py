@@ -13,6 +13,7 @@ import typer
 from fleet.cli.completion import choices
 
 if TYPE_CHECKING:
+    from fleet.report.outline import Outline
     from fleet.report.terminal import Paper
 
 Documents = Mapping[str, Path | None]
@@ -55,6 +56,13 @@ def documents_of(given: Sequence[str] | None) -> Documents:
     """The formats in the order given; text on stdout when none is."""
     parts = (one.partition("=") for one in given or ("text",))
     return {name: Path(file) if equals else None for name, equals, file in parts}
+
+
+def show(outline: Outline, format_: str, file: Path | None = None) -> None:
+    """Write a report in `text`, `json`, `markdown` or `html` to a file or to stdout."""
+    from fleet.report.render import rendered
+
+    deliver(rendered(outline, format_), file)
 
 
 def deliver(document: str | Callable[[Paper], None], file: Path | None) -> None:

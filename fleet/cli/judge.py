@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
+from fleet.cli.fields import with_fields
+from fleet.cli.options import Live, OneStack
 from fleet.cli.packages import require_benchmark_packages
 from fleet.rollout.effort import REPEATS
 
@@ -24,8 +25,10 @@ PLACE = Path("out", "rollout")
 _Format = Literal["text", "json"]
 
 
+@with_fields()
 def judge(
-    stack: Stack = None,
+    of: OneStack,
+    live: Live,
     results: Annotated[
         tuple[Path, Path] | None,
         typer.Option("--results", metavar="OLD_DIR CANARY_DIR", help="Judge stored results instead of measuring."),
@@ -39,9 +42,6 @@ def judge(
             "--limit", metavar="NAME=PERCENT", help="Allowed loss, e.g. throughput=2, ttft=10, tpot=5. Repeatable."
         ),
     ] = None,
-    outputs: Outputs = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -54,7 +54,6 @@ def judge(
     ] = None,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Confirm the cost without a prompt.")] = False,
-    root: Root = None,
 ) -> int:
     """Benchmark the canary and one old replica, compare their answers to the same prompts, and write a verdict.
 
@@ -63,19 +62,17 @@ def judge(
     """
     require_benchmark_packages()
     from fleet.bench.folder import VERDICT_FILE
-    from fleet.cli.project import find_root, require_stack
     from fleet.report.terminal import stdout_paper
     from fleet.rollout.judge import verdict
     from fleet.rollout.judge.judging import judge_folders, print_text
     from fleet.rollout.steps import Rollout
     from settings.files import write_whole
 
-    folder = find_root(root)
-    name = require_stack(folder, stack)
+    folder, name = of.find()
     limits = _limits(limit or [])
     if results is None:
         place = out or PLACE / f"{name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-        _measure(folder, name, place, repeats, outputs, kubeconfig, context, yes=yes)
+        _measure(folder, name, place, repeats, live, yes=yes)
         old, canary = place / "old", place / "canary"
     else:
         old, canary = results
@@ -134,9 +131,7 @@ def _measure(
     stack: str,
     place: Path,
     repeats: int,
-    outputs: Path | None,
-    kubeconfig: Path | None,
-    context: str | None,
+    live: Live,
     *,
     yes: bool,
 ) -> None:
@@ -159,18 +154,18 @@ def _measure(
     settings = settings_for(root, stack, Changes(repeats=repeats))
     key = api_key(settings)
     sides = measuring.sides_of(settings)
-    told = stack_outputs.read(stack, root, outputs)
+    told = stack_outputs.read(stack, root, live.outputs)
     require_the_same_stack(settings, told)
     google = google_of(told)
     require_bucket(google.bucket)
-    with cluster_of(told, settings, kubeconfig, context) as kubectl:
+    with cluster_of(told, settings, live.kubeconfig, live.context) as kubectl:
         require_prepared(kubectl, settings)
         for one in sides.values():
             require_as_declared(kubectl, one)
         found = measuring.targets(kubectl, settings)
         sys.stdout.write(f"{2 * PASSES} measurements like this, each of one replica:\n")
         agree(price_of(settings), settings, yes=yes)
-        live, width = terminal()
-        with shown(sys.stdout, live=live, width=width) as display:
+        is_live, width = terminal()
+        with shown(sys.stdout, live=is_live, width=width) as display:
             measuring.ask(kubectl, found, place, key)
             measuring.measure(kubectl, google.bucket, settings, told, found, place, display)

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from facts.finding import Finding
 from facts.names import stack_names
 from fleet import program_folder
 from fleet.cli.packages import install_command, pip_install
@@ -38,26 +39,32 @@ _VERSION_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Prerequisite:
     """One prerequisite."""
 
-    name: str
     steps: tuple[Step, ...]
     """The steps that need it."""
-    ok: bool
-    found: str
-    """What is there, or what is wrong."""
-    why: str
-    """Why it is needed."""
-    mend: str
-    """The command that fixes it."""
+    finding: Finding
 
 
-def inspect_machine(root: Path, stack: str | None = None) -> tuple[Check, ...]:
+def prerequisite(*, name: str, steps: tuple[Step, ...], ok: bool, found: str, why: str, mend: str) -> Prerequisite:
+    """`found`: what is there, or what is wrong. The last argument is the command that fixes it."""
+    finding = Finding(
+        id=name.replace(" ", "-"),
+        subject=name,
+        severity="passed" if ok else "error",
+        found=found,
+        why=why,
+        write="" if ok else mend,
+    )
+    return Prerequisite(steps=steps, finding=finding)
+
+
+def inspect_machine(root: Path, stack: str | None = None) -> tuple[Prerequisite, ...]:
     """Every check, in the order of the steps. With `stack`, only that stack's project id is checked."""
     from fleet.cli import lab
 
-    checks: list[Callable[[], Check]] = [
+    checks: list[Callable[[], Prerequisite]] = [
         _python,
         lambda: _packages(root),
         lambda: _rehearsal_packages(root),
@@ -84,13 +91,13 @@ def inspect_machine(root: Path, stack: str | None = None) -> tuple[Check, ...]:
         return tuple(pool.map(lambda check: check(), checks))
 
 
-def lacks(checks: tuple[Check, ...], step: Step) -> tuple[Check, ...]:
-    """Missing prerequisites of `step`."""
-    return tuple(check for check in checks if step in check.steps and not check.ok)
+def needed_by(checks: tuple[Prerequisite, ...], step: Step) -> tuple[Finding, ...]:
+    """What `step` needs."""
+    return tuple(check.finding for check in checks if step in check.steps)
 
 
-def _python() -> Check:
-    return Check(
+def _python() -> Prerequisite:
+    return prerequisite(
         name="python",
         steps=_RUNS,
         ok=sys.version_info >= MIN_PYTHON,
@@ -100,9 +107,9 @@ def _python() -> Check:
     )
 
 
-def _packages(root: Path) -> Check:
+def _packages(root: Path) -> Prerequisite:
     wrong = _wrong(_pins(root))
-    return Check(
+    return prerequisite(
         name="packages",
         steps=_RUNS,
         ok=not wrong,
@@ -113,11 +120,11 @@ def _packages(root: Path) -> Check:
     )
 
 
-def _packages_of(root: Path, which: str, step: Step, why: str) -> Check:
+def _packages_of(root: Path, which: str, step: Step, why: str) -> Prerequisite:
     """The packages that one step needs as well."""
     file = f"requirements-{which}.txt"
     wrong = _wrong(_pinned(root, file))
-    return Check(
+    return prerequisite(
         name=f"{which} packages",
         steps=(step,),
         ok=not wrong,
@@ -127,12 +134,12 @@ def _packages_of(root: Path, which: str, step: Step, why: str) -> Check:
     )
 
 
-def _rehearsal_packages(root: Path) -> Check:
+def _rehearsal_packages(root: Path) -> Prerequisite:
     why = "a client of Kubernetes, certificates, HTTP"
     return _packages_of(root, "rehearsal", "rehearse", why)
 
 
-def _benchmark_packages(root: Path) -> Check:
+def _benchmark_packages(root: Path) -> Prerequisite:
     why = "percentiles, pictures, HTTP and Google Cloud of `fleet bench` and `fleet verify`"
     return _packages_of(root, "benchmark", "bench", why)
 
@@ -168,11 +175,11 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def _pulumi(root: Path) -> Check:
+def _pulumi(root: Path) -> Prerequisite:
     found = version_of("pulumi", "version")
     needed = dict(_pins(root)).get("pulumi", "3")
     low, high = numbers_of(needed), (numbers_of(needed)[0] + 1,)
-    return Check(
+    return prerequisite(
         name="pulumi",
         steps=_LIVE,
         ok=found is not None and low <= numbers_of(found) < high,
@@ -182,12 +189,12 @@ def _pulumi(root: Path) -> Check:
     )
 
 
-def _pulumi_login() -> Check:
+def _pulumi_login() -> Prerequisite:
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
     where = next((name for name in ("PULUMI_ACCESS_TOKEN", "PULUMI_BACKEND_URL") if os.environ.get(name)), None)
     if where is None and (home / "credentials.json").is_file():
         where = str(home / "credentials.json")
-    return Check(
+    return prerequisite(
         name="pulumi login",
         steps=_LIVE,
         ok=where is not None,
@@ -197,11 +204,11 @@ def _pulumi_login() -> Check:
     )
 
 
-def _gcloud_login() -> Check:
+def _gcloud_login() -> Prerequisite:
     """Login of gcloud itself, separate from the application default credentials."""
     said = _output("gcloud", "auth", "list", "--filter=status:ACTIVE", "--format=value(account)")
     account = said.strip() if said is not None else ""
-    return Check(
+    return prerequisite(
         name="gcloud login",
         steps=_LIVE,
         ok=bool(account),
@@ -211,7 +218,7 @@ def _gcloud_login() -> Check:
     )
 
 
-def _google_credentials() -> Check:
+def _google_credentials() -> Prerequisite:
     named = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
     config = Path(os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud")
     default = config / "application_default_credentials.json"
@@ -224,7 +231,7 @@ def _google_credentials() -> Check:
     else:
         ok = default.is_file()
         found = "application default credentials are there (not read)" if ok else "no credentials found"
-    return Check(
+    return prerequisite(
         name="google credentials",
         steps=("up",),
         ok=ok,
@@ -234,7 +241,7 @@ def _google_credentials() -> Check:
     )
 
 
-def _project_id(root: Path, stack: str | None) -> Check:
+def _project_id(root: Path, stack: str | None) -> Prerequisite:
     wanted = (stack,) if stack else stack_names(root)
     lacking = {name: lack for name in wanted if (lack := _lacks_project_id(root, name))}
     first = _FIRST_STACK if _FIRST_STACK in lacking else next(iter(lacking), stack or "NAME")
@@ -244,7 +251,7 @@ def _project_id(root: Path, stack: str | None) -> Check:
         # `pulumi config set` would create a file with nothing but the project id.
         found = f"there is no Pulumi.{stack}.yaml"
         mend = f"use another stack: {', '.join(stack_names(root)) or 'this project has none'}"
-    return Check(
+    return prerequisite(
         name="project id",
         steps=_LIVE,
         # Without --stack, one configured stack is enough.
@@ -273,7 +280,7 @@ def _lacks_project_id(root: Path, stack: str) -> str | None:
     return "still the placeholder" if project == PLACEHOLDER_PROJECT else None
 
 
-def _code_owners(root: Path) -> Check:
+def _code_owners(root: Path) -> Prerequisite:
     """A change of what judges changes needs a review."""
     from fleet.doctor import code_owners
     from fleet.preview.compare.judge_files import judging_files
@@ -284,7 +291,7 @@ def _code_owners(root: Path) -> Check:
         wrong = list(code_owners.faults(code_owners.read(text), judging_files(root)))
     else:
         wrong = [f"there is no {code_owners.PLACES[0]}"]
-    return Check(
+    return prerequisite(
         name="code owners",
         steps=("pull-requests",),
         ok=not wrong,
@@ -297,7 +304,7 @@ def _code_owners(root: Path) -> Check:
     )
 
 
-def _limits(root: Path, stack: str | None) -> Check:
+def _limits(root: Path, stack: str | None) -> Prerequisite:
     """Each stack's policy config file, by what it says alone."""
     from fleet.preview.policy_config import PolicyError, config_file, read_config
 
@@ -315,7 +322,7 @@ def _limits(root: Path, stack: str | None) -> Check:
             level = given if isinstance(given, str) else given.get("enforcementLevel")
             if level in ("disabled", "advisory"):
                 (wrong if policy == "all" else levels).append(f"{config_file(name)}: {policy} is {level}")
-    return Check(
+    return prerequisite(
         name="policy limits",
         steps=("pull-requests",),
         ok=not wrong,
@@ -332,9 +339,9 @@ def _inverted(lacking: dict[str, str]) -> dict[str, list[str]]:
     return by_lack
 
 
-def _tool(name: str, why: str, mend: str) -> Check:
+def _tool(name: str, why: str, mend: str) -> Prerequisite:
     path = shutil.which(name)
-    return Check(name=name, steps=_LIVE, ok=path is not None, found=path or "not on PATH", why=why, mend=mend)
+    return prerequisite(name=name, steps=_LIVE, ok=path is not None, found=path or "not on PATH", why=why, mend=mend)
 
 
 def version_of(tool: str, *arguments: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ import typer
 from facts.names import STACK_NAME, STACK_NAMES, stack_names
 from fleet.cli.completion import choices, profiles
 from fleet.cli.exits import CommandError
-from fleet.cli.project import find_root
+from fleet.cli.project import find_root, require_stack
 
 
 def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -20,13 +20,6 @@ def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
     except CommandError:
         return []
     return [name for name in stack_names(root) if name.startswith(incomplete) and STACK_NAME.fullmatch(name)]
-
-
-def finite(value: float | None) -> float | None:
-    """Option callback that rejects `nan` and `inf`, which Python parses as numbers."""
-    if value is not None and not isfinite(value):
-        raise typer.BadParameter(f"{value} is not a finite number.")
-    return value
 
 
 def _possible(given: Any) -> Any:
@@ -71,7 +64,9 @@ Outputs = Annotated[
 ]
 Kubeconfig = Annotated[
     Path | None,
-    typer.Option("--kubeconfig", metavar="FILE", dir_okay=False, help="Kubeconfig file. Default: the stack's own."),
+    typer.Option(
+        "--kubeconfig", metavar="FILE", exists=True, dir_okay=False, help="Kubeconfig file. Default: the stack's own."
+    ),
 ]
 Context = Annotated[
     str | None, typer.Option("--context", metavar="NAME", help="Context of --kubeconfig, or of your kubeconfig.")
@@ -82,3 +77,30 @@ Root = Annotated[
         "--root", metavar="DIR", file_okay=False, help="Project folder. Default: the nearest parent with a Pulumi.yaml."
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneStack:
+    """The stack that a command is about."""
+
+    stack: Stack = None
+    root: Root = None
+
+    def find(self) -> tuple[Path, str]:
+        """Its project's folder, and its name. Raises CommandError."""
+        folder = find_root(self.root)
+        return folder, require_stack(folder, self.stack)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """How a running stack is reached."""
+
+    outputs: Outputs = None
+    kubeconfig: Kubeconfig = None
+    context: Context = None
+
+    @property
+    def names_cluster(self) -> bool:
+        """Whether the cluster is named, and not that of the stack's outputs."""
+        return self.kubeconfig is not None or self.context is not None

@@ -11,7 +11,8 @@ import typer
 
 from fleet.cli.documents import Documents, deliver, documents_of, format_option
 from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, CommandError, error_text, exit_code, leave
-from fleet.cli.options import Root, Stack, Stacks
+from fleet.cli.fields import with_fields
+from fleet.cli.options import OneStack, Root, Stacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,21 +111,18 @@ def preview(
     leave(max(map(exit_code, failures), default=_exit_code(outcomes, changes_count=detailed_exitcode)))
 
 
+@with_fields()
 def render(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Output folder; created if missing.")
     ],
-    stack: Stack = None,
-    root: Root = None,
+    of: OneStack,
 ) -> int:
     """Write a stack's manifests, as `fleet preview --out` does, without a report.
 
     Cloud ids, addresses and secrets are placeholders.
     """
-    from fleet.cli.project import find_root, require_stack
-
-    folder = find_root(root)
-    name = require_stack(folder, stack)
+    folder, name = of.find()
     from fleet.preview.record import quick_sdk
 
     quick_sdk.install()

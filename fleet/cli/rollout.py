@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,7 +15,8 @@ import typer
 from fleet.cli import judge
 from fleet.cli.completion import choices
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.options import Context, Kubeconfig, Profile, Root, Stack
+from fleet.cli.fields import with_fields
+from fleet.cli.options import Context, Kubeconfig, OneStack, Profile
 from fleet.cli.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
@@ -55,17 +56,14 @@ Format = Annotated[
 ]
 
 
-def _plan_or_start(
-    context: typer.Context,
-    stack: Stack = None,
-    engine_version: Annotated[
-        str | None, typer.Option("--engine-version", metavar="X.Y.Z", help="vLLM release.")
-    ] = None,
-    image_digest: Annotated[
-        str | None, typer.Option("--image-digest", metavar="sha256:...", help="Digest of the image.")
-    ] = None,
-    revision: Annotated[str | None, typer.Option("--revision", metavar="COMMIT", help="Model revision.")] = None,
-    profile: Profile = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """What the canary serves instead."""
+
+    engine_version: Annotated[str | None, typer.Option(metavar="X.Y.Z", help="vLLM release.")] = None
+    image_digest: Annotated[str | None, typer.Option(metavar="sha256:...", help="Digest of the image.")] = None
+    revision: Annotated[str | None, typer.Option(metavar="COMMIT", help="Model revision.")] = None
+    profile: Profile = None
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -73,17 +71,40 @@ def _plan_or_start(
             metavar="KEY=VALUE",
             help="Any key of rollout.canary, e.g. engine.maxModelLen=8192; null uses vLLM's default. Repeatable.",
         ),
-    ] = None,
-    format_: Format = "text",
-    root: Root = None,
-) -> int:
+    ] = None
+
+    def declared(self) -> dict[str, Any]:
+        """`rollout.canary` of the stack file. Raises CommandError."""
+        options = {
+            "profile": self.profile,
+            "engine.version": self.engine_version,
+            "image.tag": self.engine_version and self.image_digest and f"v{self.engine_version}",
+            "image.digest": self.image_digest,
+            "model.revision": self.revision,
+        }
+        given: list[tuple[str, Any]] = [(path, value) for path, value in options.items() if value is not None]
+        for one in self.set_ or ():
+            path, equals, text = one.partition("=")
+            if not equals or not all(path.split(".")):
+                raise CommandError(f"--set {one}: write KEY=VALUE, such as engine.maxModelLen=8192")
+            given.append((path, _value(one, text)))
+        canary: dict[str, Any] = {}
+        for path, value in given:
+            for section in reversed(path.split(".")):
+                value = {section: value}
+            _merge(canary, value)
+        return canary
+
+
+@with_fields()
+def _plan_or_start(context: typer.Context, of: OneStack, version: Version, format_: Format = "text") -> int:
     """Show what a canary would change, what it costs and how long it takes. Writes nothing."""
     from fleet.report.terminal import Page, stdout_paper
     from fleet.rollout.planned import benchmark_missing, plan_document, write_plan
     from settings.derived.canary import weights_ending
 
-    steps, name = _open(root, stack)
-    change = steps.start(_declared(engine_version, image_digest, revision, profile, set_ or ()))
+    steps, name = _open(of)
+    change = steps.start(version.declared())
     starts = context.info_name == "start"
     if starts:
         change.write()
@@ -122,8 +143,9 @@ rollout.command(
 
 
 @rollout.command(short_help="Give the servers the canary's version; with --finish, remove the canary.")
+@with_fields()
 def promote(
-    stack: Stack = None,
+    of: OneStack,
     verdict: VerdictFile = None,
     without_verdict: Annotated[
         str | None,
@@ -136,13 +158,12 @@ def promote(
     finish: Annotated[
         bool, typer.Option("--finish", help="After `pulumi up`: remove the canary from the stack file.")
     ] = False,
-    root: Root = None,
 ) -> int:
     """Give the servers in the stack file the canary's version. The canary stays until --finish.
 
     Needs a verdict `promote` for exactly this canary and these servers.
     """
-    steps, name = _open(root, stack)
+    steps, name = _open(of)
     if finish:
         steps.finish().write()
         _print("The canary is removed from the stack file. `pulumi up` deletes its pods and lowers the GPU quota.")
@@ -182,9 +203,10 @@ def promote(
 
 
 @rollout.command(short_help="Remove the canary from the stack file.")
-def abort(stack: Stack = None, verdict: VerdictFile = None, root: Root = None) -> int:
+@with_fields()
+def abort(of: OneStack, verdict: VerdictFile = None) -> int:
     """Remove the canary from the stack file. The servers are unaffected."""
-    steps, name = _open(root, stack)
+    steps, name = _open(of)
     change = steps.abort()
     file = verdict or _newest(name)
     judged = _verdict_on(steps, file)
@@ -197,14 +219,14 @@ def abort(stack: Stack = None, verdict: VerdictFile = None, root: Root = None) -
 
 
 @rollout.command(short_help="Show the declared canary, its verdict and its pods.")
+@with_fields()
 def status(
-    stack: Stack = None,
+    of: OneStack,
     verdict: VerdictFile = None,
     outputs: ClusterOf = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     format_: Format = "text",
-    root: Root = None,
 ) -> int:
     """Show the declared canary and its verdict; with --outputs, --kubeconfig or --context, also its pods.
 
@@ -212,7 +234,7 @@ def status(
     """
     from fleet.rollout.planned import difference_rows
 
-    steps, name = _open(root, stack)
+    steps, name = _open(of)
     settings = steps.settings
     document: dict[str, Any] = {"stack": name, "canary": None}
     code = CLEAN
@@ -295,38 +317,11 @@ def _pods(
     ]
 
 
-def _open(root: Path | None, stack: str | None) -> tuple[Rollout, str]:
-    from fleet.cli.project import find_root, require_stack
+def _open(of: OneStack) -> tuple[Rollout, str]:
     from fleet.rollout.steps import Rollout
 
-    folder = find_root(root)
-    name = require_stack(folder, stack)
+    folder, name = of.find()
     return Rollout(folder, name), name
-
-
-def _declared(
-    engine_version: str | None, image_digest: str | None, revision: str | None, profile: str | None, set_: Sequence[str]
-) -> dict[str, Any]:
-    """`rollout.canary` from the options."""
-    options = {
-        "profile": profile,
-        "engine.version": engine_version,
-        "image.tag": engine_version and image_digest and f"v{engine_version}",
-        "image.digest": image_digest,
-        "model.revision": revision,
-    }
-    given: list[tuple[str, Any]] = [(path, value) for path, value in options.items() if value is not None]
-    for one in set_:
-        path, equals, text = one.partition("=")
-        if not equals or not all(path.split(".")):
-            raise CommandError(f"--set {one}: write KEY=VALUE, such as engine.maxModelLen=8192")
-        given.append((path, _value(one, text)))
-    canary: dict[str, Any] = {}
-    for path, value in given:
-        for section in reversed(path.split(".")):
-            value = {section: value}
-        _merge(canary, value)
-    return canary
 
 
 def _merge(into: dict[str, Any], more: dict[str, Any], path: str = "") -> None:

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
+from fleet.cli.fields import with_fields
+from fleet.cli.options import Live, OneStack
 
 if TYPE_CHECKING:
     from settings.problems import Problem
@@ -21,21 +22,13 @@ _AHEAD_SECONDS: Final = 86_400.0
 """Tolerated difference between this machine's clock and the cluster's."""
 
 
-def spending(
-    stack: Stack = None,
-    outputs: Outputs = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    root: Root = None,
-) -> int:
+@with_fields()
+def spending(of: OneStack, live: Live) -> int:
     """Show how much of a stack's spending limit is used, whether it is paused, and how to resume.
 
     Exits with 1 while the stack is paused or no guard is running. Changes nothing: raise a limit in the stack file.
     """
-    from fleet.cli.project import find_root, require_stack
-
-    folder = find_root(root)
-    name = require_stack(folder, stack)
+    folder, name = of.find()
     from facts.names import SPENDING_APP, spending_namespace
     from fleet.clients import stack_outputs
     from fleet.clients.kubectl import Kubectl
@@ -50,10 +43,10 @@ def spending(
     if terms is None:
         raise CommandError(f"Pulumi.{name}.yaml has no vllm-fleet:spending; see docs/spending.md")
     home = spending_namespace(settings.namespace)
-    found_outputs = None if kubeconfig or context else stack_outputs.read(name, folder, outputs)
-    with found_outputs.kubeconfig_file() if found_outputs else contextlib.nullcontext(kubeconfig) as config:
+    outputs = None if live.names_cluster else stack_outputs.read(name, folder, live.outputs)
+    with outputs.kubeconfig_file() if outputs else contextlib.nullcontext(live.kubeconfig) as config:
         there, guards = (
-            Kubectl(namespace=one, kubeconfig=config, context=context) for one in (settings.namespace, home)
+            Kubectl(namespace=one, kubeconfig=config, context=live.context) for one in (settings.namespace, home)
         )
         kept = ((guards.find("configmap", STATE) or {}).get("data") or {}).get("state")
         paused = there.find("resourcequota", QUOTA) is not None

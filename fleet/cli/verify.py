@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
+from fleet.cli.fields import with_fields
+from fleet.cli.options import Live, OneStack
 from fleet.cli.packages import require_verify_packages
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ _Format = Literal["text", "json"]
 _KEY_VARIABLE = "VLLM_API_KEY"
 
 
+@with_fields()
 def verify(
-    stack: Stack = None,
+    of: OneStack,
+    live: Live,
     endpoint: Annotated[
         str | None,
         typer.Option(
@@ -31,27 +33,18 @@ def verify(
         ),
     ] = None,
     canary: Annotated[bool, typer.Option("--canary", help="Check the canary's pods against rollout.canary.")] = False,
-    outputs: Outputs = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=10.0, max=600.0, help="Time limit of the whole check.")
     ] = 60.0,
-    root: Root = None,
 ) -> int:
     """Check that a live stack serves what its file declares. Takes up to a minute.
 
     Sends a few short requests to every replica. Exits with 1 if something differs, and shows the lesson that applies. If
     the stack has an API key, set VLLM_API_KEY.
     """
-    from fleet.cli.project import find_root, require_stack
-
-    folder = find_root(root)
-    name = require_stack(folder, stack)
+    folder, name = of.find()
     url = None if endpoint is None else base_url(endpoint)
-    if kubeconfig is not None and not kubeconfig.is_file():
-        raise CommandError(f"--kubeconfig {kubeconfig}: file not found")
     require_verify_packages()
     from dataclasses import replace
 
@@ -67,35 +60,37 @@ def verify(
         settings = settings.as_canary
     key = api_key(settings)
     from fleet.clients import stack_outputs
-    from fleet.verify import report as reports
+    from fleet.verify.report import outline
     from fleet.verify.verification import Asking
     from fleet.verify.verification import verify as look
 
     # A given endpoint or cluster needs no stack outputs.
-    named = url is not None or kubeconfig is not None or context is not None
-    outputs_read = stack_outputs.read(name, folder, outputs) if outputs is not None or not named else None
-    if canary and outputs_read is not None:
+    named = url is not None or live.names_cluster
+    outputs = stack_outputs.read(name, folder, live.outputs) if live.outputs is not None or not named else None
+    if canary and outputs is not None:
         # The stack's endpoint serves the servers; the canary's resolves only inside the cluster.
-        outputs_read = replace(
-            outputs_read, endpoint=f"http://{settings.server.name}.{settings.namespace}.svc.cluster.local:{HTTP_PORT}"
+        outputs = replace(
+            outputs, endpoint=f"http://{settings.server.name}.{settings.namespace}.svc.cluster.local:{HTTP_PORT}"
         )
     asking = Asking(
-        endpoint=url, outputs=outputs_read, kubeconfig=kubeconfig, context=context, api_key=key, seconds=timeout
+        endpoint=url,
+        outputs=outputs,
+        kubeconfig=live.kubeconfig,
+        context=live.context,
+        api_key=key,
+        seconds=timeout,
     )
     found = look(settings, file.project, asking)
     if canary:
         # There is no bill for the canary alone.
-        found = replace(found, checks=tuple(check for check in found.checks if check.id != "price"))
+        found = replace(found, checks=tuple(check for check in found.checks if check[0].id != "price"))
     if found.outcome == "not checked":
-        why = next((check.summary for check in found.checks if check.id == "reachable"), found.verdict)
+        why = next((check[0].found for check in found.checks if check[0].id == "reachable"), found.verdict)
         raise CommandError(f"nothing could be checked: {why}")
-    if format_ == "json":
-        sys.stdout.write(reports.json_text(found))
-    else:
-        from fleet.report.terminal import stdout_paper
+    from fleet.cli.documents import show
 
-        reports.print_text(stdout_paper(), found)
-    return CLEAN if found.passed else FINDINGS
+    show(outline(found), format_)
+    return CLEAN if found.outcome == "passed" else FINDINGS
 
 
 def base_url(given: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from facts.finding import Finding
 from fleet.doctor.gcloud import NoAnswerError
 from fleet.doctor.judge_quota import quota_row
 from fleet.doctor.questions import Answer, image_repository, reservation_of
-from fleet.doctor.rows import Row
+from fleet.doctor.rows import Area, row
 from fleet.doctor.shapes import mapping, objects, unreadable, whole, word
 from settings.derived.google_cloud_needs import required_apis, required_permissions
 from settings.derived.quota_needs import machine_types, quota_needs
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 
-def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Row, ...]:
+def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Finding, ...]:
     """Every row, in the order of a first `pulumi up`."""
     of_project, accelerator = f"--project={settings.project}", settings.machine.accelerator
     rows = [
@@ -31,7 +32,7 @@ def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Row, ...]:
             look=f"gcloud billing projects describe {settings.project}",
         ),
         *_rows(
-            "API",
+            "api",
             "APIs",
             len(required_apis(settings)),
             answers["APIs"],
@@ -87,14 +88,14 @@ def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Row, ...]:
 
 
 def _rows(
-    area: str,
+    area: Area,
     name: str,
     needed: int | str,
     answer: Answer,
-    read: Callable[[Any], Iterable[Row]],
+    read: Callable[[Any], Iterable[Finding]],
     *,
     look: str,
-) -> Iterator[Row]:
+) -> Iterator[Finding]:
     """The rows for an answer, or one row with the reason for its absence."""
     try:
         if isinstance(answer, NoAnswerError):
@@ -102,16 +103,16 @@ def _rows(
         yield from list(read(answer))
     except NoAnswerError as error:
         mend = "gcloud auth login --update-adc" if error.reason == "login" else look
-        yield Row(area=area, name=name, state="unknown", needed=needed, granted="", why=str(error), mend=mend)
+        yield row(area=area, name=name, state="unknown", needed=needed, granted="", why=str(error), mend=mend)
 
 
-def _billing(settings: Settings, said: Any) -> Iterator[Row]:
+def _billing(settings: Settings, said: Any) -> Iterator[Finding]:
     found = mapping(said)
     if "projectId" not in found and "billingEnabled" not in found:
         raise unreadable()
     # protobuf's JSON omits false.
     on = found.get("billingEnabled") is True
-    yield Row(
+    yield row(
         area="billing",
         name=settings.project,
         state="ready" if on else "missing",
@@ -123,12 +124,12 @@ def _billing(settings: Settings, said: Any) -> Iterator[Row]:
     )
 
 
-def _apis(settings: Settings, said: Any) -> Iterator[Row]:
+def _apis(settings: Settings, said: Any) -> Iterator[Finding]:
     on = {word(mapping(one.get("config")).get("name")) for one in objects(said)}
     needed = required_apis(settings)
     off = [api for api in needed if api not in on]
-    yield Row(
-        area="API",
+    yield row(
+        area="api",
         name="APIs",
         state="by up" if off else "ready",
         needed=len(needed),
@@ -140,7 +141,7 @@ def _apis(settings: Settings, said: Any) -> Iterator[Row]:
     )
 
 
-def _permissions(settings: Settings, said: Any) -> Iterator[Row]:
+def _permissions(settings: Settings, said: Any) -> Iterator[Finding]:
     needed = required_permissions(settings)
     granted = mapping(said).get("permissions", [])
     if not isinstance(granted, list):
@@ -150,12 +151,12 @@ def _permissions(settings: Settings, said: Any) -> Iterator[Row]:
         if permission not in granted:
             lacking.setdefault(role, []).append(permission)
     if not lacking:
-        yield Row(
+        yield row(
             area="permission", name="permissions on the project", state="ready", needed=len(needed), granted=len(needed)
         )
     for role, permissions in lacking.items():
         of_role = [permission for permission, its in needed.items() if its == role]
-        yield Row(
+        yield row(
             area="permission",
             name=role,
             state="missing",
@@ -167,7 +168,7 @@ def _permissions(settings: Settings, said: Any) -> Iterator[Row]:
         )
 
 
-def _machine_types(settings: Settings, said: Any) -> Iterator[Row]:
+def _machine_types(settings: Settings, said: Any) -> Iterator[Finding]:
     offered = {(word(one.get("name")), word(one.get("zone"))) for one in objects(said)}
     for machine in machine_types(settings):
         zones = sorted(zone for name, zone in offered if name == machine and zone.startswith(f"{settings.region}-"))
@@ -177,9 +178,9 @@ def _machine_types(settings: Settings, said: Any) -> Iterator[Row]:
             yield _in_region(settings, machine, zones)
 
 
-def _in_region(settings: Settings, machine: str, zones: list[str]) -> Row:
+def _in_region(settings: Settings, machine: str, zones: list[str]) -> Finding:
     """Machines without GPUs may use any zone of the region; the writer's volume and the clients follow."""
-    return Row(
+    return row(
         area="zone",
         name=machine,
         state="ready" if zones else "missing",
@@ -193,16 +194,16 @@ def _in_region(settings: Settings, machine: str, zones: list[str]) -> Row:
     )
 
 
-def _accelerators(settings: Settings, said: Any) -> Iterator[Row]:
+def _accelerators(settings: Settings, said: Any) -> Iterator[Finding]:
     accelerator = settings.machine.accelerator
     everywhere = sorted({word(one.get("zone")) for one in objects(said) if one.get("name") == accelerator})
     yield _in_zones(settings, accelerator, [zone for zone in settings.zones if zone in everywhere], everywhere)
 
 
-def _in_zones(settings: Settings, name: str, zones: list[str], everywhere: list[str]) -> Row:
+def _in_zones(settings: Settings, name: str, zones: list[str], everywhere: list[str]) -> Finding:
     without = [zone for zone in settings.zones if zone not in zones]
     elsewhere = f"; offered in {', '.join(everywhere)}" if everywhere and without else ""
-    return Row(
+    return row(
         area="zone",
         name=name,
         state="missing" if without else "ready",
@@ -214,13 +215,13 @@ def _in_zones(settings: Settings, name: str, zones: list[str], everywhere: list[
     )
 
 
-def _reservation(settings: Settings, said: Any) -> Iterator[Row]:
+def _reservation(settings: Settings, said: Any) -> Iterator[Finding]:
     found, capacity = objects(said), settings.capacity
     name, owner = reservation_of(settings) or ("", "")
     if not found:
         ordered = isinstance(capacity, Calendar) and capacity.create is not None
         why = f"not found in {', '.join(settings.zones)}"
-        yield Row(
+        yield row(
             area="reservation",
             name=name,
             state="by up" if ordered else "missing",
@@ -237,7 +238,7 @@ def _reservation(settings: Settings, said: Any) -> Iterator[Row]:
         yield _one_reservation(settings, name, owner, one)
 
 
-def _one_reservation(settings: Settings, name: str, owner: str, found: Mapping[str, Any]) -> Row:
+def _one_reservation(settings: Settings, name: str, owner: str, found: Mapping[str, Any]) -> Finding:
     zone, held = word(found.get("zone")), mapping(found.get("specificReservation"))
     count, used = whole(held.get("count")), whole(held.get("inUseCount", 0))
     machine = word(mapping(held.get("instanceProperties")).get("machineType"))
@@ -257,7 +258,7 @@ def _one_reservation(settings: Settings, name: str, owner: str, found: Mapping[s
     why = f"{count} of {wanted.type} ({count * wanted.gpus} GPUs) in {zone}, {used} in use"
     look = f"gcloud compute reservations describe {name} --zone={zone} --project={owner}"
     if wrong:
-        return Row(
+        return row(
             area="reservation",
             name=name,
             state="missing",
@@ -270,7 +271,7 @@ def _one_reservation(settings: Settings, name: str, owner: str, found: Mapping[s
     if free < needed:
         # A running stack uses its own machines.
         why += f"; fewer than {needed} are free, which is fine only if this stack uses the others"
-        return Row(
+        return row(
             area="reservation",
             name=name,
             state="unknown",
@@ -280,14 +281,14 @@ def _one_reservation(settings: Settings, name: str, owner: str, found: Mapping[s
             why=why,
             mend=f"gcloud compute instances list --filter=zone:{zone} --project={settings.project}",
         )
-    return Row(area="reservation", name=name, state="ready", needed=needed, granted=free, why=why)
+    return row(area="reservation", name=name, state="ready", needed=needed, granted=free, why=why)
 
 
-def _images(settings: Settings, said: Any) -> Iterator[Row]:
+def _images(settings: Settings, said: Any) -> Iterator[Finding]:
     found, name, needed = mapping(said), image_repository(settings), "reachable"
     if not found:
         why = "created by `pulumi up`; only a pull tests the path to Docker Hub"
-        yield Row(area="images", name=name, state="by up", needed=needed, granted="not there yet", why=why)
+        yield row(area="images", name=name, state="by up", needed=needed, granted="not there yet", why=why)
         return
     repository, code = mapping(found.get("repository")), whole(found.get("pull"))
     if repository.get("mode") != "REMOTE_REPOSITORY":
@@ -300,14 +301,14 @@ def _images(settings: Settings, said: Any) -> Iterator[Row]:
         login += " (`pulumi up` adds the account)"
     image = f"{settings.serving.image.repository}@{settings.serving.image.digest[:19]}"
     if code == 200:
-        yield Row(area="images", name=name, state="ready", needed=needed, granted="reachable", why=f"{image}, {login}")
+        yield row(area="images", name=name, state="ready", needed=needed, granted="reachable", why=f"{image}, {login}")
         return
     says = {
         403: "permission denied: the login needs roles/artifactregistry.reader on the repository",
         404: f"{image} does not exist on Docker Hub, or the repository lacks access to it",
         429: f"Docker Hub's pull limit is reached, {login}; wait six hours, or give it an account",
     }.get(code)
-    yield Row(
+    yield row(
         area="images",
         name=name,
         state="missing" if says else "unknown",

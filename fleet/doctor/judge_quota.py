@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from facts.finding import Finding
 from facts.quotas import PER_ZONE, SERVICE, UNLIMITED, Quota
 from fleet.doctor.gcloud import NoAnswerError, plain
 from fleet.doctor.questions import Answer, quota_question
-from fleet.doctor.rows import Row
+from fleet.doctor.rows import row
 from fleet.doctor.shapes import mapping, objects, unreadable, whole, word
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 
-def quota_row(need: QuotaNeed, settings: Settings, answers: Mapping[str, Answer]) -> Row:
+def quota_row(need: QuotaNeed, settings: Settings, answers: Mapping[str, Answer]) -> Finding:
     """One quota, from Cloud Quotas, else from the older list of the region or the project."""
     quota = need.quota
     infos, why = answers[quota_question(need)], need.because
@@ -29,7 +30,7 @@ def quota_row(need: QuotaNeed, settings: Settings, answers: Mapping[str, Answer]
             limit = older[0]
     name = f"{quota.title}, {settings.region}" if quota.regional else quota.title
     if isinstance(limit, NoAnswerError):
-        return Row(
+        return row(
             area="quota",
             name=name,
             state="unknown",
@@ -40,12 +41,12 @@ def quota_row(need: QuotaNeed, settings: Settings, answers: Mapping[str, Answer]
         )
     if limit == UNLIMITED or limit >= need.amount:
         granted = "unlimited" if limit == UNLIMITED else limit
-        return Row(area="quota", name=name, state="ready", needed=need.amount, granted=granted, why=why)
+        return row(area="quota", name=name, state="ready", needed=need.amount, granted=granted, why=why)
     info = found[0] if isinstance(found, tuple) else {}
     eligibility = info.get("quotaIncreaseEligibility")
     if isinstance(eligibility, dict) and isinstance(reason := eligibility.get("ineligibilityReason"), str):
         why += f"; an increase cannot be requested ({plain(reason)}): ask Google Cloud sales or support for it"
-    return Row(
+    return row(
         area="quota",
         name=name,
         state="missing",

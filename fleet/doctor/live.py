@@ -38,7 +38,7 @@ def look(settings: Settings, others: Sequence[Settings] = ()) -> LiveReport:
         project=settings.project,
         region=settings.region,
         zones=settings.zones,
-        rows=judge(settings, answers),
+        findings=judge(settings, answers),
         neighbours=neighbours(settings, others),
         seconds=time.monotonic() - begun,
     )

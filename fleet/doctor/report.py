@@ -1,76 +1,64 @@
-"""Table of live checks, for the terminal and JSON."""
+"""The report of `fleet doctor` as an outline."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from facts.finding import Finding, block
+from fleet.report.outline import Findings, Items, Outline, Prose, Section, some
+from fleet.report.table import Cell, Table, texts
 
 if TYPE_CHECKING:
-    from fleet.doctor.rows import LiveReport, Row, State
-    from fleet.report.terminal import Page
-
-_MARKS: Final[dict[State, tuple[str, str]]] = {
-    "ready": ("✓", "green"),
-    "by up": ("·", "green"),
-    "missing": ("✗", "red"),
-    "unknown": ("?", "yellow"),
-}
-_TITLES: Final = {
-    "billing": "Billing",
-    "API": "APIs",
-    "permission": "Permissions",
-    "zone": "Zones",
-    "reservation": "Reservation",
-    "quota": "Quotas",
-    "images": "Images",
-}
+    from fleet.doctor.rows import LiveReport
 
 
-def write(page: Page, report: LiveReport) -> None:
-    """Print the table: needed, granted, missing, with a fix below each problem."""
-    page.line((f"Google Cloud for stack {report.stack}", "bold"), "  ", verdict(report))
-    page.prose(
-        f"project {report.project}, {', '.join(report.zones)}; checked in {report.seconds:.0f} s, read-only",
-        style="dim",
+def outline(needed: Mapping[str, Sequence[Finding]], steps: Sequence[str], live: LiveReport | None) -> Outline:
+    """The state of the steps, then each prerequisite once. `needed`: the prerequisites of every step."""
+    shown = {one.id: one for step in steps for one in needed[step]}
+    ready = {step: not block(findings) for step, findings in needed.items()}
+    return Outline(
+        title="doctor",
+        head=(
+            Table(
+                id="steps",
+                caption="Whether each step can be done on this machine",
+                columns=texts("step", "state"),
+                rows=tuple((Cell(step), Cell(_format_state(needed[step]))) for step in steps),
+            ),
+        ),
+        body=some(Findings(tuple(shown.values())), _live(live) if live else None),
+        data={
+            "ready": ready,
+            "steps": {step: [one.id for one in findings] for step, findings in needed.items()},
+            **({"live": _document(live)} if live else {}),
+        },
     )
-    width = max(len(row.name) for row in report.rows) + 2
-    columns = [max(9, *(len(str(cell)) + 2 for row in report.rows for cell in (row.needed, row.granted)))] * 2
-    page.line(("    " + " " * width + f"{'needed':<{columns[0]}}{'granted':<{columns[1]}}missing", "dim"))
-    for area, rows in groupby(report.rows, key=lambda row: row.area):
-        page.line(f"  {_TITLES[area]}")
-        for row in rows:
-            _row(page, row, width, columns[0])
-    for neighbour in report.neighbours:
-        page.prose(f"in the same project, {neighbour}", style="dim")
 
 
-def verdict(report: LiveReport) -> tuple[str, str]:
-    """Number of missing or unknown rows, with a style."""
-    missing = sum(row.state == "missing" for row in report.rows)
-    unknown = sum(row.state == "unknown" for row in report.rows)
+def _format_state(findings: Sequence[Finding]) -> str:
+    missing = [one.subject for one in findings if one.blocks]
+    return f"{len(missing)} missing: {', '.join(missing)}" if missing else "ready"
+
+
+def _live(report: LiveReport) -> Section:
+    missing, unknown = (sum(one.severity == state for one in report.findings) for state in ("error", "unknown"))
     said = [f"{missing} missing"] * bool(missing) + [f"{unknown} unknown"] * bool(unknown)
-    return (", ".join(said), "bold red") if said else ("ready", "bold green")
-
-
-def document(report: LiveReport) -> dict[str, Any]:
-    """The report as plain data."""
-    return asdict(report) | {"seconds": round(report.seconds, 1), "clean": report.clean}
-
-
-def _row(page: Page, row: Row, width: int, column: int) -> None:
-    mark, style = _MARKS[row.state]
-    cells = f"{row.needed!s:<{column}}{_shown(row):<{column}}{row.missing!s}".rstrip()
-    page.line(
-        "  ", (f"{mark} ", style), f"{row.name:<{width}}", (cells, style if row.state in ("missing", "unknown") else "")
+    looked = f"project {report.project}, {', '.join(report.zones)}; checked in {report.seconds:.0f} s, read-only"
+    return Section(
+        title=f"Google Cloud for stack {report.stack}",
+        remark=", ".join(said) or "ready",
+        body=(
+            Prose(looked, "soft"),
+            Findings(report.findings),
+            Items(tuple(f"in the same project, {one}" for one in report.neighbours), "soft"),
+        ),
     )
-    if row.state == "ready":
-        return
-    if row.why:
-        page.prose(row.why, indent=6, style="dim")
-    if row.mend:
-        page.pointer(row.mend, indent=6)
 
 
-def _shown(row: Row) -> str:
-    return "unknown" if row.state == "unknown" and row.granted == "" else str(row.granted)
+def _document(report: LiveReport) -> dict[str, object]:
+    """What is not a finding."""
+    document = asdict(report) | {"seconds": round(report.seconds, 1), "clean": report.clean}
+    del document["findings"]
+    return document

@@ -1,43 +1,56 @@
-"""Rows of the live checks: needed, granted, missing, fix."""
+"""What Google Cloud says about one stack: a finding for each requirement."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
+from facts.finding import Finding, Severity
+
+Area = Literal["billing", "api", "permission", "zone", "reservation", "quota", "images"]
 State = Literal["ready", "by up", "missing", "unknown"]
 """`by up`: created by `pulumi up`. `unknown`: the query failed; never treated as ready."""
 Amount = int | str
+_SEVERITIES: Final[dict[State, Severity]] = {
+    "ready": "passed",
+    "by up": "note",
+    "missing": "error",
+    "unknown": "unknown",
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One requirement of a stack."""
-
-    area: str
-    """quota, zone, reservation, API, billing, permission or images."""
-    name: str
-    state: State
-    needed: Amount
-    granted: Amount
-    """The granted amount; empty if unknown."""
-    missing: Amount = ""
-    """The missing amount; empty if none."""
-    why: str = ""
-    """Reason for the requirement, and the finding."""
-    mend: str = ""
-    """Command that fixes it, or where to look; empty if not needed."""
+def row(
+    *,
+    area: Area,
+    name: str,
+    state: State,
+    needed: Amount,
+    granted: Amount,
+    missing: Amount = "",
+    why: str = "",
+    mend: str = "",
+) -> Finding:
+    """One requirement of a stack: `found` is what is granted, `allowed` what is needed, `write` the command that fixes it."""
+    return Finding(
+        id=area,
+        subject=name,
+        severity=_SEVERITIES[state],
+        found=granted,
+        allowed=f"at least {needed}" if isinstance(needed, int) else needed,
+        why="; ".join(filter(None, (f"{missing} missing" if missing != "" else "", why))),
+        write=mend,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReport:
-    """The rows of one stack."""
+    """The findings of one stack."""
 
     stack: str
     project: str
     region: str
     zones: tuple[str, ...]
-    rows: tuple[Row, ...]
+    findings: tuple[Finding, ...]
     neighbours: tuple[str, ...]
     """Usage by other stacks of the project, one sentence each."""
     seconds: float
@@ -45,4 +58,4 @@ class LiveReport:
     @property
     def clean(self) -> bool:
         """Whether nothing is missing or unknown."""
-        return all(row.state in ("ready", "by up") for row in self.rows)
+        return all(one.severity in ("passed", "note") for one in self.findings)

@@ -152,7 +152,10 @@ def _toned(text: str, tone: Tone) -> str:
 def _group(group: Sequence[Finding]) -> Iterator[str]:
     first = group[0]
     mark = MARKS[first.severity]
-    name = "" if first.severity in ("passed", "note") else f" ({first.severity}, {code(first.id)})"
+    if first.severity == "passed":
+        yield f"- {mark} {_subject(first)}" + (f" ({prose(first.allowed)})" if first.allowed else "")
+        return
+    name = "" if first.severity == "note" else f" ({first.severity}, {code(first.id)})"
     if len(group) == 1:
         yield f"- {mark} {_subject(first)}{name}"
     else:

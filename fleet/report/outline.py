@@ -199,10 +199,10 @@ def shown_in(medium: Medium, elements: Iterable[Element]) -> Iterator[Element]:
 
 
 def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Neighbours that differ only in subject and value, together."""
+    """Neighbours that differ only in subject and value, together. What passed stands alone."""
     groups: list[list[Finding]] = []
     for finding in findings:
-        if groups and _shared(groups[-1][-1]) == _shared(finding):
+        if groups and finding.severity != "passed" and _shared(groups[-1][-1]) == _shared(finding):
             groups[-1].append(finding)
         else:
             groups.append([finding])

@@ -163,6 +163,7 @@ class Page:
         hang = indent + len(mark)
         # A URL, a path or a digest is not broken: it may stick out, but it can be copied.
         wrapped = textwrap.wrap(text, self.width - hang, break_long_words=False, break_on_hyphens=False) or [""]
+        wrapped = [line.replace("\N{NO-BREAK SPACE}", " ") for line in wrapped]
         self.line(" " * indent, (mark, mark_style), (wrapped[0], style))
         for line in wrapped[1:]:
             self.line(" " * hang, (line, style))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from fleet.report.words import plural
 from fleet.verify import lessons
 from fleet.verify.facts import Cluster, Facts, Node
-from fleet.verify.findings import Check, Difference
-from fleet.verify.outcome import judged, not_checked, told
+from fleet.verify.findings import Check, difference, judged, not_checked, told
 from settings.sections.capacity import Ladder
 
 if TYPE_CHECKING:
+    from facts.finding import Finding
     from settings.stack import Settings
 
 GATEWAY_API_SERVICE: Final = "networkservices.googleapis.com"
@@ -36,11 +36,7 @@ def replicas(facts: Facts, settings: Settings) -> Check:
     pods = [pod for pod in facts.cluster.pods if not pod.going]
     ready = [pod for pod in pods if pod.ready]
     wanted = settings.server.fixed_replicas
-    differences = [
-        Difference(where=pod.name, name="pod", declared="ready", found=pod.why_not_ready)
-        for pod in pods
-        if not pod.ready
-    ]
+    differences = [difference(pod.name, "pod", "ready", pod.why_not_ready) for pod in pods if not pod.ready]
     if wanted == "external":
         if not pods:
             return not_checked("replicas", title, "replicas are managed externally, and there is no pod")
@@ -51,7 +47,7 @@ def replicas(facts: Facts, settings: Settings) -> Check:
     if len(ready) != wanted:
         differences.insert(
             0,
-            Difference(where=settings.server.name, name="replicas", declared=str(wanted), found=f"{len(ready)} ready"),
+            difference(settings.server.name, "replicas", str(wanted), f"{len(ready)} ready"),
         )
     held = f"{len(ready)} of {wanted} ready" if wanted else "paused: none declared, none running"
     return judged("replicas", title, differences, held=held, failed="the pods differ from the stack file")
@@ -71,11 +67,11 @@ def capacity(facts: Facts, settings: Settings) -> Check:
     nodes, machine = {node.name: node for node in cluster.nodes}, settings.machine
     unknown = sorted(taken - nodes.keys())
     differences = [
-        Difference(
-            where=name,
-            name="node",
-            declared=f"a {machine.type} node",
-            found=f"none of the {machine.gpu.name} nodes listed",
+        difference(
+            name,
+            "node",
+            f"a {machine.type} node",
+            f"none of the {machine.gpu.name} nodes listed",
         )
         for name in unknown
     ]
@@ -95,24 +91,24 @@ def _nodes_of_pods(cluster: Cluster) -> set[str]:
     return {pod.node for pod in cluster.pods if pod.node and not pod.going}
 
 
-def _misplaced(node: Node, settings: Settings) -> Iterator[Difference]:
+def _misplaced(node: Node, settings: Settings) -> Iterator[Finding]:
     for key, value in settings.placement.node_selector.items():
         if node.labels.get(key) != value:
-            yield Difference(where=node.name, name=key, declared=value, found=node.labels.get(key, "no such label"))
+            yield difference(node.name, key, value, node.labels.get(key, "no such label"))
     spot_is_fine = settings.capacity.mode == "spot" or (
         isinstance(settings.capacity, Ladder) and settings.capacity.spot
     )
     if not spot_is_fine:
         for key, value in _SPOT_LABELS:
             if node.labels.get(key) == value:
-                yield Difference(where=node.name, name=key, declared="not Spot", found=value)
+                yield difference(node.name, key, "not Spot", value)
     machine, zone = (
         node.labels.get(key) for key in ("node.kubernetes.io/instance-type", "topology.kubernetes.io/zone")
     )
     if machine is not None and machine != settings.machine.type:
-        yield Difference(where=node.name, name="machine", declared=settings.machine.type, found=machine)
+        yield difference(node.name, "machine", settings.machine.type, machine)
     if zone is not None and zone not in settings.zones:
-        yield Difference(where=node.name, name="zone", declared=", ".join(settings.zones), found=zone)
+        yield difference(node.name, "zone", ", ".join(settings.zones), zone)
 
 
 def _format_bought(node: Node) -> str:
@@ -192,12 +188,12 @@ def gateway(facts: Facts, settings: Settings) -> Check | None:
     )
 
 
-def _gateway_oddities(gateway_: Mapping[str, Any] | None, name: str) -> Iterator[Difference]:
+def _gateway_oddities(gateway_: Mapping[str, Any] | None, name: str) -> Iterator[Finding]:
     where = f"Gateway {name}"
     if gateway_ is None:
         return
     if not gateway_:
-        yield Difference(where=where, name="object", declared="there", found="not found")
+        yield difference(where, "object", "there", "not found")
         return
     status = gateway_.get("status") or {}
     yield from _conditions(where, status.get("conditions"), must=("Programmed",), may=("Accepted", _HEALTHY))
@@ -210,28 +206,28 @@ def _gateway_oddities(gateway_: Mapping[str, Any] | None, name: str) -> Iterator
             may=("Accepted", "ResolvedRefs"),
         )
     if not _addresses(gateway_):
-        yield Difference(where=where, name="address", declared="one", found="none")
+        yield difference(where, "address", "one", "none")
 
 
-def _parents_oddities(object_: Mapping[str, Any] | None, where: str, *, needs_parents: bool) -> Iterator[Difference]:
+def _parents_oddities(object_: Mapping[str, Any] | None, where: str, *, needs_parents: bool) -> Iterator[Finding]:
     if object_ is None:
         return
     if not object_:
-        yield Difference(where=where, name="object", declared="there", found="not found")
+        yield difference(where, "object", "there", "not found")
         return
     parents = (object_.get("status") or {}).get("parents") or ()
     if not parents and needs_parents:
-        yield Difference(where=where, name="parents", declared="the Gateway", found="not accepted by a controller")
+        yield difference(where, "parents", "the Gateway", "not accepted by a controller")
     for parent in parents:
         must = _PARENT_CONDITIONS if needs_parents else ()
         yield from _conditions(where, parent.get("conditions"), must=must, may=(*_PARENT_CONDITIONS, _RECONCILED))
 
 
-def _policy_oddities(object_: Mapping[str, Any] | None, where: str) -> Iterator[Difference]:
+def _policy_oddities(object_: Mapping[str, Any] | None, where: str) -> Iterator[Finding]:
     if object_ is None:
         return
     if not object_:
-        yield Difference(where=where, name="object", declared="there", found="not found")
+        yield difference(where, "object", "there", "not found")
         return
     status = object_.get("status") or {}
     # The API allows one list, or one per Gateway.
@@ -240,17 +236,17 @@ def _policy_oddities(object_: Mapping[str, Any] | None, where: str) -> Iterator[
         yield from _conditions(where, one.get("conditions"), must=(), may=("Attached",))
 
 
-def _conditions(where: str, given: Any, *, must: tuple[str, ...], may: tuple[str, ...]) -> Iterator[Difference]:
+def _conditions(where: str, given: Any, *, must: tuple[str, ...], may: tuple[str, ...]) -> Iterator[Finding]:
     """Failed conditions: those in `must` if not True, missing or unknown; those in `may` if False."""
     found = {str(one.get("type")): one for one in given or () if isinstance(one, Mapping)}
     for type_ in must:
         condition = found.get(type_)
         if condition is None or condition.get("status") != "True":
-            yield Difference(where=where, name=type_, declared="True", found=_format_condition(condition))
+            yield difference(where, type_, "True", _format_condition(condition))
     for type_ in may:
         condition = found.get(type_)
         if type_ not in must and condition is not None and condition.get("status") == "False":
-            yield Difference(where=where, name=type_, declared="True", found=_format_condition(condition))
+            yield difference(where, type_, "True", _format_condition(condition))
 
 
 def _format_condition(condition: Mapping[str, Any] | None) -> str:

@@ -16,11 +16,11 @@ from fleet.report.words import plural
 from fleet.verify import declared, lessons
 from fleet.verify.checks_service import nobody
 from fleet.verify.facts import Facts, Pod, Server
-from fleet.verify.findings import Check, Difference, Lesson
-from fleet.verify.outcome import format_where, judged, not_checked
+from fleet.verify.findings import Check, difference, format_where, judged, not_checked
 from settings import strict_json
 
 if TYPE_CHECKING:
+    from facts.finding import Finding
     from settings.stack import Settings
 
 INFO: Final = "vllm:cache_config_info"
@@ -50,8 +50,8 @@ def flags(facts: Facts, settings: Settings) -> Check:
 
     engine = settings.serving.engine
     wanted = _parsed(vllm_args.args(engine, model_path="", served_model_name=settings.serving.model.id)[1:])
-    differences: list[Difference] = []
-    repeated: tuple[Lesson, ...] = ()
+    differences: list[Finding] = []
+    repeated: tuple[Finding, ...] = ()
     for pod in pods:
         other: dict[str, Any] = {}
         given = _parsed(one for one in pod.args if one.startswith("-") and not one.startswith("--model="))
@@ -60,11 +60,11 @@ def flags(facts: Facts, settings: Settings) -> Check:
                 continue
             if wanted.get(name) != given.get(name):
                 differences.append(
-                    Difference(
-                        where=pod.name,
-                        name=name,
-                        declared=_format_flag(wanted, name),
-                        found=_format_flag(given, name),
+                    difference(
+                        pod.name,
+                        name,
+                        _format_flag(wanted, name),
+                        _format_flag(given, name),
                     )
                 )
                 setting = _flag_as_setting(name, given)
@@ -91,8 +91,8 @@ def environment(facts: Facts, settings: Settings) -> Check:
     # Set in every pod, irrelevant for speed.
     always = [*vllm_args.env(Engine(), ready_timeout_seconds=60, offline=True), *vllm_args.writable_environment("")]
     ignored = {one["name"] for one in always}
-    differences: list[Difference] = []
-    repeated: tuple[Lesson, ...] = ()
+    differences: list[Finding] = []
+    repeated: tuple[Finding, ...] = ()
     for pod in pods:
         other: dict[str, Any] = {}
         # Only the program sets vLLM's variables; other undeclared ones may be the platform's.
@@ -104,11 +104,11 @@ def environment(facts: Facts, settings: Settings) -> Check:
             if name in wanted and found == wanted[name]:
                 continue
             differences.append(
-                Difference(
-                    where=pod.name,
-                    name=name,
-                    declared=_format_variable(wanted, name),
-                    found=_format_variable(pod.env, name, may_show=name in wanted or name in typed),
+                difference(
+                    pod.name,
+                    name,
+                    _format_variable(wanted, name),
+                    _format_variable(pod.env, name, may_show=name in wanted or name in typed),
                 )
             )
             if name in typed and (name not in pod.env or found in ("0", "1")):
@@ -196,8 +196,8 @@ def configuration(facts: Facts, settings: Settings) -> Check:
     if not servers:
         return not_checked("configuration", title, why)
     wanted = _expected_labels(settings)
-    differences: list[Difference] = []
-    repeated: tuple[Lesson, ...] = ()
+    differences: list[Finding] = []
+    repeated: tuple[Finding, ...] = ()
     untold: set[str] = set()
     for server in servers:
         infos = _infos(server)
@@ -212,9 +212,7 @@ def configuration(facts: Facts, settings: Settings) -> Check:
             wrong = {found: engines for found, engines in by_value.items() if not _same(found, value)}
             if not wrong:
                 continue
-            differences.append(
-                Difference(where=server.name, name=label, declared=value, found=_format_found(wrong, len(infos)))
-            )
+            differences.append(difference(server.name, label, value, _format_found(wrong, len(infos))))
             if label in _SETTING_OF:
                 found_settings[_SETTING_OF[label]] = _as_setting(label, next(iter(wrong)))
         if found_settings:
@@ -273,13 +271,13 @@ def engines(facts: Facts, settings: Settings) -> Check:
     servers = [one for one in facts.servers if one.answers and one.metrics is not None]
     if not servers:
         return not_checked("engines", title, _why_no_metrics(facts))
-    differences: list[Difference] = []
-    taught: tuple[Lesson, ...] = ()
+    differences: list[Finding] = []
+    taught: tuple[Finding, ...] = ()
     for server in servers:
         found = _engine_names(server)
         if len(found) != wanted:
             shown = f"{len(found)} ({', '.join(found)})" if found else "none at /metrics"
-            differences.append(Difference(where=server.name, name="engines", declared=str(wanted), found=shown))
+            differences.append(difference(server.name, "engines", str(wanted), shown))
             if len(found) == 1 and wanted > 1:
                 one_over_all = {"dataParallelSize": 1, "tensorParallelSize": settings.serving.engine.gpus}
                 repeated = lessons.repeated(settings, one_over_all)
@@ -314,7 +312,7 @@ def kv_tokens(facts: Facts, settings: Settings) -> Check:
     assert expected is not None
     if why := nobody(facts):
         return not_checked("kv-tokens", title, why)
-    differences: list[Difference] = []
+    differences: list[Finding] = []
     seen: list[int] = []
     silent: list[str] = []
     for server in (one for one in facts.servers if one.answers):
@@ -329,7 +327,7 @@ def kv_tokens(facts: Facts, settings: Settings) -> Check:
         worst = max(off, key=lambda tokens: abs(tokens - expected.kv_tokens))
         words = f"{worst:,} ({100 * (worst / expected.kv_tokens - 1):+.0f} %)"
         declared_words = f"{expected.kv_tokens:,} ± {100 * declared.KV_TOLERANCE:.0f} %"
-        differences.append(Difference(where=server.name, name="KV tokens", declared=declared_words, found=words))
+        differences.append(difference(server.name, "KV tokens", declared_words, words))
     if not seen:
         return not_checked("kv-tokens", title, _why_no_blocks(facts, settings))
     lowest, highest = min(seen), max(seen)

@@ -9,10 +9,10 @@ from fleet.report.words import plural
 from fleet.verify import declared, lessons, questions
 from fleet.verify.ask import listed_models
 from fleet.verify.facts import NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Facts, Reply, Server
-from fleet.verify.findings import Check, Difference, Lesson
-from fleet.verify.outcome import format_where, judged, not_checked, told
+from fleet.verify.findings import Check, difference, format_where, judged, not_checked, told
 
 if TYPE_CHECKING:
+    from facts.finding import Finding
     from settings.stack import Settings
 
 KEY_VARIABLE: Final = "VLLM_API_KEY"
@@ -61,9 +61,7 @@ def reachable(facts: Facts) -> Check:
     title = "Servers reachable"
     servers = _everybody(facts)
     differences = [
-        Difference(where=one.name, name="/health", declared="HTTP 200", found=_format_health(one))
-        for one in servers
-        if not one.answers
+        difference(one.name, "/health", "HTTP 200", _format_health(one)) for one in servers if not one.answers
     ]
     untold = [f"no tunnel to {name}: {why}" for name, why in sorted(facts.tunnel_troubles.items())]
     if not servers:
@@ -115,26 +113,20 @@ def model(facts: Facts, settings: Settings) -> Check:
     if why := nobody(facts):
         return not_checked("model", title, why)
     wanted, context = declared.model_name(settings), declared.context_tokens(settings)
-    differences: list[Difference] = []
-    repeated: tuple[Lesson, ...] = ()
+    differences: list[Finding] = []
+    repeated: tuple[Finding, ...] = ()
     for server in _answering(facts):
         if not server.models.ok:
-            differences.append(
-                Difference(
-                    where=server.name, name="/v1/models", declared="HTTP 200", found=_format_models(server, settings)
-                )
-            )
+            differences.append(difference(server.name, "/v1/models", "HTTP 200", _format_models(server, settings)))
             continue
         listed = {str(one.get("id")): one for one in listed_models(server)}
         if wanted not in listed:
             found = ", ".join(sorted(listed)) or "none"
-            differences.append(Difference(where=server.name, name="model", declared=wanted, found=found))
+            differences.append(difference(server.name, "model", wanted, found))
             continue
         told_context = listed[wanted].get("max_model_len")
         if context is not None and told_context != context:
-            differences.append(
-                Difference(where=server.name, name="max_model_len", declared=str(context), found=str(told_context))
-            )
+            differences.append(difference(server.name, "max_model_len", str(context), str(told_context)))
             if isinstance(told_context, int) and told_context > 0:
                 repeated += lessons.repeated(settings, {"maxModelLen": told_context})
     return judged(
@@ -154,8 +146,8 @@ def version(facts: Facts, settings: Settings) -> Check:
     """The vLLM release, and the pods' image if visible."""
     title = "vLLM's version"
     tag, wanted = settings.serving.image.tag, declared.version(settings)
-    differences: list[Difference] = []
-    repeated: tuple[Lesson, ...] = ()
+    differences: list[Finding] = []
+    repeated: tuple[Finding, ...] = ()
     asked = 0
     for server in _answering(facts):
         body = server.version.body
@@ -164,13 +156,13 @@ def version(facts: Facts, settings: Settings) -> Check:
             continue
         asked += 1
         if found.partition("+")[0] != wanted:
-            differences.append(Difference(where=server.name, name="/version", declared=wanted, found=found))
+            differences.append(difference(server.name, "/version", wanted, found))
             repeated += lessons.repeated(settings, {}, f"v{found.partition('+')[0]}")
     digest = settings.serving.image.digest
     for pod in facts.cluster.pods if facts.cluster is not None else ():
         if not pod.going and pod.image and not pod.image.endswith(f"@{digest}"):
             found = pod.image.rpartition("/")[2]
-            differences.append(Difference(where=pod.name, name="image", declared=f"{tag}@{digest}", found=found))
+            differences.append(difference(pod.name, "image", f"{tag}@{digest}", found))
     if not asked and not differences:
         return not_checked("version", title, nobody(facts) or "no server reported it at /version")
     return judged("version", title, differences, held=f"{wanted}, matches tag {tag}", lessons=repeated)
@@ -185,7 +177,7 @@ def api_key(facts: Facts, settings: Settings) -> Check | None:
         return not_checked("api-key", title, why)
     asked = {one.name: one.models_without_key for one in _answering(facts) if one.models_without_key is not None}
     differences = [
-        Difference(where=name, name="/v1/models without a key", declared="HTTP 401", found=reply.summary)
+        difference(name, "/v1/models without a key", "HTTP 401", reply.summary)
         for name, reply in asked.items()
         if reply.ok
     ]
@@ -237,42 +229,38 @@ def _told_of(chat: Chat) -> str:
     return f"{_kind(chat)} of {size}" + ("" if chat.finish else " so far")
 
 
-def _oddities(chat: Chat, where: str) -> Iterator[Difference]:
+def _oddities(chat: Chat, where: str) -> Iterator[Finding]:
     kind = _kind(chat)
     if not chat.spoke:
         why = chat.trouble or "an empty text"
-        yield Difference(where=where, name=kind, declared="some text", found=why)
+        yield difference(where, kind, "some text", why)
         return
     # A stream that timed out may have sent text; an aborted one is an error.
     if chat.trouble and not chat.late:
-        yield Difference(where=where, name=kind, declared="an end", found=chat.trouble)
+        yield difference(where, kind, "an end", chat.trouble)
     if chat.usage is None:
         if chat.finish:
-            yield Difference(where=where, name=f"{kind}, usage", declared="counts of tokens", found="none")
+            yield difference(where, f"{kind}, usage", "counts of tokens", "none")
         return
     prompt, answer, total = (chat.usage.get(key) for key in ("prompt_tokens", "completion_tokens", "total_tokens"))
     if not (isinstance(prompt, int) and isinstance(answer, int) and isinstance(total, int)):
-        yield Difference(
-            where=where, name=f"{kind}, usage", declared="three whole numbers", found=str(dict(chat.usage))[:80]
-        )
+        yield difference(where, f"{kind}, usage", "three whole numbers", str(dict(chat.usage))[:80])
         return
     most = len(questions.QUESTION) + _TEMPLATE_TOKENS
     if not 1 <= prompt <= most:
-        yield Difference(where=where, name=f"{kind}, prompt_tokens", declared=f"1 to {most}", found=str(prompt))
+        yield difference(where, f"{kind}, prompt_tokens", f"1 to {most}", str(prompt))
     if not 1 <= answer <= chat.asked_tokens:
-        yield Difference(
-            where=where, name=f"{kind}, completion_tokens", declared=f"1 to {chat.asked_tokens}", found=str(answer)
-        )
+        yield difference(where, f"{kind}, completion_tokens", f"1 to {chat.asked_tokens}", str(answer))
     # A chunk holds at least one token; the one that ends the reasoning may be split in two.
     if chat.stream and chat.chunks > answer + 1:
-        yield Difference(
-            where=where,
-            name=f"{kind}, completion_tokens",
-            declared=f"at least its {chat.chunks} chunks",
-            found=str(answer),
+        yield difference(
+            where,
+            f"{kind}, completion_tokens",
+            f"at least its {chat.chunks} chunks",
+            str(answer),
         )
     if total != prompt + answer:
-        yield Difference(where=where, name=f"{kind}, total_tokens", declared=str(prompt + answer), found=str(total))
+        yield difference(where, f"{kind}, total_tokens", str(prompt + answer), str(total))
 
 
 def reasoning(facts: Facts, settings: Settings) -> Check:
@@ -285,11 +273,11 @@ def reasoning(facts: Facts, settings: Settings) -> Check:
     where = facts.chat_through
     if parser is None:
         differences = [
-            Difference(
-                where=where,
-                name=_kind(chat),
-                declared="no reasoningParser: all in `content`",
-                found="text in `reasoning`",
+            difference(
+                where,
+                _kind(chat),
+                "no reasoningParser: all in `content`",
+                "text in `reasoning`",
             )
             for chat in spoke
             if chat.reasoning
@@ -316,14 +304,14 @@ def _should_think(chat: Chat, settings: Settings) -> bool:
     return settings.serving.engine.thinking is not False if chat.thinking is None else chat.thinking
 
 
-def _unsplit(chat: Chat, where: str, *, thinks: bool) -> Iterator[Difference]:
+def _unsplit(chat: Chat, where: str, *, thinks: bool) -> Iterator[Finding]:
     kind = _kind(chat)
     if mark := next((one for one in _MARKS if one in chat.content), None):
-        yield Difference(where=where, name=kind, declared="reasoning in `reasoning`", found=f"{mark} in `content`")
+        yield difference(where, kind, "reasoning in `reasoning`", f"{mark} in `content`")
     elif thinks and not chat.reasoning:
-        yield Difference(where=where, name=kind, declared="the thought in `reasoning`", found="nothing in `reasoning`")
+        yield difference(where, kind, "the thought in `reasoning`", "nothing in `reasoning`")
     elif not thinks and chat.reasoning:
-        yield Difference(where=where, name=kind, declared="no reasoning: thinking is off", found="text in `reasoning`")
+        yield difference(where, kind, "no reasoning: thinking is off", "text in `reasoning`")
 
 
 def latency(facts: Facts) -> Check | None:

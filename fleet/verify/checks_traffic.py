@@ -11,10 +11,10 @@ from fleet.verify import declared, lessons
 from fleet.verify.ask import moved
 from fleet.verify.checks_service import nobody
 from fleet.verify.facts import OUT_OF_TIME, Facts, Server
-from fleet.verify.findings import Check, Difference, Lesson
-from fleet.verify.outcome import format_where, judged, not_checked, told
+from fleet.verify.findings import Check, difference, format_where, judged, not_checked, told
 
 if TYPE_CHECKING:
+    from facts.finding import Finding
     from settings.stack import Settings
 
 DRAFTED: Final = "vllm:spec_decode_num_draft_tokens_total"
@@ -50,8 +50,8 @@ def ranks(facts: Facts, settings: Settings) -> Check:
     if not servers:
         return not_checked("ranks", title, _why_no_burst(facts))
     wanted = settings.serving.engine.data_parallel_size
-    differences: list[Difference] = []
-    taught: tuple[Lesson, ...] = ()
+    differences: list[Finding] = []
+    taught: tuple[Finding, ...] = ()
     asked = answered = late = 0
     blind: list[str] = []
     hurried: list[str] = []
@@ -62,11 +62,7 @@ def ranks(facts: Facts, settings: Settings) -> Check:
         # Late short requests mean a loaded server, unless none was answered.
         if burst.answered + burst.late < burst.asked or not (burst.answered or burst.cut_short):
             why = f"{burst.answered} answered; {', '.join(burst.troubles)}"
-            differences.append(
-                Difference(
-                    where=server.name, name="burst", declared=f"{plural(burst.asked, 'request')} answered", found=why
-                )
-            )
+            differences.append(difference(server.name, "burst", f"{plural(burst.asked, 'request')} answered", why))
         if burst.before is None or burst.after is None:
             blind.append(server.name)
             continue
@@ -77,11 +73,11 @@ def ranks(facts: Facts, settings: Settings) -> Check:
             continue
         for rank in idle:
             differences.append(
-                Difference(
-                    where=server.name,
-                    name=f"rank {rank}",
-                    declared="tokens of the burst",
-                    found=_format_idle(burst.after, rank),
+                difference(
+                    server.name,
+                    f"rank {rank}",
+                    "tokens of the burst",
+                    _format_idle(burst.after, rank),
                 )
             )
             taught = (lessons.known("utilisation-with-mtp"),)
@@ -115,8 +111,8 @@ def speculation(facts: Facts, settings: Settings) -> Check:
     servers = _bursts(facts)
     if not servers:
         return not_checked("speculation", title, _why_no_burst(facts))
-    differences: list[Difference] = []
-    taught: tuple[Lesson, ...] = ()
+    differences: list[Finding] = []
+    taught: tuple[Finding, ...] = ()
     published = declared.acceptance(settings)
     drafted = accepted = 0.0
     blind: list[str] = []
@@ -129,26 +125,22 @@ def speculation(facts: Facts, settings: Settings) -> Check:
         there = burst.after.total(DRAFTED) is not None
         if wanted is None:
             if there:
-                differences.append(
-                    Difference(
-                        where=server.name, name="speculation", declared="none", found="draft counters at /metrics"
-                    )
-                )
+                differences.append(difference(server.name, "speculation", "none", "draft counters at /metrics"))
             continue
         drafts, taken = _grown(burst.before, burst.after, DRAFTED), _grown(burst.before, burst.after, ACCEPTED)
         drafted, accepted = drafted + drafts, accepted + taken
         tokens = f"{wanted.method}, {plural(wanted.num_speculative_tokens, 'draft token')} a step"
         if not there or not drafts:
             found = "no draft in the burst" if there else "no draft counters: speculation is off"
-            differences.append(Difference(where=server.name, name="speculation", declared=tokens, found=found))
+            differences.append(difference(server.name, "speculation", tokens, found))
             taught += (lessons.known("mtp-unused"),) if declared.is_the_articles_model(settings) else ()
         elif published is not None and drafts >= FEWEST_DRAFTS and taken / drafts < published - ACCEPTANCE_POINTS:
             differences.append(
-                Difference(
-                    where=server.name,
-                    name="acceptance",
-                    declared=f"{100 * published:.0f} % as published, {100 * (published - ACCEPTANCE_POINTS):.0f} % at least",
-                    found=f"{100 * taken / drafts:.0f} % of {drafts:,.0f} drafts",
+                difference(
+                    server.name,
+                    "acceptance",
+                    f"{100 * published:.0f} % as published, {100 * (published - ACCEPTANCE_POINTS):.0f} % at least",
+                    f"{100 * taken / drafts:.0f} % of {drafts:,.0f} drafts",
                 )
             )
             taught += (lessons.acceptance_falls(), lessons.known("mtp-unused"))
@@ -193,7 +185,7 @@ def prefix_caching(facts: Facts, settings: Settings) -> Check:
             return judged(
                 "prefix-caching",
                 title,
-                [Difference(where=twice.where, name=f"{name} prompt", declared="HTTP 200", found=reply.summary)],
+                [difference(twice.where, f"{name} prompt", "HTTP 200", reply.summary)],
                 held="",
                 failed=f"a prompt of {twice.prompt_tokens:,} tokens was not answered",
             )
@@ -216,11 +208,11 @@ def prefix_caching(facts: Facts, settings: Settings) -> Check:
         []
         if hits >= block
         else [
-            Difference(
-                where=twice.where,
-                name="cached tokens of the second prompt",
-                declared=f"{expected:,}, {block:,} at least",
-                found=f"{hits:,.0f} of {twice.prompt_tokens:,}",
+            difference(
+                twice.where,
+                "cached tokens of the second prompt",
+                f"{expected:,}, {block:,} at least",
+                f"{hits:,.0f} of {twice.prompt_tokens:,}",
             )
         ]
     )

@@ -1,45 +1,69 @@
-"""Check results: passed, failed, not checked, information."""
+"""Results of the checks: each check is one or more findings of the same id."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
-State = Literal["passed", "failed", "not checked", "information"]
+from facts.finding import Finding, Severity, block
+from fleet.report.words import plural
+
+Check = tuple[Finding, ...]
+"""The verdict of one check; if it failed, then its differences, then the lessons that apply to them, as notes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
-    """A known lesson: the id of a rule in facts/lessons/ or of a row in facts/data."""
-
-    id: str
-    text: str
-    write: str = ""
-    """Fix for the stack file, if any."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """One difference between declared and found."""
-
-    where: str
-    """A pod, `endpoint`, or an object's name."""
-    name: str
-    declared: str
-    found: str
+def judged(
+    id_: str,
+    title: str,
+    differences: Iterable[Finding],
+    *,
+    held: str,
+    failed: str = "",
+    lessons: Iterable[Finding] = (),
+) -> Check:
+    """A check that fails if there are differences. `held`: verdict if passed; `failed`: verdict if failed."""
+    found = tuple(differences)
+    if not found:
+        return (Finding(id=id_, subject=title, severity="passed", found=held),)
+    verdict = Finding(id=id_, subject=title, found=failed or "not as declared")
+    return verdict, *_together(replace(one, id=id_) for one in found), *_taught(title, lessons)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One check with its result."""
+def difference(where: str, name: str, declared: str, found: str) -> Finding:
+    """Where declared and found differ: `where` is a pod, `endpoint`, or an object's name. `judged` gives it the check's id."""
+    return Finding(id="", subject=f"{where}: {name}", found=found, allowed=declared)
 
-    id: str
-    title: str
-    state: State
-    summary: str
-    """The finding, or why the check could not run."""
-    differences: tuple[Difference, ...] = ()
-    lessons: tuple[Lesson, ...] = ()
+
+def not_checked(id_: str, title: str, why: str, lessons: Iterable[Finding] = ()) -> Check:
+    """A check that could not run."""
+    return Finding(id=id_, subject=title, severity="unknown", found=why), *_taught(title, lessons)
+
+
+def told(id_: str, title: str, what: str) -> Check:
+    """Information without a verdict."""
+    return (Finding(id=id_, subject=title, severity="note", found=what),)
+
+
+def format_where(names: Iterable[str]) -> str:
+    """What was checked: `the endpoint`, `pod a`, `12 pods`."""
+    found = list(names)
+    pods = [name for name in found if name != "endpoint"]
+    words = [plural(len(pods), "pod")] if pods else []
+    return " and ".join(words + (["the endpoint"] if "endpoint" in found else [])) or "nothing"
+
+
+def _together(found: Iterable[Finding]) -> Iterable[Finding]:
+    """What differs in the same way on several pods, next to each other."""
+    by_name: dict[tuple[str, str], list[Finding]] = {}
+    for one in found:
+        by_name.setdefault((one.subject.rpartition(": ")[2], one.allowed), []).append(one)
+    return (one for several in by_name.values() for one in several)
+
+
+def _taught(title: str, lessons: Iterable[Finding]) -> Iterable[Finding]:
+    # Several differences may have the same lesson.
+    return {one.id: replace(one, subject=title) for one in lessons}.values()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,23 +81,17 @@ class Report:
     @property
     def outcome(self) -> Literal["passed", "failed", "not checked"]:
         """Overall state. Checks that did not run are not failures; without any passed check, nothing was checked."""
-        if self.of("failed"):
+        if any(map(block, self.checks)):
             return "failed"
-        return "passed" if self.of("passed") else "not checked"
-
-    @property
-    def passed(self) -> bool:
-        """Whether at least one check passed and none failed."""
-        return self.outcome == "passed"
-
-    def of(self, state: State) -> tuple[Check, ...]:
-        """The checks in this state."""
-        return tuple(check for check in self.checks if check.state == state)
+        return "passed" if self._count("passed") else "not checked"
 
     @property
     def verdict(self) -> str:
         """Counts of failed, passed and unchecked."""
-        failed, unseen = len(self.of("failed")), len(self.of("not checked"))
+        failed, unseen = self._count("error"), self._count("unknown")
         said = [f"{failed} failed"] if failed else []
-        said.append(f"{len(self.of('passed'))} passed")
+        said.append(f"{self._count('passed')} passed")
         return ", ".join([*said, *([f"{unseen} not checked"] if unseen else [])])
+
+    def _count(self, severity: Severity) -> int:
+        return sum(check[0].severity == severity for check in self.checks)

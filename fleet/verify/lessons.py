@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fleet.verify.findings import Lesson
+from facts.finding import Finding
 
 if TYPE_CHECKING:
-    from settings.problems import Problem
     from settings.stack import Settings
 
 
-def repeated(settings: Settings, found: Mapping[str, Any], image_tag: str | None = None) -> tuple[Lesson, ...]:
+def repeated(settings: Settings, found: Mapping[str, Any], image_tag: str | None = None) -> tuple[Finding, ...]:
     """Lessons that apply to the running engine but not to the stack file. `found`: engine settings by camelCase name."""
     from pydantic import ValidationError
 
@@ -30,38 +29,35 @@ def repeated(settings: Settings, found: Mapping[str, Any], image_tag: str | None
         return ()  # not a valid setting
     known = {problem.id for problem in engine_problems(settings, DeclaredServer(settings))}
     running = engine_problems(settings, DeclaredServer(settings, engine=engine, tag=image_tag))
-    return tuple(_lesson(one) for one in running if one.id not in known)
+    return tuple(_noted(one.id, one.why) for one in running if one.id not in known)  # the stack file needs no fix
 
 
-def declared(settings: Settings, id_: str) -> tuple[Lesson, ...]:
+def declared(settings: Settings, id_: str) -> tuple[Finding, ...]:
     """The lesson with this id, if it applies to the stack's settings."""
     from settings.checks.lessons import lessons
 
-    return tuple(_lesson(one, write=one.write) for one in lessons(settings) if one.id == id_)
+    return tuple(_noted(one.id, one.why, one.write) for one in lessons(settings) if one.id == id_)
 
 
-def known(name: str) -> Lesson:
+def known(name: str) -> Finding:
     """The lesson with this id, regardless of the settings."""
     from settings.checks.declared_server import stack_file
     from settings.checks.lessons import lesson_named
 
     told = lesson_named(name)
-    return Lesson(id=told.id, text=stack_file().text(told.evidence))
+    return _noted(told.id, stack_file().text(told.evidence))
 
 
-def acceptance_falls() -> Lesson:
+def acceptance_falls() -> Finding:
     """The article's figures on rejected drafts; the id is a row in facts/data."""
     from facts.figures import published
 
     row = published("phases.tp8-mtp5")
     shares = ", ".join(f"{one:g}" for one in row.details["acceptance_percent_by_position"])
-    return Lesson(
-        id=row.id,
-        text=f"{row.title}: acceptance by position {shares} %; a rejected draft wastes a step's work",
-    )
+    return _noted(row.id, f"{row.title}: acceptance by position {shares} %; a rejected draft wastes a step's work")
 
 
-def proxy_only_subnet(settings: Settings) -> Lesson:
+def proxy_only_subnet(settings: Settings) -> Finding:
     """Why a Gateway stays unprogrammed. For a guest stack, the fix is in the other stack's network."""
     lesson = known("gateway-without-proxy-only-subnet")
     # A stack with the gateway has the subnet unless disabled.
@@ -69,6 +65,6 @@ def proxy_only_subnet(settings: Settings) -> Lesson:
     return replace(lesson, write="network: {proxyOnly: {enabled: true}}") if says_no else lesson
 
 
-def _lesson(problem: Problem, *, write: str = "") -> Lesson:
-    # If the stack file is right, it needs no fix.
-    return Lesson(id=problem.id, text=problem.why, write=write)
+def _noted(id_: str, why: str, write: str = "") -> Finding:
+    """A lesson: the id of a rule in facts/lessons or of a row in facts/data. The check it belongs to becomes its subject."""
+    return Finding(id=id_, subject="", severity="note", found="lesson", why=why, write=write)

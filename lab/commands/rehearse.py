@@ -11,7 +11,8 @@ import typer
 
 from fleet.cli.completion import choices, drills
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
-from fleet.cli.options import Root, Stack
+from fleet.cli.fields import with_fields
+from fleet.cli.options import OneStack
 from fleet.cli.packages import require_rehearsal_packages
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ MAX_SPEED = 600.0
 """Above it, a second of Kubernetes' controllers counts as more than ten simulated minutes."""
 
 
+@with_fields()
 def rehearse(
-    stack: Stack = None,
+    of: OneStack,
     drill: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,7 +61,6 @@ def rehearse(
             help="Also write rehearsal.html and rehearsal.json to this folder.",
         ),
     ] = None,
-    root: Root = None,
 ) -> int:
     """Apply a stack to a local Kubernetes control plane with a simulated Google Cloud, and play failure drills.
 
@@ -81,10 +82,7 @@ def rehearse(
     if list_:
         _print_drills(drills, format_)
         return CLEAN
-    from fleet.cli.project import find_root, require_stack
-
-    folder = find_root(root)
-    name = require_stack(folder, stack)
+    folder, name = of.find()
     require_rehearsal_packages()
     if shell or command:
         return _open_shell(folder, name, tuple(command or ()), speed)
@@ -103,14 +101,10 @@ def _run(
     with shown(stdout_paper(), quiet=format_ == "json") as progress:
         report = play(root, stack, drills, speed=speed, shown=progress)
     written, trouble = ((), None) if out is None else _written(report, out)
-    if format_ == "json":
-        from lab.report.json_document import json_text
+    from fleet.cli.documents import show
+    from lab.report.outline import outline
 
-        sys.stdout.write(json_text(report))
-    else:
-        from lab.report.text import print_text
-
-        print_text(stdout_paper(), report, written=written)
+    show(outline(report, written=written), format_)
     if trouble is not None:
         raise trouble
     leave(report.stop_code or (CLEAN if report.passed else FINDINGS))
@@ -137,13 +131,15 @@ def _prepare(out: Path) -> None:
 
 def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], CommandError | None]:
     """The written files, and the error of the others: the report is printed in any case."""
-    from lab.report.html import html_text
-    from lab.report.json_document import json_text
+    from fleet.report.as_html import html_text
+    from fleet.report.as_json import json_text
+    from lab.report.outline import outline
     from settings.files import write_whole
 
     written: list[str] = []
+    whole = outline(report)
     try:
-        for name, text in (("rehearsal.html", html_text(report)), ("rehearsal.json", json_text(report))):
+        for name, text in (("rehearsal.html", html_text(whole)), ("rehearsal.json", json_text(whole))):
             write_whole(out / name, text.encode(errors="backslashreplace"))
             written.append(str(out / name))
     except OSError as error:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from facts.finding import Finding
 from fleet.preview.record.redact import Redactor
 from fleet.report.words import plural
-from lab.results.result import DrillResult, Figure, Finding
+from lab.results.result import DrillResult, Figure
 
 if TYPE_CHECKING:
     from lab.results.result import Retained

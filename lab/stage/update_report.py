@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from facts.finding import Finding
 from facts.lessons.verdict import RULES_NOT_ASKED, decode
 from fleet.preview.record.redact import Redactor
 from lab.engine.events import Events, Outcome, Step, Violation
 from lab.providers.observed import Observed
-from lab.results.result import Finding, Retained
+from lab.results.result import Retained
 
 NO_PROVIDER = "pulumi:"
 """Types that the engine itself manages: stacks, providers, references."""
@@ -101,7 +102,7 @@ def _not_asked(outcome: Outcome) -> Iterator[Finding]:
     """What the stack's policy config file switches off: a stack that comes up was judged that much less."""
     for text in dict.fromkeys(one.message for one in _violations(outcome) if one.policy == RULES_NOT_ASKED):
         said = decode(text.partition("\n")[2])  # without the policy's description
-        yield Finding(severity="warning", subject=RULES_NOT_ASKED, message=said.what, fix=said.fix)
+        yield Finding(id=RULES_NOT_ASKED, subject=RULES_NOT_ASKED, severity="warning", found=said.what, write=said.fix)
 
 
 def _violations(outcome: Outcome) -> Iterator[Violation]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
 
 from fleet.bench.errors import BenchmarkError
 from settings import strict_json
@@ -21,11 +23,31 @@ _KEY: Final = "vllm-fleet:benchmark"
 class Changes:
     """Options that override the stack file; None: the file's value."""
 
-    workload: str | None = None
-    concurrency: tuple[int, ...] | None = None
-    """Requests in flight per replica, one load after another."""
-    repeats: int | None = None
-    prompts_per_client: int | None = None
+    workload: Annotated[
+        str | None, typer.Option("--workload", "-w", metavar="NAME", help="Instead of benchmark.workload.")
+    ] = None
+    concurrency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N[,N]",
+            help="Requests in flight per replica, one load after another, instead of benchmark.concurrency.",
+        ),
+    ] = None
+    repeats: Annotated[int | None, typer.Option(metavar="N", help="Instead of benchmark.repeats.")] = None
+    prompts_per_client: Annotated[
+        int | None, typer.Option(metavar="N", help="Instead of benchmark.promptsPerClient.")
+    ] = None
+
+    def loads(self) -> list[int] | None:
+        """`concurrency` as numbers. Raises BenchmarkError."""
+        if self.concurrency is None:
+            return None
+        try:
+            return [int(part) for part in self.concurrency.split(",")]
+        except ValueError:
+            raise BenchmarkError(
+                f"--concurrency {self.concurrency}: must be whole numbers with commas, for example 500,1000,2000"
+            ) from None
 
 
 def settings_for(root: Path, stack: str, changes: Changes) -> Settings:
@@ -85,8 +107,8 @@ def _changed(changes: Changes, section: dict[str, Any]) -> dict[str, Any]:
         # The others are refused with one.
         if changes.workload not in FILE_WORKLOADS:
             written.pop("dataset", None)
-    if changes.concurrency is not None:
-        written["concurrency"] = list(changes.concurrency)
+    if (loads := changes.loads()) is not None:
+        written["concurrency"] = loads
     if changes.repeats is not None:
         written["repeats"] = changes.repeats
     if changes.prompts_per_client is not None:

@@ -9,18 +9,19 @@ from typing import Annotated
 import typer
 
 from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, terminal
-from fleet.cli.options import Outputs, Root, Stack
+from fleet.cli.fields import with_fields
+from fleet.cli.options import OneStack, Outputs
 from fleet.cli.packages import require_benchmark_packages
 
 
+@with_fields()
 def fetch(
     run: Annotated[
         str, typer.Argument(metavar="RUN|latest", help="Name of the measurement, or `latest`: the stack's newest.")
     ],
-    stack: Stack = None,
+    of: OneStack,
     outputs: Outputs = None,
     out: Out = None,
-    root: Root = None,
 ) -> int:
     """Download an earlier measurement, e.g. that of `pulumi up`, merge, certify and report it.
 
@@ -30,13 +31,11 @@ def fetch(
     from fleet.bench.run.display import shown
     from fleet.bench.run.fetching import choose, going_on
     from fleet.bench.run.session import google_of, gpu_servers
-    from fleet.cli.project import find_root, require_stack
     from fleet.clients import stack_outputs
     from settings.load import parse
     from settings.stack_file import read
 
-    folder = find_root(root)
-    name = require_stack(folder, stack)
+    folder, name = of.find()
     file = read(folder, name)
     settings = parse(name, file.config, file.unopened)
     given = stack_outputs.read(name, folder, outputs)

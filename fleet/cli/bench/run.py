@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleet.bench.run.wanted import Changes
 from fleet.cli.bench.as_declared import require_as_declared
 from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, terminal
 from fleet.cli.exits import CLEAN, INTERRUPTED, CommandError
-from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
+from fleet.cli.fields import with_fields
+from fleet.cli.options import Live, OneStack
 from fleet.cli.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from fleet.bench.run.launch import Launched
     from fleet.bench.run.servers import ServerPod
     from fleet.bench.run.session import Google
-    from fleet.bench.run.wanted import Changes
     from fleet.bench.run.watching import Ended
     from fleet.clients.kubectl import Kubectl
     from fleet.clients.stack_outputs import StackOutputs
@@ -35,85 +36,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """Options of a run."""
+    """How a run goes on, and where its results go."""
 
-    kubeconfig: Path | None
-    context: str | None
-    out: Path | None
-    gpu_samples: bool
-    detach: bool
-    yes: bool
-    fetch_options: str
-    """Options that a later `fleet bench fetch` needs, too."""
-
-
-def run(
-    stack: Stack = None,
-    workload: Annotated[
-        str | None, typer.Option("--workload", "-w", metavar="NAME", help="Instead of benchmark.workload.")
-    ] = None,
-    concurrency: Annotated[
-        str | None,
-        typer.Option(
-            "--concurrency",
-            metavar="N[,N]",
-            help="Requests in flight per replica, one load after another, instead of benchmark.concurrency.",
-        ),
-    ] = None,
-    repeats: Annotated[int | None, typer.Option("--repeats", metavar="N", help="Instead of benchmark.repeats.")] = None,
-    prompts_per_client: Annotated[
-        int | None, typer.Option("--prompts-per-client", metavar="N", help="Instead of benchmark.promptsPerClient.")
-    ] = None,
-    outputs: Outputs = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    out: Out = None,
+    out: Out = None
     no_gpu_samples: Annotated[
         bool, typer.Option("--no-gpu-samples", help="Do not run nvidia-smi dmon in the servers' pods.")
-    ] = False,
+    ] = False
     detach: Annotated[
         bool, typer.Option("--detach", help="Start it and exit; `fleet bench fetch` downloads the results.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation of the cost.")] = False,
-    root: Root = None,
-) -> int:
+    ] = False
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation of the cost.")] = False
+
+
+@with_fields()
+def run(of: OneStack, changes: Changes, live: Live, wishes: Wishes) -> int:
     """Run the benchmark on a running stack, download its results, merge, certify and report them.
 
     Reads the stack's outputs, checks that the servers are ready and idle, shows the cost, asks for confirmation, then starts a Job
     in the cluster. Exits with 0 when the measurement is certified, with 1 when it is not.
     """
-    from fleet.bench.run.wanted import Changes
-    from fleet.cli.project import find_root, require_stack
-
-    changes = Changes(
-        workload=workload, concurrency=_numbers(concurrency), repeats=repeats, prompts_per_client=prompts_per_client
-    )
-    folder = find_root(root)
-    name = require_stack(folder, stack)
-    if kubeconfig is not None and not kubeconfig.is_file():
-        raise CommandError(f"--kubeconfig {kubeconfig}: no such file")
-    if out is not None:
+    changes.loads()
+    folder, name = of.find()
+    if wishes.out is not None:
         from fleet.bench.run.fetching import require_new
 
-        require_new(out)
-    require_writable(out or DEFAULT_FOLDER)
-    if not detach:
+        require_new(wishes.out)
+    require_writable(wishes.out or DEFAULT_FOLDER)
+    if not wishes.detach:
         # Checked now: merging comes last, after the money is spent.
         require_benchmark_packages()
-    settings, given = _prepared(folder, name, changes, outputs)
-    repeated = {"--outputs": outputs, "--out": out, "--root": root}
-    wishes = Wishes(
-        kubeconfig=kubeconfig,
-        context=context,
-        out=out,
-        gpu_samples=not no_gpu_samples,
-        detach=detach,
-        yes=yes,
-        fetch_options="".join(
-            f" {key} {shlex.quote(str(value))}" for key, value in repeated.items() if value is not None
-        ),
-    )
-    return _launch(settings, given, wishes)
+    settings, outputs = _prepared(folder, name, changes, live.outputs)
+    repeated = {"--outputs": live.outputs, "--out": wishes.out, "--root": of.root}
+    fetch_options = "".join(f" {key} {shlex.quote(str(value))}" for key, value in repeated.items() if value is not None)
+    return _launch(settings, outputs, live, wishes, fetch_options)
 
 
 def _prepared(root: Path, stack: str, changes: Changes, outputs: Path | None) -> tuple[Settings, StackOutputs]:
@@ -126,7 +81,8 @@ def _prepared(root: Path, stack: str, changes: Changes, outputs: Path | None) ->
     return settings, given
 
 
-def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
+def _launch(settings: Settings, outputs: StackOutputs, live: Live, wishes: Wishes, fetch_options: str) -> int:
+    """Start the Job and wait for it. `fetch_options`: those that a later `fleet bench fetch` needs, too."""
     from fleet.bench.run.display import shown
     from fleet.bench.run.launch import launch, require_no_other, require_prepared
     from fleet.bench.run.servers import require_idle, require_ready, server_pods
@@ -135,9 +91,9 @@ def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
     from workloads.names import HTTP_PORT
 
     google = None if wishes.detach else google_of(outputs)
-    with cluster_of(outputs, settings, wishes.kubeconfig, wishes.context) as kubectl:
-        live, width = terminal()
-        with shown(sys.stdout, live=live, width=width) as display:
+    with cluster_of(outputs, settings, live.kubeconfig, live.context) as kubectl:
+        is_live, width = terminal()
+        with shown(sys.stdout, live=is_live, width=width) as display:
             _say(display, "checking the servers")
             require_prepared(kubectl, settings)
             require_no_other(kubectl, settings)
@@ -149,7 +105,7 @@ def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
             if google is not None:
                 require_bucket(google.bucket)
         agree(price_of(settings), settings, yes=wishes.yes)
-        launched = launch(kubectl, settings, outputs, fetch_options=wishes.fetch_options)
+        launched = launch(kubectl, settings, outputs, fetch_options=fetch_options)
         folder = wishes.out or DEFAULT_FOLDER / launched.measurement
         began = time.monotonic()
         try:
@@ -157,7 +113,7 @@ def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
             if google is None:
                 sys.stdout.write(_what_goes_on(launched, outputs.cluster))
                 return CLEAN
-            over = _watch(kubectl, google, launched, pods if wishes.gpu_samples else (), folder, began)
+            over = _watch(kubectl, google, launched, () if wishes.no_gpu_samples else pods, folder, began)
         except (KeyboardInterrupt, SystemExit) as stop:
             sys.stdout.write(f"\nStopped watching.\n{_what_goes_on(launched, outputs.cluster)}")
             return _exit_code(stop)
@@ -304,14 +260,3 @@ def _say(display: Display, phase: str) -> None:
     from fleet.bench.run.display import State
 
     display.state(State(phase))
-
-
-def _numbers(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise CommandError(
-            f"--concurrency {text}: must be whole numbers with commas, for example 500,1000,2000"
-        ) from None

@@ -20,11 +20,8 @@ _PLACES: Final[Mapping[Kind, tuple[str, ...]]] = {
     "pack": (
         PACK_FOLDER,
         "facts",
-        "settings/__init__.py",
-        "facts/lessons",
         # What git makes of these files, and what every interpreter of an editable installation runs first.
         ".gitattributes",
-        "settings/.gitattributes",
         "sitecustomize.py",
         "usercustomize.py",
     ),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from facts import prices
+from facts.finding import Finding
 from lab.cloud.pod_needs import GIB, quantity
 from lab.control_plane.api import (
     PERSISTENT_VOLUME,
@@ -20,7 +21,7 @@ from lab.control_plane.api import (
 from lab.engine.state import StackState, Stored
 from lab.providers.kubernetes.state import ObjectRef, objects_of, refs_of
 from lab.providers.kubernetes.waiter import Waiter
-from lab.results.result import Finding, Retained
+from lab.results.result import Retained
 
 RECLAIM_SECONDS: Final = 600.0
 """Time for a disk to be deleted after its claim. Assumed: Google takes less than a minute."""
@@ -52,10 +53,10 @@ def findings_of(unexpected: tuple[str, ...]) -> tuple[Finding, ...]:
     """One finding per unexpected remainder."""
     return tuple(
         Finding(
-            severity="error",
+            id="remains-after-destroy",
             subject=name,
-            message=f"{name} remains after pulumi destroy, and the program does not retain it",
-            fix="let the program delete it, or set retain_on_delete",
+            found=f"{name} remains after pulumi destroy, and the program does not retain it",
+            write="let the program delete it, or set retain_on_delete",
         )
         for name in unexpected
     )

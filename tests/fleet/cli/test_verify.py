@@ -54,7 +54,7 @@ def test_a_good_server_ends_with_0_and_fits_80_columns() -> None:
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[0] == "vllm-fleet / dev" + " " * 58 + "verify"
-    assert lines[1] == f"{url} · the endpoint"
+    assert lines[2] == f"{url} · the endpoint"
 
 
 def test_a_bad_server_ends_with_1_and_the_lesson() -> None:
@@ -63,9 +63,9 @@ def test_a_bad_server_ends_with_1_and_the_lesson() -> None:
         done = fleet("verify", "--stack", "dev", "--endpoint", url, COLUMNS="80")
     assert done.returncode == 1, done.stdout + done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
-    assert "endpoint: cache_dtype: declared fp8_e4m3, found auto" in done.stdout
-    assert "lesson utilisation-with-mtp: " in done.stdout
-    assert "endpoint: acceptance: declared 90 %" in done.stdout
+    assert "endpoint: cache_dtype: auto (error, configuration)\n    allowed: fp8_e4m3" in done.stdout
+    assert "(utilisation-with-mtp)" in done.stdout
+    assert "endpoint: acceptance: " in done.stdout
 
 
 @pytest.mark.slow
@@ -81,12 +81,12 @@ def test_the_json_document_has_every_check() -> None:
         "lookedAt": "the endpoint",
         "passed": False,
     }
-    checks = {check["id"]: check for check in document["checks"]}
-    assert checks["speculation"]["state"] == "failed"
-    assert checks["speculation"]["differences"][0]["name"] == "acceptance"
-    assert checks["speculation"]["lessons"][0]["id"] == "phases.tp8-mtp5"
-    assert checks["prefix-caching"]["state"] == "information"  # serve-chat caches no prefixes
-    assert {check["state"] for check in checks.values()} == {"passed", "failed", "not checked", "information"}
+    found = {(one["id"], one["severity"]): one["subject"] for one in document["findings"]}
+    assert ("speculation", "error") in found
+    assert "endpoint: acceptance" in {one["subject"] for one in document["findings"]}
+    assert ("phases.tp8-mtp5", "note") in found
+    assert ("prefix-caching", "note") in found  # serve-chat caches no prefixes
+    assert {severity for _, severity in found} == {"passed", "error", "unknown", "note"}
 
 
 def test_a_refused_connection_is_a_finding_and_not_a_traceback() -> None:
@@ -95,7 +95,7 @@ def test_a_refused_connection_is_a_finding_and_not_a_traceback() -> None:
     done = fleet("verify", "--stack", "dev", "--endpoint", f"http://127.0.0.1:{port}")
     assert done.returncode == 1, done.stderr
     assert done.stderr == ""
-    assert "endpoint: /health: declared HTTP 200, found Connection refused" in done.stdout
+    assert "endpoint: /health: Connection refused" in done.stdout
     assert "Traceback" not in done.stdout
 
 
@@ -208,7 +208,8 @@ def test_without_outputs_pulumi_is_asked_and_its_absence_told(tmp_path: Path) ->
 def test_a_kubeconfig_that_is_not_there_is_refused(tmp_path: Path) -> None:
     done = fleet("verify", "--stack", "dev", "--kubeconfig", str(tmp_path / "none"))
     assert done.returncode == 2
-    assert f"--kubeconfig {tmp_path / 'none'}" in done.stderr
+    assert "'--kubeconfig'" in done.stderr
+    assert str(tmp_path / "none") in done.stderr
 
 
 # Time
@@ -245,7 +246,7 @@ def test_a_server_that_greets_and_then_hangs_does_not_hold_the_command_either() 
     assert time.monotonic() - began < 75
     said = " ".join(done.stdout.split())
     for named, seconds in (("whole answer", 20), ("burst", 12)):
-        assert re.search(rf"{named}: declared [^:]* within {seconds} s", said)
+        assert re.search(rf"{named}: [^:]* within {seconds} s", said)
 
 
 @pytest.mark.slow

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fleet.doctor.code_owners import faults, read
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(
@@ -46,3 +50,12 @@ def test_a_pattern_matches_as_on_github(pattern: str, matched: str | None, other
 )
 def test_the_last_line_that_matches_must_name_an_owner(text: str, path: str, sound: bool) -> None:
     assert (list(faults(read(text), [path])) == []) == sound
+
+
+def test_the_template_gives_the_lessons_to_the_owners_of_the_pack() -> None:
+    lines = read((ROOT / ".github" / "CODEOWNERS.template").read_text(encoding="utf-8"))
+    rule, lesson = (
+        next(line.owners for line in reversed(lines) if line.matches(path))
+        for path in ("policy/rules/cost.py", "facts/lessons/serving.py")
+    )
+    assert rule == lesson

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from facts.finding import Finding
 from fleet.doctor.gcloud import NoAnswerError
 from fleet.doctor.judge import judge
 from fleet.doctor.live import neighbours
 from fleet.doctor.questions import questions
-from fleet.doctor.rows import Row
 from settings.derived.google_cloud_needs import required_permissions
 from settings.stack import Settings
 from tests.fleet.doctor.replies import answers, limit, quota, reservation, zoned
@@ -48,23 +48,28 @@ def answered(settings: Settings, **changed: Any) -> dict[str, Any]:
     return {name: found[name] for name in questions(settings)}
 
 
-def rows(settings: Settings = SPOT, **changed: Any) -> dict[str, Row]:
-    return {row.name: row for row in judge(settings, answered(settings, **changed))}
+def rows(settings: Settings = SPOT, **changed: Any) -> dict[str, Finding]:
+    return {row.subject: row for row in judge(settings, answered(settings, **changed))}
 
 
 def test_a_project_with_everything_is_ready() -> None:
     found = rows()
-    assert {row.state for row in found.values()} == {"ready"}
-    assert [row.mend for row in found.values() if row.mend] == []
+    assert {row.severity for row in found.values()} == {"passed"}
+    assert [row.write for row in found.values() if row.write] == []
     gpus = found["Spot and flex-start B200 GPUs, europe-west4"]
-    assert (gpus.needed, gpus.granted, gpus.missing) == (96, 96, "")
+    assert (gpus.allowed, gpus.found) == ("at least 96", 96)
 
 
 def test_quota_that_is_too_low_is_requested_by_its_name_region_and_sum() -> None:
     low = quota("PREEMPTIBLE-NVIDIA-B200-GPUS-per-project-region", limit(64))
     row = rows(quota_PREEMPTIBLE_NVIDIA_B200_GPUS=[low])["Spot and flex-start B200 GPUs, europe-west4"]
-    assert (row.state, row.needed, row.granted, row.missing) == ("missing", 96, 64, 32)
-    assert row.mend.startswith(
+    assert (row.severity, row.allowed, row.found, row.why.partition(";")[0]) == (
+        "error",
+        "at least 96",
+        64,
+        "32 missing",
+    )
+    assert row.write.startswith(
         "gcloud beta quotas preferences create --service=compute.googleapis.com --project=fleet-tests "
     )
     for part in (
@@ -72,16 +77,16 @@ def test_quota_that_is_too_low_is_requested_by_its_name_region_and_sum() -> None
         "--dimensions=region=europe-west4",
         "--preferred-value=96",
     ):
-        assert part in row.mend.split()
+        assert part in row.write.split()
 
 
 def test_the_limit_of_another_family_or_region_is_not_this_ones() -> None:
     settings = make_settings(benchmark={"enabled": True})
     found = rows(settings)
-    assert (found["C4A vCPU, europe-west4"].granted, found["C4A vCPU, europe-west4"].state) == (64, "ready")
+    assert (found["C4A vCPU, europe-west4"].found, found["C4A vCPU, europe-west4"].severity) == (64, "passed")
     c4 = found["C4 vCPU, europe-west4"]
-    assert (c4.needed, c4.granted, c4.missing, c4.state) == (32, 24, 8, "missing")
-    assert "--dimensions=region=europe-west4,vm_family=C4" in c4.mend.split()
+    assert (c4.allowed, c4.found, c4.severity) == ("at least 32", 24, "error")
+    assert "--dimensions=region=europe-west4,vm_family=C4" in c4.write.split()
 
 
 GPUS = "quota_PREEMPTIBLE_NVIDIA_B200_GPUS"
@@ -91,11 +96,11 @@ GPU_ROW = "Spot and flex-start B200 GPUs, europe-west4"
 @pytest.mark.parametrize(
     ("row", "granted", "state"),
     [
-        (limit(-1), "unlimited", "ready"),
-        (limit(None), 0, "missing"),  # a zero is left out
+        (limit(-1), "unlimited", "passed"),
+        (limit(None), 0, "error"),  # a zero is left out
         (limit(8, "us-central1"), "", "unknown"),
         (limit(200, gpu_family="NVIDIA_H100"), "", "unknown"),
-        (limit(200, "europe-west4-b", zone="europe-west4-b"), 200, "ready"),
+        (limit(200, "europe-west4-b", zone="europe-west4-b"), 200, "passed"),
         ({"applicableLocations": ["europe-west4"]}, "", "unknown"),
         ({"applicableLocations": "europe-west4", "details": {"value": "200"}}, "", "unknown"),
         ({"applicableLocations": ["europe-west4"], "details": {"value": "many"}}, "", "unknown"),
@@ -106,29 +111,29 @@ def test_a_row_that_is_not_understood_is_unknown_and_never_fine(
     row: dict[str, Any], granted: object, state: str
 ) -> None:
     found = rows(**{GPUS: [quota("any", row)]})[GPU_ROW]
-    assert (found.granted, found.state) == (granted, state)
-    assert bool(found.mend) == (state != "ready")
+    assert (found.found, found.severity) == (granted, state)
+    assert bool(found.write) == (state != "passed")
 
 
 @pytest.mark.parametrize("infos", [[], [{}], [{"dimensionsInfos": {}}], {"quotaInfos": []}, "64", None, [["64"]]])
 def test_an_answer_of_another_form_is_unknown(infos: Any) -> None:
     found = rows(**{GPUS: infos})[GPU_ROW]
-    assert (found.state, found.granted) == ("unknown", "")
-    assert "PREEMPTIBLE_NVIDIA_B200_GPUS" in found.mend
+    assert (found.severity, found.found) == ("unknown", "")
+    assert "PREEMPTIBLE_NVIDIA_B200_GPUS" in found.write
 
 
 def test_the_more_specific_row_comes_first_and_counts() -> None:
     specific = limit(8, "europe-west4", region="europe-west4")
-    assert rows(**{GPUS: [quota("any", specific, limit(400))]})[GPU_ROW].granted == 8
+    assert rows(**{GPUS: [quota("any", specific, limit(400))]})[GPU_ROW].found == 8
 
 
 def test_no_limit_in_a_zones_copy_is_no_grant() -> None:
     in_zone = limit(-1, "europe-west4-b", zone="europe-west4-b")
     name = "Hyperdisk ML throughput, europe-west4"
     copy = quota("HDML-TOTAL-THROUGHPUT-per-project-zone", in_zone)
-    assert rows(quota_HDML_TOTAL_THROUGHPUT=[copy])[name].state == "unknown"
+    assert rows(quota_HDML_TOTAL_THROUGHPUT=[copy])[name].severity == "unknown"
     copy = quota("HDML-TOTAL-THROUGHPUT-per-project-zone", limit(400, "europe-west4-b", zone="europe-west4-b"))
-    assert rows(quota_HDML_TOTAL_THROUGHPUT=[copy])[name].granted == 400
+    assert rows(quota_HDML_TOTAL_THROUGHPUT=[copy])[name].found == 400
 
 
 @pytest.mark.parametrize(
@@ -139,15 +144,17 @@ def test_no_limit_in_a_zones_copy_is_no_grant() -> None:
     ],
 )
 def test_why_a_quota_is_unknown_decides_what_mends_it(error: NoAnswerError, mend: str) -> None:
-    assert rows(**{GPUS: error})[GPU_ROW].mend == mend
+    assert rows(**{GPUS: error})[GPU_ROW].write == mend
 
 
 def test_the_older_list_answers_where_cloud_quotas_does_not() -> None:
     found = rows(quota_HDB_TOTAL_GB=OFF)["Hyperdisk Balanced capacity, europe-west4"]
-    assert (found.state, found.granted) == ("ready", 8_192)
+    assert (found.severity, found.found) == ("passed", 8_192)
     assert "500 in use" in found.why
     unnamed = {"quotas": [{"limit": 8_192.0, "usage": 0.0}]}
-    assert rows(quota_HDB_TOTAL_GB=OFF, region=unnamed)["Hyperdisk Balanced capacity, europe-west4"].state == "unknown"
+    assert (
+        rows(quota_HDB_TOTAL_GB=OFF, region=unnamed)["Hyperdisk Balanced capacity, europe-west4"].severity == "unknown"
+    )
 
 
 def test_an_increase_that_google_does_not_take_is_told() -> None:
@@ -162,36 +169,36 @@ def test_an_increase_that_google_does_not_take_is_told() -> None:
 def test_a_zone_without_b200_is_missing_and_those_with_it_are_named() -> None:
     elsewhere = [zoned("acceleratorTypes", "nvidia-b200", "us-central1-b")]
     row = rows(accelerator_types=elsewhere)["nvidia-b200"]
-    assert (row.state, row.missing) == ("missing", "europe-west4-b")
+    assert (row.severity, row.why.split()[0]) == ("error", "europe-west4-b")
     assert "us-central1-b" in row.why
 
 
 @pytest.mark.parametrize("said", [{}, [1], [{"name": "a4-highgpu-8g"}], [{"zone": "x"}], "nothing"])
 def test_machine_types_of_another_form_are_unknown(said: Any) -> None:
-    assert rows(machine_types=said)["machine types"].state == "unknown"
+    assert rows(machine_types=said)["machine types"].severity == "unknown"
 
 
 def test_a_machine_without_gpus_may_be_in_any_zone_of_the_region() -> None:
     in_zone = {"a4-highgpu-8g": "europe-west4-b", "c4a-standard-8": "europe-west4-a"}
     found = rows(machine_types=[zoned("machineTypes", name, zone) for name, zone in in_zone.items()])
-    assert (found["c4a-standard-8"].state, found["c4a-standard-8"].granted) == ("ready", "europe-west4-a")
+    assert (found["c4a-standard-8"].severity, found["c4a-standard-8"].found) == ("passed", "europe-west4-a")
     abroad = rows(machine_types=[zoned("machineTypes", "c4a-standard-8", "us-central1-a")])
-    assert (abroad["c4a-standard-8"].state, abroad["c4a-standard-8"].missing) == ("missing", "europe-west4")
-    assert "zones[0]" not in abroad["c4a-standard-8"].mend
+    assert (abroad["c4a-standard-8"].severity, abroad["c4a-standard-8"].found) == ("error", "none")
+    assert "zones[0]" not in abroad["c4a-standard-8"].write
 
 
 def test_an_empty_list_of_machine_types_is_a_zone_without_them() -> None:
-    assert rows(machine_types=[])["a4-highgpu-8g"].state == "missing"
+    assert rows(machine_types=[])["a4-highgpu-8g"].severity == "error"
 
 
 @pytest.mark.parametrize(
     ("changed", "state"),
     [
-        ({}, "ready"),
-        ({"status": "CREATING"}, "missing"),
-        ({"specificReservationRequired": False}, "missing"),
-        ({"specificReservation": {"count": "8", "instanceProperties": {"machineType": "a4-highgpu-8g"}}}, "missing"),
-        ({"specificReservation": {"count": "12", "instanceProperties": {"machineType": "a3-ultragpu-8g"}}}, "missing"),
+        ({}, "passed"),
+        ({"status": "CREATING"}, "error"),
+        ({"specificReservationRequired": False}, "error"),
+        ({"specificReservation": {"count": "8", "instanceProperties": {"machineType": "a4-highgpu-8g"}}}, "error"),
+        ({"specificReservation": {"count": "12", "instanceProperties": {"machineType": "a3-ultragpu-8g"}}}, "error"),
         (
             {
                 "specificReservation": {
@@ -208,14 +215,14 @@ def test_an_empty_list_of_machine_types_is_a_zone_without_them() -> None:
 )
 def test_a_reservation_must_be_ready_specific_of_this_machine_and_free(changed: Mapping[str, Any], state: str) -> None:
     row = rows(RESERVED, reservation=[reservation(**changed)])["b200-production"]
-    assert (row.state, row.needed) == (state, 12)
+    assert (row.severity, row.allowed) == (state, "at least 12")
 
 
 def test_a_reservation_that_is_not_there_is_missing_unless_this_stack_orders_it() -> None:
-    assert rows(RESERVED, reservation=[])["b200-production"].state == "missing"
+    assert rows(RESERVED, reservation=[])["b200-production"].severity == "error"
     window = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
     ordered = make_settings(capacity={"mode": "calendar", "reservation": "january", "create": window})
-    assert rows(ordered, reservation=[])["january"].state == "by up"
+    assert rows(ordered, reservation=[])["january"].severity == "note"
 
 
 def test_reserved_machines_ask_for_no_gpu_quota() -> None:
@@ -226,46 +233,46 @@ def test_reserved_machines_ask_for_no_gpu_quota() -> None:
 
 def test_apis_that_are_off_are_no_obstacle() -> None:
     row = rows(APIs=[])["APIs"]
-    assert (row.state, row.granted, row.missing) == ("by up", 0, row.needed)
-    assert "compute.googleapis.com" in row.mend.split()
+    assert (row.severity, row.found) == ("note", 0)
+    assert "compute.googleapis.com" in row.write.split()
 
 
 @pytest.mark.parametrize(
     ("said", "state"),
     [
-        ({"projectId": "fleet-tests"}, "missing"),  # false is left out
-        ({"projectId": "fleet-tests", "billingEnabled": False}, "missing"),
-        ({"billingEnabled": "yes", "projectId": "fleet-tests"}, "missing"),
+        ({"projectId": "fleet-tests"}, "error"),  # false is left out
+        ({"projectId": "fleet-tests", "billingEnabled": False}, "error"),
+        ({"billingEnabled": "yes", "projectId": "fleet-tests"}, "error"),
         ({}, "unknown"),
         ([], "unknown"),
     ],
 )
 def test_billing_counts_as_on_only_where_google_says_so(said: Any, state: str) -> None:
-    assert rows(billing=said)["fleet-tests"].state == state
+    assert rows(billing=said)["fleet-tests"].severity == state
 
 
 def test_missing_permissions_are_told_by_the_role_that_has_them() -> None:
     some = [one for one in required_permissions(SPOT) if not one.startswith("container.")]
-    found = [row for row in rows(permissions={"permissions": some}).values() if row.area == "permission"]
-    assert [(row.name, row.state) for row in found] == [("roles/container.admin", "missing")]
-    assert "--role=roles/container.admin" in found[0].mend
-    assert len([row for row in rows(permissions={}).values() if row.area == "permission"]) == 8
-    assert rows(permissions={"permissions": "all"})["permissions on the project"].state == "unknown"
+    found = [row for row in rows(permissions={"permissions": some}).values() if row.id == "permission"]
+    assert [(row.subject, row.severity) for row in found] == [("roles/container.admin", "error")]
+    assert "--role=roles/container.admin" in found[0].write
+    assert len([row for row in rows(permissions={}).values() if row.id == "permission"]) == 8
+    assert rows(permissions={"permissions": "all"})["permissions on the project"].severity == "unknown"
 
 
 @pytest.mark.parametrize(
     ("code", "state"),
-    [(200, "ready"), (403, "missing"), (404, "missing"), (429, "missing"), (503, "unknown"), (302, "unknown")],
+    [(200, "passed"), (403, "error"), (404, "error"), (429, "error"), (503, "unknown"), (302, "unknown")],
 )
 def test_docker_hub_is_asked_through_the_repository(code: int, state: str) -> None:
     repository = answers()["artifacts repositories describe test-docker-hub"]
     row = rows(images={"repository": repository, "pull": code})["test-docker-hub"]
-    assert row.state == state
-    assert ("registry" in row.mend) == (code == 429)
+    assert row.severity == state
+    assert ("registry" in row.write) == (code == 429)
 
 
 def test_a_repository_that_up_will_make_is_no_obstacle() -> None:
-    assert rows(images={})["test-docker-hub"].state == "by up"
+    assert rows(images={})["test-docker-hub"].severity == "note"
 
 
 def test_a_guest_asks_for_nothing_that_its_host_has() -> None:
@@ -280,9 +287,9 @@ def test_one_question_without_an_answer_takes_no_other_with_it() -> None:
     in_older_lists = {"region", "project", "quota GPUS_ALL_REGIONS", "quota HDB_TOTAL_GB"}
     for name in everything:
         found = judge(SPOT, {**everything, name: NoAnswerError("no answer within 30 s", "timeout")})
-        unknown = [row for row in found if row.state == "unknown"]
+        unknown = [row for row in found if row.severity == "unknown"]
         assert len(unknown) == (0 if name in in_older_lists else 1), name
-        assert all(row.mend for row in unknown)
+        assert all(row.write for row in unknown)
 
 
 def test_other_stacks_of_the_project_are_mentioned() -> None:
@@ -319,7 +326,7 @@ def test_no_answer_of_whatever_form_ends_the_look(settings: Settings) -> None:
                 found = judge(settings, {**said, name: odd})
             except Exception as error:
                 raise AssertionError(f"{name}: {odd!r}") from error
-            assert all(row.mend for row in found if row.state in ("missing", "unknown"))
+            assert all(row.write for row in found if row.severity in ("error", "unknown"))
 
 
 def test_gpus_on_demand_are_judged_by_their_family_and_looked_for_by_their_machine() -> None:
@@ -335,7 +342,7 @@ def test_gpus_on_demand_are_judged_by_their_family_and_looked_for_by_their_machi
         accelerator_types=[zoned("acceleratorTypes", "nvidia-h100-80gb", "europe-west4-b")],
     )
     gpus = found["H100 GPUs, europe-west4"]
-    assert (gpus.needed, gpus.granted, gpus.state) == (8, 4, "missing")
-    assert "--dimensions=region=europe-west4,gpu_family=NVIDIA_H100" in gpus.mend.split()
-    assert found["nvidia-h100-80gb"].state == "ready"
-    assert found["a3-highgpu-8g"].state == "missing"
+    assert (gpus.allowed, gpus.found, gpus.severity) == ("at least 8", 4, "error")
+    assert "--dimensions=region=europe-west4,gpu_family=NVIDIA_H100" in gpus.write.split()
+    assert found["nvidia-h100-80gb"].severity == "passed"
+    assert found["a3-highgpu-8g"].severity == "error"

@@ -13,7 +13,7 @@ import pytest
 
 from fleet.bench.folder import VERDICT_FILE
 from fleet.cli.exits import CommandError
-from fleet.cli.rollout import _declared
+from fleet.cli.rollout import Version
 from fleet.preview.offline import STAND_IN_PROJECT, OfflineStack, open_stack, record_stack
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.report.model import _canary
@@ -139,9 +139,11 @@ def test_the_stack_file_keeps_its_mode(root: Path) -> None:
 
 @pytest.mark.parametrize("model", ['{"sizeGb": 30}', '{"sizeGb": 30, "revision": "REVISION"}'])
 def test_options_add_up(model: str) -> None:
-    declared = _declared(
-        "0.18.0", None, REVISION, None, [f"model={model}".replace("REVISION", REVISION), "engine.seed=1"]
-    )
+    declared = Version(
+        engine_version="0.18.0",
+        revision=REVISION,
+        set_=[f"model={model}".replace("REVISION", REVISION), "engine.seed=1"],
+    ).declared()
     assert declared == {
         "engine": {"version": "0.18.0", "seed": 1},
         "model": {"revision": REVISION, "sizeGb": 30},
@@ -154,7 +156,7 @@ def test_options_add_up(model: str) -> None:
 )
 def test_options_that_cannot_be_are_refused(option: str) -> None:
     with pytest.raises(CommandError):
-        _declared("0.18.0", None, None, None, [option])
+        Version(engine_version="0.18.0", set_=[option]).declared()
 
 
 def test_the_plan_prices_what_judge_measures(root: Path) -> None:

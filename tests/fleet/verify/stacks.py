@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from facts.finding import Finding
+from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
 from fleet.verify import declared
 from fleet.verify.findings import Check, Report
-from fleet.verify.report import print_text
+from fleet.verify.report import outline
 from fleet.verify.verification import Asking, verify
 from lab.simulators.model_server import routing
 from lab.simulators.model_server.engine_server import EngineServer
@@ -126,13 +128,53 @@ def printed(report: Report) -> str:
         "speculation": lambda text: re.sub(r"\d+ % of [\d,]+ drafts", "90 % of 2,000 drafts", text),
         "latency": lambda text: re.sub(r"[\d.]+ (ms|s\b)", r"7 \1", text),
     }
-    checks = tuple(replace(one, summary=steady.get(one.id, str)(one.summary)) for one in report.checks)
+    checks = tuple(
+        tuple(replace(one, found=steady.get(one.id, str)(one.found)) for one in check) for check in report.checks
+    )
     page = io.StringIO()
     fixed = replace(report, endpoint=report.endpoint and "http://10.0.0.9:8000", seconds=4.0, checks=checks)
-    print_text(Paper(stream=page, width=100, styled=False), fixed)
+    print_text(Paper(stream=page, width=100, styled=False), outline(fixed))
     return re.sub(r"of [\d,]+(?=\s+drafts)", "of 2,000", page.getvalue())
 
 
 def check_of(report: Report, id_: str) -> Check:
     """One check of a report."""
-    return next(check for check in report.checks if check.id == id_)
+    return next(check for check in report.checks if check[0].id == id_)
+
+
+def state_of(check: Check | None) -> str:
+    """Its verdict."""
+    assert check is not None
+    return check[0].severity
+
+
+def said_in(check: Check | None) -> str:
+    """What it found, or why it could not run."""
+    assert check is not None
+    return str(check[0].found)
+
+
+def differing(check: Check | None) -> tuple[Finding, ...]:
+    """What differs."""
+    assert check is not None
+    return tuple(one for one in check[1:] if one.severity == "error")
+
+
+def lessons_of(check: Check) -> list[str]:
+    """Ids of the lessons that apply."""
+    return [one.id for one in check[1:] if one.severity == "note"]
+
+
+def in_state(report: Report, state: str) -> list[str]:
+    """Ids of the checks with that verdict."""
+    return [check[0].id for check in report.checks if check[0].severity == state]
+
+
+def where_of(difference: Finding) -> str:
+    """The pod, endpoint or object."""
+    return difference.subject.partition(": ")[0]
+
+
+def name_of(difference: Finding) -> str:
+    """What of it."""
+    return difference.subject.partition(": ")[2]

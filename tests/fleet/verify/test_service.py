@@ -19,7 +19,20 @@ from lab.simulators.model_server.in_thread import serving
 from lab.simulators.model_server.node import Faults
 from settings.stack import Settings
 from tests.conftest import Golden
-from tests.fleet.verify.stacks import KEY, Guarded, check_of, look, node_of, served, settings_of
+from tests.fleet.verify.stacks import (
+    KEY,
+    Guarded,
+    check_of,
+    differing,
+    lessons_of,
+    look,
+    name_of,
+    node_of,
+    said_in,
+    served,
+    settings_of,
+    state_of,
+)
 from tests.fleet.verify.stacks import good as good_of
 
 if TYPE_CHECKING:
@@ -63,84 +76,84 @@ def good_chat() -> Report:
 )
 def test_a_server_that_is_what_the_stack_declares_passes(good: Report, good_chat: Report, id_: str) -> None:
     for report in (good, good_chat):
-        assert check_of(report, id_).state == "passed", check_of(report, id_)
-        assert report.passed
+        assert state_of(check_of(report, id_)) == "passed", check_of(report, id_)
+        assert report.outcome == "passed"
 
 
 def test_what_needs_the_cluster_is_not_checked_through_the_endpoint_alone_and_says_so(good: Report) -> None:
     for id_ in ("replicas", "flags", "capacity"):
         check = check_of(good, id_)
-        assert check.state == "not checked"
-        assert "--outputs or --kubeconfig" in check.summary
-    assert "gateway" not in {check.id for check in good.checks}
+        assert state_of(check) == "unknown"
+        assert "--outputs or --kubeconfig" in said_in(check)
+    assert "gateway" not in {check[0].id for check in good.checks}
 
 
 def test_a_server_that_loads_is_not_ready_and_nothing_else_is_judged(dev: Settings) -> None:
     with served(node_of(dev), ready=False) as url:
         report = verify(dev, "vllm-fleet", Asking(endpoint=url, seconds=20))
     check = check_of(report, "reachable")
-    assert check.state == "failed"
-    assert check.differences[0].found == "HTTP 503: not ready"
-    assert {one.state for one in report.checks if one.id not in ("reachable", "price")} == {"not checked"}
+    assert state_of(check) == "error"
+    assert differing(check)[0].found == "HTTP 503: not ready"
+    assert {state_of(one) for one in report.checks if one[0].id not in ("reachable", "price")} == {"unknown"}
 
 
 def test_a_dead_engine_is_not_ready(dev: Settings) -> None:
-    assert check_of(look(dev, Faults(engine_dead=True)), "reachable").state == "failed"
+    assert state_of(check_of(look(dev, Faults(engine_dead=True)), "reachable")) == "error"
 
 
 def test_another_model_is_named(dev: Settings) -> None:
     check = check_of(look(dev, model="Qwen/Qwen3.5-9B"), "model")
-    assert check.state == "failed"
-    assert (check.differences[0].declared, check.differences[0].found) == ("Qwen/Qwen3.5-27B-FP8", "Qwen/Qwen3.5-9B")
+    assert state_of(check) == "error"
+    assert (differing(check)[0].allowed, differing(check)[0].found) == ("Qwen/Qwen3.5-27B-FP8", "Qwen/Qwen3.5-9B")
 
 
 def test_a_context_far_above_the_need_teaches_the_lesson_of_phase_3(dev: Settings) -> None:
     check = check_of(look(dev, max_model_len=131_072), "model")
-    assert (check.differences[0].name, check.differences[0].found) == ("max_model_len", "131072")
+    assert (name_of(differing(check)[0]), differing(check)[0].found) == ("max_model_len", "131072")
     # At that length prompts can hit.
-    assert [lesson.id for lesson in check.lessons] == ["prefix-caching-with-mtp", "context-far-above-need"]
+    assert lessons_of(check) == ["prefix-caching-with-mtp", "context-far-above-need"]
     for figure in ("74,848", "85,509"):
-        assert figure in check.lessons[1].text
+        assert figure in check[-1].why
 
 
 def test_vllm_0_18_0_teaches_what_deepgemm_costs(dev: Settings) -> None:
     check = check_of(look(dev, version="0.18.0"), "version")
-    assert (check.state, check.differences[0].found) == ("failed", "0.18.0")
-    assert [lesson.id for lesson in check.lessons] == ["deepgemm-accuracy"]
+    assert (state_of(check), differing(check)[0].found) == ("error", "0.18.0")
+    assert lessons_of(check) == ["deepgemm-accuracy"]
 
 
 def test_reasoning_left_in_the_content_is_found_in_both_answers(cud: Settings) -> None:
     check = check_of(look(cud, Faults(reasoning_unsplit=True)), "reasoning")
-    assert check.state == "failed"
-    assert [(one.name, one.found) for one in check.differences] == [
+    assert state_of(check) == "error"
+    assert [(name_of(one), one.found) for one in differing(check)] == [
         ("whole answer", "</think> in `content`"),
         ("stream", "</think> in `content`"),
     ]
-    assert "--reasoning-parser=qwen3 is declared" in check.summary
+    assert "--reasoning-parser=qwen3 is declared" in said_in(check)
 
 
 def test_without_a_parser_the_thought_stays_in_the_text_and_that_is_said(dev: Settings) -> None:
     check = check_of(look(dev, Faults(reasoning_unsplit=True), reasons=True), "reasoning")
-    assert check.state == "passed"
-    assert "no reasoningParser declared" in check.summary
-    assert "</think>" in check.summary
+    assert state_of(check) == "passed"
+    assert "no reasoningParser declared" in said_in(check)
+    assert "</think>" in said_in(check)
 
 
 def test_a_parser_that_nobody_declared_is_a_difference(dev: Settings) -> None:
     check = check_of(look(dev, reasons=True), "reasoning")
-    assert check.state == "failed"
-    assert check.differences[0].found == "text in `reasoning`"
+    assert state_of(check) == "error"
+    assert differing(check)[0].found == "text in `reasoning`"
 
 
 def test_answers_that_break_off_are_told(dev: Settings) -> None:
     check = check_of(look(dev, Faults(cut_share=1.0)), "completion")
-    assert check.state == "failed"
-    assert {one.found for one in check.differences} == {"connection aborted"}
+    assert state_of(check) == "error"
+    assert {one.found for one in differing(check)} == {"connection aborted"}
 
 
 def test_refused_answers_are_told_in_the_servers_words(dev: Settings) -> None:
     check = check_of(look(dev, Faults(unavailable_share=1.0)), "completion")
-    assert check.differences[0].found.startswith("HTTP 503: ")
+    assert differing(check)[0].found.startswith("HTTP 503: ")
 
 
 # The key
@@ -161,21 +174,21 @@ def _with_key(settings: Settings, key: str | None, *, guards: bool = True) -> Re
 
 def test_the_right_key_opens_and_its_absence_is_refused(guarded: Settings) -> None:
     report = _with_key(guarded, KEY)
-    assert check_of(report, "api-key").state == "passed"
-    assert check_of(report, "ranks").state == "passed"
-    assert report.passed
+    assert state_of(check_of(report, "api-key")) == "passed"
+    assert state_of(check_of(report, "ranks")) == "passed"
+    assert report.outcome == "passed"
 
 
 def test_a_wrong_key_is_told_and_never_shown(guarded: Settings) -> None:
     report = _with_key(guarded, "sk-wrong-and-secret")
-    assert check_of(report, "model").differences[0].found == WRONG_KEY
-    assert check_of(report, "completion").differences[0].found == "HTTP 401: Unauthorized"
+    assert differing(check_of(report, "model"))[0].found == WRONG_KEY
+    assert differing(check_of(report, "completion"))[0].found == "HTTP 401: Unauthorized"
     assert "sk-wrong-and-secret" not in repr(report)
 
 
 def test_a_server_that_asks_for_no_key_is_open_to_everybody(guarded: Settings) -> None:
     check = check_of(_with_key(guarded, KEY, guards=False), "api-key")
-    assert (check.state, check.differences[0].found) == ("failed", "HTTP 200")
+    assert (state_of(check), differing(check)[0].found) == ("error", "HTTP 200")
 
 
 @pytest.mark.parametrize(
@@ -183,16 +196,16 @@ def test_a_server_that_asks_for_no_key_is_open_to_everybody(guarded: Settings) -
     [
         (Reply(status=401), "passed"),
         (Reply(status=403), "passed"),
-        (Reply(status=200), "failed"),
-        (Reply(trouble="no answer within 10 s"), "not checked"),
-        (Reply(status=503), "not checked"),
+        (Reply(status=200), "error"),
+        (Reply(trouble="no answer within 10 s"), "unknown"),
+        (Reply(status=503), "unknown"),
     ],
 )
 def test_only_an_answer_shows_a_door_that_is_open(guarded: Settings, without_key: Reply, state: str) -> None:
     door = Server(name="endpoint", health=Reply(status=200), models_without_key=without_key)
     check = checks_service.api_key(Facts(endpoint="http://10.0.0.9", door=door), guarded)
     assert check is not None
-    assert check.state == state
+    assert state_of(check) == state
 
 
 def test_behind_a_gateway_that_routes_v1_alone_a_wrong_key_is_called_one() -> None:
@@ -208,9 +221,9 @@ def test_behind_a_gateway_that_routes_v1_alone_a_wrong_key_is_called_one() -> No
             for key in (KEY, "sk-wrong-and-secret")
         ]
     right, wrong = reports
-    assert right.passed
-    assert check_of(wrong, "reachable").state == "passed"
-    assert check_of(wrong, "model").differences[0].found == WRONG_KEY
+    assert right.outcome == "passed"
+    assert state_of(check_of(wrong, "reachable")) == "passed"
+    assert differing(check_of(wrong, "model"))[0].found == WRONG_KEY
 
 
 UNHEALTHY = (
@@ -230,23 +243,23 @@ def test_the_advice_fits_what_was_found(golden: Golden) -> None:
     advice = {}
     for health in UNHEALTHY:
         check = checks_service.reachable(Facts(endpoint="", door=Server(name="endpoint", health=health)))
-        assert check.state == "failed"
-        assert ("503" in check.summary) == (health.status == 503 and not health.body)
-        advice[check.differences[0].found] = check.summary
+        assert state_of(check) == "error"
+        assert ("503" in said_in(check)) == (health.status == 503 and not health.body)
+        advice[differing(check)[0].found] = said_in(check)
     golden("verify/unreachable.txt", "".join(f"{found}\n  {said}\n" for found, said in advice.items()))
 
 
 def test_servers_that_fail_each_in_its_way_are_advised_once_each() -> None:
     refused, dead = Reply(trouble="Connection refused"), Reply(status=503)
     pods = tuple(Server(name=name, health=one) for name, one in (("a", refused), ("b", dead), ("c", refused)))
-    summary = checks_service.reachable(Facts(endpoint="", door=None, pods=pods)).summary
+    summary = said_in(checks_service.reachable(Facts(endpoint="", door=None, pods=pods)))
     assert (summary.count("port forward"), summary.count("503")) == (1, 1)
 
 
 def test_a_server_that_asks_for_a_key_the_stack_does_not_have_is_told(cud: Settings) -> None:
     check = check_of(_with_key(cud, None), "model")
-    assert check.state == "failed"
-    assert check.differences[0].found.startswith("HTTP 401: ")
+    assert state_of(check) == "error"
+    assert differing(check)[0].found.startswith("HTTP 401: ")
 
 
 def test_the_key_goes_to_v1_and_nowhere_else() -> None:
@@ -316,29 +329,29 @@ def _chat(**changes: Any) -> Chat:
     ],
 )
 def test_an_answer_that_cannot_be_right_is_told(changes: dict[str, Any], name: str) -> None:
-    assert checks_service.completion(_facts(_chat())).state == "passed"
+    assert state_of(checks_service.completion(_facts(_chat()))) == "passed"
     check = checks_service.completion(_facts(_chat(**changes)))
-    assert check.state == "failed"
-    assert name in {one.name for one in check.differences}
+    assert state_of(check) == "error"
+    assert name in {name_of(one) for one in differing(check)}
 
 
 def test_a_stream_whose_time_was_up_is_none_that_failed() -> None:
     slow = _chat(trouble="no answer within 20 s", finish=None, usage=None)
-    assert checks_service.completion(_facts(slow)).state == "passed"
+    assert state_of(checks_service.completion(_facts(slow))) == "passed"
 
 
 def test_a_thought_that_takes_all_tokens_is_split_and_the_rest_is_said(cud: Settings) -> None:
     check = checks_service.reasoning(_facts(_chat(content="", reasoning="let me", thinking=True)), cud)
-    assert check.state == "passed"
-    assert "no answer yet" in check.summary
+    assert state_of(check) == "passed"
+    assert "no answer yet" in said_in(check)
 
 
 def test_thinking_that_is_switched_off_shows_no_reasoning() -> None:
     off = settings_of("cud", engine={"thinking": False})
-    assert checks_service.reasoning(_facts(_chat()), off).state == "passed"
-    assert checks_service.reasoning(_facts(_chat(reasoning="let me")), off).state == "failed"
+    assert state_of(checks_service.reasoning(_facts(_chat()), off)) == "passed"
+    assert state_of(checks_service.reasoning(_facts(_chat(reasoning="let me")), off)) == "error"
     # The stream asks for it.
-    assert checks_service.reasoning(_facts(_chat(thinking=True)), off).state == "failed"
+    assert state_of(checks_service.reasoning(_facts(_chat(thinking=True)), off)) == "error"
 
 
 def test_the_reasoning_field_is_the_one_that_vllm_0_18_1_has() -> None:
@@ -352,12 +365,12 @@ def test_the_reasoning_field_is_the_one_that_vllm_0_18_1_has() -> None:
 def test_tls_where_there_is_none_is_told_in_words(dev: Settings) -> None:
     with served(node_of(dev)) as url:
         report = verify(dev, "vllm-fleet", Asking(endpoint=url.replace("http:", "https:"), seconds=20))
-    assert check_of(report, "reachable").differences[0].found.startswith("TLS failed: ")
+    assert differing(check_of(report, "reachable"))[0].found.startswith("TLS failed: ")
 
 
 def test_a_key_is_not_sent_to_a_stack_that_declares_none(cud: Settings) -> None:
     report = _with_key(cud, KEY)
-    assert check_of(report, "model").differences[0].found.startswith("HTTP 401: ")
+    assert differing(check_of(report, "model"))[0].found.startswith("HTTP 401: ")
     assert "VLLM_API_KEY" not in repr(report)
 
 
@@ -398,7 +411,7 @@ def test_a_stream_that_ends_in_order_and_not_with_an_answer_is_told(rest: str, f
 
     check = checks_service.completion(_facts(asyncio.run(ask())))
     # A server that tells no usage is another difference.
-    differences = [one.found for one in check.differences if "usage" not in one.name]
+    differences = [one.found for one in differing(check) if "usage" not in name_of(one)]
     assert differences == ([found] if found else [])
 
 

@@ -339,7 +339,7 @@ def test_a_termination_keeps_its_exit_code(stand_in: Played, run: Run) -> None:
 def test_a_defect_is_one_line_and_the_way_to_its_traceback(stand_in: Played, run: Run) -> None:
     stand_in.answer = raises(KeyError("spec"))
     ended = run("--stack", "dev")
-    assert ended.code == 2
+    assert ended.code == 3
     assert "unexpected KeyError" in ended.err
     assert "Traceback" not in ended.err
 

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
+from facts.finding import Finding
 from fleet.preview.record.recording import ProgramError
 from lab.control_plane.api import ApiRefusedError, ApiUnreachableError
 from lab.drills import runner as runner_module
 from lab.drills.drill import Drill, Proof
 from lab.drills.runner import Runner
 from lab.results.clock import Clock
-from lab.results.result import DrillBrokenOffError, DrillResult, Finding, RehearsalError
+from lab.results.result import DrillBrokenOffError, DrillResult, RehearsalError
 from lab.results.timeline import Moment, Timeline
 from lab.stage.update_report import UpReport
 
-FOUND = Finding(severity="error", subject="Job/download", message="it waits for ever", fix="bind the claim")
+FOUND = Finding(id="operation-failed", subject="Job/download", found="it waits for ever", write="bind the claim")
 Log = list[str]
 
 
@@ -268,7 +269,7 @@ def test_a_drill_that_could_show_nothing_is_skipped_and_one_that_could_show_some
     first, second = runner(script).play([nothing, something])
     assert first.skipped == "the stack runs 1 replica"
     assert (second.skipped, second.passed) == ("", True)
-    assert [one.empty for one in second.checks] == ["the stack runs 1 replica", ""]
+    assert [one.severity for one in second.checks] == ["note", "passed"]
 
 
 def test_results_carry_what_the_proof_has(script: Script) -> None:
@@ -281,7 +282,7 @@ def test_results_carry_what_the_proof_has(script: Script) -> None:
     played = runner(script)
     (result,) = played.play([drill(script, "a", play)])
     first = result.checks[0]
-    assert (first.statement, first.held, first.seen) == ("it does not hold", False, "17")
+    assert (first.id, first.subject, first.severity, first.found) == ("a", "it does not hold", "error", "17")
     assert [(one.name, one.value, one.unit, one.note) for one in result.figures] == [("time", 4, "min", "simulated")]
     assert result.findings == (FOUND,)
     assert not result.passed

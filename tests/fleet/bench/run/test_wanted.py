@@ -32,7 +32,7 @@ def test_without_changes_the_stack_file_counts(root: Path) -> None:
 
 
 def test_changes_go_over_the_stack_file_and_leave_the_rest(root: Path) -> None:
-    changes = Changes(workload="vllm-1024-512", concurrency=(100, 200), repeats=5, prompts_per_client=200)
+    changes = Changes(workload="vllm-1024-512", concurrency="100,200", repeats=5, prompts_per_client=200)
     benchmark = settings_for(root, "try", changes).benchmark
     assert benchmark.workload == "vllm-1024-512"
     assert (benchmark.concurrency, benchmark.repeats, benchmark.prompts_per_client) == ((100, 200), 5, 200)
@@ -50,7 +50,7 @@ def test_a_made_up_workload_leaves_the_stacks_dataset_out(root: Path) -> None:
     [
         (Changes(repeats=21), "benchmark.repeats"),
         (Changes(repeats=0), "benchmark.repeats"),
-        (Changes(concurrency=(0,)), "benchmark.concurrency"),
+        (Changes(concurrency="0"), "benchmark.concurrency"),
         (Changes(prompts_per_client=5), "benchmark.promptsPerClient"),
         (Changes(workload="mine"), "benchmark.workload"),
         (Changes(workload="sharegpt"), "benchmark.dataset"),
@@ -87,7 +87,7 @@ def test_a_stack_that_is_up_with_other_settings_is_not_measured(root: Path) -> N
 
 def test_the_price_is_the_stacks_rate_over_the_expected_time(root: Path) -> None:
     one = price_of(settings_for(root, "try", Changes()))
-    many = price_of(settings_for(root, "try", Changes(repeats=4, concurrency=(10, 20))))
+    many = price_of(settings_for(root, "try", Changes(repeats=4, concurrency="10,20")))
     assert (one.runs, many.runs) == (1, 8)
     assert many.minutes > one.minutes
     assert one.usd == pytest.approx(one.usd_per_hour * one.minutes / 60)
