@@ -117,8 +117,8 @@ lock: $(CHECKS)/.installed ## Update constraints.txt (every package, for every e
 policy-readme: setup ## Write policy/README.md anew, from the rules
 	@$(BIN)/python -m docs.generate.policy_readme
 
-picture: setup ## Draw docs/img anew: the real preview of stack spot, and the dashboard over made-up series
-	@$(BIN)/python docs/generate/preview_picture.py
+picture: setup ## Draw docs/img anew: stacks from their recordings, and the dashboard over made-up series
+	@$(BIN)/python docs/generate/stack_pictures.py
 	@$(BIN)/python docs/generate/dashboard_picture.py
 
 inventories: setup ## Write tests/inventories/ and tests/docs/examples/inventories/ anew; read the diff before you commit it

@@ -101,14 +101,10 @@ def _run(
     with shown(stdout_paper(), quiet=format_ == "json") as progress:
         report = play(root, stack, drills, speed=speed, shown=progress)
     written, trouble = ((), None) if out is None else _written(report, out)
-    if format_ == "json":
-        from lab.report.json_document import json_text
+    from fleet.cli.documents import show
+    from lab.report.outline import outline
 
-        sys.stdout.write(json_text(report))
-    else:
-        from lab.report.text import print_text
-
-        print_text(stdout_paper(), report, written=written)
+    show(outline(report, written=written), format_)
     if trouble is not None:
         raise trouble
     leave(report.stop_code or (CLEAN if report.passed else FINDINGS))
@@ -135,13 +131,15 @@ def _prepare(out: Path) -> None:
 
 def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], CommandError | None]:
     """The written files, and the error of the others: the report is printed in any case."""
-    from lab.report.html import html_text
-    from lab.report.json_document import json_text
+    from fleet.report.as_html import html_text
+    from fleet.report.as_json import json_text
+    from lab.report.outline import outline
     from settings.files import write_whole
 
     written: list[str] = []
+    whole = outline(report)
     try:
-        for name, text in (("rehearsal.html", html_text(report)), ("rehearsal.json", json_text(report))):
+        for name, text in (("rehearsal.html", html_text(whole)), ("rehearsal.json", json_text(whole))):
             write_whole(out / name, text.encode(errors="backslashreplace"))
             written.append(str(out / name))
     except OSError as error:
@@ -157,9 +155,11 @@ def _print_drills(drills: tuple[Drill, ...], format_: _Format) -> None:
     if format_ == "json":
         import json
 
-        listed = [{"name": one.name, "title": one.title, "proves": one.proves, "fast": one.fast} for one in drills]
+        listed = [
+            {"name": drill.name, "title": drill.title, "proves": drill.proves, "fast": drill.fast} for drill in drills
+        ]
         sys.stdout.write(json.dumps({"drills": listed}, indent=2) + "\n")
         return
-    width = max(len(one.name) for one in drills)
+    width = max(len(drill.name) for drill in drills)
     for one in drills:
         sys.stdout.write(f"{one.name:<{width}}  {one.proves}{'' if one.fast else ' (slow)'}\n")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from lab.results.result import Check, Day, Figure, Finding
+from facts.finding import Finding, Severity
+from lab.results.result import Day, Figure
 
 if TYPE_CHECKING:
     from lab.drills.alerts.watch import AlertWatch
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from lab.stage.update_report import DestroyReport, UpReport
     from settings.stack import Settings
 
+CHECK: Final = "check"
+"""Id of a check until its drill's name replaces it."""
+NOT_APPLICABLE: Final = "not applicable: "
 Start = Literal["running", "empty"]
 
 
@@ -22,7 +26,7 @@ Start = Literal["running", "empty"]
 class Proof:
     """Results of a drill in progress. A drill aborts by raising `DrillBrokenOffError`."""
 
-    checks: list[Check] = field(default_factory=list)
+    checks: list[Finding] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     requests: list[Figure] = field(default_factory=list)
     """Figures about client requests; shown after the drill's own."""
@@ -35,7 +39,9 @@ class Proof:
 
     def check(self, statement: str, held: bool, seen: str, *, empty: str = "") -> bool:
         """Record a check and return whether it held. `empty`: why it could not have failed on this stack."""
-        self.checks.append(Check(statement=statement, held=held, seen=seen, empty=empty))
+        severity: Severity = "note" if empty else "passed" if held else "error"
+        found = f"{NOT_APPLICABLE}{empty}" if empty else seen
+        self.checks.append(Finding(id=CHECK, subject=statement, severity=severity, found=found))
         return held
 
     def succeeds(self, statement: str, report: UpReport | DestroyReport) -> None:

@@ -13,7 +13,7 @@ from fleet.clients.stopping import stopped_by_exception
 from fleet.preview.record.recording import ProgramError
 from lab.control_plane.api import ApiRefusedError, ApiUnreachableError
 from lab.drills.alerts_during import alerts_during
-from lab.drills.drill import Drill, Proof
+from lab.drills.drill import NOT_APPLICABLE, Drill, Proof
 from lab.results.result import DrillBrokenOffError, DrillResult
 from lab.results.timeline import Moment
 from lab.stage.start import started
@@ -165,7 +165,9 @@ class Runner:
         except (DrillBrokenOffError, SettingsError, ProgramError) as error:
             gave_up = str(error)
             if drill.start == "empty":
-                proof.findings.extend(one for one in stage.history.first_report.findings if one not in proof.findings)
+                proof.findings.extend(
+                    finding for finding in stage.history.first_report.findings if finding not in proof.findings
+                )
         self.retained.extend(proof.retained)
         return result_of(
             drill,
@@ -200,13 +202,13 @@ def result_of(
     since_seconds: float = 0.0,
 ) -> DrillResult:
     """Result from a proof, with the stage's moments since then. A drill whose checks could not fail counts as skipped."""
-    if not gave_up and proof.checks and all(one.empty for one in proof.checks):
-        skipped = proof.checks[0].empty
+    if not gave_up and proof.checks and all(check.severity == "note" for check in proof.checks):
+        skipped = str(proof.checks[0].found).removeprefix(NOT_APPLICABLE)
     return DrillResult(
         name=drill.name,
         title=drill.title,
         proves=drill.proves,
-        checks=tuple(proof.checks),
+        checks=tuple(replace(check, id=drill.name) for check in proof.checks),
         figures=(*proof.figures, *proof.requests),
         findings=tuple(proof.findings),
         moments=_moments(stage, since_seconds) if stage is not None else (),

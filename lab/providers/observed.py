@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from facts.finding import Finding
 from lab.results.clock import Clock
-from lab.results.result import Finding
 from lab.results.timeline import Timeline
 
 _DONE: Final[Mapping[str, str]] = {"create": "created", "update": "updated", "delete": "deleted"}

@@ -29,14 +29,14 @@ def why_failed(drill: DrillResult) -> str:
     if drill.gave_up:
         return drill.gave_up
     for check in drill.checks:
-        if not (check.held or check.empty):
-            return f"{check.statement}: {check.seen}"
-    return next(one.message for one in drill.findings if one.severity == "error")
+        if check.blocks:
+            return f"{check.subject}: {check.found}"
+    return next(str(finding.found) for finding in drill.findings if finding.blocks)
 
 
 def first_held(drill: DrillResult) -> str:
     """The first check that held; empty if there is none."""
-    return next((one.statement for one in drill.checks if one.held and not one.empty), "")
+    return next((check.subject for check in drill.checks if check.severity == "passed"), "")
 
 
 def format_figure(figure: Figure) -> str:

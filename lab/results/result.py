@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from facts.finding import Finding, block
 from facts.user_error import UserError
 from lab.results.timeline import Moment, Mood
 
 
 class RehearsalError(UserError):
     """A rehearsal cannot be played, for example because a build fails; the message is for users."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """A defect of the stack that a real `pulumi up` would hit."""
-
-    severity: Literal["error", "warning"]
-    subject: str
-    """URN of the resource, or `Kind/name`."""
-    message: str
-    """What would happen, and why."""
-    fix: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One expectation of a drill."""
-
-    statement: str
-    """E.g. "never more than 96 GPUs at once"."""
-    held: bool
-    seen: str
-    """What was observed, e.g. "at most 96"."""
-    empty: str = ""
-    """Why it could not have failed on this stack; empty where it could."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +59,11 @@ class DrillResult:
     name: str
     title: str
     proves: str
-    checks: tuple[Check, ...]
+    checks: tuple[Finding, ...]
+    """One for each expectation: `passed`, `error`, or `note` where it could not have failed on this stack."""
     figures: tuple[Figure, ...] = ()
     findings: tuple[Finding, ...] = ()
+    """Defects of the stack that a real `pulumi up` would hit. The subject is a resource's URN or `Kind/name`."""
     moments: tuple[Moment, ...] = ()
     day: Day | None = None
     wall_seconds: float = 0.0
@@ -101,8 +78,7 @@ class DrillResult:
         """Whether it was skipped, or every check held, it was not aborted, and no finding is an error."""
         if self.skipped:
             return True
-        held = all(one.held or one.empty for one in self.checks)
-        return held and not self.gave_up and all(one.severity != "error" for one in self.findings)
+        return not self.gave_up and not block((*self.checks, *self.findings))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

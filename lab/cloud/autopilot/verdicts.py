@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from facts.finding import Finding
 from lab.cloud.autopilot.policies import Effect, policies
-from lab.results.result import Finding
 
 _SAID = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+'(?: denied request)?: (.*)$", re.DOTALL)
 """Source: Kubernetes 1.36, apiserver's admission plugin; both of its sentences."""
@@ -30,10 +30,11 @@ class Verdict:
         """As a finding: an error if GKE would refuse the object or leave it pending."""
         broken = self.effect in ("refused", "pending")
         return Finding(
+            id=self.policy,
             severity="error" if broken else "warning",
             subject=subject,
-            message=f"{self.problem} (rule {self.policy}; {self.source})",
-            fix=self.fix,
+            found=f"{self.problem} (rule {self.policy}; {self.source})",
+            write=self.fix,
         )
 
 

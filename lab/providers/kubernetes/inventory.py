@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from facts import prices
+from facts.finding import Finding
 from lab.cloud.pod_needs import GIB, quantity
 from lab.control_plane.api import (
     PERSISTENT_VOLUME,
@@ -20,7 +21,7 @@ from lab.control_plane.api import (
 from lab.engine.state import StackState, Stored
 from lab.providers.kubernetes.state import ObjectRef, objects_of, refs_of
 from lab.providers.kubernetes.waiter import Waiter
-from lab.results.result import Finding, Retained
+from lab.results.result import Retained
 
 RECLAIM_SECONDS: Final = 600.0
 """Time for a disk to be deleted after its claim. Assumed: Google takes less than a minute."""
@@ -39,7 +40,7 @@ def account(
         for volume in [] if claims_left else leftovers.volumes():
             if not is_kept(volume, "persistentVolumeReclaimPolicy"):
                 waiter.until_gone(Kind.of(volume), volume["metadata"]["name"], None, RECLAIM_SECONDS)
-        gone = [one for one in before.resources if after.get(one.urn) is None]
+        gone = [resource for resource in before.resources if after.get(resource.urn) is None]
         retained = [*leftovers.retained(), *declared(gone)]
         unexpected = [] if claims_left else list(leftovers.unexpected())
         unexpected += map(str, leftovers.objects(after))
@@ -52,10 +53,10 @@ def findings_of(unexpected: tuple[str, ...]) -> tuple[Finding, ...]:
     """One finding per unexpected remainder."""
     return tuple(
         Finding(
-            severity="error",
+            id="remains-after-destroy",
             subject=name,
-            message=f"{name} remains after pulumi destroy, and the program does not retain it",
-            fix="let the program delete it, or set retain_on_delete",
+            found=f"{name} remains after pulumi destroy, and the program does not retain it",
+            write="let the program delete it, or set retain_on_delete",
         )
         for name in unexpected
     )
@@ -121,8 +122,8 @@ class Leftovers:
     def objects(self, after: StackState) -> Iterator[ObjectRef]:
         """Objects of the stack that still exist, are not retained and are not in the state any more."""
         kept = set(objects_of(after))
-        for one in self._state.resources:
-            for ref in () if one.retain_on_delete else refs_of(one):
+        for resource in self._state.resources:
+            for ref in () if resource.retain_on_delete else refs_of(resource):
                 if ref not in kept and self._exists(ref):
                     yield ref
 
@@ -164,18 +165,18 @@ class Leftovers:
             raise
 
 
-def is_kept(one: Manifest, policy: str) -> bool:
+def is_kept(manifest: Manifest, policy: str) -> bool:
     """Whether a volume or snapshot content is retained."""
-    return bool(one["spec"].get(policy) == "Retain")
+    return bool(manifest["spec"].get(policy) == "Retain")
 
 
 def _named(reference: Mapping[str, Any] | None) -> tuple[str | None, str]:
     return (reference or {}).get("namespace"), (reference or {}).get("name", "")
 
 
-def _priced(kind: str, one: Manifest, item: str, size_gib: float, why: str) -> Retained:
-    spec, status = one["spec"], one.get("status") or {}
-    handle = status.get("snapshotHandle") or (spec.get("csi") or {}).get("volumeHandle") or one["metadata"]["name"]
+def _priced(kind: str, manifest: Manifest, item: str, size_gib: float, why: str) -> Retained:
+    spec, status = manifest["spec"], manifest.get("status") or {}
+    handle = status.get("snapshotHandle") or (spec.get("csi") or {}).get("volumeHandle") or manifest["metadata"]["name"]
     # A disk's handle contains its zone. An image's does not, and its price depends on its location.
     zone = _ZONE.search(str(handle))
     price = None if zone is None else prices.find(item, zone[1])

@@ -12,6 +12,7 @@ import threading
 from importlib.metadata import version
 from typing import Any, Final
 
+from facts.finding import Finding
 from fleet.preview.record.redact import Redactor
 from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE, kubernetes_outputs
 from fleet.preview.record.values import paths_of_unknowns, reveal
@@ -39,7 +40,7 @@ from lab.providers.kubernetes.state import RELEASED, ObjectRef, kind_of, ref_of_
 from lab.providers.kubernetes.waiter import Cancelled
 from lab.providers.kubernetes.warnings import warning_findings
 from lab.providers.observed import Observed
-from lab.results.result import Finding, RehearsalError
+from lab.results.result import RehearsalError
 
 _AUTONAME_BYTES: Final = 8
 
@@ -244,7 +245,7 @@ class Kubernetes(Provider):
         if error.waited_for is not None:
             found = diagnose(self._api, error.waited_for)
             text, fix = f"{text}: {self._redactor.text(found.text)}", found.fix
-        self.observed.found(Finding(severity="error", subject=urn, message=text, fix=fix))
+        self.observed.found(Finding(id="operation-failed", subject=urn, found=text, write=fix))
         return text
 
     def _warned(self, urn: str, name: str, warnings: list[str], *, of_chart: bool = False) -> None:
@@ -260,8 +261,8 @@ def _manager(urn: str) -> str:
     return f"pulumi-kubernetes-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"
 
 
-def _ref(kind: Kind, one: Manifest) -> ObjectRef:
-    return ObjectRef(kind=kind, name=one["metadata"]["name"], namespace=one["metadata"].get("namespace"))
+def _ref(kind: Kind, manifest: Manifest) -> ObjectRef:
+    return ObjectRef(kind=kind, name=manifest["metadata"]["name"], namespace=manifest["metadata"].get("namespace"))
 
 
 def _replaces_unready(inputs: dict[str, Any]) -> bool:
@@ -273,9 +274,10 @@ def _replaces_unready(inputs: dict[str, Any]) -> bool:
 
 def _late(urn: str, name: str, seconds: float) -> Finding:
     return Finding(
-        severity="warning",
+        id="ready-late",
         subject=urn,
-        message=f"{name} became ready after {seconds / 60:.0f} simulated minutes, later than Pulumi's timeout; it counts "
+        severity="warning",
+        found=f"{name} became ready after {seconds / 60:.0f} simulated minutes, later than Pulumi's timeout; it counts "
         "as ready here because Kubernetes' controllers run in wall time",
-        fix="set a longer custom timeout, or pulumi.com/skipAwait where the provider's timeout is fixed",
+        write="set a longer custom timeout, or pulumi.com/skipAwait where the provider's timeout is fixed",
     )

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from facts.finding import Finding
 from lab.cloud.autopilot.verdicts import verdict
-from lab.results.result import Finding
 
 OF_A_CHART: Final = (
     "set it in the chart's values if they allow it; otherwise no action is needed: the object is accepted"
@@ -21,7 +21,7 @@ def warning_findings(urn: str, name: str, warnings: Iterable[str], *, of_chart: 
     come from a Helm chart, so a stack file can only change what the chart's values offer.
     """
     found = tuple(_finding(urn, name, text) for text in dict.fromkeys(warnings))
-    return tuple(replace(one, fix=OF_A_CHART) if of_chart and one.severity == "warning" else one for one in found)
+    return tuple(replace(one, write=OF_A_CHART) if of_chart and one.severity == "warning" else one for one in found)
 
 
 def _finding(urn: str, name: str, text: str) -> Finding:
@@ -29,8 +29,9 @@ def _finding(urn: str, name: str, text: str) -> Finding:
     if broken is not None:
         return broken.finding(urn)
     return Finding(
-        severity="warning",
+        id="api-warning",
         subject=urn,
-        message=f"{name} is accepted with a warning: {text}",
-        fix="follow the warning: a later Kubernetes may refuse it",
+        severity="warning",
+        found=f"{name} is accepted with a warning: {text}",
+        write="follow the warning: a later Kubernetes may refuse it",
     )

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 import lab.commands.rehearsal as module
+from facts.finding import Finding
 from fleet.preview.offline import open_stack, record_stack
 from lab.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI
 from lab.drills.catalogue import chosen
 from lab.report.model import RehearsalReport
 from lab.report.progress import Shown
-from lab.results.result import DrillResult, Finding, RehearsalError
+from lab.results.result import DrillResult, RehearsalError
 from settings.problems import SettingsError
 
 ROOT = Path(__file__).parents[3]
@@ -71,7 +72,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
             self.stopped = parts.stopped
             for one in drills[:1] if parts.stopped else drills:
                 self._on_start(one)
-                finding = Finding(severity="warning", subject="x", message=parts.said, fix="none")
+                finding = Finding(id="x", severity="warning", subject="x", found=parts.said, write="none")
                 result = DrillResult(name=one.name, title=one.title, proves=one.proves, checks=(), findings=(finding,))
                 self._on_result(result)
                 results.append(result)

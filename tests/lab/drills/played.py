@@ -74,7 +74,7 @@ def played(stage: Stage, name: str) -> DrillResult:
 
 def failures(result: DrillResult) -> dict[str, str]:
     """Statement -> what was seen, for every check that did not hold."""
-    return {one.statement: one.seen for one in result.checks if not one.held}
+    return {one.subject: one.found for one in result.checks if one.blocks}
 
 
 def failure(result: DrillResult, about: str) -> str:

@@ -121,7 +121,7 @@ def test_a_privileged_container_is_refused_as_autopilot_does_and_the_drill_says_
     assert "privileged" in refused
     assert failure(result, "every replica") == "0 new"
     (finding,) = REPORTS[-1].findings
-    assert "securityContext.privileged" in finding.fix
+    assert "securityContext.privileged" in finding.write
 
 
 def test_without_a_quota_a_server_too_many_is_caught(stage: Stage) -> None:
@@ -175,8 +175,8 @@ def test_a_surge_pays_for_a_machine_too_many_and_a_long_grace_on_spot_is_warned_
     assert failure(result, f"{8 * SERVERS} GPUs").endswith(str(8 * SERVERS + 8))
     (warned,) = REPORTS[-1].findings
     assert warned.severity == "warning"
-    assert warned.message.startswith("terminationGracePeriodSeconds 60 on Spot: ")
-    assert "15 s" in warned.message
+    assert warned.found.startswith("terminationGracePeriodSeconds 60 on Spot: ")
+    assert "15 s" in warned.found
 
 
 def test_a_second_stack_with_the_first_ones_names_fails_two_stacks(
@@ -241,7 +241,7 @@ def test_a_server_that_downloads_more_than_it_may_write_is_evicted_and_never_com
     assert not result.passed
     (finding,) = result.findings
     assert finding.subject.endswith("::server-deployment")
-    assert "storage usage exceeds the total limit of containers 20Gi" in finding.message
+    assert "storage usage exceeds the total limit of containers 20Gi" in finding.found
 
 
 def test_caches_that_nobody_stores_are_seen(around: Surroundings) -> None:

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
+from facts.finding import Finding
 from fleet.preview.record.recording import ProgramError
 from lab.control_plane.api import ApiRefusedError, ApiUnreachableError
 from lab.drills import runner as runner_module
 from lab.drills.drill import Drill, Proof
 from lab.drills.runner import Runner
 from lab.results.clock import Clock
-from lab.results.result import DrillBrokenOffError, DrillResult, Finding, RehearsalError
+from lab.results.result import DrillBrokenOffError, DrillResult, RehearsalError
 from lab.results.timeline import Moment, Timeline
 from lab.stage.update_report import UpReport
 
-FOUND = Finding(severity="error", subject="Job/download", message="it waits for ever", fix="bind the claim")
+FOUND = Finding(id="operation-failed", subject="Job/download", found="it waits for ever", write="bind the claim")
 Log = list[str]
 
 
@@ -113,21 +114,21 @@ def breaks_off(reason: str | Exception) -> Callable[[Any, Proof], None]:
 
 
 def by_name(results: tuple[DrillResult, ...]) -> dict[str, DrillResult]:
-    return {one.name: one for one in results}
+    return {result.name: result for result in results}
 
 
 def test_running_drills_share_a_stage_that_is_set_right_in_between(script: Script) -> None:
     results = runner(script).play([drill(script, "a"), drill(script, "b"), drill(script, "c")])
     assert script.log == ["start 1", "bring up", "a", "set right", "b", "set right", "c", "end 1"]
-    assert [one.name for one in results] == ["a", "b", "c"]
-    assert all(one.passed for one in results)
+    assert [result.name for result in results] == ["a", "b", "c"]
+    assert all(result.passed for result in results)
 
 
 def test_a_drill_that_spends_the_stage_comes_last_of_the_running_ones(script: Script) -> None:
     drills = [drill(script, "destroy", spends_stage=True), drill(script, "own", start="empty"), drill(script, "a")]
     results = runner(script).play(drills)
     assert script.log == ["start 1", "bring up", "a", "set right", "destroy", "end 1", "start 2", "own", "end 2"]
-    assert [one.name for one in results] == ["a", "destroy", "own"]
+    assert [result.name for result in results] == ["a", "destroy", "own"]
 
 
 def test_after_a_spent_stage_the_next_drill_gets_a_new_one(script: Script) -> None:
@@ -162,7 +163,7 @@ def test_the_findings_of_a_bring_up_that_failed_are_told_once_with_what_happened
     script.bring_up_fails = ["no"]
     found = by_name(runner(script).play([drill(script, "a"), drill(script, "b")]))
     assert found["a"].findings == (FOUND,)
-    assert [one.text for one in found["a"].moments] == ["story"]
+    assert [moment.text for moment in found["a"].moments] == ["story"]
     assert found["b"].findings == ()
 
 
@@ -268,7 +269,7 @@ def test_a_drill_that_could_show_nothing_is_skipped_and_one_that_could_show_some
     first, second = runner(script).play([nothing, something])
     assert first.skipped == "the stack runs 1 replica"
     assert (second.skipped, second.passed) == ("", True)
-    assert [one.empty for one in second.checks] == ["the stack runs 1 replica", ""]
+    assert [one.severity for one in second.checks] == ["note", "passed"]
 
 
 def test_results_carry_what_the_proof_has(script: Script) -> None:
@@ -281,7 +282,7 @@ def test_results_carry_what_the_proof_has(script: Script) -> None:
     played = runner(script)
     (result,) = played.play([drill(script, "a", play)])
     first = result.checks[0]
-    assert (first.statement, first.held, first.seen) == ("it does not hold", False, "17")
+    assert (first.id, first.subject, first.severity, first.found) == ("a", "it does not hold", "error", "17")
     assert [(one.name, one.value, one.unit, one.note) for one in result.figures] == [("time", 4, "min", "simulated")]
     assert result.findings == (FOUND,)
     assert not result.passed

@@ -58,4 +58,4 @@ def test_the_engine_and_a_rehearsal_tell_what_is_not_asked(
     assert [one.level for one in printed] == ["advisory"] * told
     findings = [one for one in UpReport.of(outcome, observed, Redactor(())).findings if one.subject == RULES_NOT_ASKED]
     assert [one.severity for one in findings] == ["warning"] * told
-    assert all(one.message and one.fix for one in findings)
+    assert all(one.found and one.write for one in findings)

@@ -99,7 +99,7 @@ def test_pods_that_the_quota_refuses_are_explained(api: ClusterApi) -> None:
     with pytest.raises(RefusedCallError, match=r"1 of 2 pods ready.*exceeded quota: gpu"):
         one.create(deployment("over", 2, gpus=8), timeout=120)
     (finding,) = provider.observed.findings
-    assert "quota" in finding.fix
+    assert "quota" in finding.write
     assert one.update(deployment("over", 1, gpus=8))["status"]["readyReplicas"] == 1
     one.delete()
     quota.delete()

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from facts.finding import Finding
 from lab.report.model import RehearsalReport, Versions
-from lab.results.result import Check, Curve, Day, DrillResult, Figure, Finding, Retained
+from lab.results.result import Curve, Day, DrillResult, Figure, Retained
 from lab.results.timeline import Lane, Moment, Mood
 
 TOKEN = "hf_never_shown"
 URN = "urn:pulumi:spot::vllm-fleet::vllm-fleet:workloads:Weights$kubernetes:core/v1:PersistentVolumeClaim::weights-reader-b"
+
+
+def check(statement: str, *, held: bool, seen: str) -> Finding:
+    return Finding(id="check", subject=statement, severity="passed" if held else "error", found=seen)
 
 
 def stretch(lane: Lane, subject: str, text: str, since: float, until: float, mood: Mood = "plain") -> Moment:
@@ -75,13 +80,13 @@ def bring_up() -> DrillResult:
         title="First pulumi up",
         proves="the stack comes up in dependency order",
         checks=(
-            Check(statement="every resource starts after its dependencies", held=True, seen="61 resources"),
-            Check(
-                statement="12 replicas on 12 nodes",
+            check("every resource starts after its dependencies", held=True, seen="61 resources"),
+            check(
+                "12 replicas on 12 nodes",
                 held=True,
                 seen="12 replicas, 12 nodes in use, 12 created",
             ),
-            Check(statement="never more than 96 GPUs at the same time", held=True, seen="at most 96"),
+            check("never more than 96 GPUs at the same time", held=True, seen="at most 96"),
         ),
         figures=(
             Figure(
@@ -95,10 +100,11 @@ def bring_up() -> DrillResult:
         ),
         findings=(
             Finding(
+                id="api-warning",
                 severity="warning",
                 subject=URN,
-                message="the claim was Pending for 2 simulated minutes before anything read it; Pulumi waits 10 minutes at most",
-                fix='annotate it pulumi.com/skipAwait: "true", or let it depend on its class',
+                found="the claim was Pending for 2 simulated minutes before anything read it; Pulumi waits 10 minutes at most",
+                write='annotate it pulumi.com/skipAwait: "true", or let it depend on its class',
             ),
         ),
         moments=tuple(moments),
@@ -141,9 +147,9 @@ def preempt_four() -> DrillResult:
         title="Four Spot nodes are preempted at the same time",
         proves="four replicas are replaced; a disruption budget does not stop a preemption",
         checks=(
-            Check(statement="each lost replica is replaced, on a new node", held=True, seen="12 Ready"),
-            Check(statement="8 of 12 replicas stay Ready", held=True, seen="at least 8 Ready"),
-            Check(statement="never more than 96 GPUs at the same time", held=True, seen="at most 96"),
+            check("each lost replica is replaced, on a new node", held=True, seen="12 Ready"),
+            check("8 of 12 replicas stay Ready", held=True, seen="at least 8 Ready"),
+            check("never more than 96 GPUs at the same time", held=True, seen="at most 96"),
         ),
         figures=(
             Figure(name="replicas lost", value=4),
@@ -188,20 +194,20 @@ def stock_out() -> DrillResult:
         title="A thirteenth replica",
         proves="a quota and a shortage each report why a replica does not start",
         checks=(
-            Check(
-                statement="the quota refuses a thirteenth",
+            check(
+                "the quota refuses a thirteenth",
                 held=True,
                 seen="exceeded quota: gpu, requested: 8, used: 96, limited: 96",
             ),
-            Check(statement="the message names a fix", held=False, seen=f"0/12 nodes are available (token {TOKEN})"),
+            check("the message names a fix", held=False, seen=f"0/12 nodes are available (token {TOKEN})"),
         ),
         figures=(Figure(name="pending for", value=19.9, unit="min"),),
         findings=(
             Finding(
-                severity="error",
+                id="operation-failed",
                 subject="Deployment/qwen35-server",
-                message="the pod stays Pending: no zone but europe-west4-b is configured",
-                fix="add a second zone to capacity.zones, or a ladder with flex-start below Spot",
+                found="the pod stays Pending: no zone but europe-west4-b is configured",
+                write="add a second zone to capacity.zones, or a ladder with flex-start below Spot",
             ),
         ),
         moments=tuple(moments),
@@ -239,7 +245,7 @@ def a_day() -> DrillResult:
         name="a-day",
         title="A working day",
         proves="a day passes",
-        checks=(Check(statement="no replica runs at night", held=True, seen="0 replicas"),),
+        checks=(check("no replica runs at night", held=True, seen="0 replicas"),),
         figures=(
             Figure(name="node-hours", value=3.5, unit="h", note="of two", about="What it cost"),
             Figure(name="lost after one retry", value=0, about="What clients noticed"),
@@ -267,7 +273,7 @@ def scale_128(servers: int = 128) -> DrillResult:
         name=f"scale-{servers}",
         title=f"{servers} replicas",
         proves=f"{servers} replicas become Ready, in a measured wall time",
-        checks=(Check(statement=f"{servers} replicas on {servers} nodes", held=True, seen=f"at most {servers} nodes"),),
+        checks=(check(f"{servers} replicas on {servers} nodes", held=True, seen=f"at most {servers} nodes"),),
         figures=(
             Figure(name="control plane", value=3.1, unit="s of wall time"),
             Figure(name="pulumi up", value=14.8, unit="s of wall time"),

@@ -4,9 +4,11 @@ import dataclasses
 
 import pytest
 
-from lab.report.json_document import json_text
+from facts.finding import Finding
+from fleet.report.as_json import json_text
 from lab.report.model import RehearsalReport, advice, redacted
-from lab.results.result import DrillResult, Finding
+from lab.report.outline import outline
+from lab.results.result import DrillResult
 from tests.lab.report.samples import (
     TOKEN,
     bring_up,
@@ -22,8 +24,8 @@ def with_findings(drill: DrillResult, *findings: Finding) -> DrillResult:
     return dataclasses.replace(drill, findings=findings)
 
 
-ERROR = Finding(severity="error", subject="Deployment/qwen35-server", message="it never starts", fix="mend it")
-WARNING = Finding(severity="warning", subject="Job/benchmark", message="it is slow", fix="nothing")
+ERROR = Finding(id="a", subject="Deployment/qwen35-server", found="it never starts", write="mend it")
+WARNING = Finding(id="b", severity="warning", subject="Job/benchmark", found="it is slow", write="nothing")
 
 
 def bare(*drills: DrillResult) -> RehearsalReport:
@@ -62,10 +64,10 @@ def test_sentences_among_the_figures_are_told_once() -> None:
 
 def test_no_secret_survives_wherever_it_stood() -> None:
     report = sample_report()
-    assert TOKEN in json_text(report)
+    assert TOKEN in json_text(outline(report))
     clean = redacted(report, [TOKEN])
-    assert TOKEN not in json_text(clean)
-    assert "0/12 nodes are available (token [secret])" in json_text(clean)
+    assert TOKEN not in json_text(outline(clean))
+    assert "0/12 nodes are available (token [secret])" in json_text(outline(clean))
     assert dataclasses.replace(clean, drills=report.drills) == report
 
 

@@ -22,9 +22,9 @@ def test_a_refusal_is_an_error_with_its_fix_and_its_source() -> None:
     assert found.problem == "privileged containers are refused: side"
     finding = found.finding("Deployment/app")
     assert (finding.severity, finding.subject) == ("error", "Deployment/app")
-    assert finding.fix == "Leave securityContext.privileged out"
-    assert "rule autopilot-security" in finding.message
-    assert "autogke-disallow-privilege" in finding.message
+    assert finding.write == "Leave securityContext.privileged out"
+    assert "rule autopilot-security" in finding.found
+    assert "autogke-disallow-privilege" in finding.found
 
 
 def test_what_autopilot_would_change_is_a_warning() -> None:

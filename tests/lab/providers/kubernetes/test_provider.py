@@ -60,10 +60,10 @@ def a_job(**annotations: str) -> dict[str, Any]:
 
 
 def ends(how: str) -> Callable[[Manifest], None]:
-    def end(one: Manifest) -> None:
-        if one["kind"] == "Job":
+    def end(manifest: Manifest) -> None:
+        if manifest["kind"] == "Job":
             state = {"type": how, "status": "True", "reason": "Because", "message": "it says so"}
-            one["status"] = {"startTime": "now", "conditions": [state]}
+            manifest["status"] = {"startTime": "now", "conditions": [state]}
 
     return end
 
@@ -217,14 +217,14 @@ def test_a_cluster_that_is_not_whole_yet_fails_a_create_as_soon_as_the_provider_
     monkeypatch.setattr("lab.providers.kubernetes.operations.LEAST_PAUSE_SECONDS", 0.0)
     asked: list[str] = []
 
-    def young(one: Manifest) -> None:
-        asked.append(one["metadata"]["name"])
+    def young(manifest: Manifest) -> None:
+        asked.append(manifest["metadata"]["name"])
         refuse(status, "", said)
 
     one = config_map(kubernetes(FakeCluster(young)))
     with pytest.raises(RefusedCallError):
         one.create(data())
-    assert fix in one.provider.observed.findings[0].fix
+    assert fix in one.provider.observed.findings[0].write
     assert len(asked) == tries
 
 
@@ -242,8 +242,8 @@ def test_what_a_starting_cluster_refuses_is_tried_again(
     monkeypatch.setattr("lab.providers.kubernetes.operations.LEAST_PAUSE_SECONDS", 0.0)
     tries: list[str] = []
 
-    def late(one: Manifest) -> None:
-        tries.append(one["kind"])
+    def late(manifest: Manifest) -> None:
+        tries.append(manifest["kind"])
         if len(tries) < 3:
             refuse(status, reason, said)
 
@@ -272,20 +272,20 @@ def test_a_warning_of_the_api_server_is_a_finding_on_its_resource_once() -> None
     found = one.provider.observed.findings
     assert {(finding.severity, finding.subject) for finding in found} == {("warning", one.urn)}
     assert len(found) == 2
-    assert found[0].message.startswith("ConfigMap/a ")
-    assert WARNED.endswith(found[1].fix)
+    assert found[0].found.startswith("ConfigMap/a ")
+    assert WARNED.endswith(found[1].write)
     one.update(data("2"))
     assert len(one.provider.observed.findings) == 4
 
 
 def test_a_template_whose_pods_no_node_comes_for_is_an_error_also_in_a_chart() -> None:
     (broken,) = warning_findings("urn", "ConfigMap/a", [NO_NODE])
-    assert (broken.severity, broken.fix) == ("error", "Ask for 8")
+    assert (broken.severity, broken.write) == ("error", "Ask for 8")
     (of_a_chart,) = warning_findings("urn:release", "Release/pool", [NO_NODE], of_chart=True)
     assert of_a_chart.severity == "error"
-    assert of_a_chart.fix != OF_A_CHART
+    assert of_a_chart.write != OF_A_CHART
     (harmless,) = warning_findings("urn:release", "Release/pool", [DEPRECATED], of_chart=True)
-    assert harmless.fix == OF_A_CHART
+    assert harmless.write == OF_A_CHART
 
 
 # Found again
@@ -373,6 +373,6 @@ def test_a_release_that_was_killed_is_refused_until_helms_secret_is_deleted() ->
     with pytest.raises(RefusedCallError, match="cannot re-use a name that is still in use"):
         one.create(wanted())
     assert one.id == ""
-    assert "delete secret -l owner=helm,name=pool" in one.provider.observed.findings[0].fix
+    assert "delete secret -l owner=helm,name=pool" in one.provider.observed.findings[0].write
     cluster.delete(Kind("v1", "Secret"), metadata["name"], SPACE)
     one.create(wanted())

@@ -1,0 +1,305 @@
+"""A rehearsal's report as an outline: verdict, drills, findings, what remains after destroy, each drill with its timeline, limits.
+
+The JSON document's keys are a contract: docs/command-line.md describes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from fleet.report.outline import (
+    Box,
+    Element,
+    Figure,
+    Findings,
+    Items,
+    Next,
+    Number,
+    Outline,
+    Prose,
+    Section,
+    Tiles,
+    some,
+)
+from fleet.report.rows import rows_drawing
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.words import format_elapsed, plural, sentence
+from lab.report import wording
+from lab.report.model import advice, is_advice
+from lab.report.picture import day_of, table_lines, timeline_of
+
+if TYPE_CHECKING:
+    from facts.finding import Finding
+    from lab.report.model import RehearsalReport
+    from lab.results.result import Day, DrillResult
+    from lab.results.timeline import Moment
+
+_SUMMARY_FIGURES = 6
+
+
+def outline(report: RehearsalReport, *, written: Sequence[str] = ()) -> Outline:
+    """The whole report. `written`: paths of files with more detail."""
+    versions, found = report.versions, [_told(one.finding, one.drills) for one in report.found]
+    said = (
+        f"Pulumi {versions.pulumi} · Kubernetes {versions.kubernetes} · kwok {versions.kwok} · etcd {versions.etcd} · "
+        f"speed {report.speed:g}: a wall second is {report.speed:g} simulated seconds"
+    )
+    to_fix = Section(title=f"To fix ({len(found)})", body=(Findings(tuple(found)),), id="to-fix") if found else None
+    told = tuple(str(one.value) for one in advice(report.drills))
+    return Outline(
+        title=f"{report.project} / {report.stack}",
+        kind="rehearsal",
+        verdict=f"{'✓' if report.passed else '✗'} {report.verdict} · {format_elapsed(report.wall_seconds)} of wall time",
+        tone="good" if report.passed else "bad",
+        head=(Prose(said, "soft"),),
+        body=(
+            *some(
+                _drills(report) if report.drills else None,
+                to_fix,
+                Section(title="Advice", body=(Items(told),)) if told else None,
+                _left(report) if report.retained else None,
+            ),
+            *(_drill(drill) for drill in report.drills if not drill.skipped),
+            *map(Next, written),
+        ),
+        footer=tuple(wording.closing(report)),
+        data=_data(report),
+    )
+
+
+# Sections -------------------------------------------------------------------------------------------------------------
+
+
+def _drills(report: RehearsalReport) -> Section:
+    rows = tuple(
+        (
+            Cell(f"{wording.MARKS[wording.state_of(drill)]} {drill.name}", link="" if drill.skipped else drill.name),
+            Cell(drill.title, note=_summary(report, drill)),
+            Cell("" if drill.skipped else format_elapsed(drill.wall_seconds)),
+        )
+        for drill in report.drills
+    )
+    table = Table(
+        id="drills",
+        caption="Drills and their results",
+        columns=(*texts("drill", "result"), *numbers("wall time")),
+        rows=rows,
+    )
+    return Section(title="Drills", body=(table,), id="all-drills")
+
+
+def _summary(report: RehearsalReport, drill: DrillResult) -> str:
+    """Why a drill was skipped or failed, else its first figures."""
+    if drill.skipped:
+        return f"skipped: {drill.skipped}"
+    if like := report.same_abort_as(drill):
+        return f"aborted: same as {like}"
+    if drill.gave_up:
+        return f"aborted: {drill.gave_up}"
+    failed = [f"{check.subject}: {check.found}" for check in drill.checks if check.blocks]
+    if failed:
+        return f"failed: {'; '.join(failed)}"
+    figures = [wording.format_figure(figure) for figure in drill.figures if not is_advice(figure)]
+    return " · ".join(figures[:_SUMMARY_FIGURES]) or wording.first_held(drill)
+
+
+def _told(finding: Finding, drills: Sequence[str]) -> Finding:
+    """The finding with a readable subject, and the drills that reported it."""
+    return replace(finding, subject=format_subject(finding.subject), why=f"found by {', '.join(drills)}")
+
+
+def format_subject(subject: str) -> str:
+    """`PersistentVolumeClaim weights-reader-b`, from a URN or `Kind/name`."""
+    if subject.startswith("urn:"):
+        *_, types, name = subject.split("::")
+        return f"{types.rpartition(':')[2]} {name}"
+    return subject.replace("/", " ", 1)
+
+
+def _left(report: RehearsalReport) -> Section:
+    rows = []
+    for one in report.left:
+        names = ", ".join(f"`{name}`" for name in one.names)
+        what = f"{one.kind} {names}" if len(one.names) == 1 else f"{plural(len(one.names), one.kind)}: {names}"
+        why = f"{one.why}; {one.note}" if one.note else one.why
+        rows.append((Cell(what), Cell(why), Cell(wording.usd_per_month(one.usd_per_month))))
+    table = Table(
+        id="left",
+        caption="Resources that remain after pulumi destroy, and their cost",
+        columns=(*texts("resource", "why"), *numbers("price")),
+        rows=tuple(rows),
+        foot=(Cell("total"), Cell(""), Cell(wording.format_left(report))),
+    )
+    return Section(title="Remains after `pulumi destroy`", body=(table,), id="remains")
+
+
+# One drill ------------------------------------------------------------------------------------------------------------
+
+
+def _drill(drill: DrillResult) -> Section:
+    """On pages alone: a terminal shows the table of drills, and a day."""
+    state = wording.state_of(drill)
+    ran = f"{wording.format_simulated(drill.simulated_seconds)} simulated in {format_elapsed(drill.wall_seconds)} of wall time"
+    body: tuple[Element, ...] = (
+        Prose(f"Proves that {drill.proves}."),
+        Prose(f"`--drill {drill.name}`, {ran}", "soft"),
+        *some(
+            Box(title="Aborted.", body=(Prose(sentence(drill.gave_up)),)) if drill.gave_up else None,
+            _day(drill.name, drill.day) if drill.day else None,
+            Findings(drill.checks) if drill.checks else None,
+        ),
+        *_figures(drill),
+        *some(_timeline(drill)),
+    )
+    return Section(
+        title=f"{wording.MARKS[state]} {drill.title}",
+        id=drill.name,
+        tone="bad" if state == "failed" else "plain",
+        body=body,
+        only=("text", "markdown", "html") if drill.day else ("markdown", "html"),
+    )
+
+
+def _figures(drill: DrillResult) -> Iterator[Element]:
+    """Tiles, below their headings."""
+    shown = [figure for figure in drill.figures if not is_advice(figure)]
+    for about, group in groupby(sorted(shown, key=lambda one: bool(one.about)), key=lambda one: one.about):
+        tiles = Tiles(
+            tuple(
+                Number(name=one.name, now=wording.format_number(one), unit=wording.format_unit(one), more=one.note)
+                for one in group
+            )
+        )
+        yield Section(title=about, body=(tiles,)) if about else tiles
+
+
+def _day(name: str, day: Day) -> Figure:
+    table = Table(
+        id=f"day-{name}",
+        caption=f"From {day.clock(day.at_seconds)} to {day.clock(day.until_seconds)}",
+        columns=texts("time", "what happened"),
+        rows=tuple(
+            (
+                Cell(
+                    day.clock(moment.at_seconds)
+                    + ("" if moment.until_seconds is None else f" to {day.clock(moment.until_seconds)}")
+                ),
+                Cell(f"{moment.subject}: {moment.text}"),
+            )
+            for moment in day.moments
+        ),
+    )
+    return Figure(drawn=partial(rows_drawing, day_of(name, day)), words=(table,))
+
+
+def _timeline(drill: DrillResult) -> Section | None:
+    if not drill.moments:
+        return None
+    chart = timeline_of(drill.name, drill.moments)
+    lines, left_out = table_lines(drill.moments)
+    table = Table(
+        id=f"moments-{drill.name}",
+        caption="What happened",
+        columns=texts("time", "lane", "subject", "what happened"),
+        rows=tuple(
+            (
+                Cell(line.time),
+                Cell(line.lane),
+                Cell(line.subject, style="mono"),
+                Cell(line.text, style="bad" if line.mood == "bad" else ""),
+            )
+            for line in lines
+        ),
+    )
+    more = f"; {left_out:,} more are in rehearsal.json" if left_out else ""
+    return Section(
+        title="All nodes and pods" if drill.day else "What happened",
+        body=(
+            *some(Figure(drawn=partial(rows_drawing, chart)) if chart is not None else None),
+            Section(title="As a table", remark=f"{plural(len(lines), 'line')}{more}", body=(table,), folding="always"),
+        ),
+        only=("markdown", "html"),
+    )
+
+
+# The JSON document ----------------------------------------------------------------------------------------------------
+
+
+def _data(report: RehearsalReport) -> dict[str, Any]:
+    versions = report.versions
+    return {
+        "project": report.project,
+        "stack": report.stack,
+        "passed": report.passed,
+        "verdict": report.verdict,
+        "versions": {
+            "pulumi": versions.pulumi,
+            "kubernetes": versions.kubernetes,
+            "kwok": versions.kwok,
+            "etcd": versions.etcd,
+        },
+        "speed": report.speed,
+        "wallSeconds": round(report.wall_seconds, 3),
+        "drills": [_drill_data(drill) for drill in report.drills],
+        "notPlayed": list(report.not_played),
+        "retained": [
+            {"kind": one.kind, "name": one.name, "why": one.why, "usdPerMonth": one.usd_per_month, "note": one.note}
+            for one in report.retained
+        ],
+        "retainedUsdPerMonth": round(report.retained_usd_per_month, 4),
+        "limits": list(report.limits),
+    }
+
+
+def _drill_data(drill: DrillResult) -> dict[str, Any]:
+    return {
+        "name": drill.name,
+        "title": drill.title,
+        "proves": drill.proves,
+        "state": wording.state_of(drill),
+        "skipped": drill.skipped,
+        "gaveUp": drill.gave_up,
+        "figures": [
+            {
+                "name": figure.name,
+                "value": figure.value,
+                "unit": figure.unit,
+                "note": figure.note,
+                "about": figure.about,
+            }
+            for figure in drill.figures
+        ],
+        "moments": [_moment(moment) for moment in drill.moments],
+        "day": None if drill.day is None else _day_data(drill.day),
+        "wallSeconds": round(drill.wall_seconds, 3),
+        "simulatedSeconds": round(drill.simulated_seconds, 3),
+    }
+
+
+def _day_data(day: Day) -> dict[str, Any]:
+    return {
+        "atSeconds": round(day.at_seconds, 3),
+        "untilSeconds": round(day.until_seconds, 3),
+        "startsAt": day.clock(day.at_seconds),
+        "curves": [
+            {"name": curve.name, "points": [[round(at, 3), value] for at, value in curve.points]}
+            for group in day.curves
+            for curve in group
+        ],
+        "moments": [_moment(moment) for moment in day.moments],
+    }
+
+
+def _moment(moment: Moment) -> dict[str, Any]:
+    return {
+        "lane": moment.lane,
+        "subject": moment.subject,
+        "text": moment.text,
+        "atSeconds": round(moment.at_seconds, 3),
+        "untilSeconds": None if moment.until_seconds is None else round(moment.until_seconds, 3),
+        "mood": moment.mood,
+    }
