@@ -121,7 +121,7 @@ def test_a_flag_that_the_stack_sets_itself_is_not_on_purpose() -> None:
 
 
 def test_findings_are_not_repeated_as_the_programs_warnings() -> None:
-    finding = next(one for one in check(make_settings()) if one.severity == "warning")
+    finding = next(one for one in check(make_settings()) if one.severity == "deliberate")
     base = sample_recording()
     logged = Diagnostic(severity="warning", message=" ".join(finding.text().split()))
     recording = Recording(
