@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fleet.rollout.edit import StackText
+from fleet.plan.stack_text import StackText
 from settings.derived.canary import release, weights_ending
 from settings.problems import Problem, SettingsError
 from settings.sections.section import key

@@ -20,7 +20,8 @@ from lab.cloud.agenda import Agenda
 from lab.cloud.world import COMPILED, World, is_ready
 from lab.control_plane.api import CONFIG_MAP, POD, Manifest
 from lab.control_plane.mirror import Change
-from lab.simulators.bucket import Answer, LocalBucket, Request
+from lab.simulators.bucket import LocalBucket
+from lab.simulators.local_server import Answer, Request
 from workloads.server.compile_cache import NAME
 
 KERNEL: Final = "triton/kernel.cubin"
@@ -141,4 +142,4 @@ class CompileCaches:
 
 def saver_of(pod: Manifest) -> Manifest | None:
     """The container that saves a server pod's compile caches, if any."""
-    return next((one for one in pod["spec"].get("initContainers") or () if one["name"] == NAME), None)
+    return next((container for container in pod["spec"].get("initContainers") or () if container["name"] == NAME), None)
