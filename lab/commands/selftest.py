@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
 from fleet.report.terminal import PLAIN_WIDTH
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _print(outcome: Outcome, *, kept: bool) -> None:
     from lab.selftest.course import NOT_PROVED
 
     page = Page(stdout_paper())
-    disagree = sum(not one.agrees for one in outcome.findings)
+    disagree = sum(not finding.agrees for finding in outcome.findings)
     number = len(outcome.findings)
     if disagree:
         page.prose(f"{disagree} of {number} findings disagree.", indent=0, style="bold red")
