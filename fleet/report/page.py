@@ -66,10 +66,10 @@ def contents(body: str) -> tuple[Section, ...]:
     return tuple(
         Section(
             id=id_,
-            title=" ".join(Markup(_REMARK.split(inner)[0]).striptags().split()),
+            title=" ".join(Markup(_REMARK.split(inner)[0]).striptags().split()),  # noqa: S704 - only stripped
             folded=tag == "details",
             changed=bool(mark),
-        )  # noqa: S704 - only stripped
+        )
         for tag, id_, mark, inner in _SECTION.findall(body)
     )
 

@@ -232,7 +232,7 @@ def test_a_written_stack_passes_the_check_and_is_not_replaced_by_accident(tmp_pa
     write = ("plan", *USERS, "--write", "prod", "--project", "my-project-1")
     first = fleet(*write, cwd=folder)
     assert first.returncode == 0
-    assert first.stdout.rstrip().endswith("fleet preview --stack prod")
+    assert "→ fleet preview --stack prod" in first.stdout
     check = fleet("check", "--stack", "prod", cwd=folder)
     assert check.returncode == 0, check.stdout
     again = fleet(*write, cwd=folder)
