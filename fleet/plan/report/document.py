@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ from fleet.plan.words import format_goal, format_mean_lengths
 if TYPE_CHECKING:
     from facts.time_to_serve import TimeToServe
     from facts.workloads import Lengths
-    from fleet.plan.day.comparison import Comparison, Subject
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.model.performance import Performance
     from fleet.plan.plan import Alternative, Money, PerMillion, Plan
@@ -41,16 +40,14 @@ _ESTIMATES = (
 def plan_document(
     plan: Plan,
     alternatives: Sequence[Alternative] = (),
-    week: tuple[Subject, Sequence[Comparison]] | None = None,
+    week: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The plan, with alternatives or the simulated week if requested."""
+    """The plan, with alternatives or the simulated week, `day_document`, if requested."""
     document: dict[str, Any] = {"question": _question(plan.question), "plan": _plan(plan)}
     if alternatives:
         document["alternatives"] = [_alternative(one) for one in alternatives]
     if week is not None:
-        from fleet.plan.report.day import day_document
-
-        document["day"] = day_document(*week)
+        document["day"] = week
     return camel_case(document)
 
 

@@ -11,7 +11,17 @@ from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE
 from fleet.plan.model.errors import errors
 from fleet.plan.plan import Alternative, Plan
-from fleet.plan.report import document, drawn, memory_bar, model_tables, plan_tables, prices, throughput, way_to_serve
+from fleet.plan.report import (
+    day,
+    document,
+    drawn,
+    memory_bar,
+    model_tables,
+    plan_tables,
+    prices,
+    throughput,
+    way_to_serve,
+)
 from fleet.plan.words import (
     CAPACITIES,
     ROUTINGS,
@@ -77,11 +87,6 @@ def outline(
     `--write` created from it.
     """
     question = plan.question
-    days: tuple[Section, ...] = ()
-    if week is not None:
-        from fleet.plan.report import day
-
-        days = tuple(day.sections(*week))
     to_write = Next("add --write STACK", "to write the stack file")
     return Outline(
         title=_goal(question),
@@ -113,7 +118,7 @@ def outline(
                 if alternatives
                 else None,
             ),
-            *days,
+            *(day.sections(*week) if week is not None else ()),
             _cost(plan),
             _memory(plan),
             _way(plan),
@@ -131,7 +136,7 @@ def outline(
             "Computed offline from published figures, a fitted model and dated list prices. Nothing here was measured on your "
             "fleet. The model and its errors: `docs/planner-model.md`; sources of every figure: `docs/provenance.md`.",
         ),
-        data=document.plan_document(plan, alternatives, week),
+        data=document.plan_document(plan, alternatives, day.day_document(*week) if week is not None else None),
     )
 
 
