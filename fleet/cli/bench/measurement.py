@@ -51,15 +51,15 @@ def judge(folder: Path) -> int:
     from fleet.bench.judged import judge as judged_of
     from fleet.bench.judged import write
     from fleet.bench.merge import MergeOptions
+    from fleet.bench.report.outline import outline
     from fleet.bench.report.write import write_report
     from fleet.cli.bench.merge import exit_code
-    from fleet.cli.bench.merge_text import print_judged
     from fleet.cli.bench.report import FOLDER
-    from fleet.report.terminal import stdout_paper
+    from fleet.cli.documents import show
 
     judged = judged_of(folder, MergeOptions(), None)
     write(judged, folder / MERGED_FILE)
-    print_judged(stdout_paper(), judged, written=folder / MERGED_FILE)
+    show(outline(judged, source=folder, written=folder / MERGED_FILE), "text")
     page, *_ = write_report(judged, folder / FOLDER, source=folder)
     sys.stdout.write(f"page: {page}\n")
     return exit_code(judged)

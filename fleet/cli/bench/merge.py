@@ -77,10 +77,10 @@ def merge(
     if format_ == "json":
         sys.stdout.write(as_text(judged))
     else:
-        from fleet.cli.bench.merge_text import print_judged
-        from fleet.report.terminal import stdout_paper
+        from fleet.bench.report.outline import outline
+        from fleet.cli.documents import show
 
-        print_judged(stdout_paper(), judged, written=target)
+        show(outline(judged, source=folder, written=target), "text")
         if out is None:
             sys.stdout.write(f"  page: fleet bench report {shlex.quote(str(folder))}\n")
     return exit_code(judged)
