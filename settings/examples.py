@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from settings.problems import shown
+from facts.finding import shown
 from settings.sections.section import PATTERN_TEXTS
 
 _FIELD: Final = re.compile(r"[a-z]+(?:(?:_|[A-Z])[a-z]+)*")

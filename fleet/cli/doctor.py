@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fleet.cli import lab
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.options import Root, Stack
 
@@ -38,15 +39,15 @@ def doctor(
     """
     from facts.finding import block
     from fleet.cli.documents import show
-    from fleet.cli.machine import STEPS, inspect_machine, needed_by
     from fleet.cli.project import find_root
+    from fleet.doctor.machine import STEPS, inspect_machine, needed_by
     from fleet.doctor.report import outline
 
     if live and step != "up":
         raise CommandError("--live needs --for up")
     folder = find_root(root)
     report = _look_up(folder, stack) if live else None
-    checks = inspect_machine(folder, stack)
+    checks = inspect_machine(folder, stack, of_rehearsals=(lab.system, lab.go))
     needed = {str(name): needed_by(checks, name) for name in STEPS}
     # The JSON document has all findings, whatever is asked for.
     steps = STEPS if step is None or format_ == "json" else (step,)

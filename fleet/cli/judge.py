@@ -13,7 +13,7 @@ import typer
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Live, OneStack
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
 from fleet.rollout.effort import REPEATS
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from fleet.cli.documents import say_next
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Context, Kubeconfig, OneStack, Profile
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Verdict

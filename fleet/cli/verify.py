@@ -10,7 +10,7 @@ import typer
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Live, OneStack
-from fleet.cli.packages import require_verify_packages
+from fleet.doctor.packages import require_verify_packages
 
 if TYPE_CHECKING:
     from settings.stack import Settings

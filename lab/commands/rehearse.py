@@ -13,7 +13,7 @@ from fleet.cli.completion import choices, drills
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
 from fleet.cli.fields import with_fields
 from fleet.cli.options import OneStack
-from fleet.cli.packages import require_rehearsal_packages
+from fleet.doctor.packages import require_rehearsal_packages
 
 if TYPE_CHECKING:
     from lab.drills.drill import Drill

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
 from fleet.report.terminal import PLAIN_WIDTH
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
     from fleet.bench.measurement import Judged

@@ -20,7 +20,7 @@ from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, termi
 from fleet.cli.exits import CLEAN, INTERRUPTED, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Live, OneStack
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
     from fleet.bench.run.display import Display
