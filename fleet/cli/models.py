@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 import typer
@@ -30,15 +29,12 @@ def models(
 
     Reads facts/data/models.yaml. Uses no network.
     """
-    from fleet.plan.models.report import UnknownError, listed, listed_json, print_listed
-    from fleet.report.terminal import stdout_paper
+    from fleet.cli.documents import show
+    from fleet.plan.models.report import UnknownError, listed, outline
 
     try:
         rows = listed(machine)
     except UnknownError as error:
         raise CommandError(str(error)) from None
-    if format_ == "json":
-        sys.stdout.write(listed_json(rows))
-    else:
-        print_listed(stdout_paper(), rows)
+    show(outline(rows), format_)
     return CLEAN
