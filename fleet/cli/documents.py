@@ -75,7 +75,7 @@ def deliver(document: str | Callable[[Paper], None], file: Path | None) -> None:
         else:
             document(stdout_paper())
         return
-    from settings.files import write_whole
+    from facts.files import write_whole
 
     if not isinstance(document, str):
         stream = io.StringIO()

@@ -61,12 +61,12 @@ def judge(
     rollout-verdict.json.
     """
     require_benchmark_packages()
+    from facts.files import write_whole
     from fleet.bench.folder import VERDICT_FILE
     from fleet.report.terminal import stdout_paper
     from fleet.rollout.judge import verdict
     from fleet.rollout.judge.judging import judge_folders, print_text
     from fleet.rollout.steps import Rollout
-    from settings.files import write_whole
 
     folder, name = of.find()
     limits = _limits(limit or [])

@@ -52,8 +52,8 @@ def prices(
 
 def _update(path: Path) -> int:
     from facts import prices as facts
+    from facts.files import write_whole
     from fleet.plan.prices.sku_list import SOURCE, SkuListError, file_text, read, rewritten
-    from settings.files import write_whole
 
     try:
         rows = rewritten(facts.rows(), read(path))

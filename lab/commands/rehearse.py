@@ -131,10 +131,10 @@ def _prepare(out: Path) -> None:
 
 def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], CommandError | None]:
     """The written files, and the error of the others: the report is printed in any case."""
+    from facts.files import write_whole
     from fleet.report.as_html import html_text
     from fleet.report.as_json import json_text
     from lab.report.outline import outline
-    from settings.files import write_whole
 
     written: list[str] = []
     whole = outline(report)

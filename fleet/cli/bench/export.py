@@ -26,10 +26,10 @@ def export(
     The report names the verdict of the certificate. docs/certificate.md lists what is left out, and why.
     """
     require_benchmark_packages()
+    from facts.files import write_whole
     from fleet.bench.export import report
     from fleet.bench.report.source import judged_of
     from fleet.cli.bench.written import require_outside, require_own_file
-    from settings.files import write_whole
 
     require_outside(out, folder)
     require_own_file("--out", out, "a benchmark report", frozenset({"version", "run", "results"}))
