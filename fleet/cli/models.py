@@ -9,6 +9,7 @@ import typer
 
 from fleet.cli.completion import choices, machines
 from fleet.cli.exits import CLEAN, CommandError
+from fleet.report.terminal import stdout_paper
 
 _Format = Literal["text", "json"]
 
@@ -31,7 +32,6 @@ def models(
     Reads facts/data/models.yaml. Uses no network.
     """
     from fleet.plan.models.report import UnknownError, listed, listed_json, print_listed
-    from fleet.report.terminal import stdout_paper
 
     try:
         rows = listed(machine)

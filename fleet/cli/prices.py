@@ -10,6 +10,8 @@ import typer
 
 from fleet.cli.completion import choices, machines
 from fleet.cli.exits import CLEAN, CommandError
+from fleet.report.terminal import stdout_paper
+from settings.files import write_whole
 
 _Mode = Literal["on-demand", "spot", "flex-start", "calendar", "cud-1y", "cud-3y"]
 _Format = Literal["text", "json"]
@@ -38,7 +40,6 @@ def prices(
     """
     from facts.prices import today
     from fleet.plan.prices.report import UnknownError, known, known_json, print_known
-    from fleet.report.terminal import stdout_paper
 
     if update is not None:
         return _update(update)
@@ -56,7 +57,6 @@ def prices(
 def _update(path: Path) -> int:
     from facts import prices as facts
     from fleet.plan.prices.sku_list import SOURCE, SkuListError, file_text, read, rewritten
-    from settings.files import write_whole
 
     try:
         rows = rewritten(facts.rows(), read(path))
