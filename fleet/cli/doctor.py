@@ -48,7 +48,7 @@ def doctor(
         raise CommandError("--live needs --for up")
     folder = find_root(root)
     report = _look_up(folder, stack) if live else None
-    checks = inspect_machine(folder, stack, of_rehearsals=(lab.system, lab.go))
+    checks = inspect_machine(folder, stack, of_rehearsals=lab.prerequisites())
     needed = {str(name): needed_by(checks, name) for name in STEPS}
     # The JSON document has all findings, whatever is asked for.
     steps = STEPS if step is None or format_ == "json" else (step,)

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from fleet.cli.completion import choices, machines
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, CommandError
-from fleet.report.terminal import stdout_paper
 from settings.files import write_whole
 
 _Mode = Literal["on-demand", "spot", "flex-start", "calendar", "cud-1y", "cud-3y"]
@@ -39,7 +39,7 @@ def prices(
     Reads facts/data/prices.csv; --update rewrites it. Uses no network.
     """
     from facts.prices import today
-    from fleet.plan.prices.report import UnknownError, known, known_json, print_known
+    from fleet.plan.prices.report import UnknownError, known, outline
 
     if update is not None:
         return _update(update)
@@ -47,10 +47,7 @@ def prices(
         found = known(machine, region, mode, today())
     except UnknownError as error:
         raise CommandError(str(error)) from None
-    if format_ == "json":
-        sys.stdout.write(known_json(found))
-    else:
-        print_known(stdout_paper(), found)
+    show(outline(found), format_)
     return CLEAN
 
 
