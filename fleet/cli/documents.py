@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from facts.files import write_whole
 from fleet.cli.completion import choices
 from fleet.report.terminal import PLAIN_WIDTH, Page, Paper, stdout_paper
-from settings.files import write_whole
 
 if TYPE_CHECKING:
     from fleet.report.outline import Outline

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from facts.files import write_whole
 from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
 from fleet.cli.bench.as_declared import require_as_declared
 from fleet.cli.bench.measurement import terminal
@@ -21,7 +22,6 @@ from fleet.cli.verify import api_key
 from fleet.doctor.packages import require_benchmark_packages
 from fleet.report.terminal import stdout_paper
 from fleet.rollout.effort import PASSES, REPEATS
-from settings.files import write_whole
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Limits, Verdict

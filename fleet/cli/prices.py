@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 
+from facts.files import write_whole
 from fleet.cli.completion import choices, machines
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, CommandError
-from settings.files import write_whole
 
 _Mode = Literal["on-demand", "spot", "flex-start", "calendar", "cud-1y", "cud-3y"]
 _Format = Literal["text", "json"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
+from facts.files import write_whole
 from fleet.cli.completion import choices, drills
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
@@ -17,7 +18,6 @@ from fleet.cli.fields import with_fields
 from fleet.cli.options import OneStack
 from fleet.doctor.packages import require_rehearsal_packages
 from fleet.report.terminal import stderr_paper, stdout_paper
-from settings.files import write_whole
 
 if TYPE_CHECKING:
     from lab.drills.drill import Drill

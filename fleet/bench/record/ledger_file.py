@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from facts.files import write_whole
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.recomputed import require_same
 from fleet.bench.record.entry import Entry
-from settings.files import write_whole
 
 SECTION: Final = "figures"
 _WIDTH: Final = 120

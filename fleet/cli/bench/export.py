@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from facts.files import write_whole
 from fleet.cli.exits import CLEAN, CommandError
 from fleet.doctor.packages import require_benchmark_packages
-from settings.files import write_whole
 
 
 def export(
