@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 import typer
 
 from fleet.cli.completion import choices, machines
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, CommandError
 
 _Format = Literal["text", "json"]
@@ -30,15 +30,11 @@ def models(
 
     Reads facts/data/models.yaml. Uses no network.
     """
-    from fleet.plan.models.report import UnknownError, listed, listed_json, print_listed
-    from fleet.report.terminal import stdout_paper
+    from fleet.plan.models.report import UnknownError, listed, outline
 
     try:
         rows = listed(machine)
     except UnknownError as error:
         raise CommandError(str(error)) from None
-    if format_ == "json":
-        sys.stdout.write(listed_json(rows))
-    else:
-        print_listed(stdout_paper(), rows)
+    show(outline(rows), format_)
     return CLEAN

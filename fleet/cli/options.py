@@ -9,12 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from facts.names import STACK_NAME, STACK_NAMES, stack_names
+from facts.texts import shortened
 from fleet.cli.completion import choices, profiles
 from fleet.cli.exits import CommandError
 from fleet.cli.project import find_root, require_stack
 
 
-def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Stacks of the project, for the shell."""
     try:
         root = find_root(ctx.params.get("root"))
     except CommandError:
@@ -26,8 +28,6 @@ def _possible(given: Any) -> Any:
     """Option callback that rejects a name that Pulumi refuses; hints print names in commands."""
     for name in given if isinstance(given, list | tuple) else [given]:
         if name and not STACK_NAME.fullmatch(name):
-            from facts.texts import shortened
-
             raise typer.BadParameter(f"{shortened(name)!r} is not a stack's name: {STACK_NAMES}.")
     return given
 
@@ -39,7 +39,7 @@ def _stack_option(help_: str) -> Any:
         metavar="NAME",
         envvar="PULUMI_STACK",
         show_envvar=True,
-        autocompletion=_complete_stack,
+        autocompletion=complete_stack,
         help=help_,
         callback=_possible,
     )

@@ -6,18 +6,23 @@ import json
 import re
 import shlex
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fleet.bench.errors import BenchmarkError
 from fleet.cli import judge
 from fleet.cli.completion import choices
+from fleet.cli.documents import say_next
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
+from fleet.cli.judge import PLACE
 from fleet.cli.options import Context, Kubeconfig, OneStack, Profile
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
+from fleet.report.terminal import Page, stdout_paper
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Verdict
@@ -99,7 +104,6 @@ class Version:
 @with_fields()
 def _plan_or_start(context: typer.Context, of: OneStack, version: Version, format_: Format = "text") -> int:
     """Show what a canary would change, what it costs and how long it takes. Writes nothing."""
-    from fleet.report.terminal import Page, stdout_paper
     from fleet.rollout.planned import benchmark_missing, plan_document, write_plan
     from settings.derived.canary import weights_ending
 
@@ -123,7 +127,7 @@ def _plan_or_start(context: typer.Context, of: OneStack, version: Version, forma
             f"{change.path.name} now declares the canary. `pulumi up` creates its {created} beside the servers and restarts no "
             "server. User requests do not reach the canary. Commit the file first: a failed promotion is reverted to this commit."
         )
-    _next(
+    say_next(
         *(() if starts else (first,)),
         f"fleet preview --stack {name} --against HEAD",
         f"git commit {change.path.name}",
@@ -167,7 +171,7 @@ def promote(
     if finish:
         steps.finish().write()
         _print("The canary is removed from the stack file. `pulumi up` deletes its pods and lowers the GPU quota.")
-        _next(f"pulumi up --stack {name}", f"fleet verify --stack {name}")
+        say_next(f"pulumi up --stack {name}", f"fleet verify --stack {name}")
         return CLEAN
     from settings.derived.canary import weights_ending
 
@@ -193,7 +197,7 @@ def promote(
         f"stays.{over} If a new server does not become ready, the update stops: revert the stack file to the commit "
         f"that declares the canary (`git checkout {change.path.name}`), and run `pulumi up` again.{alone}"
     )
-    _next(
+    say_next(
         f"fleet preview --stack {name} --against HEAD",
         f"pulumi up --stack {name}",
         f"fleet verify --stack {name}",
@@ -214,7 +218,7 @@ def abort(of: OneStack, verdict: VerdictFile = None) -> int:
     if judged is not None:
         _print(f"{file}: {judged['headline']}")
     _print("`pulumi up` deletes the canary's pods and weights. The servers are unaffected.")
-    _next(f"pulumi up --stack {name}")
+    say_next(f"pulumi up --stack {name}")
     return CLEAN
 
 
@@ -261,7 +265,7 @@ def _print_status(name: str, steps: Rollout, document: dict[str, Any], place: st
         return
     if document["promoted"] is not None:
         _print(f"Promoted: {document['promoted']}")
-        _next(f"pulumi up --stack {name}", f"fleet rollout promote --finish --stack {name}")
+        say_next(f"pulumi up --stack {name}", f"fleet rollout promote --finish --stack {name}")
     else:
         _print(f"Declared: {'; '.join(differences(steps.settings)) or 'no difference from the servers'}")
     verdict = document["verdict"]
@@ -279,7 +283,6 @@ def _print_status(name: str, steps: Rollout, document: dict[str, Any], place: st
 
 def _verdict_on(steps: Rollout, file: Path | None) -> dict[str, Any] | None:
     """The stored verdict, and whether it promotes the declared canary."""
-    from fleet.bench.errors import BenchmarkError
     from settings.problems import SettingsError
 
     try:
@@ -299,8 +302,6 @@ def _verdict_on(steps: Rollout, file: Path | None) -> dict[str, Any] | None:
 def _pods(
     name: str, steps: Rollout, outputs: Path | None, kubeconfig: Path | None, context: str | None
 ) -> list[dict[str, Any]]:
-    from contextlib import ExitStack
-
     from fleet.clients import stack_outputs
     from fleet.clients.kubectl import Kubectl
     from fleet.verify.cluster import read_pods
@@ -354,7 +355,6 @@ def _value(option: str, text: str) -> Any:
 def _newest(stack: str) -> Path | None:
     """The stack's newest verdict in `fleet rollout judge`'s default folder."""
     from fleet.bench.folder import VERDICT_FILE
-    from fleet.cli.judge import PLACE
 
     own = re.compile(rf"{re.escape(stack)}-[0-9]{{8}}-[0-9]{{6}}")
     found = [one for one in PLACE.glob(f"*/{VERDICT_FILE}") if own.fullmatch(one.parent.name)]
@@ -362,8 +362,6 @@ def _newest(stack: str) -> Path | None:
 
 
 def _place(file: Path | None, stack: str) -> str:
-    from fleet.cli.judge import PLACE
-
     return str(file or PLACE / f"{stack}-TIME")
 
 
@@ -377,8 +375,6 @@ def _read(file: Path | None) -> Verdict | None:
 
 
 def _print(text: str) -> None:
-    from fleet.report.terminal import Page, stdout_paper
-
     page = Page(stdout_paper())
     page.prose(text, indent=0)
     page.print()
@@ -386,13 +382,3 @@ def _print(text: str) -> None:
 
 def _print_json(document: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
-
-
-def _next(*commands: str) -> None:
-    from fleet.report.terminal import Page, stdout_paper
-
-    page = Page(stdout_paper())
-    page.title("Next")
-    for command in commands:
-        page.pointer(command, indent=2)
-    page.print()

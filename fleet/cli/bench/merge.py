@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
+from fleet.report.terminal import stdout_paper
 
 if TYPE_CHECKING:
     from fleet.bench.measurement import Judged
@@ -78,7 +79,6 @@ def merge(
         sys.stdout.write(as_text(judged))
     else:
         from fleet.cli.bench.merge_text import print_judged
-        from fleet.report.terminal import stdout_paper
 
         print_judged(stdout_paper(), judged, written=target)
         if out is None:
