@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from fleet.cli.completion import choices, machines
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, CommandError
 
 _Format = Literal["text", "json"]
@@ -29,7 +30,6 @@ def models(
 
     Reads facts/data/models.yaml. Uses no network.
     """
-    from fleet.cli.documents import show
     from fleet.plan.models.report import UnknownError, listed, outline
 
     try:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from facts.names import STACK_NAME, STACK_NAMES, stack_names
+from facts.texts import shortened
 from fleet.cli.completion import choices, profiles
 from fleet.cli.exits import CommandError
 from fleet.cli.project import find_root, require_stack
@@ -27,8 +28,6 @@ def _possible(given: Any) -> Any:
     """Option callback that rejects a name that Pulumi refuses; hints print names in commands."""
     for name in given if isinstance(given, list | tuple) else [given]:
         if name and not STACK_NAME.fullmatch(name):
-            from facts.texts import shortened
-
             raise typer.BadParameter(f"{shortened(name)!r} is not a stack's name: {STACK_NAMES}.")
     return given
 

@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from facts.files import write_whole
 from fleet.cli.completion import choices, machines
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, CommandError
 
 _Mode = Literal["on-demand", "spot", "flex-start", "calendar", "cud-1y", "cud-3y"]
@@ -37,7 +39,6 @@ def prices(
     Reads facts/data/prices.csv; --update rewrites it. Uses no network.
     """
     from facts.prices import today
-    from fleet.cli.documents import show
     from fleet.plan.prices.report import UnknownError, known, outline
 
     if update is not None:
@@ -53,7 +54,6 @@ def prices(
 def _update(path: Path) -> int:
     from facts import prices as facts
     from fleet.plan.prices.sku_list import SOURCE, SkuListError, file_text, read, rewritten
-    from settings.files import write_whole
 
     try:
         rows = rewritten(facts.rows(), read(path))

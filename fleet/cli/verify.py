@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
 
 import typer
 
+from facts.names import HTTP_PORT
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Live, OneStack
@@ -46,9 +50,6 @@ def verify(
     folder, name = of.find()
     url = None if endpoint is None else base_url(endpoint)
     require_verify_packages()
-    from dataclasses import replace
-
-    from facts.names import HTTP_PORT
     from settings.load import parse
     from settings.stack_file import read
 
@@ -87,16 +88,12 @@ def verify(
     if found.outcome == "not checked":
         why = next((check[0].found for check in found.checks if check[0].id == "reachable"), found.verdict)
         raise CommandError(f"nothing could be checked: {why}")
-    from fleet.cli.documents import show
-
     show(outline(found), format_)
     return CLEAN if found.outcome == "passed" else FINDINGS
 
 
 def base_url(given: str) -> str:
     """The URL without a trailing slash. Raises CommandError for anything but a server's base URL."""
-    from urllib.parse import urlsplit
-
     try:
         parts = urlsplit(given)
         port_is_fine = parts.port is None or parts.port > 0

@@ -16,7 +16,7 @@ _OWN: Final = (
     ("config", "vllm-fleet:namespace"),
     ("config", "vllm-fleet:cluster", "name"),
     ("config", "vllm-fleet:rollout"),
-    # A calendar window that is requested is paid whole: nobody shall do so by copying.
+    # A calendar window that is requested is paid whole: a copy must not request it again.
     ("config", "vllm-fleet:capacity", "create", "totalUsd"),
     ("encryptedkey",),
     ("encryptionsalt",),

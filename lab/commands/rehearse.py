@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -9,11 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
+from facts.files import write_whole
 from fleet.cli.completion import choices, drills
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
 from fleet.cli.fields import with_fields
 from fleet.cli.options import OneStack
 from fleet.doctor.packages import require_rehearsal_packages
+from fleet.report.terminal import stderr_paper, stdout_paper
 
 if TYPE_CHECKING:
     from lab.drills.drill import Drill
@@ -94,14 +98,12 @@ def rehearse(
 def _run(
     root: Path, stack: str, drills: tuple[Drill, ...], speed: float, format_: _Format, out: Path | None
 ) -> NoReturn:
-    from fleet.report.terminal import stdout_paper
     from lab.commands.rehearsal import rehearse as play
     from lab.report.progress import shown
 
     with shown(stdout_paper(), quiet=format_ == "json") as progress:
         report = play(root, stack, drills, speed=speed, shown=progress)
     written, trouble = ((), None) if out is None else _written(report, out)
-    from fleet.cli.documents import show
     from lab.report.outline import outline
 
     show(outline(report, written=written), format_)
@@ -111,7 +113,6 @@ def _run(
 
 
 def _open_shell(root: Path, stack: str, commands: tuple[str, ...], speed: float) -> NoReturn:
-    from fleet.report.terminal import stderr_paper
     from lab.commands.shell import open_shell
     from lab.report.progress import shown
 
@@ -134,7 +135,6 @@ def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], Comma
     from fleet.report.as_html import html_text
     from fleet.report.as_json import json_text
     from lab.report.outline import outline
-    from settings.files import write_whole
 
     written: list[str] = []
     whole = outline(report)
@@ -153,8 +153,6 @@ def _unwritable(out: Path, error: OSError) -> CommandError:
 
 def _print_drills(drills: tuple[Drill, ...], format_: _Format) -> None:
     if format_ == "json":
-        import json
-
         listed = [
             {"name": drill.name, "title": drill.title, "proves": drill.proves, "fast": drill.fast} for drill in drills
         ]

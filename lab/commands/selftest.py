@@ -13,7 +13,7 @@ import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.doctor.packages import require_benchmark_packages
-from fleet.report.terminal import PLAIN_WIDTH
+from fleet.report.terminal import PLAIN_WIDTH, Page, stdout_paper
 
 if TYPE_CHECKING:
     from fleet.report.terminal import Page
@@ -142,7 +142,6 @@ def _show(outcome: Outcome, format_: _Format, *, kept: bool) -> int:
 
 
 def _print(outcome: Outcome, *, kept: bool) -> None:
-    from fleet.report.terminal import Page, stdout_paper
     from lab.selftest.course import NOT_PROVED
 
     page = Page(stdout_paper())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from facts.files import write_whole
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.measurement import Judged
 from fleet.bench.report import article, ledger_entry
@@ -16,7 +17,6 @@ from fleet.bench.signature import format_signer, signer
 from fleet.report.as_html import html_text
 from fleet.report.charts import drawing
 from fleet.report.png import png
-from settings.files import write_whole
 
 PAGE: Final = "report.html"
 

@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleet.cli.bench.merge import exit_code
+from fleet.cli.bench.report import FOLDER
+from fleet.cli.documents import show
+from fleet.report.terminal import stdout_paper
+
 if TYPE_CHECKING:
     from fleet.bench.run.display import Display
     from fleet.bench.run.session import Google
@@ -53,9 +58,6 @@ def judge(folder: Path) -> int:
     from fleet.bench.merge import MergeOptions
     from fleet.bench.report.outline import outline
     from fleet.bench.report.write import write_report
-    from fleet.cli.bench.merge import exit_code
-    from fleet.cli.bench.report import FOLDER
-    from fleet.cli.documents import show
 
     judged = judged_of(folder, MergeOptions(), None)
     write(judged, folder / MERGED_FILE)
@@ -67,7 +69,5 @@ def judge(folder: Path) -> int:
 
 def terminal() -> tuple[bool, int]:
     """Whether stdout shows a live line, and how wide it is."""
-    from fleet.report.terminal import stdout_paper
-
     paper = stdout_paper()
     return paper.styled and paper.knows_unicode and sys.stdout.isatty(), paper.width

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS
 from fleet.doctor.packages import require_benchmark_packages
 
@@ -78,7 +79,6 @@ def merge(
         sys.stdout.write(as_text(judged))
     else:
         from fleet.bench.report.outline import outline
-        from fleet.cli.documents import show
 
         show(outline(judged, source=folder, written=target), "text")
         if out is None:
