@@ -11,7 +11,7 @@ from facts.names import stack_names
 from fleet.cli import lab
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.options import Root, Stack
+from fleet.cli.options import Format, Root, Stack
 from fleet.cli.project import find_root, require_stack
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def doctor(
         ),
     ] = False,
     stack: Stack = None,
-    format_: Annotated[Literal["text", "json"], typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     root: Root = None,
 ) -> int:
     """Check the prerequisites for previewing, rehearsing, bringing up and measuring a fleet, and for judging pull requests.

@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,7 @@ from fleet.cli.bench.measurement import terminal
 from fleet.cli.bench.run import agree, require_writable
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
-from fleet.cli.options import Live, OneStack
+from fleet.cli.options import Format, Live, OneStack
 from fleet.cli.verify import api_key
 from fleet.doctor.packages import require_benchmark_packages
 from fleet.report.terminal import stdout_paper
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 PLACE = Path("out", "rollout")
 """Default folder of results and verdicts; each in STACK-TIME."""
-_Format = Literal["text", "json"]
 
 
 @with_fields()
@@ -59,7 +58,7 @@ def judge(
             help="Folder for results and verdict. Default: out/rollout/STACK-TIME, or beside --results.",
         ),
     ] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Confirm the cost without a prompt.")] = False,
 ) -> int:
     """Benchmark the canary and one old replica, compare their answers to the same prompts, and write a verdict.

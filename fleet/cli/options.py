@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -77,6 +77,8 @@ Root = Annotated[
         "--root", metavar="DIR", file_okay=False, help="Project folder. Default: the nearest parent with a Pulumi.yaml."
     ),
 ]
+
+Format = Annotated[Literal["text", "json"], typer.Option("--format", "-f", help="Output format.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

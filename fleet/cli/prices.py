@@ -12,9 +12,9 @@ from facts.files import write_whole
 from fleet.cli.completion import choices, machines
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, CommandError
+from fleet.cli.options import Format
 
 _Mode = Literal["on-demand", "spot", "flex-start", "calendar", "cud-1y", "cud-3y"]
-_Format = Literal["text", "json"]
 
 
 def prices(
@@ -23,7 +23,7 @@ def prices(
     ] = "a4-highgpu-8g",
     region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="One region. Default: all.")] = None,
     mode: Annotated[_Mode | None, typer.Option("--mode", help="One purchase option. Default: all.")] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     update: Annotated[
         Path | None,
         typer.Option(

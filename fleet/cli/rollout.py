@@ -9,18 +9,17 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fleet.bench.errors import BenchmarkError
 from fleet.cli import judge
-from fleet.cli.completion import choices
 from fleet.cli.documents import say_next
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.judge import PLACE
-from fleet.cli.options import Context, Kubeconfig, OneStack, Profile
+from fleet.cli.options import Context, Format, Kubeconfig, OneStack, Profile
 from fleet.doctor.packages import require_benchmark_packages
 from fleet.report.terminal import Page, stdout_paper
 
@@ -35,7 +34,6 @@ rollout = typer.Typer(
 )
 rollout.command(short_help="Compare the canary with an old replica: promote, reject or undecided.")(judge.judge)
 
-_FORMATS = ("text", "json")
 VerdictFile = Annotated[
     Path | None,
     typer.Option(
@@ -53,11 +51,6 @@ ClusterOf = Annotated[
         dir_okay=False,
         help="Output of `pulumi stack output --json --show-secrets`; also checks the cluster.",
     ),
-]
-
-Format = Annotated[
-    Literal["text", "json"],
-    typer.Option("--format", "-f", help="Output format.", autocompletion=choices(lambda: _FORMATS)),
 ]
 
 

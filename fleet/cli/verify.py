@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -13,13 +13,12 @@ from facts.names import HTTP_PORT
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
-from fleet.cli.options import Live, OneStack
+from fleet.cli.options import Format, Live, OneStack
 from fleet.doctor.packages import require_verify_packages
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-_Format = Literal["text", "json"]
 _KEY_VARIABLE = "VLLM_API_KEY"
 
 
@@ -37,7 +36,7 @@ def verify(
         ),
     ] = None,
     canary: Annotated[bool, typer.Option("--canary", help="Check the canary's pods against rollout.canary.")] = False,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=10.0, max=600.0, help="Time limit of the whole check.")
     ] = 60.0,

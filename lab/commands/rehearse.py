@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -15,7 +15,7 @@ from fleet.cli.completion import choices, drills
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
 from fleet.cli.fields import with_fields
-from fleet.cli.options import OneStack
+from fleet.cli.options import Format, OneStack
 from fleet.doctor.packages import require_rehearsal_packages
 from fleet.report.terminal import stderr_paper, stdout_paper
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lab.drills.drill import Drill
     from lab.report.model import RehearsalReport
 
-_Format = Literal["text", "json"]
 MAX_SPEED = 600.0
 """Above it, a second of Kubernetes' controllers counts as more than ten simulated minutes."""
 
@@ -54,7 +53,7 @@ def rehearse(
     speed: Annotated[
         float, typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds per wall second.")
     ] = 60.0,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -96,7 +95,7 @@ def rehearse(
 
 
 def _run(
-    root: Path, stack: str, drills: tuple[Drill, ...], speed: float, format_: _Format, out: Path | None
+    root: Path, stack: str, drills: tuple[Drill, ...], speed: float, format_: Format, out: Path | None
 ) -> NoReturn:
     from lab.commands.rehearsal import rehearse as play
     from lab.report.progress import shown
@@ -151,7 +150,7 @@ def _unwritable(out: Path, error: OSError) -> CommandError:
     return CommandError(f"--out {out}: {error.strerror or error}")
 
 
-def _print_drills(drills: tuple[Drill, ...], format_: _Format) -> None:
+def _print_drills(drills: tuple[Drill, ...], format_: Format) -> None:
     if format_ == "json":
         listed = [
             {"name": drill.name, "title": drill.title, "proves": drill.proves, "fast": drill.fast} for drill in drills

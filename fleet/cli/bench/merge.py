@@ -5,18 +5,17 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS
+from fleet.cli.options import Format
 from fleet.doctor.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
     from fleet.bench.measurement import Judged
-
-_Format = Literal["text", "json"]
 
 
 def merge(
@@ -47,7 +46,7 @@ def merge(
         Path | None,
         typer.Option("--baseline", metavar="FILE", dir_okay=False, help="Compare with this stored baseline."),
     ] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     out: Annotated[
         Path | None,
         typer.Option(
