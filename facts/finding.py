@@ -7,11 +7,13 @@ The renderers of fleet/report print them; `text` is for where only text can be s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
 from facts.lessons.secrets_in_text import without_secrets
+from facts.redact import Redactor, plaintexts_in
 from facts.texts import MOST_CHARACTERS, shortened
 
 Severity = Literal["error", "warning", "deliberate", "note", "passed", "unknown"]
@@ -30,6 +32,8 @@ JSON_VERSION: Final = 1
 _MOST_OF_A_TEXT: Final = 20 * MOST_CHARACTERS
 """Characters. Lists of what is allowed, such as all of vLLM's parsers, are shown whole."""
 _LABELS: Final = ("allowed", "why", "write")
+_KEY: Final = re.compile(r"(?:.*\s)?[\w-]+:[^\s:]+")
+"""A key of a stack file, such as `vllm-fleet:server.image`: its names tell whether its value is a secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +55,12 @@ class Finding:
     """What to write or to type instead, ready to paste."""
 
     def __post_init__(self) -> None:
-        """Replace secrets and shorten texts."""
+        """Replace secrets, by their form and by the names in a key, and shorten texts."""
+        redactor = _redactor_of(self.subject, self.found)
         object.__setattr__(self, "subject", shortened(without_secrets(self.subject)))
-        for name in ("found", *_LABELS):
-            value = getattr(self, name)
-            if isinstance(value, str):
-                object.__setattr__(self, name, shortened(without_secrets(value), _MOST_OF_A_TEXT))
+        object.__setattr__(self, "found", _quoted(redactor.value(self.found)))
+        for name in _LABELS:
+            object.__setattr__(self, name, shortened(redactor.text(getattr(self, name)), _MOST_OF_A_TEXT))
 
     @property
     def blocks(self) -> bool:
@@ -76,6 +80,28 @@ class Finding:
     def as_json(self) -> dict[str, Any]:
         """The finding as JSON data, all keys present. `JSON_VERSION` counts changes of this shape."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def redacted(subject: str, value: Any) -> Any:
+    """A value without its secrets, by their form and, where the subject is a key, by its names."""
+    return _redactor_of(subject, value).value(value)
+
+
+def _redactor_of(subject: str, value: Any) -> Redactor:
+    if value is None or value == "" or not _KEY.fullmatch(subject):
+        return Redactor()
+    for name in reversed(re.split(r"[.:\[\]]+", subject)):
+        value = {name: value}
+    return Redactor(plaintexts_in([value], any_name=True))
+
+
+def _quoted(value: Any) -> Any:
+    """The value, or the beginning of its text where that is long."""
+    if isinstance(value, str):
+        return shortened(value, _MOST_OF_A_TEXT)
+    if isinstance(value, list | dict | int) and len(text := shown(value)) > MOST_CHARACTERS:
+        return shortened(text)
+    return value
 
 
 def headline(finding: Finding) -> str:

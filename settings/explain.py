@@ -1,4 +1,4 @@
-"""Converts pydantic's errors to `Problem`s.
+"""Converts pydantic's errors to `Finding`s.
 
 Import it only after an error: it reads the sections' source for their docstrings, which is slow.
 """
@@ -16,7 +16,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from settings.problems import MOST_PROBLEMS, Problem, listed, nearest, shown, value_at
+from facts.finding import Finding, shown
+from settings.problems import MOST_PROBLEMS, listed, nearest
 from settings.sections.docstrings import field_docs
 from settings.sections.section import NAMESPACE, PATTERN_TEXTS
 
@@ -38,9 +39,9 @@ _NO_SUCH_MODE["ondemand"] = _NO_SUCH_MODE["standard"]
 _NO_SUCH_MODE["cud-1y"] = _NO_SUCH_MODE["cud-3y"] = _NO_SUCH_MODE["commitment"] = _NO_SUCH_MODE["cud"]
 
 
-def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> list[Problem]:
+def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> list[Finding]:
     """One problem for each error of pydantic in a `root`. `prefix` is put before each path, e.g. "server.engine"."""
-    problems: dict[tuple[str, str], Problem] = {}
+    problems: dict[tuple[str, str], Finding] = {}
     details = error.errors(include_url=False)[:_MOST_DETAILS]
     for detail in details:
         if detail["type"] == "too_short" and any(_is_inside(other, detail) for other in details):
@@ -48,9 +49,9 @@ def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> 
         if detail["type"] == "default_factory_not_called":
             continue  # the default is derived from another key, which is wrong
         problem = _problem(detail, root, prefix)
-        earlier = problems.setdefault((problem.path, problem.id), problem)
+        earlier = problems.setdefault((problem.subject, problem.id), problem)
         if problem.allowed not in earlier.allowed:  # each branch of a union reports what it accepts
-            problems[problem.path, problem.id] = replace(earlier, allowed=f"{earlier.allowed}, or {problem.allowed}")
+            problems[problem.subject, problem.id] = replace(earlier, allowed=f"{earlier.allowed}, or {problem.allowed}")
     return list(problems.values())
 
 
@@ -58,39 +59,39 @@ def _is_inside(one: ErrorDetails, other: ErrorDetails) -> bool:
     return len(one["loc"]) > len(other["loc"]) and one["loc"][: len(other["loc"])] == other["loc"]
 
 
-def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Problem:
+def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Finding:
     place = _place(detail["loc"], root)
     path = _path(place.keys, prefix)
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
-    given = value_at(path, listed(given))  # before it enters any text
+    given = redacted(path, listed(given))  # before it enters any text
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _no_such_branch(path, given, place)
     last = str(place.keys[-1]) if place.keys else ""
     if kind == "extra_forbidden":
         names = _aliases(place.model)
         near = nearest(last, names)
-        return Problem(
+        return Finding(
             id="unknown-key",
-            path=path,
-            value=given,
+            subject=path,
+            found=given,
             allowed=", ".join(sorted(names)),
             why=f"unknown key{f'; did you mean {near}?' if near else ''}",
             write=near or f"one of the keys above, or remove {last}",
         )
     doc = "" if place.model is None else field_docs(place.model).get(place.field, "")
     if kind == "missing":
-        return Problem(
+        return Finding(
             id="missing-key",
-            path=path,
-            value=None,
+            subject=path,
+            found=None,
             allowed=_sentence(doc) or "a value",
             why="required; there is no default",
             write=example_at(path) or f"{last}: {_sample_at(place, last)}",
         )
-    return Problem(
+    return Finding(
         id="wrong-value",
-        path=path,
-        value=given,
+        subject=path,
+        found=given,
         allowed=_allowed(kind, context, detail["msg"]),
         why=_sentence(doc) or "not a valid value",
         write="a key as allowed above"
@@ -196,8 +197,8 @@ def _path(location: tuple[Any, ...], prefix: str) -> str:
     return f"{NAMESPACE}:{joined}"
 
 
-def _no_such_branch(path: str, given: Any, place: _Place) -> Problem:
-    """Problem for a section whose discriminating key is missing or wrong."""
+def _no_such_branch(path: str, given: Any, place: _Place) -> Finding:
+    """Finding for a section whose discriminating key is missing or wrong."""
     name, branches = _branches(place.type_)
     word = given.get(name) if isinstance(given, dict) else given
     allowed = " | ".join(branches)
@@ -206,12 +207,12 @@ def _no_such_branch(path: str, given: Any, place: _Place) -> Problem:
             str(word).lower(),
             ("required: selectors, price and grace period follow from it", "{mode: spot}"),
         )
-        return Problem(id="capacity-mode", path=f"{path}.mode", value=word, allowed=allowed, why=why, write=write)
+        return Finding(id="capacity-mode", subject=f"{path}.mode", found=word, allowed=allowed, why=why, write=write)
     meant = nearest(str(word), branches) or next(iter(branches))
-    return Problem(
+    return Finding(
         id=f"no-such-{name}",
-        path=f"{path}.{name}",
-        value=word,
+        subject=f"{path}.{name}",
+        found=word,
         allowed=allowed,
         why=f"required: the other keys depend on {name}",
         write=_sample(branches[meant], name),

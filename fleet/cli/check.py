@@ -13,7 +13,7 @@ from fleet.cli.options import OneStack
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from settings.problems import Problem
+    from facts.finding import Finding
     from settings.stack import Settings
 
 config = typer.Typer(help="Print the JSON Schema of stack files.", no_args_is_help=True, rich_markup_mode=None)
@@ -46,7 +46,7 @@ def check(of: OneStack) -> int:
     file = read(folder, name)
     settings = parse(name, file.config, file.unopened)
     problems = (*placeholder(settings), *problems_of(settings), *beside_others(folder, name, file.config))
-    refused = [problem for problem in problems if problem.level == "refused"]
+    refused = [problem for problem in problems if problem.severity == "error"]
     if refused:
         raise SettingsError(name, refused)
     if file.environments:
@@ -54,9 +54,9 @@ def check(of: OneStack) -> int:
     return _report(settings, problems)
 
 
-def _report(settings: Settings, problems: tuple[Problem, ...]) -> int:
+def _report(settings: Settings, problems: tuple[Finding, ...]) -> int:
 
-    unexpected = [one for one in problems if one.level == "finding" and not one.on_purpose]
+    unexpected = [one for one in problems if one.severity == "warning"]
     for problem in problems:
         sys.stdout.write(problem.text() + "\n\n")
     shown = len(problems) - len(unexpected)

@@ -14,7 +14,7 @@ from fleet.cli.fields import with_fields
 from fleet.cli.options import Live, OneStack
 
 if TYPE_CHECKING:
-    from settings.problems import Problem
+    from facts.finding import Finding
     from settings.sections.spending import Spending
     from workloads.spending.total import DamagedSumError, Sum
 
@@ -77,19 +77,19 @@ def _sum(text: str) -> Sum:
     return found
 
 
-def _problem(error: DamagedSumError, namespace: str, *, counts: bool) -> Problem:
-    from settings.problems import Problem
+def _problem(error: DamagedSumError, namespace: str, *, counts: bool) -> Finding:
+    from facts.finding import Finding
 
-    return Problem(
+    return Finding(
         id="spending-sum-damaged",
-        path=f"ConfigMap {namespace}/spending, data.state, {error.name}",
-        value=error.shown,
+        subject=f"ConfigMap {namespace}/spending, data.state, {error.name}",
+        found=error.shown,
         allowed=error.allowed,
         why="no guard writes this: the sum was changed or damaged, and what was spent is unknown",
         write="nothing: the running guard writes its own sum within a minute; if this stays, change spending.since"
         if counts
         else "a new spending.since once the guard runs: it starts at zero, and onUnknown applies",
-        level="finding",
+        severity="warning",
     )
 
 

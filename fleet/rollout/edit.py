@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import yaml
 
-from settings.problems import Problem, SettingsError
+from facts.finding import Finding
+from settings.problems import SettingsError
 from settings.strict_yaml import load
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
@@ -168,10 +169,10 @@ class StackText:
             raise self._not_edited()
 
     def _not_edited(self) -> SettingsError:
-        problem = Problem(
+        problem = Finding(
             id="stack-file-not-edited",
-            path=self._name,
-            value=None,
+            subject=self._name,
+            found=None,
             allowed="sections and keys formatted as in the other stack files",
             why="this command cannot edit its format safely; nothing was changed",
             write="the change manually, then run `fleet check`",

@@ -21,8 +21,8 @@ from tests.policy.case import Case, Edit, delete, options
 from tests.policy.cases import CASES
 from tests.policy.mutation import mutated, unchanged
 from tests.policy.samples import rule_named
-from tests.policy.test_analyzer import Pack, pack, started  # noqa: F401 - fixtures
 from tests.policy.test_cases import seen
+from tests.policy.test_server import Pack, pack, started  # noqa: F401 - fixtures
 
 OF_STACKS = [
     case

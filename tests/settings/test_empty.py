@@ -12,8 +12,9 @@ import pulumi
 import pytest
 from pulumi.runtime.config import CONFIG
 
+from facts.finding import Finding
 from settings.load import KEYS, check, load, parse
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.stack_file import read
 from tests.settings.near_valid import SCHEMA
 from tests.support.settings import make_config, make_settings
@@ -30,7 +31,7 @@ def refused(config: dict[str, str]) -> dict[str, str]:
     return {one.path: one.id for one in error.value.problems}
 
 
-def findings(**sections: Any) -> list[Problem]:
+def findings(**sections: Any) -> list[Finding]:
     return [one for one in check(make_settings(**sections)) if one.id == "empty-section"]
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from facts.finding import Finding
 from settings.load import check, parse
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.sections.section import PATTERN_TEXTS
 from tests.settings import near_valid
 from tests.settings.near_valid import Config
@@ -20,7 +21,7 @@ from tests.support.settings import make_config, make_settings
 FEW = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
 
 
-def refusals(config: Config) -> Sequence[Problem]:
+def refusals(config: Config) -> Sequence[Finding]:
     """What is refused before anything is held against anything else."""
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
     try:
@@ -62,7 +63,7 @@ def _patterns(schema: Any) -> list[str]:
     return own + [one for part in schema.values() for one in _patterns(part)]
 
 
-def refused(**sections: Any) -> dict[str, Problem]:
+def refused(**sections: Any) -> dict[str, Finding]:
     with pytest.raises(SettingsError) as error:
         make_settings(**sections)
     return {problem.path.removeprefix("vllm-fleet:"): problem for problem in error.value.problems}

@@ -21,7 +21,8 @@ from fleet.report.markdown import LIMIT, Part, alert, code, escape, fenced, fold
 from fleet.report.words import format_usd, plural
 
 if TYPE_CHECKING:
-    from fleet.preview.report.model import Finding, Node, Policies, Report
+    from facts.finding import Finding
+    from fleet.preview.report.model import Node, Policies, Report
     from fleet.preview.report.several_stacks import Outcome
 
 _VERDICT, _EVIDENCE, _DETAIL = 0, 1, 2
@@ -186,8 +187,8 @@ def _cost(report: Report) -> Iterator[str]:
 
 
 def _findings(report: Report) -> Iterator[str]:
-    unexpected = [one for one in report.findings if not one.on_purpose]
-    on_purpose = [one for one in report.findings if one.on_purpose]
+    unexpected = [one for one in report.findings if one.severity == "warning"]
+    on_purpose = [one for one in report.findings if one.severity == "deliberate"]
     if unexpected:
         yield f"**Findings ({len(unexpected)})**"
         yield ""
@@ -205,15 +206,14 @@ def _findings(report: Report) -> Iterator[str]:
     if report.notices:
         yield from fold(
             f"{plural(len(report.notices), 'note')}",
-            [f"- {code(one.path)} = {code(one.value)}: {prose(one.why)}" for one in report.notices],
+            [f"- {code(one.subject)} = {code(one.found)}: {prose(one.why)}" for one in report.notices],
         )
 
 
 def _list(findings: Sequence[Finding]) -> Iterator[str]:
     for finding in findings:
-        problem = finding.problem
-        yield f"- {code(problem.path)} = {code(problem.value)}: {prose(problem.why)}"
-        yield f"  Write: {code(problem.write)}"
+        yield f"- {code(finding.subject)} = {code(finding.found)}: {prose(finding.why)}"
+        yield f"  Write: {code(finding.write)}"
 
 
 def _judges(policies: Policies) -> Iterator[str]:

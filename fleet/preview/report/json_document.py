@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fleet.preview.compare.changes import Changes, PropertyChange, ResourceChange
     from fleet.preview.judges import Judge
     from fleet.preview.report.model import Policies, Report
-    from settings.problems import Problem
 
 
 def as_document(report: Report) -> dict[str, Any]:
@@ -178,8 +177,8 @@ def _plan(report: Report) -> dict[str, Any]:
         },
         "figures": _figures(report, report.figures.match),
         "bill": _bill(report),
-        "findings": [{**_problem(one.problem), "onPurpose": one.on_purpose} for one in report.findings],
-        "notices": [_problem(one) for one in report.notices],
+        "findings": [one.as_json() for one in report.findings],
+        "notices": [one.as_json() for one in report.notices],
         "diagnostics": [
             {"severity": one.severity, "message": one.message, "urn": one.urn} for one in report.diagnostics
         ],
@@ -285,15 +284,4 @@ def _item(item: LineItem) -> dict[str, Any]:
         "source": None
         if item.price is None or item.source is None
         else {"title": item.source.title, "date": item.price.date, "region": item.price.region},
-    }
-
-
-def _problem(problem: Problem) -> dict[str, Any]:
-    return {
-        "id": problem.id,
-        "path": problem.path,
-        "value": problem.value,
-        "allowed": problem.allowed,
-        "why": problem.why,
-        "write": problem.write,
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from facts.finding import Finding
 from fleet.preview.policy_config import STOPS
 from fleet.preview.record.recording import (
     STACK_REFERENCE_TYPE,
@@ -18,7 +19,6 @@ from fleet.preview.record.recording import (
 from fleet.preview.record.redact import Redactor
 from fleet.preview.report.resource_facts import cloud_name, facts_of, kind_of
 from fleet.report.words import LADDERS_RESERVATION
-from settings.problems import Problem
 from settings.sections.capacity import Calendar, Ladder, Reservation
 
 if TYPE_CHECKING:
@@ -100,14 +100,6 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """A problem that is not refused, and whether the profile repeats it on purpose."""
-
-    problem: Problem
-    on_purpose: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Unreached:
     """A policy that a first `pulumi preview` cannot judge: it reads a value that is unknown until the cloud decides it."""
 
@@ -147,7 +139,7 @@ class Report:
     dangers: tuple[str, ...]
     """What costs money at once, cannot be undone or opens the fleet to others."""
     findings: tuple[Finding, ...]
-    notices: tuple[Problem, ...]
+    notices: tuple[Finding, ...]
     remarks: tuple[str, ...]
     """What the reader should know about this preview itself."""
     diagnostics: tuple[Diagnostic, ...]
@@ -179,7 +171,7 @@ def build_report(
     recording: Recording,
     figures: Figures,
     *,
-    problems: Sequence[Problem] = (),
+    problems: Sequence[Finding] = (),
     policies: Policies,
     stand_in_project: bool = False,
     environments: str = "",
@@ -204,8 +196,8 @@ def build_report(
         figures=figures,
         modelled=modelled,
         dangers=tuple(_dangers(settings)),
-        findings=tuple(Finding(problem=one, on_purpose=one.on_purpose) for one in problems if one.level == "finding"),
-        notices=tuple(one for one in problems if one.level == "notice"),
+        findings=tuple(one for one in problems if one.severity in ("warning", "deliberate")),
+        notices=tuple(one for one in problems if one.severity == "note"),
         remarks=tuple(
             redactor.text(one)
             for one in (

@@ -24,7 +24,8 @@ from fleet.report.words import format_usd, plural
 
 if TYPE_CHECKING:
     from facts.cost import Bill
-    from fleet.preview.report.model import Finding, Node, Report
+    from facts.finding import Finding
+    from fleet.preview.report.model import Node, Report
     from fleet.preview.report.several_stacks import Outcome
 
 
@@ -260,8 +261,8 @@ def _unknown_prices(page: Page, bill: Bill) -> None:
 
 
 def _findings(page: Page, report: Report) -> None:
-    unexpected = [one for one in report.findings if not one.on_purpose]
-    on_purpose = [one for one in report.findings if one.on_purpose]
+    unexpected = [one for one in report.findings if one.severity == "warning"]
+    on_purpose = [one for one in report.findings if one.severity == "deliberate"]
     if unexpected:
         page.title(f"Findings ({len(unexpected)})", style="bold yellow")
         for finding in unexpected:
@@ -273,7 +274,7 @@ def _findings(page: Page, report: Report) -> None:
     if report.notices:
         page.title(f"Notes ({len(report.notices)})")
         for notice in report.notices:
-            page.item(f"{notice.path} = {_shown(notice.value)}: {notice.why}")
+            page.item(f"{notice.subject} = {_shown(notice.found)}: {notice.why}")
     if report.diagnostics:
         page.title(f"Program messages ({len(report.diagnostics)})", style="bold yellow")
         for diagnostic in report.diagnostics:
@@ -282,11 +283,10 @@ def _findings(page: Page, report: Report) -> None:
 
 
 def _finding(page: Page, finding: Finding) -> None:
-    problem = finding.problem
-    style = "" if finding.on_purpose else "yellow"
-    page.prose(f"{problem.path} = {_shown(problem.value)}", mark="! ", style=style, mark_style="yellow")
-    page.prose(problem.why, indent=4)
-    page.prose(problem.write, indent=4, mark="→ ", style="bold", mark_style="dim")
+    style = "" if finding.severity == "deliberate" else "yellow"
+    page.prose(f"{finding.subject} = {_shown(finding.found)}", mark="! ", style=style, mark_style="yellow")
+    page.prose(finding.why, indent=4)
+    page.prose(finding.write, indent=4, mark="→ ", style="bold", mark_style="dim")
 
 
 def _shown(value: object) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from facts import ledger
+from facts.finding import Finding
 from settings.checks.declared_server import DeclaredServer
 from settings.load import check
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.sections.benchmark import Benchmark, Dataset
 from settings.stack_file import read as read_stack_file
 from tests.support.settings import make_settings
@@ -18,13 +19,13 @@ SHA = "0123456789abcdef" * 4
 FILE = {"url": "https://example.com/requests.jsonl", "sha256": SHA}
 
 
-def found(**benchmark: Any) -> dict[str, Problem]:
+def found(**benchmark: Any) -> dict[str, Finding]:
     settings = make_settings(benchmark={"enabled": True, **benchmark})
     return {problem.id: problem for problem in check(settings) if "benchmark" in problem.path}
 
 
 def refused(**benchmark: Any) -> set[str]:
-    return {id_ for id_, problem in found(**benchmark).items() if problem.level == "refused"}
+    return {id_ for id_, problem in found(**benchmark).items() if problem.severity == "error"}
 
 
 def test_the_workloads_are_the_ledgers() -> None:
@@ -43,7 +44,7 @@ def test_a_file_workload_needs_its_file_and_takes_it(workload: str) -> None:
 @pytest.mark.parametrize("workload", ["article", "vllm-1024-512", "shared-prefix-512"])
 def test_the_other_workloads_take_no_file(workload: str) -> None:
     problem = found(workload=workload, dataset=FILE)["dataset-without-use"]
-    assert problem.level == "refused"
+    assert problem.severity == "error"
     assert problem.value == FILE["url"]
     assert refused(workload=workload) == set()
 
@@ -63,7 +64,7 @@ def test_the_other_workloads_take_no_file(workload: str) -> None:
 )
 def test_a_file_is_fetched_over_https_or_from_cloud_storage(url: str, why: str) -> None:
     problem = found(workload="trace", dataset={"url": url, "sha256": SHA})["dataset-url"]
-    assert problem.level == "refused"
+    assert problem.severity == "error"
     assert problem.value == url
     assert why in problem.why
     assert problem.write.startswith("url: https")
@@ -87,7 +88,7 @@ def test_a_hash_has_64_digits(sha256: str) -> None:
 
 def test_a_load_twice_is_a_repeat_and_told_to_be_one() -> None:
     problem = found(concurrency=[500, 1000, 500])["concurrency-twice"]
-    assert problem.level == "refused"
+    assert problem.severity == "error"
     assert "[500, 1000]" in problem.write
     assert "concurrency-twice" not in found(concurrency=[500, 1000])
 
@@ -107,7 +108,7 @@ def test_repeats_are_one_to_twenty(repeats: float) -> None:
 def test_a_load_above_what_the_scheduler_admits_repeats_the_articles_lesson() -> None:
     admitted = 8 * DeclaredServer(make_settings()).sequences
     problem = found(concurrency=[500, admitted + 1])["sequences-below-load"]
-    assert problem.level == "refused"
+    assert problem.severity == "error"
     assert problem.path == "vllm-fleet:benchmark.concurrency"
     assert str(admitted) in problem.allowed
     assert "sequences-below-load" not in found(concurrency=[500, admitted])
@@ -121,13 +122,13 @@ def test_limits_that_limit_nothing_are_refused() -> None:
 
 
 def test_requests_longer_than_the_context_are_refused() -> None:
-    def problems(**engine: Any) -> dict[str, Problem]:
+    def problems(**engine: Any) -> dict[str, Finding]:
         server = {"replicas": 1, "engine": engine, "needs": {"contextTokens": 1024}}
         settings = make_settings(server=server, benchmark={"enabled": True, "workload": "vllm-1024-512"})
         return {problem.id: problem for problem in check(settings)}
 
     problem = problems(maxModelLen=2048)["workload-above-context"]
-    assert problem.level == "refused"
+    assert problem.severity == "error"
     assert "2,304" in problem.allowed
     assert "workload-above-context" not in problems(maxModelLen=2304)
 
@@ -164,7 +165,7 @@ def test_the_stacks_of_this_repository_measure_what_they_say(stack: str) -> None
 
     root = Path(__file__).resolve().parents[3]
     settings = parse(stack, read_stack_file(root, stack).config)
-    assert [one.id for one in check(settings) if "benchmark" in one.path and one.level != "notice"] == []
+    assert [one.id for one in check(settings) if "benchmark" in one.path and one.severity != "note"] == []
 
 
 def test_a_wrong_load_is_told_once_and_with_a_list_to_write() -> None:

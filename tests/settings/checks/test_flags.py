@@ -8,11 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from facts.engines import VERSIONS, Release, find
+from facts.finding import Finding
 from facts.releases import INSTEAD
 from fleet.verify.lessons import repeated
 from settings.checks.declared_server import DeclaredServer
 from settings.checks.lessons import engine_problems
-from settings.problems import Problem
 from settings.sections.engine import Engine
 from settings.stack import Settings
 from tests.support.settings import make_settings
@@ -21,7 +21,7 @@ RELEASES = ("0.18.1", "0.33.0")
 _ARGS = "vllm-fleet:server.engine.extraArgs"
 
 
-def problems(settings: Settings, arguments: tuple[str, ...], version: str) -> list[Problem]:
+def problems(settings: Settings, arguments: tuple[str, ...], version: str) -> list[Finding]:
     engine = settings.serving.engine.but({"extraArgs": arguments, "version": version})
     server = DeclaredServer(settings, engine=engine, tag=f"v{version}")
     return [one for one in engine_problems(settings, server) if one.id == "flags-vllm-refuses"]

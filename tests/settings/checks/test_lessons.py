@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from facts.finding import Finding
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.serving_judged import OPTION_WITH_REASON
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.checks.lessons import lesson_named
 from settings.load import check
-from settings.problems import Problem
 from settings.profiles import NAMES
 from tests.support.lessons import CASES, Case
 from tests.support.settings import make_settings
@@ -21,7 +21,7 @@ LEVELS = {"mandatory": "refused", "advisory": "finding"}
 DIGEST = f"sha256:{'0' * 64}"
 
 
-def found(**sections: Any) -> dict[str, Problem]:
+def found(**sections: Any) -> dict[str, Finding]:
     server = {"replicas": 1, "profile": "record", **sections.pop("server", {})}
     return {problem.id: problem for problem in check(make_settings(server=server, **sections))}
 
@@ -88,7 +88,7 @@ def test_every_option_that_a_lesson_names_is_one_of_the_stack_file() -> None:
 def test_the_record_repeats_its_lessons_on_purpose_as_findings() -> None:
     problems = found()
     assert problems["prefix-cache-never-hits"].on_purpose
-    assert not [problem for problem in problems.values() if problem.level == "refused"]
+    assert not [problem for problem in problems.values() if problem.severity == "error"]
 
 
 def test_a_lesson_repeated_by_hand_is_refused() -> None:
@@ -98,7 +98,7 @@ def test_a_lesson_repeated_by_hand_is_refused() -> None:
 
 def test_a_release_that_refuses_to_start_reproduces_nothing() -> None:
     problems = found(server={"image": {"tag": "v0.20.2", "digest": DIGEST}, "profile": "dp8-4096"})
-    assert problems["max-num-seqs-refused"].level == "refused"
+    assert problems["max-num-seqs-refused"].severity == "error"
     assert problems["image-not-checked"].level == "finding"
 
 
@@ -106,7 +106,7 @@ def test_the_articles_printed_flags_are_told_one_way_out() -> None:
     """Its final list has neither the mamba flags nor max-num-seqs."""
     printed = {"enablePrefixCaching": True, "mambaCacheMode": None, "mambaBlockSize": None, "maxNumSeqs": None}
     problems = found(server={"engine": printed})
-    assert {one.id for one in problems.values() if one.level != "notice"} == {"prefix-cache-never-hits"}
+    assert {one.id for one in problems.values() if one.severity != "note"} == {"prefix-cache-never-hits"}
     mended = printed | {"enablePrefixCaching": None}
     assert (
         problems["prefix-cache-never-hits"].write
@@ -181,12 +181,12 @@ def test_extra_arguments_count() -> None:
 
 @pytest.mark.parametrize("family", ["c4", "n4", "e2"])
 def test_a_writer_that_cannot_attach_the_volume_is_refused(family: str) -> None:
-    assert found(weights={"writer": {"machineFamily": family}})["writer-cannot-attach"].level == "refused"
+    assert found(weights={"writer": {"machineFamily": family}})["writer-cannot-attach"].severity == "error"
 
 
 def test_a_gateway_without_its_subnet_is_refused() -> None:
     problems = found(gateway={"enabled": True}, network={"proxyOnly": {"enabled": False}})
-    assert problems["gateway-without-proxy-only-subnet"].level == "refused"
+    assert problems["gateway-without-proxy-only-subnet"].severity == "error"
     assert "gateway-without-proxy-only-subnet" not in found(gateway={"enabled": True})
 
 
@@ -203,5 +203,5 @@ def test_endpoint_picker_replicas_are_standby_and_said_to_be() -> None:
 
 def test_a_benchmark_client_that_saturates_is_refused() -> None:
     problem = found(benchmark={"enabled": True, "connectionsPerClient": 4000})["client-saturates"]
-    assert problem.level == "refused"
+    assert problem.severity == "error"
     assert "242K" in problem.why

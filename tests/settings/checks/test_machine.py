@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import node_room
+from facts.finding import Finding
 from facts.machines import MACHINES, Machine, of_accelerator
 from settings.checks.declared_server import DeclaredServer
 from settings.checks.machine import machine_problems
 from settings.derived.figures import figures
 from settings.derived.quota_needs import quota_needs
 from settings.load import check
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.sections.capacity import Ladder
 from settings.stack import Settings
 from tests.support.settings import make_settings
@@ -43,8 +44,8 @@ def stack(machine: str, mode: str = "spot", gpus: int | None = None, **resources
     )
 
 
-def refused(settings: Settings) -> dict[str, Problem]:
-    return {one.id: one for one in machine_problems(settings) if one.level == "refused"}
+def refused(settings: Settings) -> dict[str, Finding]:
+    return {one.id: one for one in machine_problems(settings) if one.severity == "error"}
 
 
 def made(settings: Settings) -> Machine:

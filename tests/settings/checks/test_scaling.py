@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from facts.finding import Finding
 from settings.checks.scaling import GKE_VERSION
 from settings.derived.figures import figures
 from settings.derived.scaling import ScalingPolicy, scaling_policy
 from settings.load import check
-from settings.problems import Problem
 from tests.support.settings import make_settings
 
 WINDOW = {"days": ["MO", "TU", "WE", "TH", "FR"], "start": "07:00", "end": "20:00", "replicas": 4}
 LOAD = {"mode": "load", "min": 2, "max": 8}
 
 
-def found(scaling: dict[str, Any], server: dict[str, Any] | None = None, **sections: Any) -> dict[str, Problem]:
+def found(scaling: dict[str, Any], server: dict[str, Any] | None = None, **sections: Any) -> dict[str, Finding]:
     settings = make_settings(server={"scaling": scaling, **(server or {})}, **sections)
     return {one.id: one for one in check(settings) if one.id.startswith(("scaling", "replicas", "platform-needs"))}
 

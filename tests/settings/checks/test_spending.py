@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from facts import cost
+from facts.finding import Finding
 from settings.checks.structure import structural_problems
-from settings.problems import Problem
 from settings.sections.spending import Spending
 from tests.support.settings import make_settings
 
@@ -20,7 +20,7 @@ KNOWN = dict.fromkeys(cost.priced_items(), 0.0)
 
 def problems(
     capacity: dict[str, Any] | None = None, prices: dict[str, float] | None = None, **terms: Any
-) -> dict[str, Problem]:
+) -> dict[str, Finding]:
     given = {"then": "pause", **terms}
     settings = make_settings(capacity=capacity or PRICED, prices=KNOWN if prices is None else prices, spending=given)
     return {one.id: one for one in structural_problems(settings) if one.id.startswith(("spending-", "node-price"))}

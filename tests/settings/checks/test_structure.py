@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from facts.finding import Finding
 from settings.derived.figures import figures
 from settings.load import check
-from settings.problems import Problem
 from tests.support.settings import make_settings
 
 
-def found(**sections: Any) -> dict[str, Problem]:
+def found(**sections: Any) -> dict[str, Finding]:
     return {problem.id: problem for problem in check(make_settings(**sections))}
 
 
 def refused(**sections: Any) -> set[str]:
-    return {id_ for id_, problem in found(**sections).items() if problem.level == "refused"}
+    return {id_ for id_, problem in found(**sections).items() if problem.severity == "error"}
 
 
 def test_the_base_stack_is_clean() -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 
+from facts.finding import Finding
 from fleet.cli.exits import error_text
 from fleet.preview.record.recording import Diagnostic, ProgramError
 from fleet.preview.report.comment import markdown_text
@@ -14,14 +15,14 @@ from fleet.preview.report.json_document import json_text
 from fleet.preview.report.model import Policies, Report
 from fleet.preview.report.several_stacks import by_weight, preview_each, refusals_of, reports_of, stack_of
 from fleet.preview.report.stack_list import line_of
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from tests.fleet.preview.sample_changes import ADVISORY, REFUSAL, compared_report, unchanged_report
 from tests.fleet.preview.sample_report import sample_report
 from tests.support.formats import text_of
 
 
 def test_a_stack_that_is_refused_does_not_keep_the_others_from_their_preview() -> None:
-    problem = Problem(id="p", path="a.b", value=1, allowed="2", why="because", write="b: 2")
+    problem = Finding(id="p", subject="a.b", found=1, allowed="2", why="because", write="b: 2")
 
     def preview(stack: str) -> Report:
         if stack == "bad":
