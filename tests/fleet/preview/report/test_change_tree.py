@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleet.preview.compare.changes import Changes
-from fleet.preview.report.change_tree import ChangeNode, change_tree
+from fleet.preview.compare.wording import MARKS
+from fleet.preview.report.change_tree import change_tree
+from fleet.report.outline import Branch
 from tests.fleet.preview.sample_changes import change, edited, sample_changes
 from tests.fleet.preview.sample_report import TOKEN, sample_recording
 
+OPERATIONS = {mark: operation for operation, mark in MARKS.items()}
+
 
 def lines(changes: Changes) -> list[str]:
-    def walk(node: ChangeNode, depth: int) -> list[str]:
-        counted = f" ({node.unchanged} unchanged)" if node.unchanged else ""
+    def walk(node: Branch, depth: int) -> list[str]:
+        counted = f" ({node.facts})" if "unchanged" in node.facts else ""
         below = [line for child in node.children for line in walk(child, depth + 1)]
-        return [f"{'  ' * depth}{node.operation} {node.kind} {node.name}{counted}", *below]
+        return [f"{'  ' * depth}{OPERATIONS[node.mark]} {node.kind} {node.name}{counted}", *below]
 
     tree = change_tree(changes, sample_recording())
     return [] if tree is None else walk(tree, 0)
@@ -26,7 +30,7 @@ def test_it_follows_the_code_and_leaves_out_what_is_the_same() -> None:
         "  same OwnPlatform platform",
         "    update kubernetes provider platform-kubernetes",
         "    update projects.Service × 4",
-        "  same Server server (1 unchanged)",
+        "  same Server server (1 below unchanged)",
         "    replace Deployment qwen35-server",
         "    update ConfigMap weights-download",
         "    delete PersistentVolumeClaim weights-old",

@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 
 from fleet.preview.compare.changes import PropertyChange
-from fleet.preview.report.comment import markdown_text
-from fleet.preview.report.html_page import html_text
-from fleet.preview.report.json_document import json_text
 from fleet.preview.report.model import Policies
 from tests.fleet.preview.sample_changes import ADVISORY, compared_report, edited, sample_changes, unchanged_report
 from tests.fleet.preview.sample_report import TOKEN, sample_report
-from tests.support.formats import text_of
+from tests.support.formats import html_of, json_of, markdown_of, text_of
 
 
 def one_line(text: str) -> str:
@@ -24,7 +21,7 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("│", " ").split())
 
 
-FORMATS = {"text": text_of, "markdown": markdown_text, "html": html_text, "json": json_text}
+FORMATS = {"text": text_of, "markdown": markdown_of, "html": html_of, "json": json_of}
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -131,7 +128,7 @@ def test_a_long_text_is_cut_around_where_it_differs() -> None:
 
 
 def document(**fields: Any) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(json_text(compared_report(sample_changes(**fields))))
+    loaded: dict[str, Any] = json.loads(json_of(compared_report(sample_changes(**fields))))
     return loaded
 
 
@@ -170,7 +167,7 @@ def test_verdicts_that_a_first_preview_cannot_reach_are_listed() -> None:
 
 
 def test_the_page_is_whole_by_itself_and_can_run_nothing() -> None:
-    page = html_text(compared_report())
+    page = html_of(compared_report())
     assert page.startswith("<!doctype html>")
     assert "default-src 'none'; style-src 'unsafe-inline'" in page
     assert not re.search(r"<script|<img|<link|<iframe|\bsrc=|@import|url\(", page)
@@ -178,7 +175,7 @@ def test_the_page_is_whole_by_itself_and_can_run_nothing() -> None:
 
 
 def test_the_page_is_for_phones_paper_and_the_dark() -> None:
-    page = html_text(compared_report())
+    page = html_of(compared_report())
     assert 'name="viewport"' in page
     for words in ("@media screen and (max-width:", "@media print", "prefers-color-scheme: dark"):
         assert words in page
@@ -189,14 +186,14 @@ EVIL = "</span><script>alert(1)</script>\"'><img src=x>"
 
 def test_values_cannot_become_markup_on_the_page() -> None:
     evil: tuple[PropertyChange, ...] = (edited(EVIL, EVIL, EVIL + "2"), edited("t", "a\n" + EVIL, "b\n" + EVIL))
-    page = html_text(compared_report(sample_changes(outputs=evil, effects=(EVIL,), against=EVIL, remarks=(EVIL,))))
+    page = html_of(compared_report(sample_changes(outputs=evil, effects=(EVIL,), against=EVIL, remarks=(EVIL,))))
     assert "<script" not in page
     assert "<img" not in page
     assert page.count("&lt;script&gt;") >= 6
 
 
 def test_code_in_a_sentence_is_code_and_nothing_more() -> None:
-    page = html_text(compared_report(sample_changes(remarks=("Run `a <b>` now.", "an odd ` <i>"))))
+    page = html_of(compared_report(sample_changes(remarks=("Run `a <b>` now.", "an odd ` <i>"))))
     assert 'Run <code class="whole">a &lt;b&gt;</code> now.' in page
     assert "an odd ` &lt;i&gt;" in page
 
@@ -218,12 +215,12 @@ def test_every_tag_of_the_page_is_closed() -> None:
 
     for outcome in (compared_report(), sample_report()):
         parser = Balance()
-        parser.feed(html_text(outcome, outcome))
+        parser.feed(html_of(outcome, outcome))
         assert parser.open == []
 
 
 def test_a_page_without_a_comparison_shows_what_the_stack_is() -> None:
-    page = html_text(sample_report())
+    page = html_of(sample_report())
     for words in ("12 A4 nodes (96 B200)", "1,103,941 tok/s total", "Deployment", "no policy pack", "at least $409"):
         assert words in page
 
