@@ -32,8 +32,10 @@ JSON_VERSION: Final = 1
 _MOST_OF_A_TEXT: Final = 20 * MOST_CHARACTERS
 """Characters. Lists of what is allowed, such as all of vLLM's parsers, are shown whole."""
 _LABELS: Final = ("allowed", "why", "write")
-_KEY: Final = re.compile(r"(?:.*\s)?[\w-]+:[^\s:]+")
-"""A key of a stack file, such as `vllm-fleet:server.image`: its names tell whether its value is a secret."""
+_KEY: Final = re.compile(r"(?:.*\s)?[\w-]+: ?[^\s:]+")
+"""A key of a stack file, such as `vllm-fleet:server.image` or `line 2: server.image`: its names tell whether its value is a secret."""
+_NOT_TEXT: Final = re.compile(r"[-+.]?[0-9][0-9_.eE+-]*|true|false|yes|no|on|off|null|~", re.IGNORECASE)
+"""Text that YAML takes for something else unless it is in quotes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +59,8 @@ class Finding:
     def __post_init__(self) -> None:
         """Replace secrets, by their form and by the names in a key, and shorten texts."""
         redactor = _redactor_of(self.subject, self.found)
+        object.__setattr__(self, "found", _quoted(self.subject, redactor.value(self.found)))
         object.__setattr__(self, "subject", shortened(without_secrets(self.subject)))
-        object.__setattr__(self, "found", _quoted(redactor.value(self.found)))
         for name in _LABELS:
             object.__setattr__(self, name, shortened(redactor.text(getattr(self, name)), _MOST_OF_A_TEXT))
 
@@ -95,10 +97,10 @@ def _redactor_of(subject: str, value: Any) -> Redactor:
     return Redactor(plaintexts_in([value], any_name=True))
 
 
-def _quoted(value: Any) -> Any:
-    """The value, or the beginning of its text where that is long."""
+def _quoted(subject: str, value: Any) -> Any:
+    """The value, or the beginning of its text where that is long: a key's value is a quote, another finding is a sentence."""
     if isinstance(value, str):
-        return shortened(value, _MOST_OF_A_TEXT)
+        return shortened(value, MOST_CHARACTERS if _KEY.fullmatch(subject) else _MOST_OF_A_TEXT)
     if isinstance(value, list | dict | int) and len(text := shown(value)) > MOST_CHARACTERS:
         return shortened(text)
     return value
@@ -106,9 +108,14 @@ def _quoted(value: Any) -> Any:
 
 def headline(finding: Finding) -> str:
     """`subject: found`, or that it is missing."""
-    if finding.found is None:
-        return f"{finding.subject} is missing"
-    return f"{finding.subject}: {shown(finding.found)}" if finding.found != "" else finding.subject
+    subject, found = finding.subject, finding.found
+    if found is None:
+        return f"{subject} is missing"
+    if found == "":
+        return subject
+    if isinstance(found, str) and _KEY.fullmatch(subject) and _NOT_TEXT.fullmatch(found):
+        return f'{subject}: "{found}"'
+    return f"{subject}: {shown(found)}"
 
 
 def shown(value: Any) -> str:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from facts.finding import Finding, shown
+from facts.finding import Finding, redacted, shown
 from settings.problems import MOST_PROBLEMS, listed, nearest
 from settings.sections.docstrings import field_docs
 from settings.sections.section import NAMESPACE, PATTERN_TEXTS

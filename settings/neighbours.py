@@ -36,7 +36,7 @@ def names_taken(stack: str, config: Mapping[str, str]) -> Iterator[Taken]:
     """Unique names of a stack file. Reads only the keys of names, because the rest of the file may be wrong."""
     project, region = config.get("gcp:project", ""), config.get("gcp:region", "")
     yield Taken(
-        subject="namespace",
+        path="namespace",
         what="namespace",
         scope=(project,),
         name=config.get(key("namespace")) or stack_namespace(stack),
@@ -45,7 +45,7 @@ def names_taken(stack: str, config: Mapping[str, str]) -> Iterator[Taken]:
     )
     if not _section(config, "platform").keys() & {"stack", "kubeconfig"}:
         yield Taken(
-            subject="cluster.name",
+            path="cluster.name",
             what="cluster",
             scope=(project, region),
             name=str(_section(config, "cluster").get("name") or cluster_name(stack)),
@@ -54,7 +54,7 @@ def names_taken(stack: str, config: Mapping[str, str]) -> Iterator[Taken]:
     capacity, zones = _section(config, "capacity"), _parsed(config, "zones")
     if capacity.get("create") and isinstance(zones, list):
         yield Taken(
-            subject="capacity.reservation",
+            path="capacity.reservation",
             what="reservation to create",
             scope=(project, *map(str, zones[:1])),
             name=str(capacity.get("reservation")),

@@ -82,7 +82,7 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
                     found=stack,
                     allowed=f"a stack with a file in this folder: {known}",
                     why=f"{path.name} does not exist",
-                    write=nearest(stack, stack_names(root)) or "one of these names, or copy a stack file and edit it",
+                    write=nearest(stack, stack_names(root)) or f"one of these names, or make one: fleet new {stack}",
                 )
             ],
         )

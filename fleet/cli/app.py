@@ -16,6 +16,7 @@ from fleet.cli.doctor import doctor
 from fleet.cli.exits import CLEAN
 from fleet.cli.lab import rehearse
 from fleet.cli.models import models
+from fleet.cli.new import new
 from fleet.cli.plan import plan
 from fleet.cli.preview import preview, render
 from fleet.cli.prices import prices
@@ -83,6 +84,7 @@ def _add(heading: str, short_help: str, command: Callable[..., int]) -> None:
 _add(_PLAN, "Size a fleet for a goal: nodes, price, latency, uncertainty.", plan)
 _add(_PLAN, "Compare machine prices by region and purchase option.", prices)
 _add(_PLAN, "List the catalogue's models and the GPUs that each needs.", models)
+_add(_PLAN, "Make a stack file, from another stack or for a model on a machine.", new)
 _add(_CHECK, "Check a stack file as `pulumi up` would.", check)
 _add(_CHECK, "Show what a stack creates, costs and delivers, without a cloud.", preview)
 _add(_CHECK, "Bring a stack up on a local control plane and run failure drills.", rehearse)

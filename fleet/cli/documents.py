@@ -82,3 +82,14 @@ def deliver(document: str | Callable[[Paper], None], file: Path | None) -> None:
         document(Paper(stream=stream, width=PLAIN_WIDTH, styled=False))
         document = stream.getvalue()
     write_whole(file, document.encode(errors="backslashreplace"))
+
+
+def say_next(*commands: str) -> None:
+    """Print the commands that come next."""
+    from fleet.report.terminal import Page, stdout_paper
+
+    page = Page(stdout_paper())
+    page.title("Next")
+    for command in commands:
+        page.pointer(command, indent=2)
+    page.print()

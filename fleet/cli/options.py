@@ -14,7 +14,8 @@ from fleet.cli.exits import CommandError
 from fleet.cli.project import find_root, require_stack
 
 
-def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Stacks of the project, for the shell."""
     try:
         root = find_root(ctx.params.get("root"))
     except CommandError:
@@ -39,7 +40,7 @@ def _stack_option(help_: str) -> Any:
         metavar="NAME",
         envvar="PULUMI_STACK",
         show_envvar=True,
-        autocompletion=_complete_stack,
+        autocompletion=complete_stack,
         help=help_,
         callback=_possible,
     )

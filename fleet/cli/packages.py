@@ -8,9 +8,13 @@ from importlib.util import find_spec
 from fleet import IS_INSTALLED
 from fleet.cli.command_error import CommandError
 
-FOR_BENCHMARKS = frozenset({"aiohttp", "google", "numpy", "orjson", "requests", "resvg_py", "ttf_opensans"})
+FOR_BENCHMARKS = frozenset(
+    {"aiohttp", "google", "numpy", "orjson", "prometheus_client", "requests", "resvg_py", "ttf_opensans"}
+)
 """Top-level modules of requirements-benchmark.txt."""
-FOR_REHEARSALS = frozenset({"aiohttp", "cryptography", "googleapiclient", "kubernetes", "trustme", "urllib3"})
+FOR_REHEARSALS = frozenset(
+    {"aiohttp", "cryptography", "googleapiclient", "kubernetes", "prometheus_client", "trustme", "urllib3"}
+)
 """Modules of requirements-rehearsal.txt."""
 _TARGETS = {"benchmark": "setup-benchmark", "rehearsal": "setup-rehearsal", "fleet": "setup"}
 

@@ -15,7 +15,7 @@ from fleet.cli.documents import Documents, deliver, documents_of, format_option
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Root
-from fleet.plan.asked import ANY_MACHINE, Asked
+from fleet.plan.asked import ANY_MACHINE, Asked, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,19 +48,6 @@ class Wanted:
     ] = None
     write: Annotated[str | None, typer.Option(metavar="STACK", help="Write the plan as Pulumi.STACK.yaml.")] = None
     force: Annotated[bool, typer.Option("--force", help="Let --write replace an existing file.")] = False
-    reservation: Annotated[str | None, typer.Option(metavar="NAME", help="With --write: the reservation's name.")] = (
-        None
-    )
-    project: Annotated[str | None, typer.Option(metavar="ID", help="With --write: Google Cloud project.")] = None
-    zone: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ZONE", help="With --write: zone with the machine. Default: europe-west4-b, or one with a price."
-        ),
-    ] = None
-    revision: Annotated[
-        str | None, typer.Option(metavar="COMMIT", help="With --write and --model: the model's commit.")
-    ] = None
     root: Root = None
 
     def formats(self) -> Documents:
@@ -74,7 +61,7 @@ class Wanted:
 
 
 @with_fields(profile=choices(profiles), model=choices(models), machine=choices(lambda: (*machines(), ANY_MACHINE)))
-def plan(asked: Asked, wanted: Wanted) -> int:
+def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     """Size a fleet for a goal: nodes, price, latency, start-up time, each with its uncertainty.
 
     Needs no cloud, no credentials and no stack. Exits with 1 if no fleet reaches the goal, and shows the nearest one.
@@ -82,8 +69,8 @@ def plan(asked: Asked, wanted: Wanted) -> int:
     from fleet.plan.question.asking import AskingError, question_of
 
     formats = wanted.formats()
-    _check_options(asked, wanted, formats)
-    region = _region(asked.region, wanted.zone, write=wanted.write is not None)
+    _check_options(asked, wanted, place, formats)
+    region = _region(asked.region, place.zone, write=wanted.write is not None)
     try:
         if asked.machine == ANY_MACHINE:
             return _anywhere(asked, formats)
@@ -104,16 +91,7 @@ def plan(asked: Asked, wanted: Wanted) -> int:
         from fleet.cli.project import find_root
         from fleet.plan.stack_file import write_stack
 
-        write_stack(
-            find_root(wanted.root),
-            wanted.write,
-            answer,
-            reservation=wanted.reservation,
-            project=wanted.project,
-            revision=wanted.revision,
-            zone=wanted.zone or _zone(answer),
-            replace=wanted.force,
-        )
+        write_stack(find_root(wanted.root), wanted.write, answer, place, replace=wanted.force)
     alternatives = alternatives_of(question) if wanted.compare else ()
     _print(answer, alternatives, formats, wanted.write, day=wanted.day)
     return CLEAN
@@ -154,7 +132,7 @@ def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | Non
     return CLEAN
 
 
-def _check_options(asked: Asked, wanted: Wanted, formats: Documents) -> None:
+def _check_options(asked: Asked, wanted: Wanted, place: Place, formats: Documents) -> None:
     """Raises CommandError for options that would do nothing."""
     writes = wanted.write is not None
     if wanted.day and (wanted.compare or writes or asked.documents is not None):
@@ -174,9 +152,9 @@ def _check_options(asked: Asked, wanted: Wanted, formats: Documents) -> None:
                 raise CommandError(f"{option} cannot be combined with --machine any; name one machine")
     if writes and wanted.compare:
         raise CommandError("--write and --compare cannot be combined")
-    for name in ("force", "reservation", "project", "zone", "revision"):
-        if getattr(wanted, name) and not writes:
-            raise CommandError(f"--{name} requires --write")
+    for option in ("--force",) * wanted.force + place.given():
+        if not writes:
+            raise CommandError(f"{option} requires --write")
 
 
 def _anywhere(asked: Asked, formats: Documents) -> int:
@@ -202,19 +180,6 @@ def _region(region: str | None, zone: str | None, *, write: bool) -> str:
             f"--region {region}: the stack file would be for {of_zone}; pass --zone with a zone of {region}"
         )
     return region or of_zone or DEFAULT_REGION
-
-
-def _zone(answer: Plan) -> str:
-    """A zone of the plan's region that has the machine. Raises CommandError where none is known."""
-    from facts import prices
-
-    question = answer.question
-    with_machine = [
-        one for one in prices.published(question.machine.type) if one.region == question.region and one.zones
-    ]
-    if not with_machine:
-        raise CommandError(f"no known zone of {question.region} has {question.machine.type}; pass --zone")
-    return f"{question.region}-{with_machine[0].zones[0]}"
 
 
 def _impossible(error: PlanImpossibleError, question: PlanQuestion, formats: Documents) -> int:

@@ -14,6 +14,7 @@ import typer
 
 from fleet.cli import judge
 from fleet.cli.completion import choices
+from fleet.cli.documents import say_next
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Context, Kubeconfig, OneStack, Profile
@@ -123,7 +124,7 @@ def _plan_or_start(context: typer.Context, of: OneStack, version: Version, forma
             f"{change.path.name} now declares the canary. `pulumi up` creates its {created} beside the servers and restarts no "
             "server. User requests do not reach the canary. Commit the file first: a failed promotion is reverted to this commit."
         )
-    _next(
+    say_next(
         *(() if starts else (first,)),
         f"fleet preview --stack {name} --against HEAD",
         f"git commit {change.path.name}",
@@ -167,7 +168,7 @@ def promote(
     if finish:
         steps.finish().write()
         _print("The canary is removed from the stack file. `pulumi up` deletes its pods and lowers the GPU quota.")
-        _next(f"pulumi up --stack {name}", f"fleet verify --stack {name}")
+        say_next(f"pulumi up --stack {name}", f"fleet verify --stack {name}")
         return CLEAN
     from settings.derived.canary import weights_ending
 
@@ -193,7 +194,7 @@ def promote(
         f"stays.{over} If a new server does not become ready, the update stops: revert the stack file to the commit "
         f"that declares the canary (`git checkout {change.path.name}`), and run `pulumi up` again.{alone}"
     )
-    _next(
+    say_next(
         f"fleet preview --stack {name} --against HEAD",
         f"pulumi up --stack {name}",
         f"fleet verify --stack {name}",
@@ -214,7 +215,7 @@ def abort(of: OneStack, verdict: VerdictFile = None) -> int:
     if judged is not None:
         _print(f"{file}: {judged['headline']}")
     _print("`pulumi up` deletes the canary's pods and weights. The servers are unaffected.")
-    _next(f"pulumi up --stack {name}")
+    say_next(f"pulumi up --stack {name}")
     return CLEAN
 
 
@@ -261,7 +262,7 @@ def _print_status(name: str, steps: Rollout, document: dict[str, Any], place: st
         return
     if document["promoted"] is not None:
         _print(f"Promoted: {document['promoted']}")
-        _next(f"pulumi up --stack {name}", f"fleet rollout promote --finish --stack {name}")
+        say_next(f"pulumi up --stack {name}", f"fleet rollout promote --finish --stack {name}")
     else:
         _print(f"Declared: {'; '.join(differences(steps.settings)) or 'no difference from the servers'}")
     verdict = document["verdict"]
@@ -386,13 +387,3 @@ def _print(text: str) -> None:
 
 def _print_json(document: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
-
-
-def _next(*commands: str) -> None:
-    from fleet.report.terminal import Page, stdout_paper
-
-    page = Page(stdout_paper())
-    page.title("Next")
-    for command in commands:
-        page.pointer(command, indent=2)
-    page.print()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Final, Literal
 
 import typer
@@ -101,3 +101,27 @@ class Asked:
     def load_share(self) -> float:
         """Share of full load that the goal may use."""
         return 1 - self.headroom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a written stack file names besides the plan."""
+
+    reservation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="In the stack file: the reservation's name.")
+    ] = None
+    project: Annotated[str | None, typer.Option(metavar="ID", help="In the stack file: Google Cloud project.")] = None
+    zone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ZONE",
+            help="In the stack file: zone with the machine. Default: europe-west4-b, or one with a price.",
+        ),
+    ] = None
+    revision: Annotated[
+        str | None, typer.Option(metavar="COMMIT", help="In the stack file: the commit of --model.")
+    ] = None
+
+    def given(self) -> tuple[str, ...]:
+        """Options that are not omitted."""
+        return tuple(f"--{field.name}" for field in fields(self) if getattr(self, field.name) is not None)

@@ -9,18 +9,20 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from facts import prices
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
-from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE
 from facts.models import CATALOGUE
 from facts.names import SCHEMA_FILE
 from facts.sizing import CONNECTIONS_PER_CLIENT
+from fleet.plan.asked import Place
 from fleet.plan.question.fitting import engine_changes
 from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
 from fleet.plan.question.profiles import ProfileFacts, profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
 from settings.files import write_whole
+from facts.finding import Finding
 from settings.problems import SettingsError
 from settings.stack import PLACEHOLDER_PROJECT
 
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 
 POLICY_CONFIG_FOLDER = "policy/config"
 """Folder of each stack's policy limits, read by Pulumi and the offline preview."""
-DEFAULT_ZONE = f"{DEFAULT_REGION}-b"
-"""A zone of the article's region; check that it has A4."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _RESERVATION = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
@@ -41,6 +41,7 @@ _CEILING_MARGIN = 1.05
 _CEILING_STEP_USD = 5
 # Assumed: how much longer than planned a batch may run before flex-start ends its nodes.
 _BATCH_MARGIN = 1.5
+_ANYWHERE = Place()
 _APART = "  #"
 """Separates sections. A blank line would vanish with the first `pulumi config set`: the engine writes the file anew."""
 _MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
@@ -48,45 +49,39 @@ _MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
 
 
 def write_stack(
-    root: Path,
-    stack: str,
-    plan: Plan,
-    *,
-    reservation: str | None = None,
-    project: str | None = None,
-    revision: str | None = None,
-    zone: str = DEFAULT_ZONE,
-    replace: bool = False,
-) -> Path:
-    """Write Pulumi.<stack>.yaml and its spending ceiling for the policies; return the stack file's path.
+    root: Path, stack: str, plan: Plan, place: Place = _ANYWHERE, *, replace: bool = False, heading: str | None = None
+) -> tuple[Path, ...]:
+    """Write Pulumi.<stack>.yaml and its spending ceiling for the policies; return the files.
 
-    The text is checked like `fleet check` first. Raises SettingsError for an invalid or missing name, an existing
-    file without `replace`, or a refused setting.
+    `heading` replaces the comment about the goal. The text is checked like `fleet check` first. Raises SettingsError for an
+    invalid or missing name, an existing file without `replace`, or a refused setting.
     """
-    path, limits = root / f"Pulumi.{stack}.yaml", root / POLICY_CONFIG_FOLDER / f"{stack}.json"
-    in_the_way = [problem for one in (path, limits) for problem in _in_the_way(one, replace)]
-    problems = [
-        *_wrong_names(stack, plan, reservation, zone),
-        *_wrong_project(project),
-        *_wrong_model(plan, revision),
-        *in_the_way,
-    ]
+    problems = [*_wrong_names(stack, plan, place), *wrong_project(place.project), *_wrong_model(plan, place.revision)]
     if problems:
         raise SettingsError(stack, problems)
-    text = stack_text(plan, reservation=reservation, project=project, revision=revision, zone=zone)
+    limits = None if plan.money.usd_per_node_hour is None else policy_limits(plan)
+    return write_files(root, stack, stack_text(plan, place, heading=heading), limits, replace=replace)
+
+
+def write_files(root: Path, stack: str, text: str, limits: str | None, *, replace: bool) -> tuple[Path, ...]:
+    """Write a stack file and its policy config, or nothing. Raises SettingsError as `write_stack` does."""
+    path, config = root / f"Pulumi.{stack}.yaml", root / POLICY_CONFIG_FOLDER / f"{stack}.json"
+    if problems := [*wrong_stack(stack), *([] if replace else _in_the_way(root, path, config))]:
+        raise SettingsError(stack, problems)
     if not (root / SCHEMA_FILE).is_file():
         text = text.removeprefix(f"{_MODELINE}\n#\n")
     _check(root, stack, text)
     write_whole(path, text.encode())
-    if plan.money.usd_per_node_hour is not None:
-        try:
-            limits.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(limits, policy_limits(plan).encode())
-        except OSError:
-            # Do not leave a stack without its ceiling.
-            path.unlink(missing_ok=True)
-            raise
-    return path
+    if limits is None:
+        return (path,)
+    try:
+        config.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(config, limits.encode())
+    except OSError:
+        # Do not leave a stack without its ceiling.
+        path.unlink(missing_ok=True)
+        raise
+    return path, config
 
 
 def policy_limits(plan: Plan) -> str:
@@ -101,25 +96,34 @@ def policy_limits(plan: Plan) -> str:
     return json.dumps({"hourly-cost-above-ceiling": ceiling}, indent=2) + "\n"
 
 
-def stack_text(
-    plan: Plan,
-    *,
-    reservation: str | None = None,
-    project: str | None = None,
-    revision: str | None = None,
-    zone: str = DEFAULT_ZONE,
-) -> str:
+def stack_text(plan: Plan, place: Place = _ANYWHERE, *, heading: str | None = None) -> str:
     """The stack file of a plan, as text."""
-    lines = [*_heading(plan), *_place(plan, project, zone), *_capacity(plan, reservation), *_cluster(plan)]
+    about = _about(plan) if heading is None else (f"# {heading}",)
+    lines = [_MODELINE, "#", *about, *_place(plan, place), *_capacity(plan, place.reservation), *_cluster(plan)]
     if plan.question.routing == "inference-gateway":
         lines += _gateway(plan)
-    return "\n".join([*lines, *_server(plan, revision), *_weights(plan), *_budget(plan), *_benchmark(plan)]) + "\n"
+    return (
+        "\n".join([*lines, *_server(plan, place.revision), *_weights(plan), *_budget(plan), *_benchmark(plan)]) + "\n"
+    )
 
 
-def _heading(plan: Plan) -> Iterator[str]:
+def region_with(machine: str) -> str:
+    """The default region if it has a known zone with the machine, else the first that has one."""
+    regions = {price.region for price in prices.published(machine) if price.zones}
+    return DEFAULT_REGION if DEFAULT_REGION in regions or not regions else min(regions)
+
+
+def _zone(plan: Plan, place: Place) -> str | None:
+    """The zone given, or one of the plan's region that has the machine; None where none is known."""
+    region, machine = plan.question.region, plan.question.machine.type
+    known = (
+        f"{region}-{price.zones[0]}" for price in prices.published(machine) if price.region == region and price.zones
+    )
+    return place.zone or next(known, None)
+
+
+def _about(plan: Plan) -> Iterator[str]:
     question, money = plan.question, plan.money
-    yield _MODELINE
-    yield "#"
     yield f"# Written by `fleet plan` for {_goal(plan)}."
     yield (
         f"# Mean request: {format_mean_lengths(question.workload)}. Confidence: {plan.label}, see docs/planner-model.md."
@@ -141,12 +145,13 @@ def _goal(plan: Plan) -> str:
     return f"{format_goal(question)}, at up to {100 * question.load_share:.0f} % of modeled full load"
 
 
-def _place(plan: Plan, project: str | None, zone: str) -> Iterator[str]:
+def _place(plan: Plan, place: Place) -> Iterator[str]:
+    zone = _zone(plan, place) or ""
     yield "config:"
-    if project is None:
+    if place.project is None:
         yield f"  gcp:project: {PLACEHOLDER_PROJECT} # placeholder: works for previews only"
     else:
-        yield f"  gcp:project: {project}"
+        yield f"  gcp:project: {place.project}"
     yield f"  gcp:region: {zone.rpartition('-')[0]}"
     yield _APART
     machine = plan.question.machine
@@ -275,6 +280,9 @@ def _weights(plan: Plan) -> Iterator[str]:
     yield "  vllm-fleet:weights:"
     yield f"    sizeGib: {sizing.volume_gib}"
     yield f"    throughputMibps: {sizing.volume_mibps}"
+    model = CATALOGUE.get(plan.question.profile.model)
+    if model is not None and model.gated:
+        yield "    tokenSecret: hf-token # in Secret Manager: a Hugging Face token of an account that accepted the license"
     yield _APART
 
 
@@ -316,16 +324,22 @@ def _check(root: Path, stack: str, text: str) -> None:
         raise SettingsError(stack, refused)
 
 
-def _wrong_names(stack: str, plan: Plan, reservation: str | None, zone: str) -> Iterator[Finding]:
+def wrong_stack(stack: str) -> Iterator[Finding]:
+    """A stack name that cannot be."""
     if not _STACK.fullmatch(stack):
         yield Finding(
             id="stack-name",
-            subject="--write",
+            subject="STACK",
             found=stack,
             allowed="a letter, then letters, digits, hyphens and underscores",
             why="the stack file is named Pulumi.STACK.yaml",
-            write="--write production",
+            write="production",
         )
+
+
+def _wrong_names(stack: str, plan: Plan, place: Place) -> Iterator[Finding]:
+    yield from wrong_stack(stack)
+    reservation, zone = place.reservation, _zone(plan, place)
     if plan.machines > MOST_MACHINES:
         yield Finding(
             id="too-many-replicas",
@@ -354,13 +368,14 @@ def _wrong_names(stack: str, plan: Plan, reservation: str | None, zone: str) -> 
             why="it names the reservation that the nodes come from",
             write="--reservation b200-production",
         )
-    if not re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z]", zone):
+    if zone is None or not re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z]", zone):
+        what = f"no known zone of {plan.question.region} has {plan.question.machine.type}, and "
         yield Finding(
             id="zone-name",
             subject="--zone",
             found=zone,
             allowed="a zone such as europe-west4-b",
-            why="its region holds network, cluster and registry",
+            why=f"{'' if zone else what}its region holds network, cluster and registry",
             write="--zone europe-west4-b",
         )
 
@@ -389,7 +404,8 @@ def _wrong_model(plan: Plan, revision: str | None) -> Iterator[Finding]:
         )
 
 
-def _wrong_project(project: str | None) -> Iterator[Finding]:
+def wrong_project(project: str | None) -> Iterator[Finding]:
+    """A project id that cannot be."""
     if project is not None and not _PROJECT.fullmatch(project):
         yield Finding(
             id="project-name",
@@ -401,13 +417,13 @@ def _wrong_project(project: str | None) -> Iterator[Finding]:
         )
 
 
-def _in_the_way(path: Path, replace: bool) -> Iterator[Finding]:
-    if path.exists() and not replace:
+def _in_the_way(root: Path, *paths: Path) -> Iterator[Finding]:
+    if there := [str(path.relative_to(root)) for path in paths if path.exists()]:
         yield Finding(
             id="stack-file-exists",
-            subject="--write",
-            found=path.name,
-            allowed="a stack without a file, or --force",
-            why="the file exists, and manual changes in it would be lost",
-            write="another name, or --force",
+            subject="STACK",
+            found=" and ".join(there),
+            allowed="a stack without these files",
+            why="manual changes in them would be lost",
+            write="another name; only `fleet plan --write` replaces them, with --force",
         )

@@ -184,11 +184,17 @@ class _Text:
     # Tables -----------------------------------------------------------------------------------------------------------
 
     def _table(self, table: Table, indent: int) -> None:
-        head = tuple(column.title for column in table.columns)
-        are_numbers = tuple(column.is_number for column in table.columns)
-        rows = [tuple(cell.text for cell in row) for row in table.rows]
-        foot = [tuple(cell.text for cell in table.foot)] if table.foot else []
-        notes = [_notes(row) for row in table.rows]
+        columns = _fitting(table, self._page.width - indent)
+        head = tuple(table.columns[column].title for column in columns)
+        are_numbers = tuple(table.columns[column].is_number for column in columns)
+        several = [[row[column] for column in columns if column < len(row)] for row in table.rows]
+        foot = [[table.foot[column].text for column in columns]] if table.foot else []
+        beside = [[_with_note(cell) for cell in row] for row in several]
+        if _wide([head, *beside, *foot]) <= self._page.width - indent:
+            self._rows(are_numbers, [*beside, *foot], indent, head=head, chosen=table.chosen)
+            return
+        rows = [[cell.text for cell in row] for row in several]
+        notes = [[cell.note for cell in row if cell.note] for row in several]
         self._rows(are_numbers, [*rows, *foot], indent, head=head, notes=notes, chosen=table.chosen)
 
     def _rows(
@@ -329,8 +335,27 @@ def _stripped(parts: list[Part]) -> list[Part]:
     return parts
 
 
-def _notes(row: Iterable[Cell]) -> tuple[str, ...]:
-    return tuple(cell.note for cell in row if cell.note)
+def _with_note(cell: Cell) -> str:
+    return f"{cell.text} ({cell.note})" if cell.note else cell.text
+
+
+def _wide(rows: Sequence[Sequence[str]]) -> int:
+    """Columns that the rows take without a broken line."""
+    widths = [max(len(row[column]) for row in rows if column < len(row)) for column in range(len(rows[0]))]
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _fitting(table: Table, room: int) -> list[int]:
+    """The columns of the table, without those that may be left out and have no room."""
+    kept = list(range(len(table.columns)))
+    rows = [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
+    for column in reversed(range(len(table.columns))):
+        if not table.columns[column].is_optional:
+            continue
+        if _wide([[row[one] for one in kept if one < len(row)] for row in rows]) <= room:
+            break
+        kept.remove(column)
+    return kept
 
 
 def _widths(rows: Sequence[Sequence[str]], are_numbers: Sequence[bool], room: int) -> list[int] | None:

@@ -11,6 +11,8 @@ class Column:
 
     title: str
     is_number: bool = False
+    is_optional: bool = False
+    """Left out, the last first, where a terminal is too narrow for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,6 @@ def texts(*titles: str) -> tuple[Column, ...]:
     return tuple(Column(title=title) for title in titles)
 
 
-def numbers(*titles: str) -> tuple[Column, ...]:
+def numbers(*titles: str, is_optional: bool = False) -> tuple[Column, ...]:
     """Columns of numbers."""
-    return tuple(Column(title=title, is_number=True) for title in titles)
+    return tuple(Column(title=title, is_number=True, is_optional=is_optional) for title in titles)

@@ -58,7 +58,7 @@ def plan_document(before: Settings, after: Settings) -> dict[str, Any]:
         "canary": canary.server.name,
         "replicas": canary.replicas,
         "differences": difference_rows(after),
-        "findings": [{"path": found.path, "why": found.why} for found in _new_findings(before, after)],
+        "findings": [{"path": found.subject, "why": found.why} for found in _new_findings(before, after)],
         "nodesMore": after.nodes - before.nodes,
         "usdPerHourMore": None if less is None or more is None else more - less,
         "readySeconds": {"likely": way.likely_seconds, "low": way.low_seconds, "high": way.high_seconds},

@@ -259,7 +259,7 @@ def loses_mount_options(volume: Manifest) -> bool:
 def claims_of(pod: Manifest) -> list[str]:
     """The claims that a pod mounts."""
     volumes = pod["spec"].get("volumes") or ()
-    return [one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one]
+    return [volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume]
 
 
 def _pod_key(pod: Manifest) -> PodKey:

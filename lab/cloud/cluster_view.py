@@ -125,8 +125,8 @@ class ClusterView:
 
     # Changes
 
-    def _node(self, change: Change, one: Manifest, _: Manifest | None) -> None:
-        name = one["metadata"]["name"]
+    def _node(self, change: Change, manifest: Manifest, _: Manifest | None) -> None:
+        name = manifest["metadata"]["name"]
         if change == "deleted":
             with self.lock:
                 self._nodes.pop(name, None)
@@ -137,7 +137,7 @@ class ClusterView:
         emptied = None
         with self.lock:
             before = self._nodes.get(name)
-            node = self._read(one)
+            node = self._read(manifest)
             node.empty_since = None if before is None else before.empty_since
             self._nodes[name] = node
             if before is None:
@@ -147,8 +147,8 @@ class ClusterView:
         if emptied is not None:
             self.on_empty(name, emptied)
 
-    def _read(self, one: Manifest) -> _Node:
-        metadata, spec = one["metadata"], one.get("spec", {})
+    def _read(self, manifest: Manifest) -> _Node:
+        metadata, spec = manifest["metadata"], manifest.get("spec", {})
         annotations = metadata.get("annotations") or {}
         labels = {key: value for key, value in metadata["labels"].items() if key != "kubernetes.io/hostname"}
         taints = tuple(
@@ -160,40 +160,40 @@ class ClusterView:
         mode, _, name = annotations.get(MADE_HERE, "").partition("/")
         return _Node(
             kind=self._kinds.setdefault(kind, kind),
-            allocatable=Amounts.of_resources(one["status"].get("allocatable") or {}),
+            allocatable=Amounts.of_resources(manifest["status"].get("allocatable") or {}),
             usable=not spec.get("unschedulable")
             and SHUTTING_DOWN not in annotations
             and all(key != TO_BE_DELETED for key, _, _ in taints),
             pool=(mode, name) if mode else None,
         )
 
-    def _pod(self, change: Change, one: Manifest, _: Manifest | None) -> None:
-        metadata = one["metadata"]
+    def _pod(self, change: Change, manifest: Manifest, _: Manifest | None) -> None:
+        metadata = manifest["metadata"]
         key = (metadata["namespace"], metadata["name"])
-        over = change == "deleted" or one.get("status", {}).get("phase") in ("Succeeded", "Failed")
-        node = "" if over else one["spec"].get("nodeName", "")
+        over = change == "deleted" or manifest.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        node = "" if over else manifest["spec"].get("nodeName", "")
         emptied = ""
         with self.lock:
             if self._where.get(key, "") != node:
-                emptied = self._move(key, node, one)
-            tell = self._wait(key, one, pending=not over and not node and "deletionTimestamp" not in metadata)
+                emptied = self._move(key, node, manifest)
+            tell = self._wait(key, manifest, pending=not over and not node and "deletionTimestamp" not in metadata)
             since = self._nodes[emptied].empty_since if emptied in self._nodes else None
         if tell:
             self.on_waiting()
         if since is not None:
             self.on_empty(emptied, since)
 
-    def _wait(self, key: PodKey, one: Manifest, *, pending: bool) -> bool:
+    def _wait(self, key: PodKey, manifest: Manifest, *, pending: bool) -> bool:
         """Record whether the pod is pending; returns whether that changed."""
         before = self._waiting.get(key) or self._unseen.get(key)
-        scheduled = _scheduled(one) if pending else None
+        scheduled = _scheduled(manifest) if pending else None
         if not pending or (scheduled is not None and scheduled.get("reason") != "Unschedulable"):
             self._waiting.pop(key, None)
             self._unseen.pop(key, None)
             return False
-        needs = needs_of(one) if before is None else before.needs
+        needs = needs_of(manifest) if before is None else before.needs
         said = "" if scheduled is None else scheduled.get("message") or "unschedulable"
-        now = Waiting(key, needs, said, _claims(one))
+        now = Waiting(key, needs, said, _claims(manifest))
         if not said:
             self._unseen[key] = now
             return before is None
@@ -201,7 +201,7 @@ class ClusterView:
         self._waiting[key] = now  # A known pod keeps its position.
         return before is None or before.said != said
 
-    def _move(self, key: PodKey, node: str, one: Manifest) -> str:
+    def _move(self, key: PodKey, node: str, manifest: Manifest) -> str:
         """Move a pod to another node or none; returns the name of the node that became empty, or ""."""
         emptied = ""
         before = self._where.pop(key, "")
@@ -215,7 +215,7 @@ class ClusterView:
                     there.empty_since, emptied = self.world.clock.now_seconds(), before
         if node:
             self._where[key] = node
-            self._placed.setdefault(node, {})[key] = needs_of(one).amounts
+            self._placed.setdefault(node, {})[key] = needs_of(manifest).amounts
             if node in self._nodes:
                 self._nodes[node].empty_since = None
         return emptied
@@ -223,9 +223,9 @@ class ClusterView:
 
 def _scheduled(pod: Manifest) -> Manifest | None:
     """The condition PodScheduled if False; None before the scheduler's first attempt."""
-    for one in pod.get("status", {}).get("conditions") or ():
-        if one["type"] == "PodScheduled" and one["status"] == "False":
-            found: Manifest = one
+    for condition in pod.get("status", {}).get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            found: Manifest = condition
             return found
     return None
 

@@ -12,16 +12,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from fleet.clients.scratch import scratch
 from lab.cloud.agenda import Agenda
 from lab.cloud.world import COMPILED, World, is_ready
-from lab.control_plane.api import POD, Manifest
+from lab.control_plane.api import CONFIG_MAP, POD, Manifest
 from lab.control_plane.mirror import Change
-from lab.simulators.bucket import Answer, LocalBucket, Request
+from lab.simulators.bucket import LocalBucket
+from lab.simulators.local_server import Answer, Request
 from workloads.server.compile_cache import NAME
 
 KERNEL: Final = "triton/kernel.cubin"
@@ -87,8 +87,8 @@ class CompileCaches:
     def _restore(self, pod: Manifest) -> None:
         name, cache = pod["metadata"]["name"], self._cache(pod)
         cache.mkdir(exist_ok=True)
-        words = pod["spec"]["containers"][0]["command"]
-        restoring, _ = self._here(words[: words.index("--")], cache)
+        server = pod["spec"]["containers"][0]
+        restoring, _ = self._here(pod, server, cache)
         done = subprocess.run([*restoring, "--", "true"], capture_output=True, text=True, check=True)
         warm = (cache / KERNEL).exists()
         if not warm:
@@ -103,7 +103,7 @@ class CompileCaches:
         saver, state = saver_of(pod), self._cache(pod).with_suffix(".state")
         assert saver is not None
         state.mkdir(exist_ok=True)
-        words, bucket = self._here(saver["command"], self._cache(pod))
+        words, bucket = self._here(pod, saver, self._cache(pod))
         words += [f"--health={bucket.url}{_HEALTH}", f"--state={state}"]
         with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
             deadline = time.monotonic() + SAVED_WALL_SECONDS
@@ -114,21 +114,27 @@ class CompileCaches:
         with self._lock:
             self._tried.add(pod["metadata"]["uid"])
 
-    def _here(self, words: Sequence[str], cache: Path) -> tuple[list[str], LocalBucket]:
-        """The manifest's command with local paths and addresses, and its bucket."""
-        kept = [word for word in words[1:] if word.partition("=")[0] not in _ELSEWHERE]
+    def _here(self, pod: Manifest, container: Manifest, cache: Path) -> tuple[list[str], LocalBucket]:
+        """The container's cache program with local paths and addresses, and its bucket."""
+        words = container["command"]
+        _, program, *options = words[: words.index("--")] if "--" in words else words
+        kept = [option for option in options if option.partition("=")[0] not in _ELSEWHERE]
         name = kept[kept.index("--bucket") + 1]
         with self._lock:
             if name not in self._buckets:
                 self._buckets[name] = self._stack.enter_context(_Bucket(name))
             bucket = self._buckets[name]
-        return [
-            sys.executable,
-            *kept,
-            f"--cache={cache}",
-            f"--storage={bucket.url}",
-            f"--metadata={bucket.url}",
-        ], bucket
+        code = self._mounted(pod, container, PurePosixPath(program))
+        places = [f"--cache={cache}", f"--storage={bucket.url}", f"--metadata={bucket.url}"]
+        return [sys.executable, "-c", code, *kept, *places], bucket
+
+    def _mounted(self, pod: Manifest, container: Manifest, file: PurePosixPath) -> str:
+        """The content of a file that a ConfigMap gives to the container."""
+        (volume,) = (mount["name"] for mount in container["volumeMounts"] if mount["mountPath"] == str(file.parent))
+        (source,) = (source for source in pod["spec"]["volumes"] if source["name"] == volume)
+        config_map = self._world.api.get(CONFIG_MAP, source["configMap"]["name"], pod["metadata"]["namespace"])
+        assert config_map is not None
+        return str(config_map["data"][file.name])
 
     def _cache(self, pod: Manifest) -> Path:
         return self._folder / str(pod["metadata"]["uid"])
@@ -136,4 +142,4 @@ class CompileCaches:
 
 def saver_of(pod: Manifest) -> Manifest | None:
     """The container that saves a server pod's compile caches, if any."""
-    return next((one for one in pod["spec"].get("initContainers") or () if one["name"] == NAME), None)
+    return next((container for container in pod["spec"].get("initContainers") or () if container["name"] == NAME), None)

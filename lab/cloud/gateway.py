@@ -102,14 +102,14 @@ class GatewayController:
 
     # Reconciliation
 
-    def _on_change(self, change: Change, one: Manifest, before: Manifest | None) -> None:
+    def _on_change(self, change: Change, manifest: Manifest, before: Manifest | None) -> None:
         if change == "deleted":
             with self._lock:
-                key = _key(one)
-                if one["kind"] == GATEWAY.kind and self._programmed.pop(key, None):
+                key = _key(manifest)
+                if manifest["kind"] == GATEWAY.kind and self._programmed.pop(key, None):
                     self._note(key[1], "load balancer taken down")
                 self._served.discard(key)
-        elif before is not None and before["metadata"].get("generation") == one["metadata"].get("generation"):
+        elif before is not None and before["metadata"].get("generation") == manifest["metadata"].get("generation"):
             return  # Only the status changed.
         self._agenda.soon(self._look)
 
@@ -159,7 +159,9 @@ class GatewayController:
 
     def _look_at_pool(self, pool: Manifest) -> None:
         routes = [route for route in self._routes.all() if _key(route) in self._served and _leads_to(route, pool)]
-        gateways = [one for one in self._gateways.all() if any(self._is_parent(one, route) for route in routes)]
+        gateways = [
+            gateway for gateway in self._gateways.all() if any(self._is_parent(gateway, route) for route in routes)
+        ]
         if gateways:
             verdict = self._judge_pool(pool)
             self._write(INFERENCE_POOL, pool, gateway_status.pool_status(pool, gateways, verdict, now=timestamp()))
@@ -197,7 +199,7 @@ class GatewayController:
             for one in self._policies[kind].all()
             if one["metadata"]["namespace"] == namespace and one["spec"]["targetRef"] == target
         ]
-        oldest = min(rivals, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
+        oldest = min(rivals, key=lambda rival: (rival["metadata"]["creationTimestamp"], rival["metadata"]["name"]))
         if oldest["metadata"]["name"] != policy["metadata"]["name"]:
             other = oldest["metadata"]["name"]
             return Verdict("Conflicted", f"{target['kind']} {target['name']} has a {kind} already: {other}")
@@ -207,15 +209,15 @@ class GatewayController:
         """Whether the route refers to this Gateway, and the Gateway allows its namespace."""
         namespace = route["metadata"]["namespace"]
         named = any(
-            one["name"] == gateway["metadata"]["name"]
-            and one.get("namespace", namespace) == gateway["metadata"]["namespace"]
-            for one in route["spec"].get("parentRefs") or ()
+            ref["name"] == gateway["metadata"]["name"]
+            and ref.get("namespace", namespace) == gateway["metadata"]["namespace"]
+            for ref in route["spec"].get("parentRefs") or ()
         )
         if not named:
             return False
         allowed = {
-            ((one.get("allowedRoutes") or {}).get("namespaces") or {}).get("from", "Same")
-            for one in gateway["spec"].get("listeners") or ()
+            ((listener.get("allowedRoutes") or {}).get("namespaces") or {}).get("from", "Same")
+            for listener in gateway["spec"].get("listeners") or ()
         }
         return "All" in allowed or namespace == gateway["metadata"]["namespace"]
 
@@ -250,9 +252,9 @@ class GatewayController:
         taken = set(self._programmed.values())
         return next(f"{prefix}.{last}" for last in range(200, 255) if f"{prefix}.{last}" not in taken)
 
-    def _write(self, kind: Kind, one: Manifest, status: Manifest) -> None:
-        metadata = one["metadata"]
-        mirrored = one.get("status") or {}
+    def _write(self, kind: Kind, manifest: Manifest, status: Manifest) -> None:
+        metadata = manifest["metadata"]
+        mirrored = manifest.get("status") or {}
         if gateway_status.same(mirrored, status):
             return
         body = {"status": gateway_status.with_old_times(mirrored, status)}
@@ -285,8 +287,8 @@ class GatewayController:
         self._world.timeline.note("gateway", subject, text, mood=mood, since_seconds=since_seconds)
 
 
-def _key(one: Manifest) -> Key:
-    return one["metadata"]["namespace"], one["metadata"]["name"]
+def _key(manifest: Manifest) -> Key:
+    return manifest["metadata"]["namespace"], manifest["metadata"]["name"]
 
 
 def _backends(route: Manifest) -> list[Manifest]:

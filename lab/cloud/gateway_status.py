@@ -62,7 +62,7 @@ def gateway_status(gateway: Manifest, *, address: str, routes: int, now: str) ->
         conditions.append(condition(gateway, HEALTHY, "True", "Healthy", now=now))
     status: Manifest = {
         "conditions": conditions,
-        "listeners": [_listener(gateway, one, done, routes, now) for one in _listeners(gateway)],
+        "listeners": [_listener(gateway, listener, done, routes, now) for listener in _listeners(gateway)],
     }
     status["addresses"] = [{"type": "IPAddress", "value": address}] if done else []
     return status
@@ -165,7 +165,7 @@ def _counterpart(old: Any, index: int, item: Any) -> Any:
     entries = old if isinstance(old, list) else []
     for key in ("type", "name"):
         if isinstance(item, dict) and key in item:
-            return next((one for one in entries if isinstance(one, dict) and one.get(key) == item[key]), None)
+            return next((entry for entry in entries if isinstance(entry, dict) and entry.get(key) == item[key]), None)
     return entries[index] if index < len(entries) else None
 
 

@@ -130,7 +130,7 @@ def machines(family: str) -> tuple[Machine, ...]:
 
 def smallest(family: str, needs: Amounts, *, machine_type: str | None = None) -> Machine | None:
     """The family's smallest machine type that fits these amounts; None if none fits."""
-    return first_that_holds(needs, (one for one in machines(family) if machine_type in (None, one.name)))
+    return first_that_holds(needs, (machine for machine in machines(family) if machine_type in (None, machine.name)))
 
 
 def first_that_holds(needs: Amounts, candidates: Iterable[Machine]) -> Machine | None:

@@ -7,11 +7,12 @@ it in gke-gmp-system.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Final
 
 from lab.cloud.autopilot.policies import SYSTEM_NAMESPACES
-from lab.cloud.loopback import Loopback, failure, reviewed
+from lab.cloud.loopback import Loopback, failure, loopback, reviewed
 from lab.cloud.timings import Timings
 from lab.cloud.world import World, is_ready
 from lab.control_plane.api import UNANSWERED, ApiRefusedError, Manifest
@@ -35,26 +36,24 @@ class ManagedPrometheus:
     def __init__(self, world: World, timings: Timings) -> None:
         self._world, self._timings = world, timings
         self._due: float | None = None
-        self._server = Loopback("gmp-webhook", self._judge)
+        self._stack = contextlib.ExitStack()
         world.pods.listen(self._pod)
 
     def __enter__(self) -> ManagedPrometheus:
-        self._server.__enter__()
-        try:
-            for manifest in self._manifests():
+        with contextlib.ExitStack() as opened:
+            server = opened.enter_context(loopback("gmp-webhook", self._judge))
+            for manifest in self._manifests(server):
                 self._world.api.apply(manifest, field_manager=FIELD_MANAGER, force=True)
             self._wait_until_asked()
-        except BaseException:
-            self.__exit__()
-            raise
+            self._stack = opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.__exit__()
+        self._stack.close()
 
-    def _pod(self, _change: Change, one: Manifest, _before: Manifest | None) -> None:
+    def _pod(self, _change: Change, manifest: Manifest, _before: Manifest | None) -> None:
         """The first user pod also causes the operator's node to be created."""
-        if self._due is None and one["metadata"]["namespace"] not in SYSTEM_NAMESPACES:
+        if self._due is None and manifest["metadata"]["namespace"] not in SYSTEM_NAMESPACES:
             times = self._timings
             start = times.autoscaler_scan_seconds + times.cpu_node_start_seconds[1] + times.image_pull_seconds
             self._due = self._world.clock.now_seconds() + start + times.probe_seconds
@@ -76,9 +75,9 @@ class ManagedPrometheus:
 
     def _is_ready(self) -> bool:
         pods = self._world.pods.all()
-        return any(one["metadata"]["namespace"] == SYSTEM_NAMESPACE and is_ready(one) for one in pods)
+        return any(pod["metadata"]["namespace"] == SYSTEM_NAMESPACE and is_ready(pod) for pod in pods)
 
-    def _manifests(self) -> list[Manifest]:
+    def _manifests(self, server: Loopback) -> list[Manifest]:
         labels = {"app": OPERATOR}
         namespaced = {"name": OPERATOR, "namespace": SYSTEM_NAMESPACE}
         pod = {
@@ -97,8 +96,8 @@ class ManagedPrometheus:
             "name": f"validate.rules.{OPERATOR}.{SYSTEM_NAMESPACE}.monitoring.googleapis.com",
             "admissionReviewVersions": ["v1"],
             "clientConfig": {
-                "url": f"https://127.0.0.1:{self._server.port}{_PATH}",
-                "caBundle": self._server.authority,
+                "url": f"https://127.0.0.1:{server.port}{_PATH}",
+                "caBundle": server.authority,
             },
             "failurePolicy": "Fail",
             "timeoutSeconds": 30,  # Longer than LAG_SECONDS; Google uses the default, 10.

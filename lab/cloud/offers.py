@@ -180,9 +180,9 @@ def _gpu_machine(
     return first_that_holds(
         needs.amounts,
         (
-            with_gpus(one.type, local_ssd=local_ssd, boot_disk_gb=boot_disk_gb)
-            for one in candidates
-            if wanted in (None, one.type)
+            with_gpus(candidate.type, local_ssd=local_ssd, boot_disk_gb=boot_disk_gb)
+            for candidate in candidates
+            if wanted in (None, candidate.type)
         ),
     )
 

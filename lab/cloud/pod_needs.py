@@ -139,7 +139,7 @@ class PodNeeds:
 
     def untolerated(self, taints: Iterable[Taint]) -> Taint | None:
         """The first taint that the pod does not tolerate."""
-        return next((one for one in taints if one[2] != "PreferNoSchedule" and not self.tolerates(one)), None)
+        return next((taint for taint in taints if taint[2] != "PreferNoSchedule" and not self.tolerates(taint)), None)
 
 
 def needs_of(pod: Manifest) -> PodNeeds:
@@ -152,13 +152,21 @@ def needs_of(pod: Manifest) -> PodNeeds:
         amounts=_requests(spec),
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         affinity=tuple(
-            tuple((one["key"], one["operator"], tuple(one.get("values") or ())) for one in term["matchExpressions"])
+            tuple(
+                (expression["key"], expression["operator"], tuple(expression.get("values") or ()))
+                for expression in term["matchExpressions"]
+            )
             for term in required.get("nodeSelectorTerms") or ()
             if term.get("matchExpressions")
         ),
         tolerations=tuple(
-            (one.get("key") or "", one.get("operator") or "Equal", one.get("value") or "", one.get("effect") or "")
-            for one in spec.get("tolerations") or ()
+            (
+                toleration.get("key") or "",
+                toleration.get("operator") or "Equal",
+                toleration.get("value") or "",
+                toleration.get("effect") or "",
+            )
+            for toleration in spec.get("tolerations") or ()
         ),
     )
 

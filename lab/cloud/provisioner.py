@@ -162,14 +162,14 @@ class Provisioner:
                 return None
             raise
 
-    def _with_zones(self, one: Waiting) -> PodNeeds:
+    def _with_zones(self, waiting: Waiting) -> PodNeeds:
         zones = volume_zones(
             self._world,
-            one.key[0],
-            one.claims,
+            waiting.key[0],
+            waiting.claims,
             lambda name: self._optional(lambda: self._world.api.get(STORAGE_CLASS, name)),
         )
-        return one.needs if zones is None else replace(one.needs, volume_zones=zones)
+        return waiting.needs if zones is None else replace(waiting.needs, volume_zones=zones)
 
     def _order(self, wanted: Wanted, now: float) -> None:
         number = next(self._numbers)
@@ -292,7 +292,7 @@ class Provisioner:
             self._agenda.after(patience, self._consider_removal, name)
             return
         api = self._world.api
-        taints = [one for one in node["spec"].get("taints") or () if one["key"] != TO_BE_DELETED]
+        taints = [taint for taint in node["spec"].get("taints") or () if taint["key"] != TO_BE_DELETED]
         marked = [*taints, {"key": TO_BE_DELETED, "value": "", "effect": "NoSchedule"}]
         api.patch(NODE, name, None, {"spec": {"taints": marked}})
         pods = api.list_all(POD, field_selector=f"spec.nodeName={name}")

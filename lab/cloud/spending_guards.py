@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Mapping
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -26,6 +25,7 @@ from lab.cloud.agenda import Agenda
 from lab.cloud.world import World
 from lab.control_plane.api import Manifest
 from lab.control_plane.mirror import Change
+from lab.simulators.local_server import Answer, Request, served
 from workloads.names import SPENDING_APP
 
 _FASTER: Final = """
@@ -60,12 +60,7 @@ class SpendingGuards:
 
     def __enter__(self) -> SpendingGuards:
         self._folder = self._stack.enter_context(scratch("rehearsal"))
-        relay = ThreadingHTTPServer(("127.0.0.1", 0), _relay(self))
-        relay.daemon_threads = True
-        self._url = f"http://127.0.0.1:{relay.server_address[1]}"
-        self._stack.callback(relay.server_close)
-        self._stack.callback(relay.shutdown)
-        threading.Thread(target=relay.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        self._url = f"http://127.0.0.1:{self._stack.enter_context(served(self._relay))}"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,13 +78,20 @@ class SpendingGuards:
         with self._lock:
             return frozenset(self._running)
 
-    def relayed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes, str]:
-        """The API server's answer, with simulated time. Raises OSError without an answer."""
-        with contextlib.closing(http.client.HTTPSConnection(self._host, context=self._tls, timeout=20)) as connection:
-            connection.request(method, path, body or None, dict(headers))
-            answer = connection.getresponse()
-            now = self._began + self._world.clock.now_seconds() + self.clock_off_seconds
-            return answer.status, answer.read(), formatdate(now, usegmt=True)
+    def _relay(self, request: Request) -> Answer | None:
+        """The API server's answer, with simulated time; None if it does not answer."""
+        kept = {name: request.headers[name] for name in ("Authorization", "Content-Type") if request.headers[name]}
+        try:
+            with contextlib.closing(
+                http.client.HTTPSConnection(self._host, context=self._tls, timeout=20)
+            ) as connection:
+                connection.request(request.method, request.url, request.content or None, kept)
+                answer = connection.getresponse()
+                status, content = answer.status, answer.read()
+        except OSError:
+            return None
+        now = self._began + self._world.clock.now_seconds() + self.clock_off_seconds
+        return Answer(status, content, {"Date": formatdate(now, usegmt=True)})
 
     def _on_pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
         metadata = pod["metadata"]
@@ -132,28 +134,3 @@ class SpendingGuards:
                 self.lines.append(line)
                 text = f"spending {line['step']} at ${line['usd']:,.2f}: {line['message']}"
                 self._world.timeline.note("pod", pod, text, mood=_MOODS.get(line["step"], "plain"))
-
-
-def _relay(guards: SpendingGuards) -> type[BaseHTTPRequestHandler]:
-    class Relay(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            """Log nothing."""
-
-        def do_GET(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            kept = {name: self.headers[name] for name in ("Authorization", "Content-Type") if self.headers[name]}
-            try:
-                status, content, now = guards.relayed(self.command, self.path, kept, body)
-            except OSError:
-                self.close_connection = True  # No answer, as from a stopped server.
-                return
-            with contextlib.suppress(OSError):  # The guard may have ended.
-                self.send_response_only(status)
-                self.send_header("Date", now)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - names of the base class
-
-    return Relay

@@ -77,21 +77,21 @@ def kill_containers(world: World, pod: Manifest, *, exit_code: int, reason: str)
     world.timeline.note("pod", metadata["name"], f"containers exit with code {exit_code} and restart", mood="bad")
     statuses = [
         {
-            **{key: value for key, value in one.items() if key not in ("lastState", "state")},
+            **{key: value for key, value in status.items() if key not in ("lastState", "state")},
             "ready": False,
             "started": False,
-            "restartCount": int(one.get("restartCount", 0)) + 1,
+            "restartCount": int(status.get("restartCount", 0)) + 1,
             "lastState": {
                 "terminated": {
                     "exitCode": exit_code,
                     "reason": reason,
-                    "startedAt": ((one.get("state") or {}).get("running") or {}).get("startedAt"),
+                    "startedAt": ((status.get("state") or {}).get("running") or {}).get("startedAt"),
                     "finishedAt": now,
                 }
             },
             "state": {"running": {"startedAt": now}},
         }
-        for one in pod["status"]["containerStatuses"]
+        for status in pod["status"]["containerStatuses"]
     ]
     _patch_pod(world, pod, {**_unready("ContainersNotReady", now), "containerStatuses": statuses}, threading.Event())
 

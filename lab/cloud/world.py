@@ -52,21 +52,21 @@ class World:
         self._stack.close()
 
 
-def has_open_journal(one: Manifest) -> bool:
+def has_open_journal(manifest: Manifest) -> bool:
     """Whether an image, or a volume restored from it, has an unreplayed journal."""
-    return OPEN_JOURNAL in (one["metadata"].get("annotations") or {})
+    return OPEN_JOURNAL in (manifest["metadata"].get("annotations") or {})
 
 
-def is_ready(one: Manifest) -> bool:
+def is_ready(manifest: Manifest) -> bool:
     """Whether a pod or node has the condition Ready=True and is not being deleted."""
-    if one["metadata"].get("deletionTimestamp"):
+    if manifest["metadata"].get("deletionTimestamp"):
         return False
-    return condition(one, "Ready") == "True"
+    return condition(manifest, "Ready") == "True"
 
 
-def condition(one: Manifest, type_: str) -> str:
+def condition(manifest: Manifest, type_: str) -> str:
     """Status of a condition ("True", "False", "Unknown"); empty if missing."""
-    for item in one.get("status", {}).get("conditions") or ():
+    for item in manifest.get("status", {}).get("conditions") or ():
         if item["type"] == type_:
             status: str = item["status"]
             return status

@@ -72,7 +72,9 @@ class Writer:
 
     def attempts_since(self, seconds: float) -> int:
         """Number of attempts started at or after that simulated moment."""
-        return sum(one.began_seconds is not None and one.began_seconds >= seconds for one in self.attempts())
+        return sum(
+            attempt.began_seconds is not None and attempt.began_seconds >= seconds for attempt in self.attempts()
+        )
 
     def _pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
         metadata = pod["metadata"]
@@ -149,8 +151,8 @@ def _claim_name(pod: Manifest) -> str:
 
 def _exit_code(pod: Manifest) -> int | None:
     """Exit code of the pod's first ended container; None if none has ended."""
-    for one in pod.get("status", {}).get("containerStatuses") or ():
-        ended = (one.get("state") or {}).get("terminated")
+    for status in pod.get("status", {}).get("containerStatuses") or ():
+        ended = (status.get("state") or {}).get("terminated")
         if ended is not None:
             return int(ended["exitCode"])
     return None

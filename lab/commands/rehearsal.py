@@ -45,7 +45,7 @@ def rehearse(root: Path, stack: str, drills: Sequence[Drill], *, speed: float, s
         on_result=shown.drill_ended,
     )
     results = runner.play(drills)
-    played = {one.name for one in results}
+    played = {result.name for result in results}
     report = RehearsalReport(
         project=recording.project,
         stack=recording.stack,
@@ -77,7 +77,7 @@ def prepared(opened: OfflineStack, *, speed: float, shown: Shown) -> tuple[Recor
     programs, modules = binaries(shown.step), module_folders(shown.step)
     if users_own() is None:
         pulumi(shown.step)
-    if any(one.type == RELEASE_TYPE for one in recording.resources):
+    if any(resource.type == RELEASE_TYPE for resource in recording.resources):
         helm(shown.step)
     around = Surroundings(
         binaries=programs,

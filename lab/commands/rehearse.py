@@ -155,9 +155,11 @@ def _print_drills(drills: tuple[Drill, ...], format_: _Format) -> None:
     if format_ == "json":
         import json
 
-        listed = [{"name": one.name, "title": one.title, "proves": one.proves, "fast": one.fast} for one in drills]
+        listed = [
+            {"name": drill.name, "title": drill.title, "proves": drill.proves, "fast": drill.fast} for drill in drills
+        ]
         sys.stdout.write(json.dumps({"drills": listed}, indent=2) + "\n")
         return
-    width = max(len(one.name) for one in drills)
+    width = max(len(drill.name) for drill in drills)
     for one in drills:
         sys.stdout.write(f"{one.name:<{width}}  {one.proves}{'' if one.fast else ' (slow)'}\n")

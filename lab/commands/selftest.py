@@ -146,7 +146,7 @@ def _print(outcome: Outcome, *, kept: bool) -> None:
     from lab.selftest.course import NOT_PROVED
 
     page = Page(stdout_paper())
-    disagree = sum(not one.agrees for one in outcome.findings)
+    disagree = sum(not finding.agrees for finding in outcome.findings)
     number = len(outcome.findings)
     if disagree:
         page.prose(f"{disagree} of {number} findings disagree.", indent=0, style="bold red")

@@ -337,7 +337,7 @@ class ClusterApi:
             status,
             answer.get("reason") or "Unknown",
             answer.get("message") or "",
-            tuple(f"{one.get('field', '')}: {one.get('message', '')}" for one in causes),
+            tuple(f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in causes),
         )
 
     # Paths

@@ -96,7 +96,7 @@ class Mirror:
 
     def _follow(self) -> None:
         items, version = self._api.list_with_version(self._kind, self._namespace)
-        current = {_key(one): one for one in items}
+        current = {_key(item): item for item in items}
         for key in [key for key in self.objects if key not in current]:
             self._take("deleted", self.objects[key])
         for one in items:
@@ -110,32 +110,32 @@ class Mirror:
             elif type_ != "BOOKMARK":
                 self._take("modified" if _key(one) in self.objects else "added", one)
 
-    def _take(self, change: Change, one: Manifest) -> None:
-        key = _key(one)
+    def _take(self, change: Change, manifest: Manifest) -> None:
+        key = _key(manifest)
         with self._changed:
             before = self.objects.get(key)
-            same = before is not None and _version(before) == _version(one)
+            same = before is not None and _version(before) == _version(manifest)
             if change == "deleted":
                 self.objects.pop(key, None)
             else:
-                self.objects[key] = one
+                self.objects[key] = manifest
             self._changed.notify_all()
         if same and change == "modified":
             return
         for listener in self._listeners:
             try:
-                listener(change, one, before)
+                listener(change, manifest, before)
             except (ApiUnreachableError, ApiRefusedError) as error:
                 LOG.warning("after %s of %s %s: %s", change, self._kind, key[1], error)
             except Exception:
                 LOG.exception("after %s of %s %s", change, self._kind, key[1])
 
 
-def _key(one: Manifest) -> tuple[str, str]:
-    metadata = one["metadata"]
+def _key(manifest: Manifest) -> tuple[str, str]:
+    metadata = manifest["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
 
 
-def _version(one: Manifest) -> str:
-    version: str = one["metadata"].get("resourceVersion", "")
+def _version(manifest: Manifest) -> str:
+    version: str = manifest["metadata"].get("resourceVersion", "")
     return version

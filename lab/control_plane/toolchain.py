@@ -137,7 +137,7 @@ def _settings(go: Path) -> dict[str, str] | None:
 
 def _numbers(text: str) -> Version:
     match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
-    return tuple(int(one or 0) for one in match.groups()) if match else ()
+    return tuple(int(group or 0) for group in match.groups()) if match else ()
 
 
 def _text(version: Version) -> str:

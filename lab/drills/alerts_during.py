@@ -32,12 +32,13 @@ def alerts_during(stage: Stage, drill: Drill, proof: Proof, every_seconds: float
     for one in sorted(fired, key=lambda one: one.firing_at):
         first.setdefault(one.alert, one)
     seen = {
-        name: f"{name} ({one.labels['severity']}) after {one.firing_at / 60:.0f} min" for name, one in first.items()
+        name: f"{name} ({value.labels['severity']}) after {value.firing_at / 60:.0f} min"
+        for name, value in first.items()
     }
-    known = {one.name for one in watch.catalogue.alerts}
+    known = {alert.name for alert in watch.catalogue.alerts}
     for name in drill.alerts:
         if name in known:
             proof.check(f"the alert {name} fires", name in first, seen.get(name, "it did not fire"))
-    pages = [name for name, one in first.items() if one.labels["severity"] == "page"]
+    pages = [name for name, value in first.items() if value.labels["severity"] == "page"]
     wrong = [seen[name] for name in pages if name not in (*drill.alerts, *drill.may_page)]
     proof.check("no other alert pages", not wrong, ", ".join(wrong or seen.values()) or "no alert")

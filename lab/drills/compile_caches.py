@@ -76,9 +76,9 @@ def _start(stage: Stage) -> tuple[str, float]:
     if saver_of(pod) is not None:
         stage.until("its caches to be stored", lambda: stage.caches.has_tried(pod), 600)
     took = sum(
-        (one.until_seconds or one.at_seconds) - one.at_seconds
-        for one in stage.story.moments()
-        if (one.subject, one.text) == (pod["metadata"]["name"], STARTING.text)
+        (moment.until_seconds or moment.at_seconds) - moment.at_seconds
+        for moment in stage.story.moments()
+        if (moment.subject, moment.text) == (pod["metadata"]["name"], STARTING.text)
     )
     return pod["metadata"]["annotations"].get(COMPILED, "no caches"), took
 

@@ -105,6 +105,6 @@ def all_of(*skips: Skip) -> Skip:
     """The first reason given by any of them."""
 
     def skip(settings: Settings) -> str:
-        return next((reason for one in skips if (reason := one(settings))), "")
+        return next((reason for skip in skips if (reason := skip(settings))), "")
 
     return skip

@@ -165,7 +165,9 @@ class Runner:
         except (DrillBrokenOffError, SettingsError, ProgramError) as error:
             gave_up = str(error)
             if drill.start == "empty":
-                proof.findings.extend(one for one in stage.history.first_report.findings if one not in proof.findings)
+                proof.findings.extend(
+                    finding for finding in stage.history.first_report.findings if finding not in proof.findings
+                )
         self.retained.extend(proof.retained)
         return result_of(
             drill,
@@ -200,13 +202,13 @@ def result_of(
     since_seconds: float = 0.0,
 ) -> DrillResult:
     """Result from a proof, with the stage's moments since then. A drill whose checks could not fail counts as skipped."""
-    if not gave_up and proof.checks and all(one.severity == "note" for one in proof.checks):
+    if not gave_up and proof.checks and all(check.severity == "note" for check in proof.checks):
         skipped = str(proof.checks[0].found).removeprefix(NOT_APPLICABLE)
     return DrillResult(
         name=drill.name,
         title=drill.title,
         proves=drill.proves,
-        checks=tuple(replace(one, id=drill.name) for one in proof.checks),
+        checks=tuple(replace(check, id=drill.name) for check in proof.checks),
         figures=(*proof.figures, *proof.requests),
         findings=tuple(proof.findings),
         moments=_moments(stage, since_seconds) if stage is not None else (),

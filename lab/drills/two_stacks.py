@@ -83,18 +83,19 @@ def _apart_in_google_cloud(proof: Proof, mine: Recording, theirs: Recording) -> 
 def _in_google_cloud(recording: Recording) -> Iterator[tuple[str, Any]]:
     """A stack's Google Cloud resources by provider id; budgets have none, as Google generates theirs."""
     cloud = Cloud.of(recording.project, recording.stack, {})
-    for one in recording.resources:
-        if one.type.startswith("gcp:") and one.type != _SERVICE:
-            path, _ = outputs_of(one.type, one.name, one.inputs, cloud)
+    for resource in recording.resources:
+        if resource.type.startswith("gcp:") and resource.type != _SERVICE:
+            path, _ = outputs_of(resource.type, resource.name, resource.inputs, cloud)
             if path:
-                yield f"{one.type.rpartition(':')[2]} {path}", one.inputs
+                yield f"{resource.type.rpartition(':')[2]} {path}", resource.inputs
 
 
 def _cluster_wide(recording: Recording) -> set[str]:
     return {
-        f"{one.inputs['kind']}/{one.inputs['metadata']['name']}"
-        for one in recording.resources
-        if one.type.startswith("kubernetes:") and "namespace" not in one.inputs.get("metadata", {"namespace": ""})
+        f"{resource.inputs['kind']}/{resource.inputs['metadata']['name']}"
+        for resource in recording.resources
+        if resource.type.startswith("kubernetes:")
+        and "namespace" not in resource.inputs.get("metadata", {"namespace": ""})
     }
 
 

@@ -101,16 +101,16 @@ class Events(tuple[Event, ...]):
     def operations(self) -> Mapping[str, str]:
         """URN -> same, create, update, delete, replace, read, ...; a replacement's parts are one `replace`."""
         found: dict[str, str] = {}
-        for one in self.steps:
-            if one.operation in _REPLACING:
-                found[one.urn] = "replace"
+        for step in self.steps:
+            if step.operation in _REPLACING:
+                found[step.urn] = "replace"
             else:
-                found.setdefault(one.urn, one.operation)
+                found.setdefault(step.urn, step.operation)
         return found
 
     def urns(self, operation: str, phase: Phase = "done") -> tuple[str, ...]:
         """Resources on which this operation has reached that phase."""
-        return tuple(one.urn for one in self.steps if one.operation == operation and one.phase == phase)
+        return tuple(step.urn for step in self.steps if step.operation == operation and step.phase == phase)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -125,10 +125,10 @@ class Events(tuple[Event, ...]):
     @property
     def failures(self) -> Mapping[str, str]:
         """Error messages by URN; "" for those of no resource. A failed resource without a message has an empty one."""
-        found = {one.urn: "" for one in self.steps if one.phase == "failed"}
-        for one in self.diagnostics:
-            if one.severity == "error":
-                found[one.urn] = "\n".join(filter(None, (found.get(one.urn), one.message)))
+        found = {step.urn: "" for step in self.steps if step.phase == "failed"}
+        for diagnostic in self.diagnostics:
+            if diagnostic.severity == "error":
+                found[diagnostic.urn] = "\n".join(filter(None, (found.get(diagnostic.urn), diagnostic.message)))
         return found
 
     @property
@@ -223,7 +223,7 @@ def _step(metadata: Mapping[str, Any], phase: Phase) -> Step:
         provider=metadata["provider"],
         protect=state.get("protect", False),
         diffs=tuple(metadata.get("diffs") or ()),
-        detailed_diff={path: one["diffKind"] for path, one in (metadata["detailedDiff"] or {}).items()},
+        detailed_diff={path: value["diffKind"] for path, value in (metadata["detailedDiff"] or {}).items()},
     )
 
 

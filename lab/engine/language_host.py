@@ -121,8 +121,8 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
         """Installed Python packages."""
         return language_pb2.GetProgramDependenciesResponse(
             dependencies=[
-                language_pb2.DependencyInfo(name=one.name, version=one.version)
-                for one in importlib.metadata.distributions()
+                language_pb2.DependencyInfo(name=distribution.name, version=distribution.version)
+                for distribution in importlib.metadata.distributions()
             ]
         )
 

@@ -96,7 +96,7 @@ class Pulumi:
 
     def stacks(self) -> tuple[str, ...]:
         """Names of the project's stacks with a state. Raises RehearsalError."""
-        return tuple(one["name"] for one in json.loads(self._must("stack", "ls", "--json")))
+        return tuple(load["name"] for load in json.loads(self._must("stack", "ls", "--json")))
 
     def start(
         self,

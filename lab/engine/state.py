@@ -60,11 +60,11 @@ class StackState:
 
     def get(self, urn: str) -> Stored | None:
         """The resource, or None."""
-        return next((one for one in self.resources if one.urn == urn and not one.deleting), None)
+        return next((resource for resource in self.resources if resource.urn == urn and not resource.deleting), None)
 
     def of_type(self, type_: str) -> tuple[Stored, ...]:
         """Resources of a type."""
-        return tuple(one for one in self.resources if one.type == type_)
+        return tuple(resource for resource in self.resources if resource.type == type_)
 
     @property
     def outputs(self) -> Mapping[str, Any]:
@@ -77,7 +77,9 @@ def parsed(document: Mapping[str, Any]) -> StackState:
     deployment = document["deployment"]
     return StackState(
         resources=tuple(map(_stored, deployment.get("resources") or ())),
-        pending={one["resource"]["urn"]: one["type"] for one in deployment.get("pending_operations") or ()},
+        pending={
+            operation["resource"]["urn"]: operation["type"] for operation in deployment.get("pending_operations") or ()
+        },
     )
 
 

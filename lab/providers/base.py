@@ -232,11 +232,11 @@ class Served:
         """By package."""
 
     def __enter__(self) -> Served:
-        for one in self._providers:
+        for provider in self._providers:
             limits = [("grpc.max_receive_message_length", _MOST_BYTES), ("grpc.max_send_message_length", _MOST_BYTES)]
-            server = grpc.server(futures.ThreadPoolExecutor(_THREADS, f"provider-{one.package}"), options=limits)
-            provider_pb2_grpc.add_ResourceProviderServicer_to_server(one, server)
-            self.ports[one.package] = server.add_insecure_port("127.0.0.1:0")
+            server = grpc.server(futures.ThreadPoolExecutor(_THREADS, f"provider-{provider.package}"), options=limits)
+            provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
+            self.ports[provider.package] = server.add_insecure_port("127.0.0.1:0")
             server.start()
             self._servers.append(server)
         return self

@@ -32,7 +32,7 @@ def diff_response(
     deciding = decisive(type_, old, new, found)
     if type_.startswith("kubernetes:"):
         deciding = [_bare(one) for one in deciding]
-    replacing = {one.path for one in reasons(type_, deciding)}
+    replacing = {reason.path for reason in reasons(type_, deciding)}
     detailed = {property_path(one.path): _kind(one, path_text(one.path) in replacing) for one in found}
     replaces = sorted(
         {*(str(one.path[0]) for one in found if path_text(one.path) in replacing), *filter(None, (also,))}
@@ -58,8 +58,8 @@ def drifted(inputs: Value, before: Value, live: Value) -> Value:
     if isinstance(inputs, Mapping) and isinstance(live, Mapping):
         was = before if isinstance(before, Mapping) else {}
         return {
-            key: drifted(one, was.get(key), live[key]) if key in live else one
-            for key, one in inputs.items()
+            key: drifted(value, was.get(key), live[key]) if key in live else value
+            for key, value in inputs.items()
             if key in live or key not in was
         }
     if isinstance(inputs, list) and isinstance(live, list) and len(inputs) == len(live):
@@ -82,16 +82,16 @@ def property_path(path: Path) -> str:
     return text
 
 
-def _bare(one: Difference) -> Difference:
+def _bare(difference: Difference) -> Difference:
     """An unknown value without what it may hold: it replaces a resource if its own path does, not by a path below it. Otherwise a
     replaced Secret would delete and create each Deployment whose `spec` depends on it.
 
     Source: pulumi-kubernetes, provider/pkg/provider/provider.go (addPatchValueToDiff: unknown values are null in the patch) and
     provider/pkg/openapi/match.go (a path below null is not found).
     """
-    return replace(one, before=None, after=None) if one.kind == "may change" else one
+    return replace(difference, before=None, after=None) if difference.kind == "may change" else difference
 
 
-def _kind(one: Difference, replaces: bool) -> Any:
-    name = _KINDS[one.kind] + ("_REPLACE" if replaces else "")
+def _kind(difference: Difference, replaces: bool) -> Any:
+    name = _KINDS[difference.kind] + ("_REPLACE" if replaces else "")
     return provider_pb2.PropertyDiff(kind=provider_pb2.PropertyDiff.Kind.Value(name), inputDiff=True)

@@ -71,9 +71,9 @@ def counts_of(moments: Sequence[Moment], since: float, until: float) -> Counts:
 def _columns(moments: Sequence[Moment], since: float, until: float) -> list[dict[Mood, int]]:
     """Counts per column: the ones with the fewest Ready in it, so that no dip is lost."""
     changes: list[tuple[float, Mood, int]] = []
-    for one in moments:
-        if one.until_seconds is not None and one.until_seconds > one.at_seconds:
-            changes += [(one.at_seconds, one.mood, 1), (one.until_seconds, one.mood, -1)]
+    for moment in moments:
+        if moment.until_seconds is not None and moment.until_seconds > moment.at_seconds:
+            changes += [(moment.at_seconds, moment.mood, 1), (moment.until_seconds, moment.mood, -1)]
     # Ends sort before starts of the same instant, so that consecutive states are not counted twice.
     changes.sort(key=lambda change: (change[0], change[2]))
     now: dict[Mood, int] = dict.fromkeys(STACKED, 0)

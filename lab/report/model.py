@@ -85,17 +85,17 @@ class RehearsalReport:
     @property
     def passed(self) -> bool:
         """Whether every drill was played and none failed."""
-        return not self.stop_code and all(one.passed for one in self.drills)
+        return not self.stop_code and all(drill.passed for drill in self.drills)
 
     @property
     def failed_drills(self) -> tuple[DrillResult, ...]:
         """Drills with a failed check or an error finding, and aborted ones."""
-        return tuple(one for one in self.drills if not one.passed)
+        return tuple(drill for drill in self.drills if not drill.passed)
 
     @property
     def skipped_drills(self) -> tuple[DrillResult, ...]:
         """Drills that do not apply to this stack."""
-        return tuple(one for one in self.drills if one.skipped)
+        return tuple(drill for drill in self.drills if drill.skipped)
 
     @property
     def found(self) -> tuple[Found, ...]:
@@ -177,7 +177,11 @@ def is_advice(figure: Figure) -> bool:
 
 def advice(drills: Iterable[DrillResult]) -> tuple[Figure, ...]:
     """Each piece of advice once."""
-    return tuple({(one.name, one.value): one for drill in drills for one in drill.figures if is_advice(one)}.values())
+    return tuple(
+        {
+            (figure.name, figure.value): figure for drill in drills for figure in drill.figures if is_advice(figure)
+        }.values()
+    )
 
 
 def redacted(report: RehearsalReport, secrets: Iterable[str]) -> RehearsalReport:

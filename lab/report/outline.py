@@ -77,11 +77,11 @@ def outline(report: RehearsalReport, *, written: Sequence[str] = ()) -> Outline:
 def _drills(report: RehearsalReport) -> Section:
     rows = tuple(
         (
-            Cell(f"{wording.MARKS[wording.state_of(one)]} {one.name}", link="" if one.skipped else one.name),
-            Cell(one.title, note=_summary(report, one)),
-            Cell("" if one.skipped else format_elapsed(one.wall_seconds)),
+            Cell(f"{wording.MARKS[wording.state_of(drill)]} {drill.name}", link="" if drill.skipped else drill.name),
+            Cell(drill.title, note=_summary(report, drill)),
+            Cell("" if drill.skipped else format_elapsed(drill.wall_seconds)),
         )
-        for one in report.drills
+        for drill in report.drills
     )
     table = Table(
         id="drills",
@@ -100,10 +100,10 @@ def _summary(report: RehearsalReport, drill: DrillResult) -> str:
         return f"aborted: same as {like}"
     if drill.gave_up:
         return f"aborted: {drill.gave_up}"
-    failed = [f"{one.subject}: {one.found}" for one in drill.checks if one.blocks]
+    failed = [f"{check.subject}: {check.found}" for check in drill.checks if check.blocks]
     if failed:
         return f"failed: {'; '.join(failed)}"
-    figures = [wording.format_figure(one) for one in drill.figures if not is_advice(one)]
+    figures = [wording.format_figure(figure) for figure in drill.figures if not is_advice(figure)]
     return " · ".join(figures[:_SUMMARY_FIGURES]) or wording.first_held(drill)
 
 
@@ -166,7 +166,7 @@ def _drill(drill: DrillResult) -> Section:
 
 def _figures(drill: DrillResult) -> Iterator[Element]:
     """Tiles, below their headings."""
-    shown = [one for one in drill.figures if not is_advice(one)]
+    shown = [figure for figure in drill.figures if not is_advice(figure)]
     for about, group in groupby(sorted(shown, key=lambda one: bool(one.about)), key=lambda one: one.about):
         tiles = Tiles(
             tuple(
@@ -185,12 +185,12 @@ def _day(name: str, day: Day) -> Figure:
         rows=tuple(
             (
                 Cell(
-                    day.clock(one.at_seconds)
-                    + ("" if one.until_seconds is None else f" to {day.clock(one.until_seconds)}")
+                    day.clock(moment.at_seconds)
+                    + ("" if moment.until_seconds is None else f" to {day.clock(moment.until_seconds)}")
                 ),
-                Cell(f"{one.subject}: {one.text}"),
+                Cell(f"{moment.subject}: {moment.text}"),
             )
-            for one in day.moments
+            for moment in day.moments
         ),
     )
     return Figure(drawn=partial(rows_drawing, day_of(name, day)), words=(table,))
@@ -244,7 +244,7 @@ def _data(report: RehearsalReport) -> dict[str, Any]:
         },
         "speed": report.speed,
         "wallSeconds": round(report.wall_seconds, 3),
-        "drills": [_drill_data(one) for one in report.drills],
+        "drills": [_drill_data(drill) for drill in report.drills],
         "notPlayed": list(report.not_played),
         "retained": [
             {"kind": one.kind, "name": one.name, "why": one.why, "usdPerMonth": one.usd_per_month, "note": one.note}
@@ -264,10 +264,16 @@ def _drill_data(drill: DrillResult) -> dict[str, Any]:
         "skipped": drill.skipped,
         "gaveUp": drill.gave_up,
         "figures": [
-            {"name": one.name, "value": one.value, "unit": one.unit, "note": one.note, "about": one.about}
-            for one in drill.figures
+            {
+                "name": figure.name,
+                "value": figure.value,
+                "unit": figure.unit,
+                "note": figure.note,
+                "about": figure.about,
+            }
+            for figure in drill.figures
         ],
-        "moments": [_moment(one) for one in drill.moments],
+        "moments": [_moment(moment) for moment in drill.moments],
         "day": None if drill.day is None else _day_data(drill.day),
         "wallSeconds": round(drill.wall_seconds, 3),
         "simulatedSeconds": round(drill.simulated_seconds, 3),
@@ -284,7 +290,7 @@ def _day_data(day: Day) -> dict[str, Any]:
             for group in day.curves
             for curve in group
         ],
-        "moments": [_moment(one) for one in day.moments],
+        "moments": [_moment(moment) for moment in day.moments],
     }
 
 

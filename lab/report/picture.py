@@ -55,10 +55,10 @@ def timeline_of(name: str, moments: Sequence[Moment]) -> Rows | None:
     if not moments:
         return None
     began = began_at(moments)
-    ended = max(_end(one) for one in moments)
+    ended = max(_end(moment) for moment in moments)
     if ended - began < 1:
         return None
-    lanes = {lane: [_since(one, began) for one in moments if one.lane == lane] for lane in LANES}
+    lanes = {lane: [_since(moment, began) for moment in moments if moment.lane == lane] for lane in LANES}
     rows = tuple(row for lane, found in lanes.items() if found for row in _lane(lane, found, ended - began))
     return Rows(
         id=f"timeline-{name}",
@@ -73,8 +73,8 @@ def timeline_of(name: str, moments: Sequence[Moment]) -> Rows | None:
 def day_of(name: str, day: Day) -> Rows:
     """A day's curves by time of day, with what happened below."""
     minutes = (day.until_seconds - day.at_seconds) / 60
-    moments = [_since(one, day.at_seconds) for one in day.moments]
-    lanes = {lane: [one for one in moments if one.lane == lane] for lane in LANES}
+    moments = [_since(moment, day.at_seconds) for moment in day.moments]
+    lanes = {lane: [moment for moment in moments if moment.lane == lane] for lane in LANES}
     rows = (row for lane, found in lanes.items() if found for row in _lane(lane, found, minutes * 60))
     first = -day.first_minute % HOUR
     hours = [first + HOUR * number for number in range(int((minutes - first) / HOUR) + 1)]
@@ -116,7 +116,7 @@ def _drawn(curves: Sequence[Curve], day: Day, minutes: float) -> Row:
 
 def began_at(moments: Sequence[Moment]) -> float:
     """The simulated second at which the timeline starts."""
-    return min(one.at_seconds for one in moments)
+    return min(moment.at_seconds for moment in moments)
 
 
 def _since(moment: Moment, began: float) -> Moment:
@@ -131,7 +131,7 @@ def _end(moment: Moment) -> float:
 def _lane(lane: Lane, moments: Sequence[Moment], span: float) -> list[Row]:
     """The lane's rows; the first has the lane's title."""
     subjects: dict[str, list[Moment]] = {}
-    for one in sorted(moments, key=lambda one: (one.at_seconds, one.subject)):
+    for one in sorted(moments, key=lambda moment: (moment.at_seconds, moment.subject)):
         subjects.setdefault(one.subject, []).append(one)
     number = len(subjects)
     rows, single = _alike(subjects, span)
@@ -145,7 +145,7 @@ def _lane(lane: Lane, moments: Sequence[Moment], span: float) -> list[Row]:
         if lane in ("node", "pod"):
             rows = [_counted(number, counts_of(moments, 0, span))]
         else:
-            rest.append(_row(f"{len({one.subject for one in others})} others", [_ended(one) for one in others]))
+            rest.append(_row(f"{len({other.subject for other in others})} others", [_ended(other) for other in others]))
     if brief:
         label = f"{len(brief)} others, brief"
         rest.append(_row(label, [_ended(one) for found in brief.values() for one in found], with_words=False))
@@ -209,14 +209,14 @@ def _ended(moment: Moment) -> Moment:
 
 def _row(label: str, moments: Sequence[Moment], *, with_words: bool = True) -> Row:
     bars, dots = [], []
-    for one in moments:
-        begins, ends = one.at_seconds / 60, _end(one) / 60
-        style, words = f"mood-{one.mood}", one.text if with_words else ""
-        if one.until_seconds is None:
-            title = f"{one.text}: {format_simulated(one.at_seconds)}"
+    for moment in moments:
+        begins, ends = moment.at_seconds / 60, _end(moment) / 60
+        style, words = f"mood-{moment.mood}", moment.text if with_words else ""
+        if moment.until_seconds is None:
+            title = f"{moment.text}: {format_simulated(moment.at_seconds)}"
             dots.append(Dot(at=begins, mark="dot", style=style, words=words, title=title))
         else:
-            title = f"{one.text}: {format_simulated(one.at_seconds)} to {format_simulated(_end(one))}"
+            title = f"{moment.text}: {format_simulated(moment.at_seconds)} to {format_simulated(_end(moment))}"
             bars.append(Bar(low=begins, high=ends, style=style, words=words, title=title))
     # A row breaks its label at blanks, so long names get some.
     label = " ".join(textwrap.wrap(label.replace("/", " ", 1), LABEL_CHARACTERS, break_long_words=False))
@@ -257,11 +257,11 @@ def table_lines(moments: Sequence[Moment]) -> tuple[tuple[Line, ...], int]:
         return (), 0
     began = began_at(moments)
 
-    def slot(one: Moment) -> int:
+    def slot(moment: Moment) -> int:
         """Six seconds are a tenth of a minute, the finest time shown from two minutes on."""
-        return round((one.at_seconds - began) / 6)
+        return round((moment.at_seconds - began) / 6)
 
-    ordered = sorted(moments, key=lambda one: (slot(one), one.lane, one.text, one.subject))
+    ordered = sorted(moments, key=lambda moment: (slot(moment), moment.lane, moment.text, moment.subject))
     lines: list[Line] = []
     for _, group in groupby(ordered, key=lambda one: (slot(one), one.lane, one.text)):
         found = list(group)

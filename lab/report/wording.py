@@ -31,12 +31,12 @@ def why_failed(drill: DrillResult) -> str:
     for check in drill.checks:
         if check.blocks:
             return f"{check.subject}: {check.found}"
-    return next(str(one.found) for one in drill.findings if one.blocks)
+    return next(str(finding.found) for finding in drill.findings if finding.blocks)
 
 
 def first_held(drill: DrillResult) -> str:
     """The first check that held; empty if there is none."""
-    return next((one.subject for one in drill.checks if one.severity == "passed"), "")
+    return next((check.subject for check in drill.checks if check.severity == "passed"), "")
 
 
 def format_figure(figure: Figure) -> str:

@@ -64,4 +64,4 @@ class Timeline:
 
 
 def _ordered(moments: Iterable[Moment]) -> tuple[Moment, ...]:
-    return tuple(sorted(moments, key=lambda one: (one.at_seconds, one.lane, one.subject)))
+    return tuple(sorted(moments, key=lambda moment: (moment.at_seconds, moment.lane, moment.subject)))

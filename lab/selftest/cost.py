@@ -64,9 +64,9 @@ def client_cost(folder: Path) -> Cost:
 def server_cost(servers: Sequence[Mapping[str, Any]]) -> Cost:
     """From the servers' own figures, start-up included."""
     return Cost(
-        cpu_seconds=sum(one["cpu_seconds"] for one in servers),
-        chunks=sum(one["chunks_sent"] for one in servers),
-        requests=sum(one["accepted"] for one in servers),
+        cpu_seconds=sum(server["cpu_seconds"] for server in servers),
+        chunks=sum(server["chunks_sent"] for server in servers),
+        requests=sum(server["accepted"] for server in servers),
     )
 
 

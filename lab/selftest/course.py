@@ -44,7 +44,7 @@ class Outcome:
     @property
     def agrees(self) -> bool:
         """Whether all findings agree."""
-        return all(one.agrees for one in self.findings)
+        return all(finding.agrees for finding in self.findings)
 
 
 def run(test: SelfTest, display: Display) -> Outcome:
@@ -99,14 +99,14 @@ def _program(folder: Path) -> str:
 def as_plain(outcome: Outcome) -> dict[str, Any]:
     """As JSON."""
 
-    def cost(one: Cost) -> dict[str, float]:
+    def cost(cost: Cost) -> dict[str, float]:
         return {
-            "us_per_chunk": one.us_per_chunk,
-            "chunks_per_s_per_core": one.chunks_per_s_per_core,
-            "requests_per_s_per_core": one.requests_per_s_per_core,
-            "chunks": one.chunks,
-            "requests": one.requests,
-            "cpu_seconds": one.cpu_seconds,
+            "us_per_chunk": cost.us_per_chunk,
+            "chunks_per_s_per_core": cost.chunks_per_s_per_core,
+            "requests_per_s_per_core": cost.requests_per_s_per_core,
+            "chunks": cost.chunks,
+            "requests": cost.requests,
+            "cpu_seconds": cost.cpu_seconds,
         }
 
     certificate = outcome.measured.judged.certificate
@@ -114,7 +114,9 @@ def as_plain(outcome: Outcome) -> dict[str, Any]:
         "mode": outcome.test.mode,
         "program": outcome.program,
         "agrees": outcome.agrees,
-        "findings": [{"title": one.title, "agrees": one.agrees, "found": one.found} for one in outcome.findings],
+        "findings": [
+            {"title": finding.title, "agrees": finding.agrees, "found": finding.found} for finding in outcome.findings
+        ],
         "client": cost(outcome.client),
         "client_before": cost(outcome.before) if outcome.before else None,
         "server": cost(outcome.server),

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote
+
+from lab.simulators.local_server import Answer, Request, served
 
 TOKEN: Final = "token-of-the-selftest"  # noqa: S105 - opens nothing but this process's own bucket
 TOKEN_PATH: Final = "/computeMetadata/v1/instance/service-accounts/default/token"  # noqa: S105 - a path
@@ -48,44 +47,9 @@ class Stored:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """One request."""
-
-    method: str
-    url: str
-    """Path and query, as they came."""
-    headers: Message[str, str]
-    content: bytes
-
-    @property
-    def path(self) -> str:
-        """Without the query; a name in it is still quoted."""
-        return urlsplit(self.url).path
-
-    @property
-    def query(self) -> dict[str, str]:
-        """The first value of each."""
-        return {key: values[0] for key, values in parse_qs(urlsplit(self.url).query).items()}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One answer."""
-
-    status: int
-    content: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of_json(cls, status: int, body: Any) -> Answer:
-        """A JSON document."""
-        return cls(status, json.dumps(body).encode(), {"Content-Type": "application/json"})
-
-    @classmethod
-    def of_error(cls, status: int, message: str) -> Answer:
-        """As Google's APIs describe what went wrong."""
-        return cls.of_json(status, {"error": {"code": status, "message": message}})
+def of_error(status: int, message: str) -> Answer:
+    """An error as Google's APIs describe it."""
+    return Answer.of_json(status, {"error": {"code": status, "message": message}})
 
 
 class LocalBucket:
@@ -97,23 +61,14 @@ class LocalBucket:
         self.url = ""
         self.lock = threading.RLock()
         self._generation = 0
-        self._server: ThreadingHTTPServer | None = None
-        self._thread: threading.Thread | None = None
+        self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        server = self._server = _Server(("127.0.0.1", 0), _handler(self))
-        self.url = f"http://127.0.0.1:{server.server_address[1]}"
-        self._thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._stack.enter_context(served(self.answer))}"
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._server is not None and self._thread is not None:
-            self._server.shutdown()
-            self._thread.join()
-            self._server.server_close()
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def put(self, name: str, content: bytes) -> Stored:
         """Store an object in the place of one of that name."""
@@ -128,7 +83,7 @@ class LocalBucket:
         if request.path == TOKEN_PATH:
             return self.token(request)
         if not self.knows((request.headers.get("Authorization") or "").removeprefix("Bearer ")):
-            return Answer.of_error(401, "the token is not this bucket's")
+            return of_error(401, "the token is not this bucket's")
         objects = f"/storage/v1/b/{self.name}/o"
         if (request.method, request.path) == ("POST", f"/upload{objects}"):
             return self.upload(request)
@@ -138,7 +93,7 @@ class LocalBucket:
         path = request.path.removeprefix("/download")
         if request.method == "GET" and path.startswith(f"{objects}/"):
             return self.content(unquote(path.removeprefix(f"{objects}/")), request)
-        return Answer.of_error(404, f"no such bucket or call: {request.path}")
+        return of_error(404, f"no such bucket or call: {request.path}")
 
     def knows(self, token: str) -> bool:
         """Whether a token is good."""
@@ -147,7 +102,7 @@ class LocalBucket:
     def token(self, request: Request) -> Answer:
         """The metadata server's answer to a pod."""
         if request.headers.get("Metadata-Flavor") != "Google":
-            return Answer.of_error(403, "Metadata-Flavor: Google is missing")
+            return of_error(403, "Metadata-Flavor: Google is missing")
         return Answer.of_json(200, {"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"})
 
     def upload(self, request: Request) -> Answer:
@@ -155,9 +110,9 @@ class LocalBucket:
         name = request.query["name"]
         with self.lock:
             if request.query.get("ifGenerationMatch") == "0" and name in self.objects:
-                return Answer.of_error(412, "at least one of the pre-conditions did not hold")
+                return of_error(412, "at least one of the pre-conditions did not hold")
             if name in self.objects and "/.progress/" not in name:
-                return Answer.of_error(403, f"no storage.objects.delete access to {name}")  # infra/workload_access.py
+                return of_error(403, f"no storage.objects.delete access to {name}")  # infra/workload_access.py
             return Answer.of_json(200, self.put(name, request.content).described(name))
 
     def listing(self, query: Mapping[str, str]) -> dict[str, Any]:
@@ -189,37 +144,8 @@ class LocalBucket:
         """An object, from where it is asked for."""
         stored = self.objects.get(name)
         if stored is None or request.query.get("generation", str(stored.generation)) != str(stored.generation):
-            return Answer.of_error(404, f"no object {name}")
+            return of_error(404, f"no object {name}")
         if request.query.get("alt") != "media":
             return Answer.of_json(200, stored.described(name))
         wanted = _RANGE.fullmatch(request.headers.get("Range") or "")
         return Answer(206, stored.content[int(wanted[1]) :]) if wanted else Answer(200, stored.content)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    # All pods of a self-test may come at once.
-    request_queue_size = 128
-
-
-def _handler(bucket: LocalBucket) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-        def do_GET(self) -> None:
-            self._answer()
-
-        def do_POST(self) -> None:
-            self._answer()
-
-        def _answer(self) -> None:
-            content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            answer = bucket.answer(Request(method=self.command, url=self.path, headers=self.headers, content=content))
-            self.send_response(answer.status)
-            for name, value in {"Content-Length": str(len(answer.content)), **answer.headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(answer.content)
-
-    return Handler

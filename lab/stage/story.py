@@ -61,7 +61,7 @@ class Story:
         """All states since then, until now."""
         until = self._clock.now_seconds()
         with self._lock:
-            found = [one for life in self._lives.values() for one in _stretches(life, since_seconds, until)]
+            found = [stretch for life in self._lives.values() for stretch in _stretches(life, since_seconds, until)]
         return tuple(sorted(found, key=lambda one: (one.at_seconds, one.lane, one.subject)))
 
     def _pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
@@ -70,11 +70,11 @@ class Story:
     def _node(self, change: Change, node: Manifest, _: Manifest | None) -> None:
         self._take("node", change, node, _node_state)
 
-    def _take(self, lane: Literal["pod", "node"], change: Change, one: Manifest, read: _Reader) -> None:
-        now, metadata = self._clock.now_seconds(), one["metadata"]
+    def _take(self, lane: Literal["pod", "node"], change: Change, manifest: Manifest, read: _Reader) -> None:
+        now, metadata = self._clock.now_seconds(), manifest["metadata"]
         with self._lock:
             life = self._lives.get(metadata["uid"])
-            state = read(one, life is not None and life.been_ready)
+            state = read(manifest, life is not None and life.been_ready)
             if life is None:
                 life = self._lives[metadata["uid"]] = _Life(lane, metadata["name"], [(now, state)])
             life.been_ready = life.been_ready or state is READY

@@ -85,8 +85,8 @@ class DestroyReport:
 
 def _done(events: Events) -> dict[str, tuple[str, ...]]:
     """URNs by operation, of provider resources whose operation has ended well."""
-    ended = {one.urn for one in events.steps if one.phase == "done" and _is_work(one)}
-    failed = {one.urn for one in events.steps if one.phase == "failed"}
+    ended = {step.urn for step in events.steps if step.phase == "done" and _is_work(step)}
+    failed = {step.urn for step in events.steps if step.phase == "failed"}
     found: dict[str, list[str]] = {"create": [], "update": [], "replace": [], "delete": [], "same": []}
     for urn, operation in events.operations.items():
         if urn in ended - failed and operation in found:
@@ -95,12 +95,14 @@ def _done(events: Events) -> dict[str, tuple[str, ...]]:
 
 
 def _mandatory(outcome: Outcome) -> Iterator[Violation]:
-    return (one for one in _violations(outcome) if one.level == "mandatory")
+    return (violation for violation in _violations(outcome) if violation.level == "mandatory")
 
 
 def _not_asked(outcome: Outcome) -> Iterator[Finding]:
     """What the stack's policy config file switches off: a stack that comes up was judged that much less."""
-    for text in dict.fromkeys(one.message for one in _violations(outcome) if one.policy == RULES_NOT_ASKED):
+    for text in dict.fromkeys(
+        violation.message for violation in _violations(outcome) if violation.policy == RULES_NOT_ASKED
+    ):
         said = decode(text.partition("\n")[2])  # without the policy's description
         yield Finding(id=RULES_NOT_ASKED, subject=RULES_NOT_ASKED, severity="warning", found=said.what, write=said.fix)
 

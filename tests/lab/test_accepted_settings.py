@@ -104,7 +104,7 @@ def test_what_settings_accept_every_api_accepts(api: ClusterApi, config: Config)
 def every_api_accepts(api: ClusterApi, config: Config) -> None:
     recording = record(ROOT, project="vllm-fleet", stack="x", config=texts(config), mode="known")
     spaces = [one for one in recording.resources if one.type == "kubernetes:core/v1:Namespace"]
-    for name in {one.inputs["metadata"]["name"] for one in spaces}:
+    for name in {space.inputs["metadata"]["name"] for space in spaces}:
         if api.get(NAMESPACE, name) is None:
             api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     for resource in recording.resources:
@@ -125,7 +125,7 @@ def refusals_of_settings(config: Config) -> list[str]:
         return [str(error)]
     if not parsed.owns_platform:
         return ["a guest is recorded with what its platform has put out"]
-    return [str(one) for one in check(parsed) if one.level == "refused"]
+    return [str(one) for one in check(parsed) if one.severity == "error"]
 
 
 def texts(config: Config) -> dict[str, str]:

@@ -42,10 +42,10 @@ def plural(kind: str) -> str:
 def made(*, namespaced: bool) -> set[Resource]:
     """Every kind that the program makes, whatever the settings, but for those aside."""
     return {
-        (Kind.of(one).api_version.rpartition("/")[0], plural(one["kind"]))
+        (Kind.of(manifest).api_version.rpartition("/")[0], plural(manifest["kind"]))
         for name in (*STACKS, *SHAPES, *NOT_SERVED)
-        for one in manifests(name)
-        if one["kind"] not in ASIDE and ("namespace" in one["metadata"]) == namespaced
+        for manifest in manifests(name)
+        if manifest["kind"] not in ASIDE and ("namespace" in manifest["metadata"]) == namespaced
     }
 
 
@@ -150,10 +150,12 @@ def test_every_kind_of_the_program_may_be_read_and_tried(api: ClusterApi) -> Non
 @pytest.mark.slow
 def test_the_names_in_the_roles_are_those_that_the_server_serves(api: ClusterApi) -> None:
     for name in (*STACKS, *SHAPES):
-        for one in manifests(name):
-            path = f"/apis/{one['apiVersion']}" if "/" in one["apiVersion"] else f"/api/{one['apiVersion']}"
+        for manifest in manifests(name):
+            path = (
+                f"/apis/{manifest['apiVersion']}" if "/" in manifest["apiVersion"] else f"/api/{manifest['apiVersion']}"
+            )
             served = {found["name"]: found["kind"] for found in api.raw("GET", path)["resources"]}
-            assert served[plural(one["kind"])] == one["kind"]
+            assert served[plural(manifest["kind"])] == manifest["kind"]
 
 
 ESCALATIONS = [

@@ -89,5 +89,5 @@ def test_of_two_side_by_side_one_is_interrupted_and_the_other_does_not_notice(tm
         assert cut.leftovers() == []
         out, said = whole.process.communicate(timeout=LONG_SECONDS)
         assert (whole.process.returncode, said) == (0, "")
-        assert [one["name"] for one in json.loads(out)["drills"]] == ["bring-up", "second-up"]
+        assert [drill["name"] for drill in json.loads(out)["drills"]] == ["bring-up", "second-up"]
         assert whole.leftovers() == []

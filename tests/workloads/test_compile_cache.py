@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import pulumi
 import pytest
 
+from fleet.preview.record.recording import Recording
 from settings.derived.compile_cache import server_account
+from settings.stack import Settings
 from tests.support.as_sent import as_sent
+from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args
+from workloads.server import compile_cache
 from workloads.server import keep_compile_cache as program
 from workloads.server.compile_cache import PATH, KeptCache
 from workloads.server.pod import pod_template
+from workloads.server.server import Server
 from workloads.server.vllm_args import writable_environment
 
 KEPT = KeptCache(bucket="the-bucket", key="0123abcd")
@@ -26,10 +32,17 @@ def pod(**sections: Any) -> dict[str, Any]:
     return spec
 
 
-def options_of(words: list[str]) -> Any:
-    python, dash_c, code, *rest = words
-    assert (python, dash_c) == ("python3", "-c")
-    compile(code, "the program", "exec")
+def options_of(container: dict[str, Any]) -> Any:
+    """The options with which a container runs its program, which its ConfigMap mounts read-only where the command names it."""
+    command = container["command"]
+    python, path, *rest = command[: command.index("--")] if "--" in command else command
+    folder, _, name = path.rpartition("/")
+    assert python == "python3"
+    assert name in compile_cache.program()
+    mounted = [
+        (mount["name"], mount["readOnly"]) for mount in container["volumeMounts"] if mount["mountPath"] == folder
+    ]
+    assert mounted == [("compile-cache-program", True)]
     return program.options_of(rest)
 
 
@@ -43,7 +56,7 @@ def test_the_pod_is_valid_and_runs_under_its_releases_account() -> None:
 def test_the_server_starts_through_what_restores() -> None:
     (vllm,) = pod()["containers"]
     split = vllm["command"].index("--")
-    options = options_of(vllm["command"][:split])
+    options = options_of(vllm)
     assert (options.action, options.bucket, options.key, options.cache) == ("restore", "the-bucket", "0123abcd", PATH)
     assert vllm["command"][split + 1 :] in (["vllm", "serve"], ["python3", "-m", "vllm.entrypoints.openai.api_server"])
 
@@ -51,16 +64,40 @@ def test_the_server_starts_through_what_restores() -> None:
 def test_what_stores_reads_the_caches_and_holds_the_pod_back_until_it_has_tried() -> None:
     spec = pod()
     (saver,) = spec["initContainers"]
-    options = options_of(saver["command"])
+    options = options_of(saver)
     assert (options.action, options.bucket, options.key, options.cache) == ("save", "the-bucket", "0123abcd", PATH)
     # Beside the server, and ready when it is done; an init container that ended would hold the server back.
     assert saver["restartPolicy"] == "Always"
     assert saver["readinessProbe"]["exec"]["command"] == ["test", "-f", f"{options.state}/done"]
-    mounts = {one["mountPath"]: one.get("readOnly", False) for one in saver["volumeMounts"]}
-    assert mounts == {PATH: True, options.state: False}
+    assert [mount["mountPath"] for mount in saver["volumeMounts"] if not mount.get("readOnly")] == [options.state]
     (vllm,) = spec["containers"]
     assert options.state not in {one["mountPath"] for one in vllm["volumeMounts"]}
     assert saver["image"] == vllm["image"]
+
+
+def recorded() -> Recording:
+    def build(settings: Settings, opts: pulumi.ResourceOptions) -> None:
+        Server("server", server_args(settings, compile_cache=KEPT), opts)
+
+    return recorded_component(build)
+
+
+def test_the_pods_wait_for_their_program_and_a_new_one_restarts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mounted_and_made() -> tuple[str, str]:
+        recording = recorded()
+        deployment = objects(recording)["Deployment/qwen35-server"]
+        (config_map,) = (name for name in needs(recording, deployment) if name.startswith("ConfigMap/"))
+        volumes = manifest(deployment)["spec"]["template"]["spec"]["volumes"]
+        (mounted,) = (volume["configMap"]["name"] for volume in volumes if "configMap" in volume)
+        made = manifest(objects(recording)[config_map])
+        assert made["immutable"] is True
+        assert made["data"] == compile_cache.program()
+        return mounted, made["metadata"]["name"]
+
+    before = mounted_and_made()
+    monkeypatch.setattr(compile_cache, "program", lambda: {"keep_compile_cache.py": "print()"})
+    after = mounted_and_made()
+    assert before[0] == before[1] != after[0] == after[1]
 
 
 def test_every_cache_of_compiled_files_is_kept_and_nothing_else() -> None:

@@ -130,5 +130,5 @@ def test_every_cache_lies_below_the_writable_directory_and_the_user_has_a_name()
 
 
 def test_the_decision_record_explains_every_writable_variable() -> None:
-    text = (ROOT / "docs" / "decisions" / "0006-non-root-vllm.md").read_text()
+    text = (ROOT / "docs" / "decisions" / "07-server.md").read_text()
     assert [entry["name"] for entry in writable_environment("/c") if f"`{entry['name']}`" not in text] == []

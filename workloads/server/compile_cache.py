@@ -5,6 +5,7 @@ keep_compile_cache.py runs in the pod. docs/decisions/07-server.md explains perm
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,10 @@ minutes."""
 SAVE_SECONDS: Final = 120
 """Longest delay of a pod's readiness for storing. Assumed: packing and sending the same amount."""
 _STATE: Final = "/state"
+_PROGRAM: Final = "keep_compile_cache.py"
+_FOLDER: Final = "/opt/vllm-fleet"
+"""Folder of the program in both containers."""
+_PROGRAM_VOLUME: Final = "compile-cache-program"
 _CPU, _MEMORY, _DISK = "500m", "1Gi", "10Gi"
 """Resources of the storing container. It copies a file of 8 GiB at most; an emptyDir counts against the pod's disk."""
 
@@ -48,7 +53,7 @@ class KeptCache:
 
 def restoring(cache: KeptCache, command: Sequence[str]) -> list[pulumi.Input[str]]:
     """`command`, started after the restore succeeded or failed."""
-    return [*_program("restore", cache, RESTORE_SECONDS), "--", *command]
+    return [*_command("restore", cache, RESTORE_SECONDS), "--", *command]
 
 
 def saver(cache: KeptCache, image: pulumi.Input[str], mounts: Sequence[VolumeMountArgsDict]) -> ContainerArgsDict:
@@ -60,24 +65,39 @@ def saver(cache: KeptCache, image: pulumi.Input[str], mounts: Sequence[VolumeMou
         "name": NAME,
         "image": image,
         "restart_policy": "Always",
-        "command": [*_program("save", cache, SAVE_SECONDS), health, f"--state={_STATE}"],
+        "command": [*_command("save", cache, SAVE_SECONDS), health, f"--state={_STATE}"],
         "resources": {"requests": amounts, "limits": dict(amounts)},
         "security_context": {
             "allow_privilege_escalation": False,
             "capabilities": {"drop": ["ALL"]},
             "read_only_root_filesystem": True,
         },
-        "volume_mounts": [{**caches, "read_only": True}, {"name": NAME, "mount_path": _STATE}],
+        "volume_mounts": [{**caches, "read_only": True}, program_mount(), {"name": NAME, "mount_path": _STATE}],
         "readiness_probe": {"exec_": {"command": ["test", "-f", f"{_STATE}/done"]}, "period_seconds": 5},
     }
 
 
-def volume() -> VolumeArgsDict:
-    """The sidecar's volume: its status file, and the archive while it is packed."""
-    return {"name": NAME, "empty_dir": {}}
+def volumes(server: str) -> list[VolumeArgsDict]:
+    """The program, and the sidecar's volume with its status file and the archive while it is packed."""
+    return [{"name": NAME, "empty_dir": {}}, {"name": _PROGRAM_VOLUME, "config_map": {"name": config_map_name(server)}}]
 
 
-def _program(action: str, cache: KeptCache, limit_seconds: int) -> list[pulumi.Input[str]]:
-    code = pod_programs.python_program("server/keep_compile_cache.py")
+def program_mount() -> VolumeMountArgsDict:
+    """The mount of the program in a container that runs it."""
+    return {"name": _PROGRAM_VOLUME, "mount_path": _FOLDER, "read_only": True}
+
+
+def config_map_name(server: str) -> str:
+    """Name of the program's ConfigMap. It changes with the program, so that a new one restarts the pods of `server`."""
+    code = "".join(program().values())
+    return f"{server}-{NAME}-{hashlib.sha256(code.encode()).hexdigest()[:8]}"
+
+
+def program() -> dict[str, str]:
+    """Data of that ConfigMap."""
+    return {_PROGRAM: pod_programs.python_program(f"server/{_PROGRAM}")}
+
+
+def _command(action: str, cache: KeptCache, limit_seconds: int) -> list[pulumi.Input[str]]:
     options = [f"--key={cache.key}", f"--cache={PATH}", f"--limit-seconds={limit_seconds}", f"--through={API_HOST}"]
-    return ["python3", "-c", code, action, "--bucket", cache.bucket, *options]
+    return ["python3", f"{_FOLDER}/{_PROGRAM}", action, "--bucket", cache.bucket, *options]

@@ -327,7 +327,7 @@ def volumes(args: ServerPod) -> list[VolumeArgsDict]:
     if args.key_store is not None:
         found.append(api_key.volume(args.key_store))
     if args.compile_cache is not None:
-        found.append(compile_cache.volume())
+        found += compile_cache.volumes(args.name)
     return found
 
 
@@ -344,4 +344,6 @@ def mounts(args: ServerPod) -> list[VolumeMountArgsDict]:
         found.append(hf_token.token_mount())
     if args.key_store is not None:
         found.append(api_key.mount())
+    if args.compile_cache is not None:
+        found.append(compile_cache.program_mount())
     return found

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from facts import models
 from facts.engines import Scalar
+from facts.lessons.limits import TWO_BYTE_UTILISATION
 from facts.machines import B200, DEFAULT_MACHINE, LEAST_FP8_CACHE, Machine
 from facts.model_config import MOST_BYTES, ModelShape
 from facts.workloads import Workload
@@ -71,6 +72,10 @@ def fitted(
     if machine.gpu.compute_capability < LEAST_FP8_CACHE or shape.name != profile.model_shape.name:
         # An 8-bit cache is safe only for models whose authors support it.
         kept["kv-cache-dtype"] = "auto"
+        share = kept.get("gpu-memory-utilization")
+        if share is not None and any(name.startswith(_OF_A_DRAFT) for name in kept):
+            # More is not known to work with a two-byte cache and drafts.
+            kept["gpu-memory-utilization"] = min(float(share), TWO_BYTE_UTILISATION)
     if machine.gpu.compute_capability != B200.compute_capability or shape.name != profile.model_shape.name:
         # Available kernels depend on GPU and model: let vLLM choose.
         kept.pop("attention-backend", None)
@@ -92,11 +97,13 @@ def engine_changes(profile: ProfileFacts, fitted_to: ProfileFacts) -> Mapping[st
     """Engine options to add to a stack file besides the profile, by vLLM's long names; None removes an option."""
     mine, its = fitted_to.flags, profile.flags
     changed = (name for name in dict.fromkeys((*its, *mine)) if mine.get(name) != its.get(name))
-    # The program drops options of other architectures itself.
+    # Also the options of other architectures, which the program drops with a warning. It sets the parsers of a known model.
+    listed = models.CATALOGUE.get(fitted_to.model)
+    parsers = {"tool-call-parser": listed.tool_parser, "reasoning-parser": listed.reasoning_parser} if listed else {}
     return {
-        name: mine.get(name)
+        "speculative" if name.startswith(_OF_A_DRAFT) else name: mine.get(name)
         for name in changed
-        if not name.startswith(_OF_A_DRAFT) and (name in mine or models.part_for(name, its.get(name)) is None)
+        if not parsers.get(name)
     }
 
 

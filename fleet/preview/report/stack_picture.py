@@ -75,7 +75,7 @@ class StackPicture:
 
     @property
     def description(self) -> str:
-        """All of it in words."""
+        """All of it as one sentence for each part."""
         return " ".join(_in_words(part) for part in (self.cluster, *self.parts.values()))
 
 

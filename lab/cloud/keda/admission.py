@@ -31,14 +31,15 @@ def bounds(scaled_object: Manifest) -> tuple[int, int]:
     return spec.get("minReplicaCount") or 1, spec.get("maxReplicaCount", 100)
 
 
-def refusal(one: Manifest, others: Iterable[Manifest], hpas: Iterable[Manifest]) -> str:
+def refusal(manifest: Manifest, others: Iterable[Manifest], hpas: Iterable[Manifest]) -> str:
     """Why KEDA's webhook refuses a ScaledObject; empty if it accepts it. `others`, `hpas`: of its namespace."""
-    spec, name = one["spec"], one["metadata"]["name"]
-    least, most = bounds(one)
+    spec, name = manifest["spec"], manifest["metadata"]["name"]
+    least, most = bounds(manifest)
     if least > most:
         return f"MinReplicaCount={least} must be less than MaxReplicaCount={most}"
-    if len(hpa_name(one)) > _LONGEST_NAME:
-        return f'HPA name "{hpa_name(one)}" derived from scaledobject is {len(hpa_name(one))} characters long; must be no more than 63'
+    hpa = hpa_name(manifest)
+    if len(hpa) > _LONGEST_NAME:
+        return f'HPA name "{hpa}" derived from scaledobject is {len(hpa)} characters long; must be no more than 63'
     fallback = spec.get("fallback")
     if fallback and min(fallback["failureThreshold"], fallback["replicas"]) < 0:
         return f"FailureThreshold={fallback['failureThreshold']} & Replicas={fallback['replicas']} must both be greater than or equal to 0"
@@ -47,19 +48,21 @@ def refusal(one: Manifest, others: Iterable[Manifest], hpas: Iterable[Manifest])
         reference = other["spec"]["scaleTargetRef"]
         if other["metadata"]["name"] != name and (reference["name"], _kind(reference)) == (target, kind):
             return f"the workload '{target}' of type '{kind}' is already managed by the ScaledObject '{other['metadata']['name']}'"
-    for hpa in hpas:
-        reference, owners = hpa["spec"]["scaleTargetRef"], hpa["metadata"].get("ownerReferences") or ()
+    for other in hpas:
+        reference, owners = other["spec"]["scaleTargetRef"], other["metadata"].get("ownerReferences") or ()
         owned = any(owner["kind"] == "ScaledObject" and owner["name"] == name for owner in owners)
         if not owned and (reference["name"], _kind(reference)) == (target, kind):
-            return f"the workload '{target}' of type '{kind}' is already managed by the hpa '{hpa['metadata']['name']}'"
+            return (
+                f"the workload '{target}' of type '{kind}' is already managed by the hpa '{other['metadata']['name']}'"
+            )
     return ""
 
 
-def warnings(one: Manifest) -> list[str]:
+def warnings(manifest: Manifest) -> list[str]:
     """The webhook's warnings for an accepted ScaledObject."""
-    spec, found = one["spec"], []
+    spec, found = manifest["spec"], []
     if spec.get("minReplicaCount", 0) > 0 and spec.get("idleReplicaCount") != 0:
-        if "pollingInterval" in spec and not any(one.get("useCachedMetrics") for one in spec["triggers"]):
+        if "pollingInterval" in spec and not any(trigger.get("useCachedMetrics") for trigger in spec["triggers"]):
             found.append(
                 "PollingInterval is configured but is not relevant. PollingInterval is only relevant when minReplicaCount = 0 "
                 "or idleReplicaCount = 0 or useCachedMetrics is enabled"

@@ -49,10 +49,10 @@ def _installed(config: Path, version: str, values: Mapping[str, Any]) -> Iterato
                     yield _with(values, one)
 
 
-def _with(values: Mapping[str, Any], one: Manifest) -> Manifest:
-    if one["kind"] == "Deployment":
-        pod = one["spec"]["template"]
+def _with(values: Mapping[str, Any], manifest: Manifest) -> Manifest:
+    if manifest["kind"] == "Deployment":
+        pod = manifest["spec"]["template"]
         given = (values.get("resources") or {}).get(_RESOURCES[pod["metadata"]["labels"]["app"]])
         if given:
             pod["spec"]["containers"][0]["resources"] = given
-    return one
+    return manifest

@@ -6,13 +6,15 @@ loopback server can replace KEDA's metrics server.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from lab.cloud.keda.triggers import OWNER_LABEL, TriggerError, quantity
-from lab.cloud.loopback import Loopback, failure, reviewed
+from lab.cloud.loopback import Loopback, failure, loopback, reviewed
 from lab.control_plane.api import Manifest
 
 NAMESPACE: Final = "keda"
@@ -32,94 +34,90 @@ _RESOURCES: Final = [
 ]
 
 
-class Endpoints:
-    """A loopback server, and the objects that refer to it. A context manager."""
+Metric = Callable[[str, str, str], float]
+"""Value by namespace, ScaledObject and name. Raises TriggerError."""
+Refusal = Callable[[Manifest], tuple[str, list[str]]]
+"""A ScaledObject's refusal, empty if it is accepted, and warnings."""
 
-    def __init__(
-        self, metric: Callable[[str, str, str], float], refusal: Callable[[Manifest], tuple[str, list[str]]]
-    ) -> None:
-        """`metric`: value by namespace, ScaledObject and name; raises TriggerError. `refusal`: refusal, empty if accepted, and
-        warnings of a ScaledObject.
-        """
-        self._metric, self._refusal = metric, refusal
-        self._server = Loopback("keda-endpoints", self._answer, f"{LOOPBACK}.{NAMESPACE}.svc")
 
-    def __enter__(self) -> Endpoints:
-        self._server.__enter__()
-        return self
+@contextmanager
+def endpoints(metric: Metric, refusal: Refusal) -> Iterator[list[Manifest]]:
+    """A loopback server; the objects that refer to it."""
+    respond = partial(_answer, metric, refusal)
+    with loopback("keda-endpoints", respond, f"{LOOPBACK}.{NAMESPACE}.svc") as server:
+        yield _manifests(server)
 
-    def __exit__(self, *_: object) -> None:
-        self._server.__exit__()
 
-    def _answer(self, path: str, review: Manifest | None) -> tuple[int, Manifest]:
-        if review is not None:
-            refusal, warnings = self._refusal(review["request"]["object"])
-            status = {"code": 403, "reason": "Forbidden", "message": refusal}
-            return reviewed(review, allowed=not refusal, warnings=warnings, **({"status": status} if refusal else {}))
-        url = urlsplit(path)
-        parts = unquote(url.path).strip("/").split("/")
-        if parts[:3] != ["apis", *GROUP_VERSION.split("/")]:
-            return failure(404, "NotFound", "the server could not find the requested resource")
-        if len(parts) != 6:
-            resources = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": GROUP_VERSION}
-            return 200, {**resources, "resources": _RESOURCES}
-        selector = parse_qs(url.query).get("labelSelector", [""])[0]
-        owner = dict(one.partition("=")[::2] for one in selector.split(",")).get(OWNER_LABEL, "")
-        try:
-            value = quantity(self._metric(parts[4], owner, parts[5]))
-        except TriggerError as error:
-            return failure(500, "InternalError", str(error))
-        item = {"metricName": parts[5], "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "value": value}
-        return 200, {"kind": "ExternalMetricValueList", "apiVersion": GROUP_VERSION, "metadata": {}, "items": [item]}
+def _answer(metric: Metric, refusal: Refusal, path: str, review: Manifest | None) -> tuple[int, Manifest]:
+    if review is not None:
+        refused, warnings = refusal(review["request"]["object"])
+        status = {"code": 403, "reason": "Forbidden", "message": refused}
+        return reviewed(review, allowed=not refused, warnings=warnings, **({"status": status} if refused else {}))
+    url = urlsplit(path)
+    parts = unquote(url.path).strip("/").split("/")
+    if parts[:3] != ["apis", *GROUP_VERSION.split("/")]:
+        return failure(404, "NotFound", "the server could not find the requested resource")
+    if len(parts) != 6:
+        resources = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": GROUP_VERSION}
+        return 200, {**resources, "resources": _RESOURCES}
+    selector = parse_qs(url.query).get("labelSelector", [""])[0]
+    owner = dict(one.partition("=")[::2] for one in selector.split(",")).get(OWNER_LABEL, "")
+    try:
+        value = quantity(metric(parts[4], owner, parts[5]))
+    except TriggerError as error:
+        return failure(500, "InternalError", str(error))
+    item = {"metricName": parts[5], "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "value": value}
+    return 200, {"kind": "ExternalMetricValueList", "apiVersion": GROUP_VERSION, "metadata": {}, "items": [item]}
 
-    def manifests(self) -> list[Manifest]:
-        """KEDA's APIService and webhook, for this process."""
-        service = {"type": "ExternalName", "externalName": "localhost"}
-        return [
-            {
-                "apiVersion": "v1",
-                "kind": "Service",
-                "metadata": {"name": LOOPBACK, "namespace": NAMESPACE},
-                "spec": service,
+
+def _manifests(server: Loopback) -> list[Manifest]:
+    """KEDA's APIService and webhook, for this process."""
+    service = {"type": "ExternalName", "externalName": "localhost"}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": LOOPBACK, "namespace": NAMESPACE},
+            "spec": service,
+        },
+        {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": API_SERVICE},
+            "spec": {
+                "group": GROUP_VERSION.partition("/")[0],
+                "version": GROUP_VERSION.partition("/")[2],
+                "groupPriorityMinimum": 100,
+                "versionPriority": 100,
+                "service": {"name": LOOPBACK, "namespace": NAMESPACE, "port": server.port},
+                "caBundle": server.authority,
             },
-            {
-                "apiVersion": "apiregistration.k8s.io/v1",
-                "kind": "APIService",
-                "metadata": {"name": API_SERVICE},
-                "spec": {
-                    "group": GROUP_VERSION.partition("/")[0],
-                    "version": GROUP_VERSION.partition("/")[2],
-                    "groupPriorityMinimum": 100,
-                    "versionPriority": 100,
-                    "service": {"name": LOOPBACK, "namespace": NAMESPACE, "port": self._server.port},
-                    "caBundle": self._server.authority,
-                },
-            },
-            {
-                "apiVersion": "admissionregistration.k8s.io/v1",
-                "kind": "ValidatingWebhookConfiguration",
-                "metadata": {"name": LOOPBACK},
-                "webhooks": [
-                    {
-                        "name": _WEBHOOK,
-                        "admissionReviewVersions": ["v1"],
-                        "clientConfig": {
-                            "url": f"https://127.0.0.1:{self._server.port}/validate",
-                            "caBundle": self._server.authority,
-                        },
-                        # As in KEDA's installation: applies succeed before the webhook answers.
-                        "failurePolicy": "Ignore",
-                        "rules": [
-                            {
-                                "apiGroups": ["keda.sh"],
-                                "apiVersions": ["v1alpha1"],
-                                "operations": ["CREATE", "UPDATE"],
-                                "resources": ["scaledobjects"],
-                            }
-                        ],
-                        "sideEffects": "None",
-                        "timeoutSeconds": 10,
-                    }
-                ],
-            },
-        ]
+        },
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": LOOPBACK},
+            "webhooks": [
+                {
+                    "name": _WEBHOOK,
+                    "admissionReviewVersions": ["v1"],
+                    "clientConfig": {
+                        "url": f"https://127.0.0.1:{server.port}/validate",
+                        "caBundle": server.authority,
+                    },
+                    # As in KEDA's installation: applies succeed before the webhook answers.
+                    "failurePolicy": "Ignore",
+                    "rules": [
+                        {
+                            "apiGroups": ["keda.sh"],
+                            "apiVersions": ["v1alpha1"],
+                            "operations": ["CREATE", "UPDATE"],
+                            "resources": ["scaledobjects"],
+                        }
+                    ],
+                    "sideEffects": "None",
+                    "timeoutSeconds": 10,
+                }
+            ],
+        },
+    ]

@@ -77,7 +77,7 @@ class InFlight:
             self._advance(self._now())
             self._in_flight, self.outage = 0.0, ""
             self._offered.append((self._now(), 0.0))
-            self._samples = [Sample(0.0, 0.0, one.servers) for one in self._samples]
+            self._samples = [Sample(0.0, 0.0, sample.servers) for sample in self._samples]
 
     def at(self, seconds: float) -> Sample:
         """The sample at a past simulated time."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 from fleet.plan.day.keda import COOLDOWN_SECONDS, POLLING_SECONDS, fallback_value, own_replicas
 from lab.cloud.keda import admission
 from lab.cloud.keda.endpoints import NAMESPACE as KEDA
-from lab.cloud.keda.endpoints import Endpoints
+from lab.cloud.keda.endpoints import endpoints
 from lab.cloud.keda.in_flight import InFlight
 from lab.cloud.keda.triggers import (
     Reading,
@@ -87,19 +87,20 @@ class Keda:
         self._lock = threading.RLock()
         self._stop, self._installed, self._works = threading.Event(), threading.Event(), threading.Event()
         self._led = False
-        self._endpoints = Endpoints(self._metric, self._judge)
+        self._stack = contextlib.ExitStack()
+        self._manifests: list[Manifest] = []
         self._thread = threading.Thread(target=self._run, name="keda-operator", daemon=True)
         world.pods.listen(self._pod)
 
     def __enter__(self) -> Keda:
-        self._endpoints.__enter__()
+        self._manifests = self._stack.enter_context(endpoints(self._metric, self._judge))
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(STOP_WALL_SECONDS)
-        self._endpoints.__exit__()
+        self._stack.close()
 
     def run_without_pods(self) -> None:
         """Start as on a cluster with KEDA preinstalled; the caller installs its CRDs."""
@@ -130,18 +131,18 @@ class Keda:
 
     # Reconciliation
 
-    def _pod(self, change: Change, one: Manifest, _before: Manifest | None) -> None:
-        metadata = one["metadata"]
+    def _pod(self, change: Change, manifest: Manifest, _before: Manifest | None) -> None:
+        metadata = manifest["metadata"]
         if metadata["namespace"] == KEDA and (metadata.get("labels") or {}).get("app") == OPERATOR:
             self._installed.set()
-            (self._works.set if change != "deleted" and is_ready(one) else self._works.clear)()
+            (self._works.set if change != "deleted" and is_ready(manifest) else self._works.clear)()
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_WALL_SECONDS):
             try:
                 # Before the operator is Ready: the API server picks up APIService and webhook with a delay.
                 if self._installed.is_set() and not self._led:
-                    for manifest in self._endpoints.manifests():
+                    for manifest in self._manifests:
                         self._api.apply(manifest, field_manager=FIELD_MANAGER, force=True)
                     self._led = True
                 if self._works.is_set():
@@ -162,29 +163,29 @@ class Keda:
             if "deletionTimestamp" not in one["metadata"]:
                 self._keep(key, one)
 
-    def _finalize(self, one: Manifest) -> None:
+    def _finalize(self, manifest: Manifest) -> None:
         """Add or remove KEDA's finalizer: without the operator, its objects cannot be deleted."""
-        metadata = one["metadata"]
+        metadata = manifest["metadata"]
         held, gone = FINALIZER in metadata.get("finalizers", ()), "deletionTimestamp" in metadata
         if held == gone:
             wanted = [name for name in metadata.get("finalizers", ()) if name != FINALIZER]
             body = {"metadata": {"finalizers": wanted if gone else [*wanted, FINALIZER]}}
-            self._api.patch(Kind.of(one), metadata["name"], metadata["namespace"], body)
+            self._api.patch(Kind.of(manifest), metadata["name"], metadata["namespace"], body)
 
     # A ScaledObject becomes an HPA
 
-    def _keep(self, key: tuple[str, str], one: Manifest) -> None:
+    def _keep(self, key: tuple[str, str], manifest: Manifest) -> None:
         with self._lock:
-            scaled = self._scaled.setdefault(key, _Scaled(one))
-            known = scaled.manifest["metadata"].get("generation") == one["metadata"].get("generation")
-            if not known or not scaled.triggers or _paused(one) != _paused(scaled.manifest):
-                scaled.manifest = one
+            scaled = self._scaled.setdefault(key, _Scaled(manifest))
+            known = scaled.manifest["metadata"].get("generation") == manifest["metadata"].get("generation")
+            if not known or not scaled.triggers or _paused(manifest) != _paused(scaled.manifest):
+                scaled.manifest = manifest
                 self._reconcile(scaled)
             interval = max(
-                one["spec"].get("pollingInterval", POLLING_SECONDS), self._world.clock.speed * LOOK_WALL_SECONDS
+                manifest["spec"].get("pollingInterval", POLLING_SECONDS), self._world.clock.speed * LOOK_WALL_SECONDS
             )
             now = self._world.clock.now_seconds()
-            if scaled.triggers and _paused(one) is None and now - scaled.polled_seconds >= interval:
+            if scaled.triggers and _paused(manifest) is None and now - scaled.polled_seconds >= interval:
                 scaled.polled_seconds = now
                 self._poll(scaled)
             self._write_status(scaled)
@@ -214,8 +215,8 @@ class Keda:
         if self._replicas(scaled) != paused:
             self._scale(scaled, paused, "it is paused at this number")
 
-    def _checked(self, one: Manifest) -> tuple[Trigger, ...]:
-        spec, namespace = one["spec"], one["metadata"]["namespace"]
+    def _checked(self, manifest: Manifest) -> tuple[Trigger, ...]:
+        spec, namespace = manifest["spec"], manifest["metadata"]["namespace"]
         if self._api.get(DEPLOYMENT, spec["scaleTargetRef"]["name"], namespace) is None:
             raise SpecError(f"the scale target {spec['scaleTargetRef']['name']} does not exist")
         for one_trigger in spec["triggers"]:
@@ -401,21 +402,23 @@ class Keda:
 
     # Admission
 
-    def _judge(self, one: Manifest) -> tuple[str, list[str]]:
+    def _judge(self, manifest: Manifest) -> tuple[str, list[str]]:
         if not self._works.is_set():
             return "", []
-        namespace = one["metadata"]["namespace"]
+        namespace = manifest["metadata"]["namespace"]
         others = self._api.list_all(SCALED_OBJECT, namespace)
-        return admission.refusal(one, others, self._api.list_all(AUTOSCALER, namespace)), admission.warnings(one)
+        return admission.refusal(manifest, others, self._api.list_all(AUTOSCALER, namespace)), admission.warnings(
+            manifest
+        )
 
 
-def _key(one: Manifest) -> tuple[str, str]:
-    return one["metadata"]["namespace"], one["metadata"]["name"]
+def _key(manifest: Manifest) -> tuple[str, str]:
+    return manifest["metadata"]["namespace"], manifest["metadata"]["name"]
 
 
-def _paused(one: Manifest) -> int | None:
+def _paused(manifest: Manifest) -> int | None:
     """Number of replicas at which it is paused, if any."""
-    text = (one["metadata"].get("annotations") or {}).get(PAUSED)
+    text = (manifest["metadata"].get("annotations") or {}).get(PAUSED)
     return None if text is None else int(text)
 
 

@@ -75,4 +75,4 @@ def _read(path: Path) -> list[Manifest]:
     # Measured: the C loader reads all fifteen in 0.07 s.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     documents = yaml.load_all(path.read_text(encoding="utf-8"), Loader=loader)
-    return [one for one in documents if one and one.get("kind") == "CustomResourceDefinition"]
+    return [document for document in documents if document and document.get("kind") == "CustomResourceDefinition"]

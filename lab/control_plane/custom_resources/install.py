@@ -72,4 +72,4 @@ def _served(api: ClusterApi, group_version: str) -> frozenset[str]:
         if refusal.status in (404, 503):
             return frozenset()
         raise
-    return frozenset(one["name"] for one in answer.get("resources") or ())
+    return frozenset(resource["name"] for resource in answer.get("resources") or ())

@@ -78,7 +78,7 @@ def evaluate(
 def ask(questions: Sequence[Question]) -> list[Answer]:
     """All answers, by one run of the program, which is built unless cached. Raises RehearsalError."""
     program = build.promrules(lambda _: None)
-    asked = [{**vars(one), "series": [_plain(series) for series in one.series]} for one in questions]
+    asked = [{**vars(question), "series": [_plain(series) for series in question.series]} for question in questions]
     done = subprocess.run(
         [program], input=json.dumps(asked, ensure_ascii=False), capture_output=True, text=True, check=False
     )

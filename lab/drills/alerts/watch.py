@@ -173,4 +173,4 @@ class AlertWatch:
 
 def _bound(bounds: tuple[float, ...], seconds: float) -> float:
     """The smallest histogram bound that is not less."""
-    return next(one for one in bounds if one >= seconds)
+    return next(bound for bound in bounds if bound >= seconds)

@@ -150,9 +150,9 @@ class SimulatedCloud:
             }
 
     def _refused(self, type_: str, path: str, cloud: Cloud) -> str | None:
-        for one in tuple(self.refusals):
-            if fnmatch.fnmatchcase(type_, one.types):
-                return one.message(type_, path, cloud)
+        for refusal in tuple(self.refusals):
+            if fnmatch.fnmatchcase(type_, refusal.types):
+                return refusal.message(type_, path, cloud)
         needed = service_of(type_)
         if needed and needed not in self.enabled():
             return Refusal(kind="api").message(type_, path, cloud)
@@ -186,7 +186,7 @@ def _stays(made: Made) -> bool:
 def _described(type_: str, name: str, inputs: Mapping[str, Any], cloud: Cloud) -> tuple[str, dict[str, Any]]:
     opened = reveal(dict(inputs))
     path, extra = outputs_of(type_, name, opened, cloud)
-    return path, merge(opened, {key: one for key, one in extra.items() if one is not UNKNOWN})
+    return path, merge(opened, {key: value for key, value in extra.items() if value is not UNKNOWN})
 
 
 def _not_found(id_: str) -> str:

@@ -105,7 +105,7 @@ class Method:
     @property
     def required_parameters(self) -> tuple[str, ...]:
         """Parameters without which there is no URL."""
-        return tuple(name for name, one in self.parameters.items() if one.raw.get("required"))
+        return tuple(name for name, value in self.parameters.items() if value.raw.get("required"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -107,7 +107,7 @@ def table() -> Table:
 def parse(raw: Mapping[str, Any]) -> Table:
     """The table from its YAML."""
     everywhere = dict(raw["everywhere"])
-    types = {name: _type_mapping(name, one, everywhere) for name, one in raw["types"].items()}
+    types = {name: _type_mapping(name, value, everywhere) for name, value in raw["types"].items()}
     return _made(Table, "mapping.yaml", {**raw, "types": types, "everywhere": everywhere})
 
 
@@ -115,14 +115,14 @@ def _type_mapping(name: str, raw: Mapping[str, Any], everywhere: Mapping[str, st
     made = dict(raw)
     made["provider_only"] = {**everywhere, **raw.get("provider_only", {})}
     made["fields"] = {
-        path: Rename(to=one) if isinstance(one, str) else _made(Rename, f"{name} fields.{path}", one)
-        for path, one in raw.get("fields", {}).items()
+        path: Rename(to=value) if isinstance(value, str) else _made(Rename, f"{name} fields.{path}", value)
+        for path, value in raw.get("fields", {}).items()
     }
     made["values"] = {
-        path: _made(ValueRule, f"{name} values.{path}", one) for path, one in raw.get("values", {}).items()
+        path: _made(ValueRule, f"{name} values.{path}", value) for path, value in raw.get("values", {}).items()
     }
     made["one_of"] = tuple(_made(OneOf, f"{name} one_of", one) for one in raw.get("one_of", ()))
-    made["conflicts"] = tuple(_made(Conflict, f"{name} conflicts", one) for one in raw.get("conflicts", ()))
+    made["conflicts"] = tuple(_made(Conflict, f"{name} conflicts", conflict) for conflict in raw.get("conflicts", ()))
     return _made(TypeMapping, name, made)
 
 

@@ -34,7 +34,9 @@ class Google(Provider):
 
     def configured(self, arguments: dict[str, Any]) -> None:
         """Project, region and zone, which all stacks of a rehearsal share."""
-        self._places = {key: str(one) for key, one in reveal(arguments).items() if key in ("project", "region", "zone")}
+        self._places = {
+            key: str(value) for key, value in reveal(arguments).items() if key in ("project", "region", "zone")
+        }
 
     def check(self, request: Any) -> tuple[dict[str, Any], list[str]]:
         """The inputs with a name where the type has one, and what Google's API would refuse."""
@@ -94,7 +96,7 @@ class Google(Provider):
         return Cloud.of(*stack_of(urn), self._config())
 
     def _config(self) -> dict[str, str]:
-        return {f"gcp:{key}": one for key, one in self._places.items()}
+        return {f"gcp:{key}": value for key, value in self._places.items()}
 
 
 def _name(request: Any) -> str:

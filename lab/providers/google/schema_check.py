@@ -96,13 +96,13 @@ class _Checker:
                 yield self._unknown(below, field, cursor)
             else:
                 yield from self.node(below, found, (*cursor, step))
-        for name, one in field.fields().items():
+        for name, value in field.fields().items():
             at = ".".join((*_plain(cursor), name))
-            if name not in node.below and one.required_by(self.method.id) and at not in self.invented:
+            if name not in node.below and value.required_by(self.method.id) and at not in self.invented:
                 yield Complaint(
                     path=self._input_for(node, at, name),
                     what="is missing, and the API refuses the request without it",
-                    source=one.source,
+                    source=value.source,
                 )
 
     def _unknown(self, node: Node, field: Field, cursor: tuple[Step, ...]) -> Complaint:

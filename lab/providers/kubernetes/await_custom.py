@@ -13,10 +13,10 @@ from lab.providers.kubernetes.json_path import JsonPath, JsonPathError, parse
 from lab.providers.kubernetes.verdict import Failed, Manifest, Ready, Verdict, Waiting, condition, format_condition
 
 
-def custom(one: Manifest, expressions: Sequence[str]) -> Verdict:
+def custom(manifest: Manifest, expressions: Sequence[str]) -> Verdict:
     """Ready when every expression holds; Failed for an invalid one, as in the provider."""
     for expression in expressions:
-        verdict = _expression(one, expression)
+        verdict = _expression(manifest, expression)
         if not isinstance(verdict, Ready):
             return verdict
     return Ready()
@@ -41,11 +41,11 @@ def path_of(expression: str) -> tuple[JsonPath, str | None]:
     return parse(path + brace), wanted[1:] if wanted else None
 
 
-def _expression(one: Manifest, expression: str) -> Verdict:
+def _expression(manifest: Manifest, expression: str) -> Verdict:
     asked = condition_of(expression)
     if asked is not None:
         type_, status = asked
-        found = condition(one, type_)
+        found = condition(manifest, type_)
         # kubectl compares without regard to case, and so does the provider.
         if str(found.get("status", "")).lower() == status.lower():
             return Ready()
@@ -54,7 +54,7 @@ def _expression(one: Manifest, expression: str) -> Verdict:
         path, wanted = path_of(expression)
     except JsonPathError as error:
         return Failed(str(error))
-    values = path.find(one)
+    values = path.find(manifest)
     if not values:
         return Waiting(f"{path.text}, which is not there yet")
     if wanted is None:

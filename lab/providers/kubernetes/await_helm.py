@@ -11,38 +11,38 @@ from lab.providers.kubernetes.await_workloads import REVISION
 from lab.providers.kubernetes.verdict import Context, Manifest, Ready, Verdict, Waiting, observed
 
 
-def deployment(one: Manifest, context: Context) -> Verdict:
+def deployment(manifest: Manifest, context: Context) -> Verdict:
     """The newest ReplicaSet has the minimum number of ready pods."""
-    if not observed(one):
+    if not observed(manifest):
         return Waiting("the deployment controller")
-    wanted = one["spec"].get("replicas", 1)
+    wanted = manifest["spec"].get("replicas", 1)
     newest = max(context.replica_sets, key=lambda found: _revision(found), default=None)
     if newest is None:
         return Waiting("its ReplicaSet")
     ready = (newest.get("status") or {}).get("readyReplicas", 0)
-    least = wanted - _may_miss(one, wanted)
+    least = wanted - _may_miss(manifest, wanted)
     return Ready() if ready >= least else Waiting(f"{ready} of at least {least} pods ready")
 
 
-def service(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
+def service(manifest: Manifest, context: Context) -> Verdict:  # noqa: ARG001
     """It has an address; endpoints are not required."""
-    spec = one["spec"]
+    spec = manifest["spec"]
     if spec.get("type") == "ExternalName" or spec.get("clusterIP"):
         balanced = spec.get("type") == "LoadBalancer" and not spec.get("externalIPs")
-        if balanced and not ((one.get("status") or {}).get("loadBalancer") or {}).get("ingress"):
+        if balanced and not ((manifest.get("status") or {}).get("loadBalancer") or {}).get("ingress"):
             return Waiting("the load balancer's address")
         return Ready()
     return Waiting("a cluster address")
 
 
-def _revision(one: Manifest) -> int:
-    text = (one["metadata"].get("annotations") or {}).get(REVISION, "0")
+def _revision(manifest: Manifest) -> int:
+    text = (manifest["metadata"].get("annotations") or {}).get(REVISION, "0")
     return int(text) if str(text).isdigit() else 0
 
 
-def _may_miss(one: Manifest, wanted: int) -> int:
+def _may_miss(manifest: Manifest, wanted: int) -> int:
     """Replicas that may be unavailable in a rolling update; none for Recreate. Kubernetes' default is 25%."""
-    strategy = one["spec"].get("strategy") or {}
+    strategy = manifest["spec"].get("strategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate" or wanted == 0:
         return 0
     rolling = strategy.get("rollingUpdate") or {}

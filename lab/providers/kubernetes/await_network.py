@@ -8,14 +8,14 @@ from __future__ import annotations
 from lab.providers.kubernetes.verdict import Context, Manifest, Ready, Verdict, Waiting
 
 
-def service(one: Manifest, context: Context) -> Verdict:
+def service(manifest: Manifest, context: Context) -> Verdict:
     """It has an endpoint, and its endpoints have settled; a load balancer also has its address.
 
     Headless and ExternalName Services need no endpoints. A Service without a selector does: something else must write them.
     """
-    spec = one["spec"]
+    spec = manifest["spec"]
     balanced = spec.get("type") == "LoadBalancer"
-    if balanced and not ((one.get("status") or {}).get("loadBalancer") or {}).get("ingress"):
+    if balanced and not ((manifest.get("status") or {}).get("loadBalancer") or {}).get("ingress"):
         return Waiting("the load balancer's address")
     if spec.get("type") == "ExternalName" or spec.get("clusterIP") == "None":
         return Ready()
@@ -32,4 +32,4 @@ def _has_endpoints(context: Context) -> bool:
 def _has_targets(slice_: Manifest) -> bool:
     # By the API, an endpoint without the condition is ready.
     endpoints = slice_.get("endpoints") or ()
-    return any((one.get("conditions") or {}).get("ready", True) for one in endpoints)
+    return any((endpoint.get("conditions") or {}).get("ready", True) for endpoint in endpoints)

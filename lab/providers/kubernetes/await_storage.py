@@ -8,12 +8,12 @@ from __future__ import annotations
 from lab.providers.kubernetes.verdict import Context, Manifest, Ready, Verdict, Waiting
 
 
-def claim(one: Manifest, context: Context) -> Verdict:
+def claim(manifest: Manifest, context: Context) -> Verdict:
     """Bound; on creation of a WaitForFirstConsumer claim whose class exists: Pending.
 
     The provider requires exactly that phase: a claim that is already Bound, after an interrupted apply, runs into the timeout.
     """
-    phase = (one.get("status") or {}).get("phase")
+    phase = (manifest.get("status") or {}).get("phase")
     mode = (context.storage_class or {}).get("volumeBindingMode")
     if context.before is None and mode == "WaitForFirstConsumer":
         return (
@@ -23,13 +23,13 @@ def claim(one: Manifest, context: Context) -> Verdict:
         )
     if phase == "Bound":
         return Ready()
-    name = one["spec"].get("storageClassName")
+    name = manifest["spec"].get("storageClassName")
     if name and context.storage_class is None:
         return Waiting(f"phase Bound; there is no StorageClass {name}")
     return Waiting(f"phase Bound; it is {phase or 'without a phase'}")
 
 
-def resource_quota(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
+def resource_quota(manifest: Manifest, context: Context) -> Verdict:  # noqa: ARG001
     """The quota controller has adopted the limits."""
-    wanted, seen = one["spec"].get("hard") or {}, (one.get("status") or {}).get("hard")
+    wanted, seen = manifest["spec"].get("hard") or {}, (manifest.get("status") or {}).get("hard")
     return Ready() if seen == wanted else Waiting("the quota controller to adopt its limits")

@@ -23,15 +23,17 @@ from lab.providers.kubernetes.verdict import (
 REVISION: Final = "deployment.kubernetes.io/revision"
 
 
-def deployment(one: Manifest, context: Context) -> Verdict:
+def deployment(manifest: Manifest, context: Context) -> Verdict:
     """All pods of the current ReplicaSet are ready, the Deployment is available, and claims are bound."""
-    if not observed(one):
+    if not observed(manifest):
         return Waiting("the deployment controller")
-    revision = _revision(one)
+    revision = _revision(manifest)
     if not revision:
         return Waiting("its first ReplicaSet")
     trouble = [
-        format_condition(condition(one, type_)) for type_ in ("Progressing", "Available") if _is_false(one, type_)
+        format_condition(condition(manifest, type_))
+        for type_ in ("Progressing", "Available")
+        if _is_false(manifest, type_)
     ]
     current = next((found for found in context.replica_sets if _revision(found) == revision), None)
     if current is None:
@@ -40,10 +42,10 @@ def deployment(one: Manifest, context: Context) -> Verdict:
     ready = (current.get("status") or {}).get("readyReplicas", 0)
     if ready < wanted:
         return Waiting("; ".join([f"{ready} of {wanted} pods ready", *trouble]))
-    if not holds(one, "Available"):
+    if not holds(manifest, "Available"):
         return Waiting("; ".join(["the Deployment to be available", *trouble]))
-    rolled_out = condition(one, "Progressing").get("reason") == "NewReplicaSetAvailable" and not _is_false(
-        one, "Progressing"
+    rolled_out = condition(manifest, "Progressing").get("reason") == "NewReplicaSetAvailable" and not _is_false(
+        manifest, "Progressing"
     )
     # A first revision is created, not rolled out: the provider does not require the condition.
     if revision != "1" and not rolled_out:
@@ -54,26 +56,26 @@ def deployment(one: Manifest, context: Context) -> Verdict:
     return Ready("scaled to zero: no pod is required" if wanted == 0 else "")
 
 
-def job(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
+def job(manifest: Manifest, context: Context) -> Verdict:  # noqa: ARG001
     """Complete is ready; a Failed Job fails immediately."""
-    status = one.get("status") or {}
-    if holds(one, "Failed"):
-        return Failed(format_condition(condition(one, "Failed")) or "the Job failed")
+    status = manifest.get("status") or {}
+    if holds(manifest, "Failed"):
+        return Failed(format_condition(condition(manifest, "Failed")) or "the Job failed")
     if not status.get("startTime"):
         return Waiting("the Job to start")
-    if holds(one, "Complete"):
+    if holds(manifest, "Complete"):
         return Ready()
     counts = ", ".join(f"{status.get(key, 0)} {key}" for key in ("active", "succeeded", "failed"))
     return Waiting(f"the Job to complete ({counts})")
 
 
-def _revision(one: Manifest) -> str:
-    return str((one["metadata"].get("annotations") or {}).get(REVISION, ""))
+def _revision(manifest: Manifest) -> str:
+    return str((manifest["metadata"].get("annotations") or {}).get(REVISION, ""))
 
 
-def _phase(one: Manifest) -> str:
-    return str((one.get("status") or {}).get("phase", ""))
+def _phase(manifest: Manifest) -> str:
+    return str((manifest.get("status") or {}).get("phase", ""))
 
 
-def _is_false(one: Manifest, type_: str) -> bool:
-    return condition(one, type_).get("status") == "False"
+def _is_false(manifest: Manifest, type_: str) -> bool:
+    return condition(manifest, type_).get("status") == "False"

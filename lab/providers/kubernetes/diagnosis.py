@@ -55,16 +55,16 @@ def diagnose(api: ClusterApi, ref: ObjectRef) -> Diagnosis:
         return Diagnosis(text=f"the API server did not answer: {error}", fix="check again when it answers")
 
 
-def _workload(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
+def _workload(api: ClusterApi, manifest: Manifest) -> Iterator[Diagnosis]:
     # First: while an evicted pod is replaced, the quota may briefly refuse the next one.
-    yield from _evicted_pods(api, one)
-    yield from _refused_pods(api, one)
-    yield from _unbound_claims(api, one)
-    yield from _pods(api, one)
+    yield from _evicted_pods(api, manifest)
+    yield from _refused_pods(api, manifest)
+    yield from _unbound_claims(api, manifest)
+    yield from _pods(api, manifest)
 
 
-def _evicted_pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
-    for pod in _selected(api, POD, one):
+def _evicted_pods(api: ClusterApi, manifest: Manifest) -> Iterator[Diagnosis]:
+    for pod in _selected(api, POD, manifest):
         status = pod.get("status") or {}
         if status.get("phase") == "Failed" and status.get("reason") == "Evicted":
             yield Diagnosis(
@@ -74,11 +74,13 @@ def _evicted_pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
             return
 
 
-def _refused_pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
+def _refused_pods(api: ClusterApi, manifest: Manifest) -> Iterator[Diagnosis]:
     """Refusals that the controller of the pods received from the API server."""
-    creators = [one]
-    if one["kind"] == "Deployment":
-        creators = [found for found in _selected(api, REPLICA_SET, one) if _owner(found) == one["metadata"]["uid"]]
+    creators = [manifest]
+    if manifest["kind"] == "Deployment":
+        creators = [
+            found for found in _selected(api, REPLICA_SET, manifest) if _owner(found) == manifest["metadata"]["uid"]
+        ]
     for creator in creators:
         for event in warnings(api, creator):
             message = str(event.get("message", ""))
@@ -95,13 +97,13 @@ def _refused_pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
                 yield Diagnosis(text=f"its pods are refused: {message}", fix="correct the pod template")
 
 
-def _unbound_claims(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
-    pod = one if one["kind"] == "Pod" else one["spec"].get("template") or {}
+def _unbound_claims(api: ClusterApi, manifest: Manifest) -> Iterator[Diagnosis]:
+    pod = manifest if manifest["kind"] == "Pod" else manifest["spec"].get("template") or {}
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         if name is None:
             continue
-        claim = api.get(PERSISTENT_VOLUME_CLAIM, name, one["metadata"].get("namespace"))
+        claim = api.get(PERSISTENT_VOLUME_CLAIM, name, manifest["metadata"].get("namespace"))
         if claim is None:
             yield Diagnosis(text=f"claim {name}, which its pods mount, is missing", fix=f"create claim {name} first")
         elif (claim.get("status") or {}).get("phase") != "Bound":
@@ -109,8 +111,8 @@ def _unbound_claims(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
             yield from (found for found in _claim(api, claim) if found is not WAITS_FOR_POD)
 
 
-def _pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
-    pods = [one] if one["kind"] == "Pod" else _selected(api, POD, one)
+def _pods(api: ClusterApi, manifest: Manifest) -> Iterator[Diagnosis]:
+    pods = [manifest] if manifest["kind"] == "Pod" else _selected(api, POD, manifest)
     troubles: Counter[Trouble] = Counter()
     for pod in pods[:MOST_PODS]:
         placed = bool(pod["spec"].get("nodeName"))
@@ -121,7 +123,7 @@ def _pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
     for trouble, count in sorted(troubles.items(), key=lambda item: (item[0].rank, -item[1])):
         many = f"{count} of {len(pods)} pods" if len(pods) > 1 else "its pod"
         yield Diagnosis(text=f"{many}: {trouble.text}", fix=trouble.fix)
-    if not pods and one["spec"].get("replicas") != 0:
+    if not pods and manifest["spec"].get("replicas") != 0:
         yield Diagnosis(text="it has no pods", fix="check the events of its ReplicaSet or Job")
 
 
@@ -131,22 +133,22 @@ WAITS_FOR_POD: Final = Diagnosis(
 )
 
 
-def _claim(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
-    name, class_name = one["metadata"]["name"], one["spec"].get("storageClassName")
+def _claim(api: ClusterApi, manifest: Manifest) -> Iterator[Diagnosis]:
+    name, class_name = manifest["metadata"]["name"], manifest["spec"].get("storageClassName")
     found = api.get(STORAGE_CLASS, class_name) if class_name else None
     if class_name and found is None:
         yield Diagnosis(
             text=f"claim {name} has the StorageClass {class_name}, which does not exist",
             fix=f"create {class_name} before the claim, and add it to depends_on",
         )
-    for event in warnings(api, one):
+    for event in warnings(api, manifest):
         yield Diagnosis(
             text=f"claim {name} is not bound: {event.get('message', '')}",
             fix="correct the claim or its class",
         )
     if (found or {}).get("volumeBindingMode") == "WaitForFirstConsumer":
         yield WAITS_FOR_POD
-    phase = (one.get("status") or {}).get("phase", "")
+    phase = (manifest.get("status") or {}).get("phase", "")
     if phase != "Bound":
         yield Diagnosis(
             text=f"claim {name} is {phase or 'without a phase'}, and no event tells why",
@@ -154,13 +156,13 @@ def _claim(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
         )
 
 
-def _service(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
-    selector = one["spec"].get("selector") or {}
+def _service(api: ClusterApi, manifest: Manifest) -> Iterator[Diagnosis]:
+    selector = manifest["spec"].get("selector") or {}
     if not selector:
         yield Diagnosis(text="it has neither a selector nor endpoints", fix="annotate it with pulumi.com/skipAwait")
         return
     text = ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
-    pods = api.list_all(POD, one["metadata"].get("namespace"), label_selector=text)
+    pods = api.list_all(POD, manifest["metadata"].get("namespace"), label_selector=text)
     ready = sum(condition(pod, "Ready").get("status") == "True" for pod in pods)
     yield Diagnosis(
         text=f"it selects {len(pods)} pods, of which {ready} are Ready",
@@ -168,16 +170,16 @@ def _service(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
     )
 
 
-def _custom(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
+def _custom(api: ClusterApi, manifest: Manifest) -> Iterator[Diagnosis]:
     """Errors in the object's status and events."""
-    status = one.get("status") or {}
+    status = manifest.get("status") or {}
     error = status.get("error")
     if isinstance(error, Mapping) and error.get("message"):
         yield Diagnosis(text=str(error["message"]), fix="correct what the message reports")
     for found in _conditions(status):
         if found.get("status") == "False" and (text := format_condition(found)):
             yield Diagnosis(text=f"{found.get('type')} is False: {text}", fix="correct what the condition reports")
-    for event in warnings(api, one):
+    for event in warnings(api, manifest):
         yield Diagnosis(text=str(event.get("message", "")), fix="correct what the event reports")
     if not status:
         yield Diagnosis(
@@ -192,10 +194,10 @@ _BY_KIND: Final[Mapping[str, Callable[[ClusterApi, Manifest], Iterator[Diagnosis
 }
 
 
-def warnings(api: ClusterApi, one: Manifest) -> list[Manifest]:
+def warnings(api: ClusterApi, manifest: Manifest) -> list[Manifest]:
     """Warning events about an object, the latest first."""
-    metadata = one["metadata"]
-    selector = f"involvedObject.name={metadata['name']},involvedObject.kind={one['kind']},type=Warning"
+    metadata = manifest["metadata"]
+    selector = f"involvedObject.name={metadata['name']},involvedObject.kind={manifest['kind']},type=Warning"
     found = api.list_all(EVENT, metadata.get("namespace") or "default", field_selector=selector)
     return sorted(found, key=_when, reverse=True)
 
@@ -210,11 +212,11 @@ def _conditions(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from parent.get("conditions") or ()
 
 
-def _selected(api: ClusterApi, kind: Any, one: Manifest) -> list[Manifest]:
-    labels = (one["spec"].get("selector") or {}).get("matchLabels") or {}
+def _selected(api: ClusterApi, kind: Any, manifest: Manifest) -> list[Manifest]:
+    labels = (manifest["spec"].get("selector") or {}).get("matchLabels") or {}
     selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-    return api.list_all(kind, one["metadata"].get("namespace"), label_selector=selector) if selector else []
+    return api.list_all(kind, manifest["metadata"].get("namespace"), label_selector=selector) if selector else []
 
 
-def _owner(one: Manifest) -> Any:
-    return next((owner["uid"] for owner in one["metadata"].get("ownerReferences") or ()), None)
+def _owner(manifest: Manifest) -> Any:
+    return next((owner["uid"] for owner in manifest["metadata"].get("ownerReferences") or ()), None)

@@ -40,7 +40,7 @@ def account(
         for volume in [] if claims_left else leftovers.volumes():
             if not is_kept(volume, "persistentVolumeReclaimPolicy"):
                 waiter.until_gone(Kind.of(volume), volume["metadata"]["name"], None, RECLAIM_SECONDS)
-        gone = [one for one in before.resources if after.get(one.urn) is None]
+        gone = [resource for resource in before.resources if after.get(resource.urn) is None]
         retained = [*leftovers.retained(), *declared(gone)]
         unexpected = [] if claims_left else list(leftovers.unexpected())
         unexpected += map(str, leftovers.objects(after))
@@ -122,8 +122,8 @@ class Leftovers:
     def objects(self, after: StackState) -> Iterator[ObjectRef]:
         """Objects of the stack that still exist, are not retained and are not in the state any more."""
         kept = set(objects_of(after))
-        for one in self._state.resources:
-            for ref in () if one.retain_on_delete else refs_of(one):
+        for resource in self._state.resources:
+            for ref in () if resource.retain_on_delete else refs_of(resource):
                 if ref not in kept and self._exists(ref):
                     yield ref
 
@@ -165,18 +165,18 @@ class Leftovers:
             raise
 
 
-def is_kept(one: Manifest, policy: str) -> bool:
+def is_kept(manifest: Manifest, policy: str) -> bool:
     """Whether a volume or snapshot content is retained."""
-    return bool(one["spec"].get(policy) == "Retain")
+    return bool(manifest["spec"].get(policy) == "Retain")
 
 
 def _named(reference: Mapping[str, Any] | None) -> tuple[str | None, str]:
     return (reference or {}).get("namespace"), (reference or {}).get("name", "")
 
 
-def _priced(kind: str, one: Manifest, item: str, size_gib: float, why: str) -> Retained:
-    spec, status = one["spec"], one.get("status") or {}
-    handle = status.get("snapshotHandle") or (spec.get("csi") or {}).get("volumeHandle") or one["metadata"]["name"]
+def _priced(kind: str, manifest: Manifest, item: str, size_gib: float, why: str) -> Retained:
+    spec, status = manifest["spec"], manifest.get("status") or {}
+    handle = status.get("snapshotHandle") or (spec.get("csi") or {}).get("volumeHandle") or manifest["metadata"]["name"]
     # A disk's handle contains its zone. An image's does not, and its price depends on its location.
     zone = _ZONE.search(str(handle))
     price = None if zone is None else prices.find(item, zone[1])

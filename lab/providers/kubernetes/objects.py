@@ -21,9 +21,9 @@ _SERVER_FILLS: Final = ("creationTimestamp", "generation", "managedFields", "res
 """Metadata that only the API server writes."""
 
 
-def id_of(one: Manifest) -> str:
+def id_of(manifest: Manifest) -> str:
     """A resource's id."""
-    metadata = one["metadata"]
+    metadata = manifest["metadata"]
     return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
 
 
@@ -70,7 +70,7 @@ def outputs_of(live: Manifest, inputs: Mapping[str, Any], manager: str) -> dict[
     Without `managedFields`: nothing reads them in the state, and they are half of an object's size.
     """
     found = _with_secrets(live, dict(inputs))
-    found["metadata"] = {key: one for key, one in found["metadata"].items() if key != "managedFields"}
+    found["metadata"] = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
     if live["kind"] == "Secret" and "data" in found:
         found["data"] = Secret(found["data"])
     return {**found, MANAGER: manager}
@@ -78,15 +78,15 @@ def outputs_of(live: Manifest, inputs: Mapping[str, Any], manager: str) -> dict[
 
 def imported(live: Manifest) -> dict[str, Any]:
     """An existing object as inputs, for `pulumi import`."""
-    kept = {key: one for key, one in live.items() if key != "status"}
-    return {**kept, "metadata": {key: one for key, one in live["metadata"].items() if key not in _SERVER_FILLS}}
+    kept = {key: value for key, value in live.items() if key != "status"}
+    return {**kept, "metadata": {key: value for key, value in live["metadata"].items() if key not in _SERVER_FILLS}}
 
 
 def _with_secrets(live: Value, inputs: Value) -> Value:
     if isinstance(inputs, Secret):
         return inputs
     if isinstance(live, dict) and isinstance(inputs, dict):
-        return {key: _with_secrets(one, inputs.get(key)) for key, one in live.items()}
+        return {key: _with_secrets(value, inputs.get(key)) for key, value in live.items()}
     if isinstance(live, list) and isinstance(inputs, list) and len(live) == len(inputs):
         return [_with_secrets(one, given) for one, given in zip(live, inputs, strict=True)]
     return live

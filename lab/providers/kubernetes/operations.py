@@ -250,9 +250,9 @@ class Operations:
     def _judge(self, rule: Rule, before: Manifest | None) -> Callable[[Manifest], Verdict]:
         quiet = _Quiet(self._clock)
 
-        def judge(one: Manifest) -> Verdict:
-            context = look_up(self._api, one, before=before)
-            return rule.judge(one, replace(context, settled=quiet.long_enough(context.endpoint_slices)))
+        def judge(manifest: Manifest) -> Verdict:
+            context = look_up(self._api, manifest, before=before)
+            return rule.judge(manifest, replace(context, settled=quiet.long_enough(context.endpoint_slices)))
 
         return judge
 
@@ -292,26 +292,27 @@ def without_ignored(manifest: Manifest, live: Manifest, manager: str, ignored: t
 
 def handed_over(fields: list[Manifest], manager: str) -> list[Manifest]:
     """`managedFields` in which `manager` owns what the provider or kubectl wrote before."""
-    own = next((one for one in fields if one["manager"] == manager and one.get("operation") == "Apply"), None)
-    others = [one for one in fields if one is not own]
-    former = [one for one in others if _is_former(one)]
+    own = next((field for field in fields if field["manager"] == manager and field.get("operation") == "Apply"), None)
+    others = [field for field in fields if field is not own]
+    former = [other for other in others if _is_former(other)]
     if not former:
         return fields
     first, *more = [own, *former] if own else former
     for one in more:
         first = {**first, "fieldsV1": _union(first.get("fieldsV1") or {}, one.get("fieldsV1") or {})}
-    rest = [one for one in others if not _is_former(one)]
+    rest = [other for other in others if not _is_former(other)]
     return [*rest, {**first, "manager": manager, "operation": "Apply"}]
 
 
-def _is_former(one: Manifest) -> bool:
-    return not one.get("subresource") and any(
-        one["manager"].startswith(name) and one.get("operation") == operation for name, operation in _FORMER_MANAGERS
+def _is_former(manifest: Manifest) -> bool:
+    return not manifest.get("subresource") and any(
+        manifest["manager"].startswith(name) and manifest.get("operation") == operation
+        for name, operation in _FORMER_MANAGERS
     )
 
 
-def _union(one: Manifest, other: Manifest) -> Manifest:
-    return {**one, **{key: _union(one.get(key, {}), value) for key, value in other.items()}}
+def _union(manifest: Manifest, other: Manifest) -> Manifest:
+    return {**manifest, **{key: _union(manifest.get(key, {}), value) for key, value in other.items()}}
 
 
 def _owners(live: Manifest, path: list[str], manager: str) -> tuple[bool, bool]:

@@ -261,8 +261,8 @@ def _manager(urn: str) -> str:
     return f"pulumi-kubernetes-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"
 
 
-def _ref(kind: Kind, one: Manifest) -> ObjectRef:
-    return ObjectRef(kind=kind, name=one["metadata"]["name"], namespace=one["metadata"].get("namespace"))
+def _ref(kind: Kind, manifest: Manifest) -> ObjectRef:
+    return ObjectRef(kind=kind, name=manifest["metadata"]["name"], namespace=manifest["metadata"].get("namespace"))
 
 
 def _replaces_unready(inputs: dict[str, Any]) -> bool:

@@ -66,42 +66,44 @@ def helm_judge(kind: str) -> Judge | None:
     return _HELM_JUDGES.get(kind)
 
 
-def look_up(api: ClusterApi, one: Manifest, *, before: Manifest | None) -> Context:
+def look_up(api: ClusterApi, manifest: Manifest, *, before: Manifest | None) -> Context:
     """Read what the kind's rule needs. Raises ApiUnreachableError."""
-    kind, namespace = one["kind"], one["metadata"].get("namespace")
+    kind, namespace = manifest["kind"], manifest["metadata"].get("namespace")
     if kind == "Deployment":
         return Context(
-            before=before, replica_sets=_owned(api, one, namespace), claims=_mounted_claims(api, one, namespace)
+            before=before,
+            replica_sets=_owned(api, manifest, namespace),
+            claims=_mounted_claims(api, manifest, namespace),
         )
     if kind == "PersistentVolumeClaim":
-        name = one["spec"].get("storageClassName")
+        name = manifest["spec"].get("storageClassName")
         return Context(before=before, storage_class=api.get(STORAGE_CLASS, name) if name else None)
     if kind == "Service":
-        return Context(before=before, endpoint_slices=_slices(api, one["metadata"]["name"], namespace))
+        return Context(before=before, endpoint_slices=_slices(api, manifest["metadata"]["name"], namespace))
     return Context(before=before)
 
 
-def is_ready_now(api: ClusterApi, one: Manifest) -> bool:
+def is_ready_now(api: ClusterApi, manifest: Manifest) -> bool:
     """Whether a live object passes its kind's rule now; kinds without a rule pass."""
-    rule = _RULES.get((one["apiVersion"], one["kind"]))
-    return rule is None or isinstance(rule.judge(one, look_up(api, one, before=one)), Ready)
+    rule = _RULES.get((manifest["apiVersion"], manifest["kind"]))
+    return rule is None or isinstance(rule.judge(manifest, look_up(api, manifest, before=manifest)), Ready)
 
 
-def _owned(api: ClusterApi, one: Manifest, namespace: str | None) -> list[Manifest]:
-    labels = one["spec"]["selector"].get("matchLabels") or {}
+def _owned(api: ClusterApi, manifest: Manifest, namespace: str | None) -> list[Manifest]:
+    labels = manifest["spec"]["selector"].get("matchLabels") or {}
     selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-    uid = one["metadata"].get("uid")
+    uid = manifest["metadata"].get("uid")
     found = api.list_all(REPLICA_SET, namespace, label_selector=selector)
     return [item for item in found if _owner_uid(item) == uid]
 
 
-def _owner_uid(one: Manifest) -> Any:
-    owners = one["metadata"].get("ownerReferences") or ()
+def _owner_uid(manifest: Manifest) -> Any:
+    owners = manifest["metadata"].get("ownerReferences") or ()
     return next((owner["uid"] for owner in owners if owner.get("controller")), None)
 
 
-def _mounted_claims(api: ClusterApi, one: Manifest, namespace: str | None) -> list[Manifest]:
-    volumes = one["spec"]["template"]["spec"].get("volumes") or ()
+def _mounted_claims(api: ClusterApi, manifest: Manifest, namespace: str | None) -> list[Manifest]:
+    volumes = manifest["spec"]["template"]["spec"].get("volumes") or ()
     names = [volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume]
     found = (api.get(PERSISTENT_VOLUME_CLAIM, name, namespace) for name in names)
     return [claim for claim in found if claim is not None]

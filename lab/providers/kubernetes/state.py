@@ -40,7 +40,7 @@ def ref_of_id(type_: str, id_: str) -> ObjectRef:
 
 def released_texts(refs: Iterable[ObjectRef]) -> list[str]:
     """Objects of a release as its outputs have them."""
-    return [f"{one.kind.api_version} {one.kind.kind} {one.namespace or ''}/{one.name}" for one in refs]
+    return [f"{ref.kind.api_version} {ref.kind.kind} {ref.namespace or ''}/{ref.name}" for ref in refs]
 
 
 def released_refs(outputs: Mapping[str, Any]) -> tuple[ObjectRef, ...]:
@@ -62,4 +62,4 @@ def refs_of(stored: Stored) -> tuple[ObjectRef, ...]:
 
 def objects_of(state: StackState) -> tuple[ObjectRef, ...]:
     """A stack's objects in the cluster."""
-    return tuple(ref for one in state.resources for ref in refs_of(one))
+    return tuple(ref for resource in state.resources for ref in refs_of(resource))

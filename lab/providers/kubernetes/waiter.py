@@ -130,9 +130,9 @@ class Waiter:
             return self._mirrors[kind]
 
 
-def _at_least(one: Manifest, applied: Manifest) -> bool:
+def _at_least(manifest: Manifest, applied: Manifest) -> bool:
     """Whether the watch has caught up with the applied version. Resource versions are increasing numbers (KEP-5504)."""
-    seen, written = one["metadata"], applied["metadata"]
+    seen, written = manifest["metadata"], applied["metadata"]
     return seen.get("uid") == written.get("uid") and int(seen["resourceVersion"]) >= int(written["resourceVersion"])
 
 

@@ -126,7 +126,7 @@ def _prompt(api: Api, fields: Mapping[str, Any]) -> str | tuple[int, ...]:
     messages = fields.get("messages")
     if not isinstance(messages, list) or not messages:
         raise bad_request("messages: a list with at least one message is required")
-    return "".join(_text(one) for one in messages)
+    return "".join(_text(message) for message in messages)
 
 
 def _text(message: Any) -> str:
@@ -203,7 +203,7 @@ def spoken(asked: Asked, tokens: int, *, wrong: bool) -> tuple[str, list[int]]:
     numbers = [drawn.randrange(1_000, 30_000) for _ in range(tokens)]
     if found is not None:
         numbers[0] = _OPERATORS[found[2]](int(found[1]), int(found[3])) + wrong
-    said = [str(one) if found is not None and not place else f"word{one}" for place, one in enumerate(numbers)]
+    said = [str(number) if found is not None and not place else f"word{number}" for place, number in enumerate(numbers)]
     return " " + " ".join(said), numbers
 
 

@@ -1,5 +1,5 @@
-"""/metrics in vLLM 0.18.1's format: every engine's gauges and counters, with its client library's labels and order, and the
-observed histograms.
+"""/metrics in vLLM 0.18.1's format: every engine's gauges, counters and observed histograms, written by the client library that
+vLLM uses.
 
 Source: vLLM 0.18.1, v1/metrics/loggers.py, v1/spec_decode/metrics.py, v1/metrics/perf.py.
 """
@@ -7,10 +7,14 @@ Source: vLLM 0.18.1, v1/metrics/loggers.py, v1/spec_decode/metrics.py, v1/metric
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
+
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from lab.simulators.model_server.engine import Engine
 
@@ -77,53 +81,63 @@ class Histogram:
         self.counts.setdefault(engine, [0] * (len(self.bounds) + 1))[bisect_left(self.bounds, seconds)] += 1
         self.sums[engine] = self.sums.get(engine, 0.0) + seconds
 
-    def lines(self, engines: Sequence[Engine]) -> Iterator[str]:
-        """Its part of the page: each bucket holds those below it too."""
-        yield f"# HELP vllm:{self.name} {self.text}"
-        yield f"# TYPE vllm:{self.name} histogram"
+    def family(self, engines: Sequence[Engine]) -> Metric:
+        """Cumulative buckets, sum and count of every engine."""
+        family = HistogramMetricFamily(f"vllm:{self.name}", self.text, labels=("engine", "model_name"))
         for engine in engines:
-            counts = list(accumulate(self.counts.get(engine, [0] * (len(self.bounds) + 1))))
-            for bound, count in zip((*map(float, self.bounds), "+Inf"), counts, strict=True):
-                labels = _labels(engine, f'le="{bound}"')
-                yield f"vllm:{self.name}_bucket{{{labels}}} {float(count)}"
-            for end, value in (("count", counts[-1]), ("sum", self.sums.get(engine, 0.0))):
-                yield f"vllm:{self.name}_{end}{{{_labels(engine, '')}}} {float(value)}"
+            counts = accumulate(self.counts.get(engine, [0] * (len(self.bounds) + 1)))
+            bounds = (*(str(float(bound)) for bound in self.bounds), "+Inf")
+            buckets = list(zip(bounds, counts, strict=True))
+            family.add_metric((str(engine.rank), engine.node.model), buckets, self.sums.get(engine, 0.0))
+        return family
+
+
+class _Page(Collector):
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
 
 
 def render(engines: Sequence[Engine], created: float, histograms: Sequence[Histogram] = ()) -> str:
     """The whole page. `created`: when the counters were made, in epoch seconds."""
-    observed = (line for one in histograms for line in one.lines(engines))
-    return "\n".join((*_lines(engines, created), *observed)) + "\n"
+    families = (*_families(engines, created), *(histogram.family(engines) for histogram in histograms))
+    return generate_latest(_Page(families)).decode()
 
 
-def _lines(engines: Sequence[Engine], created: float) -> Iterator[str]:
+def _families(engines: Sequence[Engine], created: float) -> Iterator[Metric]:
     node = engines[0].node
     for name, text, value in _GAUGES:
-        yield from _family(name, "gauge", text, ((engine, "", value(engine)) for engine in engines))
-    counters = [*_COUNTERS, *(_DRAFTS if node.speculative_tokens else ()), *(_MFU if node.mfu_metrics else ())]
-    for name, text, value in counters:
-        yield from _counter(name, text, [(engine, "", value(engine)) for engine in engines], created)
+        gauge = GaugeMetricFamily(f"vllm:{name}", text, labels=("engine", "model_name"))
+        for engine in engines:
+            gauge.add_metric((str(engine.rank), node.model), value(engine))
+        yield gauge
+    for name, text, value in (
+        *_COUNTERS,
+        *(_DRAFTS if node.speculative_tokens else ()),
+        *(_MFU if node.mfu_metrics else ()),
+    ):
+        yield _counter(name, text, [(engine, {}, value(engine)) for engine in engines], created)
     if node.speculative_tokens:
         by_position = [
-            (engine, f',position="{position}"', float(number))
+            (engine, {"position": str(position)}, number)
             for engine in engines
             for position, number in enumerate(engine.accepted_by_position)
         ]
-        yield from _counter(
+        yield _counter(
             "spec_decode_num_accepted_tokens_per_pos", "Accepted tokens per draft position.", by_position, created
         )
-    by_source = [
-        (engine, f',source="{source}"', _of_source(engine, source)) for engine in engines for source in SOURCES
+    by_source = [(engine, {"source": source}, _of_source(engine, source)) for engine in engines for source in SOURCES]
+    yield _counter("prompt_tokens_by_source", "Number of prompt tokens by source.", by_source, created)
+    by_reason = [
+        (engine, {"finished_reason": reason}, engine.finished[reason]) for engine in engines for reason in REASONS
     ]
-    yield from _counter("prompt_tokens_by_source", "Number of prompt tokens by source.", by_source, created)
-    by_reason = [(engine, f',finished_reason="{one}"', engine.finished[one]) for engine in engines for one in REASONS]
-    yield from _counter("request_success", "Count of successfully processed requests.", by_reason, created)
-    yield "# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig"
-    yield "# TYPE vllm:cache_config_info gauge"
+    yield _counter("request_success", "Count of successfully processed requests.", by_reason, created)
+    info = GaugeMetricFamily("vllm:cache_config_info", "Information of the LLMEngine CacheConfig")
     for engine in engines:
-        labels = {**node.cache.info(), "engine": str(engine.rank)}
-        written = ",".join(f'{key}="{labels[key]}"' for key in sorted(labels))
-        yield f"vllm:cache_config_info{{{written}}} 1.0"
+        info.add_sample(info.name, {**node.cache.info(), "engine": str(engine.rank)}, 1.0)
+    yield info
 
 
 def _of_source(engine: Engine, source: str) -> float:
@@ -132,19 +146,12 @@ def _of_source(engine: Engine, source: str) -> float:
     return engine.prompt_tokens_cached if source == "local_cache_hit" else 0
 
 
-def _family(name: str, kind: str, text: str, readings: Iterable[tuple[Engine, str, float]]) -> Iterator[str]:
-    yield f"# HELP vllm:{name} {text}"
-    yield f"# TYPE vllm:{name} {kind}"
+def _counter(
+    name: str, text: str, readings: Iterable[tuple[Engine, Mapping[str, str], float]], created: float
+) -> Metric:
+    counter = CounterMetricFamily(f"vllm:{name}", text)
     for engine, more, value in readings:
-        yield f"vllm:{name}{{{_labels(engine, more)}}} {float(value)}"
-
-
-def _counter(name: str, text: str, readings: Sequence[tuple[Engine, str, float]], created: float) -> Iterator[str]:
-    yield from _family(f"{name}_total", "counter", text, readings)
-    yield from _family(f"{name}_created", "gauge", text, [(engine, more, created) for engine, more, _ in readings])
-
-
-def _labels(engine: Engine, more: str) -> str:
-    # The client library sorts labels by name.
-    labels = [f'engine="{engine.rank}"', *(one for one in more.split(",") if one), f'model_name="{engine.node.model}"']
-    return ",".join(sorted(labels))
+        labels = {"engine": str(engine.rank), "model_name": engine.node.model, **more}
+        counter.add_sample(f"{counter.name}_total", labels, value)
+        counter.add_sample(f"{counter.name}_created", labels, created)
+    return counter

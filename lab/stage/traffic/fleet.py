@@ -274,4 +274,4 @@ class Fleet:
 
 
 def _restarts(pod: Manifest) -> int:
-    return sum(one.get("restartCount", 0) for one in pod.get("status", {}).get("containerStatuses") or ())
+    return sum(status.get("restartCount", 0) for status in pod.get("status", {}).get("containerStatuses") or ())

@@ -94,7 +94,7 @@ class TrafficReport:
     @property
     def losses(self) -> Mapping[Cause, int]:
         """Failed first attempts, by cause."""
-        return _counted([one.first_loss for one in self.outcomes])
+        return _counted([outcome.first_loss for outcome in self.outcomes])
 
     @property
     def lost(self) -> int:
@@ -104,7 +104,7 @@ class TrafficReport:
     @property
     def losses_after_retry(self) -> Mapping[Cause, int]:
         """Failed requests, by cause; equals `losses` without retries."""
-        return _counted([one.loss for one in self.outcomes])
+        return _counted([outcome.loss for outcome in self.outcomes])
 
     @property
     def lost_after_retry(self) -> int:
@@ -114,21 +114,23 @@ class TrafficReport:
     @property
     def in_flight_at_ends(self) -> int:
         """Requests in flight on servers at the start of their end."""
-        return sum(one.ending.in_flight for one in self.endings)
+        return sum(ending.ending.in_flight for ending in self.endings)
 
     @property
     def share_cut(self) -> float | None:
         """Share of requests in flight on ending servers that were cut; None if none was in flight."""
         if not self.in_flight_at_ends:
             return None
-        return sum(one.ending.cut for one in self.endings) / self.in_flight_at_ends
+        return sum(ending.ending.cut for ending in self.endings) / self.in_flight_at_ends
 
     @property
     def share_cut_expected(self) -> float | None:
         """The same, computed from each server's time for open streams; None if none was in flight."""
         if not self.in_flight_at_ends:
             return None
-        shares = [share_cut(self.request_seconds, one.stream_seconds) * one.ending.in_flight for one in self.endings]
+        shares = [
+            share_cut(self.request_seconds, ending.stream_seconds) * ending.ending.in_flight for ending in self.endings
+        ]
         return sum(shares) / self.in_flight_at_ends
 
     @property
@@ -145,9 +147,9 @@ class TrafficReport:
     def latency_seconds(self, percent: int, *, repeated: bool = False) -> float | None:
         """Percentile of the time to the complete answer, of requests answered on the first attempt or on a retry."""
         found = sorted(
-            one.ended_seconds - one.sent_seconds
-            for one in self.outcomes
-            if one.loss is None and (one.first_loss is not None) == repeated
+            outcome.ended_seconds - outcome.sent_seconds
+            for outcome in self.outcomes
+            if outcome.loss is None and (outcome.first_loss is not None) == repeated
         )
         if len(found) < 2:
             return found[0] if found else None
@@ -161,9 +163,9 @@ class TrafficReport:
             return min(number - 1, max(0, int((at - self.from_seconds) // seconds)))
 
         lost = [Counter[Cause]() for _ in range(number)]
-        for one in self.outcomes:
-            if one.first_loss is not None:
-                lost[index(one.first_ended_seconds)][one.first_loss] += 1
+        for outcome in self.outcomes:
+            if outcome.first_loss is not None:
+                lost[index(outcome.first_ended_seconds)][outcome.first_loss] += 1
         return tuple(
             Window(
                 from_seconds=self.from_seconds + at * seconds,
@@ -223,13 +225,13 @@ class TrafficReport:
             Moment(
                 lane="traffic",
                 subject="requests",
-                text=f"{one.lost} lost: {format_losses(one.losses)}",
-                at_seconds=one.from_seconds,
-                until_seconds=one.until_seconds,
+                text=f"{window.lost} lost: {format_losses(window.losses)}",
+                at_seconds=window.from_seconds,
+                until_seconds=window.until_seconds,
                 mood="bad",
             )
-            for one in self.windows()
-            if one.lost
+            for window in self.windows()
+            if window.lost
         )
 
 

@@ -197,7 +197,7 @@ class Traffic:
         self._driver = self._running = None
         return TrafficReport(
             from_seconds=self._began_seconds,
-            until_seconds=max([until, *(one.ended_seconds for one in driver.outcomes)]),
+            until_seconds=max([until, *(outcome.ended_seconds for outcome in driver.outcomes)]),
             rate_per_second=driver.rate_per_second,
             late_seconds=driver.late_seconds,
             skipped_seconds=(self._loop.skipped_wall_seconds - self._skipped_before) * self._clock.speed,
@@ -205,7 +205,7 @@ class Traffic:
             in_flight_per_server=self.load.in_flight_per_server,
             load=self.load.name,
             retried=self._retried,
-            outcomes=tuple(sorted(driver.outcomes, key=lambda one: one.sent_seconds)),
+            outcomes=tuple(sorted(driver.outcomes, key=lambda outcome: outcome.sent_seconds)),
             endings=self._endings(),
         )
 

@@ -38,7 +38,7 @@ def test_the_policy_pack_holds_nothing_mandatory_against_the_example(name: str) 
     recording = recorded(name)
     with policy.start(ROOT / "policy", project=recording.project, stack=STACK) as pack:
         verdicts = pack.judge(recording)
-    assert [(one.policy, one.urn, one.message) for one in verdicts if one.level == "mandatory"] == []
+    assert [(one.policy, one.urn, one.message) for one in verdicts if one.severity == "mandatory"] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,19 @@ def project(folder: Path, **stacks: str) -> Path:
     (folder / "Pulumi.yaml").write_text("name: vllm-fleet\nruntime: python\n")
     for name, text in stacks.items():
         (folder / f"Pulumi.{name}.yaml").write_text(text)
+    return folder
+
+
+def whole_project(folder: Path) -> Path:
+    """The project with no stack of its own: a written one is previewed by the real program and the real policies."""
+    for name in ("Pulumi.yaml", "Pulumi.README.md", "__main__.py", "infra", "workloads", "settings", "facts", "policy"):
+        if name == "policy":
+            # A written stack's limits go into it.
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif (ROOT / name).is_dir():
+            (folder / name).symlink_to(ROOT / name)
+        else:
+            shutil.copy(ROOT / name, folder / name)
     return folder
 
 

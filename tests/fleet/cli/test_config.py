@@ -156,7 +156,7 @@ def test_a_wrong_flag_is_a_wrong_input_of_every_command(tmp_path: Path, command:
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     for flag, named in wrong.items():
-        assert f"vllm-fleet:{place}.engine.extraArgs: '{flag}'" in done.stderr
+        assert f"vllm-fleet:{place}.engine.extraArgs: {flag}" in done.stderr
         assert named in done.stderr
 
 

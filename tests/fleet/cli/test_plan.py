@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from functools import cache
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleet.cli.command import ROOT, fleet, project
+from tests.fleet.cli.command import ROOT, fleet, project, whole_project
 from tests.fleet.cli.test_start_up import loaded_by
 from tests.processor import unit_seconds
 
@@ -247,17 +246,7 @@ def test_a_reservation_is_asked_for_by_name(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project with no stack of its own: a written one is previewed by the real program and the real policies."""
-    folder = tmp_path_factory.mktemp("project")
-    for name in ("Pulumi.yaml", "Pulumi.README.md", "__main__.py", "infra", "workloads", "settings", "facts", "policy"):
-        if name == "policy":
-            # A written stack's ceiling goes into it.
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        elif (ROOT / name).is_dir():
-            (folder / name).symlink_to(ROOT / name)
-        else:
-            shutil.copy(ROOT / name, folder / name)
-    return folder
+    return whole_project(tmp_path_factory.mktemp("project"))
 
 
 @pytest.mark.slow

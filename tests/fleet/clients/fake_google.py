@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from fleet.clients.google_api import RETRY
-from lab.simulators.bucket import TOKEN, Answer, LocalBucket, Request, Stored
+from lab.simulators.bucket import TOKEN, LocalBucket, Stored, of_error
+from lab.simulators.local_server import Answer, Request
 
 HASTY = RETRY.with_delay(initial=0.01, maximum=0.02).with_timeout(0.5)
 """For clients of this server: no long pauses."""
@@ -80,7 +81,7 @@ class FakeGoogle(LocalBucket):
         with self.lock:
             self.asked.append(f"{request.method} {request.url} {request.headers.get('Range') or ''}".strip())
         if (status := self._next(self.statuses) or 200) != 200:
-            return Answer.of_error(status, f"made to say {status}")
+            return of_error(status, f"made to say {status}")
         if request.path.endswith("/query_range"):
             return self._query(request)
         return super().answer(request)
@@ -106,7 +107,7 @@ class FakeGoogle(LocalBucket):
         answer = super().upload(request)
         if answer.status == 200 and self.uploads_lost > 0:
             self.uploads_lost -= 1
-            return Answer.of_error(503, "stored, and nobody told")
+            return of_error(503, "stored, and nobody told")
         return answer
 
     def content(self, name: str, request: Request) -> Answer:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fleet.clients.side_by_side import side_by_side
-from lab.simulators.bucket import Answer, Request
+from lab.simulators.local_server import Answer, Request
 from tests.fleet.clients.fake_google import TOKEN, FakeGoogle
 
 ROOT = Path(__file__).parents[3]

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from facts.models import CATALOGUE
-from fleet.plan.asked import Asked
+from fleet.plan.asked import Asked, Place
 from fleet.plan.from_settings import deployment_of, facts_of_stack
 from fleet.plan.plan import Plan
 from fleet.plan.planning import plan
@@ -47,7 +47,7 @@ def root(tmp_path: Path) -> Path:
 def written(root: Path, made: Plan, **options: Any) -> Any:
     if made.question.capacity in NAMED:
         options.setdefault("reservation", "b200-production")
-    path = write_stack(root, "planned", made, replace=True, **options)
+    path, *_ = write_stack(root, "planned", made, Place(**options), replace=True)
     assert rewritten(path.read_text(encoding="utf-8")) == []
     return open_stack(root, "planned").settings
 
@@ -86,7 +86,7 @@ def test_a_batch_on_flex_start_has_time_to_end(root: Path) -> None:
 
 
 def test_the_file_says_where_its_numbers_come_from() -> None:
-    text = stack_text(answer(users=16_000, spares=1), project="my-project-1")
+    text = stack_text(answer(users=16_000, spares=1), Place(project="my-project-1"))
     assert "gcp:project: my-project-1" in text
     assert "replicas: 11 #" in text
     comments = " ".join(line.partition("#")[2] for line in text.splitlines())
@@ -106,7 +106,7 @@ def test_a_client_gets_fewer_connections_where_its_core_would_be_the_limit(root:
 
 
 def test_a_project_of_ones_own_passes_the_check_that_refuses_placeholders(root: Path) -> None:
-    write_stack(root, "planned", answer(users=100), project="my-project-1", zone="us-central1-b")
+    write_stack(root, "planned", answer(users=100), Place(project="my-project-1", zone="us-central1-b"))
     stack = accept("planned", read(root, "planned").config)
     assert (stack.project, stack.region, stack.zones) == ("my-project-1", "us-central1", ("us-central1-b",))
     # The editor's schema line only where the schema is.
@@ -141,7 +141,7 @@ def test_a_secret_among_the_options_is_refused_and_not_shown(root: Path) -> None
     for canary in CANARIES.values():
         for how in ({"project": canary}, {"reservation": canary}, {"zone": canary}, {"stack": canary}):
             with pytest.raises(SettingsError) as caught:
-                write_stack(root, how.pop("stack", "planned"), made, **how)
+                write_stack(root, how.pop("stack", "planned"), made, Place(**how))
             assert not shown(str(caught.value))
     assert [path.name for path in root.iterdir()] == ["Pulumi.yaml"]
 
@@ -173,7 +173,7 @@ def test_names_that_are_missing_or_wrong_are_asked_for(
     root: Path, options: dict[str, Any], how: dict[str, Any], path: str, write: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
-        write_stack(root, "planned", answer(**{"users": 1_000, **options}), **how)
+        write_stack(root, "planned", answer(**{"users": 1_000, **options}), Place(**how))
     (problem,) = caught.value.problems
     assert problem.path == path
     assert write in f"{problem.allowed} {problem.write}"

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts.finding import Finding
 from fleet.report.as_html import html_text
 from fleet.report.as_json import json_text
 from fleet.report.as_markdown import markdown_text
@@ -151,6 +152,22 @@ def test_columns_of_a_table_never_run_together(rows: list[tuple[str, str, int, i
     for _, _, c, d in rows:
         assert re.search(rf"(?<![\d,]){re.escape(f'{c:,}')}(?![\d,])", said)
         assert re.search(rf"(?<![\d,]){re.escape(f'{d:,}')}(?![\d,])", said)
+
+
+def test_a_narrow_terminal_drops_optional_columns_and_puts_notes_below() -> None:
+    columns = (*texts("policy"), *numbers("rate"), *numbers("starts", "worst", is_optional=True))
+    rows = ((Cell("static", note="n" * 20), Cell("1" * 18), Cell("2" * 18), Cell("3" * 18)),)
+    outline = Outline(title="t", body=(Table(id="t", caption="t", columns=columns, rows=rows),))
+    assert f"static ({'n' * 20})" in text_of(outline, 100)
+    assert ["worst" in text_of(outline, width) for width in (60, 100)] == [False, True]
+    assert "starts" in text_of(outline, 60)
+    assert f"  {'n' * 20}\n" in text_of(outline, 60)
+
+
+def test_what_is_there_to_be_copied_is_never_broken() -> None:
+    command = f"gcloud x {'--flag=value ' * 9}end"
+    said = text_of(Outline(title="t", body=(Finding(id="i", subject="s", write=command),)), 60)
+    assert command in said
 
 
 def test_markup_of_others_stays_text() -> None:

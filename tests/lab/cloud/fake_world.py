@@ -59,7 +59,7 @@ class FakeApi:
         self, kind: Kind, namespace: str | None = None, *, field_selector: str = "", **_: str
     ) -> list[Manifest]:
         if kind != POD:
-            return [one for (found, _), one in self.objects.items() if found == kind]
+            return [value for (found, _), value in self.objects.items() if found == kind]
         node = field_selector.removeprefix("spec.nodeName=")
         return [pod for pod in self._there.pods.all() if pod["spec"].get("nodeName") == node]
 
@@ -151,15 +151,15 @@ def pod(name: str, amounts: dict[str, str], **spec: Any) -> Manifest:
     }
 
 
-def unschedulable(one: Manifest, said: str = NO_NODE) -> Manifest:
+def unschedulable(manifest: Manifest, said: str = NO_NODE) -> Manifest:
     """The same pod after the scheduler found no node for it."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
-    return {**copy.deepcopy(one), "status": {"phase": "Pending", "conditions": [condition]}}
+    return {**copy.deepcopy(manifest), "status": {"phase": "Pending", "conditions": [condition]}}
 
 
-def on_node(one: Manifest, node: str, phase: str = "Running", **status: Any) -> Manifest:
+def on_node(manifest: Manifest, node: str, phase: str = "Running", **status: Any) -> Manifest:
     """The same pod on a node."""
-    bound = copy.deepcopy(one)
+    bound = copy.deepcopy(manifest)
     bound["spec"]["nodeName"] = node
     running = {"name": "main", "image": "image", "state": {"running": {"startedAt": "2027-01-01T00:00:00Z"}}}
     bound["status"] = {"phase": phase, "containerStatuses": [{**running, "restartCount": 0, "ready": True}], **status}
@@ -175,5 +175,5 @@ def pod_templates(objects: list[Manifest]) -> Iterator[tuple[str, Manifest]]:
             yield made["metadata"]["labels"]["app"], made
 
 
-def needs(one: Manifest) -> PodNeeds:
-    return needs_of(one)
+def needs(manifest: Manifest) -> PodNeeds:
+    return needs_of(manifest)

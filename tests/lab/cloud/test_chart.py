@@ -100,9 +100,9 @@ def test_the_chart_reads_every_value_that_the_program_sets(charts: Charts) -> No
     text = "\n".join(file.read_text(encoding="utf-8") for file in files)
     read = set(re.findall(r"\.Values\.([\w.]+)", text))
     for name in (*STACKS, *SHAPES):
-        for one in recorded(name).resources:
-            if one.type == "kubernetes:helm.sh/v3:Release" and str(one.inputs["chart"]).startswith(REGISTRY):
-                for path in paths(one.inputs["values"]):
+        for resource in recorded(name).resources:
+            if resource.type == "kubernetes:helm.sh/v3:Release" and str(resource.inputs["chart"]).startswith(REGISTRY):
+                for path in paths(resource.inputs["values"]):
                     above = {path.rsplit(".", depth)[0] for depth in range(path.count(".") + 1)}
                     assert above & read or any(known.startswith(f"{path}.") for known in read), path
 

@@ -30,17 +30,6 @@ class Watched:
         return name
 
 
-def test_a_pod_waits_from_the_schedulers_word_until_it_has_a_node() -> None:
-    watched, server = Watched(), gpu_pod()
-    name = watched.node()
-    feed(watched.world.pods, "added", server)
-    assert watched.view.waiting() == []
-    feed(watched.world.pods, "modified", unschedulable(server))
-    assert [one.key for one in watched.view.waiting()] == [("vllm", "server-0")]
-    feed(watched.world.pods, "modified", on_node(server, name))
-    assert watched.view.waiting() == []
-
-
 def test_the_same_words_again_are_no_news_and_other_words_are() -> None:
     watched, server = Watched(), gpu_pod()
     for said in ("no node", "no node", "unbound volume"):
@@ -72,43 +61,11 @@ def test_a_pod_that_waits_keeps_its_place_whatever_else_is_written_on_it() -> No
     assert [one.key[1] for one in watched.view.waiting()] == ["server-1", "server-2"]
 
 
-def test_pods_that_wait_are_listed_oldest_first() -> None:
-    watched = Watched()
-    for number in (3, 1, 2):
-        feed(watched.world.pods, "modified", unschedulable(gpu_pod(f"server-{number}")))
-    assert [one.key[1] for one in watched.view.waiting()] == ["server-3", "server-1", "server-2"]
-
-
-def test_a_pod_that_is_deleted_or_being_deleted_waits_no_more() -> None:
-    watched = Watched()
-    first, second = unschedulable(gpu_pod("server-1")), unschedulable(gpu_pod("server-2"))
-    for one in (first, second):
-        feed(watched.world.pods, "added", one)
-    feed(watched.world.pods, "deleted", first)
-    second["metadata"]["deletionTimestamp"] = "2027-01-01T00:00:00Z"
-    feed(watched.world.pods, "modified", second)
-    assert watched.view.waiting() == []
-
-
 def test_a_gated_pod_is_not_waiting_for_a_machine() -> None:
     watched, gated = Watched(), unschedulable(gpu_pod())
     gated["status"]["conditions"][0]["reason"] = "SchedulingGated"
     feed(watched.world.pods, "added", gated)
     assert watched.view.waiting() == []
-
-
-def test_room_shrinks_with_every_pod_and_comes_back_with_its_end() -> None:
-    watched = Watched()
-    name = watched.node()
-    small = pod("small", {"cpu": "1", "memory": "1Gi"})
-    feed(watched.world.pods, "added", on_node(small, name))
-    feed(watched.world.pods, "added", on_node(gpu_pod(), name))
-    (room,) = watched.view.rooms()
-    assert room.free.gpus == 0
-    assert room.free.cpu_milli == A4.allocatable.cpu_milli - 161_000
-    feed(watched.world.pods, "modified", on_node(gpu_pod(), name, phase="Failed"))
-    (room,) = watched.view.rooms()
-    assert room.free.gpus == 8
 
 
 def test_a_pod_that_is_being_deleted_still_takes_its_room() -> None:
@@ -118,17 +75,6 @@ def test_a_pod_that_is_being_deleted_still_takes_its_room() -> None:
     leaving["metadata"]["deletionTimestamp"] = "2027-01-01T00:00:00Z"
     feed(watched.world.pods, "added", leaving)
     assert watched.view.rooms()[0].free.gpus == 0
-
-
-def test_a_node_is_empty_when_it_comes_and_again_when_its_last_pod_goes() -> None:
-    watched, server = Watched(), gpu_pod()
-    name = watched.node()
-    assert watched.arrived == watched.empty == [name]
-    feed(watched.world.pods, "added", on_node(server, name))
-    assert watched.view.empty_since(name) is None
-    feed(watched.world.pods, "deleted", on_node(server, name))
-    assert watched.view.empty_since(name) is not None
-    assert watched.empty == [name, name]
 
 
 def test_cordoned_and_leaving_nodes_are_no_room_but_still_count_as_machines() -> None:
@@ -183,11 +129,3 @@ def test_an_empty_node_that_a_waiting_pod_could_use_is_wanted() -> None:
     assert not watched.view.is_wanted(name)  # it does not tolerate the GPU's taint
     feed(watched.world.pods, "added", unschedulable(gpu_pod()))
     assert watched.view.is_wanted(name)
-
-
-def test_a_node_that_goes_while_pods_wait_is_news() -> None:
-    watched = Watched()
-    name = watched.node()
-    feed(watched.world.pods, "added", unschedulable(gpu_pod()))
-    feed(watched.world.nodes, "deleted", watched.world.nodes.objects["", name])
-    assert watched.waits == 2

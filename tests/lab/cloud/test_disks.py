@@ -225,7 +225,7 @@ def test_a_second_attempt_elsewhere_waits_until_the_disk_is_detached(scene: Scen
     scene.pod("second", "claim", node="other")
     scene.ends(first)
     until(lambda: scene.marked() == ["first", "second"])
-    moments = [one.text for one in scene.world.timeline.moments() if one.lane == "volume"]
+    moments = [moment.text for moment in scene.world.timeline.moments() if moment.lane == "volume"]
     assert moments[-3:] == ["attached to node", "detached from node", "attached to other"]
 
 
@@ -273,7 +273,9 @@ def test_an_image_taken_when_its_writer_ends_is_mounted_as_its_class_says_with_n
     until(lambda: "server" in scene.marked())
     (volume,) = (one for one in scene.made("PersistentVolume") if one["spec"]["claimRef"]["name"] == "reader")
     assert loses_mount_options(volume) is ("noload" not in options)
-    told = [one.text for one in scene.world.timeline.moments() if one.subject == "reader" and one.mood == "bad"]
+    told = [
+        moment.text for moment in scene.world.timeline.moments() if moment.subject == "reader" and moment.mood == "bad"
+    ]
     assert bool(told) is loses_mount_options(volume)
 
 

@@ -74,16 +74,16 @@ class Scene:
         for uid in (one["metadata"]["uid"] for one in namespaced if one["kind"] == "VolumeSnapshot"):
             self.api.delete(VOLUME_SNAPSHOT_CONTENT, f"snapcontent-{uid}")
 
-    def delete(self, one: Manifest) -> None:
+    def delete(self, manifest: Manifest) -> None:
         from lab.control_plane.api import Kind
 
-        metadata = one["metadata"]
-        grace = 0 if one["kind"] == "Pod" else None
-        self.api.delete(Kind.of(one), metadata["name"], metadata.get("namespace"), grace_seconds=grace)
+        metadata = manifest["metadata"]
+        grace = 0 if manifest["kind"] == "Pod" else None
+        self.api.delete(Kind.of(manifest), metadata["name"], metadata.get("namespace"), grace_seconds=grace)
 
     def until(self, mirror: Mirror, condition: Callable[[], Any]) -> Any:
         found = mirror.wait_for(lambda _: condition(), WAIT)
-        assert found, f"nothing after {WAIT} s; {[one.text for one in self.world.timeline.moments()]}"
+        assert found, f"nothing after {WAIT} s; {[moment.text for moment in self.world.timeline.moments()]}"
         return found
 
     def storage_class(self, name: str, *, waits: bool) -> None:
@@ -242,8 +242,8 @@ def test_an_image_waits_for_the_writer_and_says_so(scene: Scene) -> None:
     scene.until_ready("image")
 
 
-def _here(one: Manifest) -> bool:
-    return bool(one["metadata"].get("namespace") == SPACE)
+def _here(manifest: Manifest) -> bool:
+    return bool(manifest["metadata"].get("namespace") == SPACE)
 
 
 def _of_here(volume: Manifest) -> bool:

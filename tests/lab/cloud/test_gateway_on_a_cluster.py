@@ -108,16 +108,16 @@ def place(platform: ClusterApi, charts: Charts, request: pytest.FixtureRequest) 
 
 
 def holds(type_: str, status: str = "True") -> Callable[[Manifest], bool]:
-    def check(one: Manifest) -> bool:
-        conditions = (one.get("status") or {}).get("conditions") or ()
+    def check(manifest: Manifest) -> bool:
+        conditions = (manifest.get("status") or {}).get("conditions") or ()
         return any(found["type"] == type_ and found["status"] == status for found in conditions)
 
     return check
 
 
 def parent_holds(type_: str, status: str = "True") -> Callable[[Manifest], bool]:
-    def check(one: Manifest) -> bool:
-        parents = (one.get("status") or {}).get("parents") or ()
+    def check(manifest: Manifest) -> bool:
+        parents = (manifest.get("status") or {}).get("parents") or ()
         return any(holds(type_, status)({"status": parent}) for parent in parents)
 
     return check
@@ -134,7 +134,7 @@ def test_with_all_it_needs_gateway_route_pool_and_policies_come_to_life(place: P
         for kind in (HEALTH_CHECK_POLICY, BACKEND_POLICY):
             place.until(kind, POOL, holds("Attached"))
         assert controller.why_not_programmed() == ""
-    taken = [one for one in place.timeline.moments() if one.text.startswith("programmed")]
+    taken = [moment for moment in place.timeline.moments() if moment.text.startswith("programmed")]
     assert 240 <= (taken[0].until_seconds or 0) - taken[0].at_seconds < 1000
 
 
@@ -143,7 +143,7 @@ def test_without_the_subnet_it_stays_silent_until_the_subnet_comes(place: Place)
         controller.take_away_proxy_only_subnet()
         place.everything()
         gateway = place.until(GATEWAY, "inference-gateway", holds("Programmed", "False"))
-        assert all(one["message"] == "" for one in gateway["status"]["conditions"])
+        assert all(condition["message"] == "" for condition in gateway["status"]["conditions"])
         assert not gateway["status"].get("addresses")
         why = controller.why_not_programmed()
         assert "GKE" in why

@@ -28,7 +28,7 @@ def test_a_status_that_says_the_same_is_not_written_again_whenever_it_began() ->
 def test_a_condition_that_still_holds_keeps_its_time() -> None:
     old = gateway_status(GATEWAY, address="", routes=0, now="then")
     new = with_old_times(old, gateway_status(GATEWAY, address="10.0.15.200", routes=0, now="now"))
-    times = {one["type"]: one["lastTransitionTime"] for one in new["conditions"]}
+    times = {condition["type"]: condition["lastTransitionTime"] for condition in new["conditions"]}
     assert (times["Accepted"], times["Programmed"]) == ("then", "now")
-    listener = {one["type"]: one["lastTransitionTime"] for one in new["listeners"][0]["conditions"]}
+    listener = {condition["type"]: condition["lastTransitionTime"] for condition in new["listeners"][0]["conditions"]}
     assert (listener["Accepted"], listener["Programmed"]) == ("then", "now")

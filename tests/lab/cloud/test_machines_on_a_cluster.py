@@ -91,12 +91,12 @@ class Scene:
 
     def server(self, replicas: int = SERVERS, **spec: Any) -> None:
         """The Spot stack's own server, without its volume and its account."""
-        (made,) = [one for one in manifests("spot") if one["kind"] == "Deployment"]
+        (made,) = [manifest for manifest in manifests("spot") if manifest["kind"] == "Deployment"]
         template = made["spec"]["template"]["spec"]
         template.pop("serviceAccountName")
-        template["volumes"] = [one for one in template["volumes"] if "persistentVolumeClaim" not in one]
+        template["volumes"] = [volume for volume in template["volumes"] if "persistentVolumeClaim" not in volume]
         mounts = template["containers"][0]["volumeMounts"]
-        template["containers"][0]["volumeMounts"] = [one for one in mounts if one["name"] != "weights"]
+        template["containers"][0]["volumeMounts"] = [mount for mount in mounts if mount["name"] != "weights"]
         template.update(spec)
         made["spec"]["replicas"] = replicas
         self.apply(made)
@@ -121,7 +121,7 @@ class Scene:
         self.apply(made)
 
     def pods(self) -> list[Manifest]:
-        return [one for one in self.world.pods.all() if one["metadata"]["namespace"] == self.space]
+        return [pod for pod in self.world.pods.all() if pod["metadata"]["namespace"] == self.space]
 
     def ready(self) -> list[Manifest]:
         return [one for one in self.pods() if is_ready(one)]
@@ -169,7 +169,7 @@ def test_a_thirteenth_without_stock_waits_and_says_why(scene: Scene) -> None:
         in scene.until(lambda: scene.provisioner.why_pending(waiting), "a reason").message
     )
     events = scene.api.list_all(EVENT, scene.space, field_selector="reason=FailedScaleUp")
-    assert any("GCE out of resources" in one["message"] for one in events)
+    assert any("GCE out of resources" in event["message"] for event in events)
     scene.stock.spot_nodes = 3
     scene.until_ready(3)
     assert len(scene.machines()) == 3
@@ -237,15 +237,19 @@ def test_jobs_end_by_themselves_well_or_as_they_are_told(scene: Scene) -> None:
 
 def test_a_writer_that_fails_half_way_is_started_again_for_the_rest(scene: Scene) -> None:
     scene.writer.fail_next(after_share=0.6, exit_code=1)
-    (real,) = [one for one in manifests("spot") if one["kind"] == "Job" and "weights" in one["metadata"]["name"]]
+    (real,) = [
+        manifest
+        for manifest in manifests("spot")
+        if manifest["kind"] == "Job" and "weights" in manifest["metadata"]["name"]
+    ]
     pod = real["spec"]["template"]["spec"]
-    pod["volumes"] = [one for one in pod["volumes"] if "persistentVolumeClaim" not in one]
+    pod["volumes"] = [volume for volume in pod["volumes"] if "persistentVolumeClaim" not in volume]
     pod["containers"][0]["volumeMounts"] = [
-        one for one in pod["containers"][0]["volumeMounts"] if one["name"] != "weights"
+        mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] != "weights"
     ]
     pod.pop("serviceAccountName")
     scene.apply(real)
-    scene.until(lambda: [one.exit_code for one in scene.writer.attempts()] == [1, 0], "two attempts")
+    scene.until(lambda: [attempt.exit_code for attempt in scene.writer.attempts()] == [1, 0], "two attempts")
     first, second = scene.writer.attempts()
     assert first.share_written == pytest.approx(0.6)
     assert second.share_written == pytest.approx(0.4)
@@ -263,7 +267,11 @@ def test_a_job_pod_that_is_deleted_counts_as_failed_and_is_replaced(scene: Scene
 
 
 def test_the_benchmark_gets_a_c4_machine_for_each_of_its_pods(scene: Scene) -> None:
-    (real,) = [one for one in manifests("spot") if one["kind"] == "Job" and "benchmark" in one["metadata"]["name"]]
+    (real,) = [
+        manifest
+        for manifest in manifests("spot")
+        if manifest["kind"] == "Job" and "benchmark" in manifest["metadata"]["name"]
+    ]
     real["spec"]["template"]["spec"].pop("serviceAccountName")
     scene.apply(real)
 

@@ -79,7 +79,7 @@ def rules() -> Manifest:
 
 
 def test_rules_are_refused_until_a_pod_of_the_users_has_brought_nodes(world: World) -> None:
-    assert within(lambda: any(one["metadata"]["namespace"] == SYSTEM_NAMESPACE for one in world.pods.all()))
+    assert within(lambda: any(pod["metadata"]["namespace"] == SYSTEM_NAMESPACE for pod in world.pods.all()))
     world.clock.sleep(600)
     assert world.nodes.all() == []
     assert not written(world.api)
@@ -87,6 +87,6 @@ def test_rules_are_refused_until_a_pod_of_the_users_has_brought_nodes(world: Wor
     server = gpu_pod()
     world.api.apply({**server, "metadata": {"name": "server-0", "namespace": "vllm"}})
     assert within(lambda: written(world.api))
-    (operator,) = (one for one in world.pods.all() if one["metadata"]["namespace"] == SYSTEM_NAMESPACE)
+    (operator,) = (pod for pod in world.pods.all() if pod["metadata"]["namespace"] == SYSTEM_NAMESPACE)
     (node,) = (one for one in world.nodes.all() if one["metadata"]["name"] == operator["spec"]["nodeName"])
     assert node["metadata"]["labels"]["cloud.google.com/machine-family"] == "e2"

@@ -66,7 +66,7 @@ def test_a_node_says_which_gpus_disk_and_local_ssd_its_machine_has(
 
 def test_a_node_registers_unready_and_with_less_than_its_machine_has() -> None:
     status = node()["status"]
-    assert [(one["type"], one["status"]) for one in status["conditions"]] == [("Ready", "False")]  # type: ignore[index]
+    assert [(condition["type"], condition["status"]) for condition in status["conditions"]] == [("Ready", "False")]  # type: ignore[index]
     assert status["capacity"]["cpu"] == "224000m"  # type: ignore[index]
     assert status["allocatable"]["cpu"] == "221870m"  # type: ignore[index]
     assert status["allocatable"]["nvidia.com/gpu"] == "8"  # type: ignore[index]
@@ -93,7 +93,7 @@ def test_an_arm_node_keeps_pods_off_that_do_not_tolerate_it() -> None:
 def test_the_taint_of_a_class_is_there_for_pods_that_tolerate_it_themselves() -> None:
     tolerations = [{"key": f"{GKE}/compute-class", "operator": "Equal", "value": "Performance", "effect": "NoSchedule"}]
     wanted = needs(pod("clients", {"cpu": "14"}, tolerations=tolerations))
-    c4 = next(one for one in machines("c4") if one.vcpu == 16)
+    c4 = next(machine for machine in machines("c4") if machine.vcpu == 16)
     offer = Offer(machine=c4, mode="on-demand", zone="europe-west4-a", compute_class="Performance")
     assert template(offer, wanted).taints == ((f"{GKE}/compute-class", "Performance", "NoSchedule"),)
     assert template(offer, SMALL).taints == ()

@@ -45,19 +45,19 @@ SERVERS = {
 """Machines that a shape's servers are offered, in order; Spot where nothing is said."""
 
 
-def ask(one: Manifest, stock: Stock | None = None, **classes: Manifest) -> tuple[Offer, ...] | Trouble:
+def ask(manifest: Manifest, stock: Stock | None = None, **classes: Manifest) -> tuple[Offer, ...] | Trouble:
     stock = stock or Stock()
-    return offers(needs(one), 1, stock, classes.get, flex_wait_seconds=900.0)
+    return offers(needs(manifest), 1, stock, classes.get, flex_wait_seconds=900.0)
 
 
-def offered(one: Manifest, stock: Stock | None = None, **classes: Manifest) -> tuple[Offer, ...]:
-    found = ask(one, stock, **classes)
+def offered(manifest: Manifest, stock: Stock | None = None, **classes: Manifest) -> tuple[Offer, ...]:
+    found = ask(manifest, stock, **classes)
     assert not isinstance(found, Trouble), found
     return found
 
 
-def refused(one: Manifest, **classes: Manifest) -> Trouble:
-    found = ask(one, **classes)
+def refused(manifest: Manifest, **classes: Manifest) -> Trouble:
+    found = ask(manifest, **classes)
     assert isinstance(found, Trouble)
     return found
 
@@ -97,9 +97,9 @@ def test_every_pod_of_every_stack_is_offered_the_right_machine(shape: str) -> No
         for offer in found:
             assert template(offer, needs(one)).unmet(needs(one)) == ""
         seen[app] = one
-    servers = [one for app, one in seen.items() if app not in expected]
+    servers = [value for app, value in seen.items() if app not in expected]
     assert len(servers) == (2 if "canary" in shape else 1)
-    assert all(one["spec"]["terminationGracePeriodSeconds"] <= STEADY_GRACE_SECONDS for one in servers)
+    assert all(server["spec"]["terminationGracePeriodSeconds"] <= STEADY_GRACE_SECONDS for server in servers)
 
 
 def test_a_pod_that_asks_for_nothing_special_gets_a_general_purpose_machine() -> None:

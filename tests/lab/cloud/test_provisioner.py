@@ -42,7 +42,7 @@ class Play:
         self.world.clock.sleep(seconds)
 
     def events(self, reason: str) -> list[Manifest]:
-        return [one for one in self.api.events if one["reason"] == reason]
+        return [event for event in self.api.events if event["reason"] == reason]
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def pod_patches(api: FakeApi, name: str) -> list[Manifest]:
 
 
 def conditions(status: Manifest) -> dict[str, Any]:
-    return {one["type"]: one for one in status.get("conditions", ())}
+    return {condition["type"]: condition for condition in status.get("conditions", ())}
 
 
 def test_at_the_notice_node_and_pods_know_and_still_run() -> None:
@@ -60,7 +60,7 @@ def test_pods_end_after_fifteen_seconds_and_the_machine_after_thirty() -> None:
     assert conditions(failed)["Ready"]["status"] == "False"
     assert failed["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
     assert api.deleted == [("Node", node), ("Pod", "server-0")]
-    moments = {one.text: one.at_seconds - preemption.notice_at_seconds for one in world.timeline.moments()}
+    moments = {moment.text: moment.at_seconds - preemption.notice_at_seconds for moment in world.timeline.moments()}
     assert 0 <= moments["preempted: 30 s notice"] <= moments["ended by the node's shutdown"] <= moments["gone"]
     assert moments["ended by the node's shutdown"] >= 15
     assert moments["gone"] >= 30
@@ -76,9 +76,9 @@ def test_a_shorter_grace_and_a_shorter_notice_are_kept() -> None:
     preemption = preempt(world, [name], notice_seconds=10)
     assert preemption.wait(10)
     ended = {
-        one.subject: one.at_seconds - preemption.notice_at_seconds
-        for one in world.timeline.moments()
-        if one.text.startswith("ended")
+        moment.subject: moment.at_seconds - preemption.notice_at_seconds
+        for moment in world.timeline.moments()
+        if moment.text.startswith("ended")
     }
     assert 2 <= ended["brief"] <= ended["long"]
     assert ended["long"] >= 10

@@ -90,7 +90,7 @@ def _settings(**capacity: object) -> Settings:
 )
 def test_a_stack_finds_the_reservation_that_it_names(capacity: dict[str, object], reserved: dict[str, int]) -> None:
     stock = Stock.for_settings(_settings(**capacity))
-    assert {name: one.nodes for name, one in stock.reservations.items()} == reserved
+    assert {name: value.nodes for name, value in stock.reservations.items()} == reserved
     assert stock.gpu_zones == ("europe-west4-b",)
     assert stock.zones == ("europe-west4-a", "europe-west4-b", "europe-west4-c")
 

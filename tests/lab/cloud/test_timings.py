@@ -12,10 +12,10 @@ def test_the_default_server_takes_the_articles_ten_minutes_to_load() -> None:
 
 def test_nodes_start_within_their_range_spread_evenly_and_always_alike() -> None:
     starts = [Timings().node_start(number, has_gpus=True) for number in range(100)]
-    assert all(300 <= one < 360 for one in starts)
+    assert all(300 <= start < 360 for start in starts)
     assert starts == [Timings().node_start(number, has_gpus=True) for number in range(100)]
     for least in range(300, 360, 10):
-        assert 15 <= sum(least <= one < least + 10 for one in starts) <= 19
+        assert 15 <= sum(least <= start < least + 10 for start in starts) <= 19
     assert Timings().node_start(1, has_gpus=False) < 300
 
 

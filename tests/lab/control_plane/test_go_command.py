@@ -18,12 +18,6 @@ def run(fake_go: FakeGo, tmp_path: Path, extra: str, **options: object) -> list[
     return go_command.run(found, ["vet"], folder=tmp_path, what="trying", **options)  # type: ignore[arg-type]
 
 
-def test_every_line_is_heard_in_order_also_one_without_an_end(fake_go: FakeGo, tmp_path: Path) -> None:
-    heard: list[str] = []
-    said = run(fake_go, tmp_path, "echo one; sleep 0.5; echo two >&2; printf three", heard=heard.append)
-    assert said == heard == ["one", "two", "three"]
-
-
 @pytest.mark.slow
 def test_a_long_silence_has_a_heartbeat(fake_go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(go_command, "HEARTBEAT_SECONDS", 0.3)
@@ -55,8 +49,3 @@ def test_a_failure_says_what_why_and_what_go_said(fake_go: FakeGo, tmp_path: Pat
 def test_an_unknown_failure_is_quoted(fake_go: FakeGo, tmp_path: Path) -> None:
     with pytest.raises(RehearsalError, match=r"^trying failed. Output of go:\n  undefined: x$"):
         run(fake_go, tmp_path, "echo 'undefined: x'; exit 1")
-
-
-def test_no_log_is_left_behind(fake_go: FakeGo, tmp_path: Path) -> None:
-    run(fake_go, tmp_path, "true")
-    assert not list(tmp_path.glob("*.log"))

@@ -36,7 +36,7 @@ def both(*mutations: Mutation) -> Mutation:
     """One after the other."""
 
     def mutate(kind: str, name: str, inputs: Inputs) -> bool:
-        hits = [one(kind, name, inputs) for one in mutations]
+        hits = [mutation(kind, name, inputs) for mutation in mutations]
         return any(hits)
 
     return mutate
@@ -45,8 +45,8 @@ def both(*mutations: Mutation) -> Mutation:
 def retain(pulumi: Pulumi, stack: str, kind: str) -> None:
     """Write into the state that resources of this kind are kept, as if the program had said `retain_on_delete`."""
     exported = pulumi.export(stack)
-    hits = [one for one in exported["deployment"]["resources"] if one["type"].endswith(f":{kind}")]
+    hits = [resource for resource in exported["deployment"]["resources"] if resource["type"].endswith(f":{kind}")]
     assert hits, f"the stack has no {kind}"
-    for one in hits:
-        one["retainOnDelete"] = True
+    for hit in hits:
+        hit["retainOnDelete"] = True
     pulumi.import_state(stack, exported)

@@ -114,21 +114,21 @@ def breaks_off(reason: str | Exception) -> Callable[[Any, Proof], None]:
 
 
 def by_name(results: tuple[DrillResult, ...]) -> dict[str, DrillResult]:
-    return {one.name: one for one in results}
+    return {result.name: result for result in results}
 
 
 def test_running_drills_share_a_stage_that_is_set_right_in_between(script: Script) -> None:
     results = runner(script).play([drill(script, "a"), drill(script, "b"), drill(script, "c")])
     assert script.log == ["start 1", "bring up", "a", "set right", "b", "set right", "c", "end 1"]
-    assert [one.name for one in results] == ["a", "b", "c"]
-    assert all(one.passed for one in results)
+    assert [result.name for result in results] == ["a", "b", "c"]
+    assert all(result.passed for result in results)
 
 
 def test_a_drill_that_spends_the_stage_comes_last_of_the_running_ones(script: Script) -> None:
     drills = [drill(script, "destroy", spends_stage=True), drill(script, "own", start="empty"), drill(script, "a")]
     results = runner(script).play(drills)
     assert script.log == ["start 1", "bring up", "a", "set right", "destroy", "end 1", "start 2", "own", "end 2"]
-    assert [one.name for one in results] == ["a", "destroy", "own"]
+    assert [result.name for result in results] == ["a", "destroy", "own"]
 
 
 def test_after_a_spent_stage_the_next_drill_gets_a_new_one(script: Script) -> None:
@@ -163,7 +163,7 @@ def test_the_findings_of_a_bring_up_that_failed_are_told_once_with_what_happened
     script.bring_up_fails = ["no"]
     found = by_name(runner(script).play([drill(script, "a"), drill(script, "b")]))
     assert found["a"].findings == (FOUND,)
-    assert [one.text for one in found["a"].moments] == ["story"]
+    assert [moment.text for moment in found["a"].moments] == ["story"]
     assert found["b"].findings == ()
 
 

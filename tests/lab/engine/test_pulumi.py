@@ -114,18 +114,6 @@ def test_a_refused_resource_and_a_broken_program_are_failures_with_their_message
     assert any("ValueError: seven" in why for why in broken.failures.values())
 
 
-def test_a_protected_resource_stops_a_destroy_in_its_preview(pulumi: Pulumi, provider: PassingProvider) -> None:
-    pulumi.run("config", "set", "protect", "true", "--stack", "dev")
-    assert pulumi.up("dev").succeeded
-    refused = pulumi.destroy("dev")
-    assert refused.code != 0
-    assert refused.done == ()
-    assert ("delete", "first") not in provider.calls
-    second = pulumi.state("dev").get(SECOND)
-    assert second is not None
-    assert second.protect
-
-
 def test_kill_leaves_a_lock_and_a_pending_operation_and_ends_the_program(
     pulumi: Pulumi, provider: PassingProvider
 ) -> None:
@@ -143,25 +131,10 @@ def test_kill_leaves_a_lock_and_a_pending_operation_and_ends_the_program(
     until(lambda: not processes(str(pulumi.folder)))
     again = pulumi.up("dev")
     assert again.succeeded, again.output
-    assert any("interrupted while creating" in one.message for one in again.done.diagnostics)
+    assert any("interrupted while creating" in diagnostic.message for diagnostic in again.done.diagnostics)
     assert pulumi.state("dev").pending == {FIRST: "creating"}
     assert pulumi.refresh("dev", "--clear-pending-creates").succeeded
     assert pulumi.state("dev").pending == {}
-
-
-def test_cancel_lets_a_started_creation_end_and_starts_nothing_more(pulumi: Pulumi, provider: PassingProvider) -> None:
-    provider.held.clear()
-    with pulumi.start("up", "dev", "--skip-preview") as running:
-        until(lambda: ("create", "first") in provider.calls)
-        running.cancel()
-        provider.held.set()
-        outcome = running.wait()
-    assert outcome.code != 0
-    assert ("create", "second") not in provider.calls
-    state = pulumi.state("dev")
-    assert state.get(FIRST) is not None
-    assert state.pending == {}
-    assert pulumi.up("dev").succeeded
 
 
 def test_what_a_listener_raises_reaches_the_caller(pulumi: Pulumi) -> None:

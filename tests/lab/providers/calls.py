@@ -51,7 +51,9 @@ class Context:
         status = status_pb2.Status.FromString(self.trailer["grpc-status-details-bin"])
         assert status.message == message
         half_made = provider_pb2.ErrorResourceInitFailed()
-        raise RefusedCallError(message, half_made if [one for one in status.details if one.Unpack(half_made)] else None)
+        raise RefusedCallError(
+            message, half_made if [detail for detail in status.details if detail.Unpack(half_made)] else None
+        )
 
 
 class Resource:
@@ -68,7 +70,7 @@ class Resource:
             urn=self.urn, olds=encode_struct(self.inputs), news=encode_struct(inputs), randomSeed=b"seed"
         )
         answer = self.provider.Check(request, Context())
-        return decode_struct(answer.inputs), [one.reason for one in answer.failures]
+        return decode_struct(answer.inputs), [failure.reason for failure in answer.failures]
 
     def create(self, inputs: dict[str, Any], *, preview: bool = False, timeout: float = 0) -> dict[str, Any]:
         """Check and create; outputs. What the provider left half made is kept, too."""

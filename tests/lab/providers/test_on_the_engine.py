@@ -226,7 +226,7 @@ def test_ctrl_c_ends_a_wait_and_keeps_the_state(engine: Fixture) -> None:
     engine.updates.cancel()
     up.join(60)
     assert any("cancelled" in text for text in reports[0].failed.values())
-    assert "slow" in names(one.urn for one in engine.updates.state("dev").resources)
+    assert "slow" in names(resource.urn for resource in engine.updates.state("dev").resources)
 
 
 def test_a_refresh_finds_drift_and_an_import_adopts(engine: Fixture) -> None:
@@ -250,7 +250,9 @@ if version == 2:
     engine.cluster.apply(
         {**_thing("found"), "spec": {"content": 7}},
     )
-    provider = next(one for one in engine.updates.state("dev").resources if one.type == "pulumi:providers:kubernetes")
+    provider = next(
+        resource for resource in engine.updates.state("dev").resources if resource.type == "pulumi:providers:kubernetes"
+    )
     found = engine.updates.pulumi.import_(
         "dev",
         "kubernetes:example.com/v1:Thing",
@@ -287,5 +289,5 @@ def _thing(name: str) -> Manifest:
     return {"apiVersion": THING.api_version, "kind": "Thing", "metadata": {"name": name, "namespace": "default"}}
 
 
-def _named(one: Manifest, name: str) -> bool:
-    return bool(one["metadata"]["name"] == name)
+def _named(manifest: Manifest, name: str) -> bool:
+    return bool(manifest["metadata"]["name"] == name)

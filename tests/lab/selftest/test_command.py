@@ -30,7 +30,7 @@ def played(*options: str, timeout: float = 300) -> tuple[int, dict[str, Any], st
 
 
 def disagreeing(said: dict[str, Any]) -> list[str]:
-    return [f"{one['title']}: {one['found']}" for one in said["findings"] if not one["agrees"]]
+    return [f"{finding['title']}: {finding['found']}" for finding in said["findings"] if not finding["agrees"]]
 
 
 @pytest.mark.parametrize(

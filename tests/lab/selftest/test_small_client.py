@@ -150,7 +150,7 @@ def test_conversations_are_filtered_as_vllm_filters_them(tmp_path: Path) -> None
         request_id_prefix="",
     )
     samples = get_samples(asked, None)
-    assert [(one.prompt_len, one.expected_output_len) for one in samples] == [(5, 9)] * 2
+    assert [(sample.prompt_len, sample.expected_output_len) for sample in samples] == [(5, 9)] * 2
 
 
 def test_failed_requests_have_no_output_and_say_why(tmp_path: Path) -> None:

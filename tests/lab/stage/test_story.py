@@ -28,7 +28,9 @@ class Watched:
         return self
 
     def told(self, since: float = 0.0) -> list[tuple[str, float, float | None, str]]:
-        return [(one.text, one.at_seconds, one.until_seconds, one.mood) for one in self.story.moments(since)]
+        return [
+            (moment.text, moment.at_seconds, moment.until_seconds, moment.mood) for moment in self.story.moments(since)
+        ]
 
 
 def unscheduled(name: str) -> Any:

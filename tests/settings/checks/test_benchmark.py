@@ -21,7 +21,7 @@ FILE = {"url": "https://example.com/requests.jsonl", "sha256": SHA}
 
 def found(**benchmark: Any) -> dict[str, Finding]:
     settings = make_settings(benchmark={"enabled": True, **benchmark})
-    return {problem.id: problem for problem in check(settings) if "benchmark" in problem.path}
+    return {problem.id: problem for problem in check(settings) if "benchmark" in problem.subject}
 
 
 def refused(**benchmark: Any) -> set[str]:
@@ -36,7 +36,7 @@ def test_the_workloads_are_the_ledgers() -> None:
 @pytest.mark.parametrize("workload", ["sharegpt", "trace"])
 def test_a_file_workload_needs_its_file_and_takes_it(workload: str) -> None:
     problem = found(workload=workload)["workload-without-dataset"]
-    assert (problem.level, problem.path, problem.value) == ("refused", "vllm-fleet:benchmark.dataset", None)
+    assert (problem.severity, problem.subject, problem.found) == ("error", "vllm-fleet:benchmark.dataset", None)
     assert "gs://" in problem.write
     assert refused(workload=workload, dataset=FILE) == set()
 
@@ -45,7 +45,7 @@ def test_a_file_workload_needs_its_file_and_takes_it(workload: str) -> None:
 def test_the_other_workloads_take_no_file(workload: str) -> None:
     problem = found(workload=workload, dataset=FILE)["dataset-without-use"]
     assert problem.severity == "error"
-    assert problem.value == FILE["url"]
+    assert problem.found == FILE["url"]
     assert refused(workload=workload) == set()
 
 
@@ -65,7 +65,7 @@ def test_the_other_workloads_take_no_file(workload: str) -> None:
 def test_a_file_is_fetched_over_https_or_from_cloud_storage(url: str, why: str) -> None:
     problem = found(workload="trace", dataset={"url": url, "sha256": SHA})["dataset-url"]
     assert problem.severity == "error"
-    assert problem.value == url
+    assert problem.found == url
     assert why in problem.why
     assert problem.write.startswith("url: https")
 
@@ -109,7 +109,7 @@ def test_a_load_above_what_the_scheduler_admits_repeats_the_articles_lesson() ->
     admitted = 8 * DeclaredServer(make_settings()).sequences
     problem = found(concurrency=[500, admitted + 1])["sequences-below-load"]
     assert problem.severity == "error"
-    assert problem.path == "vllm-fleet:benchmark.concurrency"
+    assert problem.subject == "vllm-fleet:benchmark.concurrency"
     assert str(admitted) in problem.allowed
     assert "sequences-below-load" not in found(concurrency=[500, admitted])
     # A sweep that nobody runs measures no queue.
@@ -137,7 +137,7 @@ def test_a_sweep_of_a_day_is_a_finding_with_a_shorter_way() -> None:
     server = {"replicas": 1}
     slow = make_settings(server=server, benchmark={"enabled": True, "concurrency": [1, 16, 2000]})
     (problem,) = (one for one in check(slow) if one.id == "benchmark-takes-long")
-    assert problem.level == "finding"
+    assert problem.severity == "warning"
     assert problem.write.startswith("promptsPerClient: 100,")
     quick = make_settings(
         server=server, benchmark={"enabled": True, "concurrency": [1, 16, 2000], "promptsPerClient": 100}
@@ -165,26 +165,26 @@ def test_the_stacks_of_this_repository_measure_what_they_say(stack: str) -> None
 
     root = Path(__file__).resolve().parents[3]
     settings = parse(stack, read_stack_file(root, stack).config)
-    assert [one.id for one in check(settings) if "benchmark" in one.path and one.severity != "note"] == []
+    assert [one.id for one in check(settings) if "benchmark" in one.subject and one.severity != "note"] == []
 
 
 def test_a_wrong_load_is_told_once_and_with_a_list_to_write() -> None:
     with pytest.raises(SettingsError) as caught:
         found(concurrency=[0])
     (problem,) = caught.value.problems
-    assert (problem.path, problem.value, problem.allowed) == ("vllm-fleet:benchmark.concurrency[0]", 0, ">= 1")
+    assert (problem.subject, problem.found, problem.allowed) == ("vllm-fleet:benchmark.concurrency[0]", 0, ">= 1")
     assert problem.write == "concurrency: [500, 1000, 2000]"
     with pytest.raises(SettingsError) as caught:
         found(concurrency=[])
     (problem,) = caught.value.problems
-    assert (problem.value, problem.allowed) == ([], "at least 1 item(s)")
+    assert (problem.found, problem.allowed) == ([], "at least 1 item(s)")
 
 
 def test_more_prompts_than_a_pod_can_remember_are_a_finding() -> None:
     assert "benchmark-memory" not in found(promptsPerClient=50_000)
     problem = found(promptsPerClient=1_000_000)["benchmark-memory"]
-    assert problem.level == "finding"
-    assert problem.path == "vllm-fleet:benchmark.promptsPerClient"
+    assert problem.severity == "warning"
+    assert problem.subject == "vllm-fleet:benchmark.promptsPerClient"
     most = int(problem.write.removeprefix("promptsPerClient: ").partition(",")[0])
     assert 50_000 < most < 1_000_000
     assert "benchmark-memory" not in found(promptsPerClient=most - most // 10)

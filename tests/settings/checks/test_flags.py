@@ -62,12 +62,12 @@ def test_a_wrong_option_is_one_problem_with_its_key_and_flag(kind: object, versi
     arguments = tuple(one for one in kind(find(version)) if not has_a_place_elsewhere(one))
     assert len(arguments) > 30
     found = problems(make_settings(server={"profile": "serve-chat"}), arguments, version)
-    assert [one.value for one in found] == list(arguments)
-    assert {one.path for one in found} == {_ARGS}
+    assert [one.found for one in found] == list(arguments)
+    assert {one.subject for one in found} == {_ARGS}
     for one in found:
         assert one.allowed
-        assert one.value.partition("=")[0] in one.write
-    told = {one.value: one.why for one in found}
+        assert one.found.partition("=")[0] in one.write
+    told = {one.found: one.why for one in found}
     assert all(INSTEAD[name.removeprefix("--")] in told[name] for name in told if name.removeprefix("--") in INSTEAD)
 
 

@@ -119,14 +119,14 @@ def test_a_mode_that_the_machine_is_not_sold_in_is_refused_with_one_that_it_is()
 
 def test_requests_that_a_smaller_machine_holds_name_it() -> None:
     problem = refused(stack("g2-standard-12", cpu=4, memoryGib=20))["fits-a-smaller-machine"]
-    assert problem.path == "vllm-fleet:machine"
+    assert problem.subject == "vllm-fleet:machine"
     assert "g2-standard-8" in problem.write
     assert refused(stack("g2-standard-12", "ladder", cpu=4, memoryGib=20)) == {}  # its class names the machine
 
 
 def test_a_request_above_the_node_is_refused_with_the_most_there_is() -> None:
     problem = refused(stack("g2-standard-12", cpu=12))["pod-exceeds-node"]
-    assert problem.path == "vllm-fleet:server.resources.cpu"
+    assert problem.subject == "vllm-fleet:server.resources.cpu"
     assert problem.write.startswith("cpu: 10")
 
 
@@ -172,7 +172,7 @@ def test_an_unknown_machine_is_refused_with_the_nearest(given: str, near: str) -
     with pytest.raises(SettingsError) as refusal:
         make_settings(machine=given)
     (problem,) = refusal.value.problems
-    assert (problem.path, problem.write) == ("vllm-fleet:machine", f"machine: {near}")
+    assert (problem.subject, problem.write) == ("vllm-fleet:machine", f"machine: {near}")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_zone_without_the_machine_is_a_finding(machine: str, zones: list[str],
     if lacking is None:
         assert "zone-without-machine" not in found
     else:
-        assert (found["zone-without-machine"].level, found["zone-without-machine"].value) == ("finding", lacking)
+        assert (found["zone-without-machine"].severity, found["zone-without-machine"].found) == ("warning", lacking)
 
 
 def test_a_figure_of_another_machine_is_never_this_stacks_own() -> None:

@@ -97,7 +97,7 @@ def test_prices_that_nobody_looked_at_for_half_a_year_are_a_finding(monkeypatch:
     assert "old-prices" not in {one["id"] for one in document()["plan"]["findings"]}
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1798761600")  # 2027-01-01
     found = next(one for one in document()["plan"]["findings"] if one["id"] == "old-prices")
-    assert found["value"] == "2026-07-03"
+    assert found["found"] == "2026-07-03"
     assert "fleet prices --update" in found["write"]
 
 
@@ -105,8 +105,8 @@ def test_findings_carry_id_path_and_purpose() -> None:
     findings = document()["plan"]["findings"]
     assert findings
     for finding in findings:
-        assert finding["path"].startswith("vllm-fleet:")
-        assert finding["onPurpose"] is True
+        assert finding["subject"].startswith("vllm-fleet:")
+        assert finding["severity"] == "deliberate"
         assert finding["write"]
 
 

@@ -109,18 +109,18 @@ def test_a_gateway_on_the_internet_is_headlined() -> None:
 
 def test_what_the_profile_repeats_on_purpose_is_kept_apart() -> None:
     report = sample_report()
-    assert {one.problem.id for one in report.findings if one.on_purpose} >= {"prefix-cache-never-hits"}
+    assert {one.id for one in report.findings if one.severity == "deliberate"} >= {"prefix-cache-never-hits"}
 
 
 def test_a_flag_that_the_stack_sets_itself_is_not_on_purpose() -> None:
     settings = make_settings(server={"replicas": 1, "engine": {"maxNumSeqs": 8000}})
     found = [one for one in check(settings) if one.id == "max-num-seqs-above-state"]
     assert len(found) == 1
-    assert not found[0].on_purpose
+    assert found[0].severity == "warning"
 
 
 def test_findings_are_not_repeated_as_the_programs_warnings() -> None:
-    finding = next(one for one in check(make_settings()) if one.level == "finding")
+    finding = next(one for one in check(make_settings()) if one.severity == "warning")
     base = sample_recording()
     logged = Diagnostic(severity="warning", message=" ".join(finding.text().split()))
     recording = Recording(

@@ -7,10 +7,8 @@ from collections import Counter
 
 import pytest
 
-from lab.cloud.autopilot.policies import SYSTEM_NAMESPACES, Policy, policies
+from lab.cloud.autopilot.policies import Policy, policies
 from tests.lab.cloud.autopilot.broken import BROKEN
-
-BY_NAME = {one.name: one for one in policies()}
 
 
 @pytest.mark.parametrize("policy", policies(), ids=lambda one: one.name)
@@ -31,32 +29,17 @@ def test_every_rule_says_what_it_saw_and_what_to_write(policy: Policy) -> None:
 
 def test_every_rule_has_an_object_that_breaks_it() -> None:
     broken = Counter((one.policy, one.rule) for one in BROKEN)
-    rules = {(one.name, rule) for one in policies() for rule in range(len(one.manifest["spec"]["validations"]))}
+    rules = {
+        (policy.name, rule) for policy in policies() for rule in range(len(policy.manifest["spec"]["validations"]))
+    }
     assert broken.keys() == rules
     assert set(broken.values()) == {1}
-
-
-@pytest.mark.parametrize("policy", policies(), ids=lambda one: one.name)
-def test_googles_own_namespaces_are_left_alone(policy: Policy) -> None:
-    for binding in policy.bindings:
-        (expression,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
-        assert expression["operator"] == "NotIn"
-        assert tuple(expression["values"]) == SYSTEM_NAMESPACES
-        assert binding["spec"]["policyName"] == policy.name
-
-
-def test_what_gke_refuses_is_refused_as_a_template_too() -> None:
-    assert actions("autopilot-security") == {"pods": ["Deny"], "templates": ["Deny"]}
-
-
-def test_what_gke_takes_and_never_runs_is_a_warning_on_the_template_and_refused_as_a_pod() -> None:
-    assert actions("autopilot-no-node-comes") == {"pods": ["Deny"], "templates": ["Warn"]}
 
 
 def test_what_autopilot_changes_is_never_refused() -> None:
     for policy in policies():
         if policy.effect in ("changed", "advised"):
-            assert all(one["spec"]["validationActions"] == ["Warn"] for one in policy.bindings), policy.name
+            assert all(binding["spec"]["validationActions"] == ["Warn"] for binding in policy.bindings), policy.name
 
 
 def test_a_controllers_pod_is_looked_at_by_one_policy_alone() -> None:
@@ -69,16 +52,3 @@ def test_a_controllers_pod_is_looked_at_by_one_policy_alone() -> None:
         if binding["metadata"]["name"].endswith("-pods") and "objectSelector" not in binding["spec"]["matchResources"]
     ]
     assert every_pod == ["autopilot-no-node-comes"]
-
-
-def test_pods_of_templates_have_the_variables_that_the_rules_use() -> None:
-    for policy in policies():
-        names = [one["name"] for one in policy.manifest["spec"].get("variables", ())]
-        assert len(names) == len(set(names)), f"{policy.name}: a variable is declared twice"
-
-
-def actions(name: str) -> dict[str, list[str]]:
-    return {
-        binding["metadata"]["name"].rpartition("-")[2]: binding["spec"]["validationActions"]
-        for binding in BY_NAME[name].bindings
-    }

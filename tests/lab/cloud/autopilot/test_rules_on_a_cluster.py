@@ -152,9 +152,9 @@ def test_what_autopilot_changes_of_the_charts_picker_is_known(ruled: ClusterApi,
     """The chart sets no security context, and neither can its values; a general-purpose pod gets 1 GiB of disk."""
     found = [
         (manifest["kind"], said.policy, said.problem)
-        for one in recorded("gateway").resources
-        if one.custom and "helm" in one.type
-        for manifest in charts.objects(Release(name="pool", namespace=NAMESPACE, inputs=reveal(dict(one.inputs))))
+        for resource in recorded("gateway").resources
+        if resource.custom and "helm" in resource.type
+        for manifest in charts.objects(Release(name="pool", namespace=NAMESPACE, inputs=reveal(dict(resource.inputs))))
         if manifest["kind"] in PLURALS
         for said in tried(ruled, {**manifest, "metadata": {**manifest["metadata"], "namespace": NAMESPACE}})
     ]
@@ -167,7 +167,7 @@ def test_what_autopilot_changes_of_the_charts_picker_is_known(ruled: ClusterApi,
 
 def test_every_expression_fits_the_kinds_that_it_is_about(ruled: ClusterApi) -> None:
     """The controller manager checks those that name one kind; what reads templates of eight is proved by the objects above."""
-    names = {one.name for one in policies() if one.subject != "pods"}
+    names = {policy.name for policy in policies() if policy.subject != "pods"}
     checked: dict[str, Any] = {}
 
     def all_checked() -> bool:
@@ -205,7 +205,7 @@ def _why_no_replicas(api: ClusterApi, name: str) -> str:
         nonlocal said
         made = api.get(Kind("apps/v1", "Deployment"), name, NAMESPACE) or {}
         conditions = made.get("status", {}).get("conditions") or ()
-        said = next((one["message"] for one in conditions if one["type"] == "ReplicaFailure"), "")
+        said = next((condition["message"] for condition in conditions if condition["type"] == "ReplicaFailure"), "")
         return bool(said)
 
     _wait_until(failed)

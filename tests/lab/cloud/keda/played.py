@@ -81,7 +81,9 @@ class Played:
     def conditions(self) -> dict[str, str]:
         """The ScaledObject's, by type."""
         found = self.api.get(SCALED_OBJECT, "fleet", SPACE) or {}
-        return {one["type"]: one["status"] for one in (found.get("status") or {}).get("conditions") or ()}
+        return {
+            condition["type"]: condition["status"] for condition in (found.get("status") or {}).get("conditions") or ()
+        }
 
     def autoscaler(self) -> Manifest:
         """The HPA, or nothing."""

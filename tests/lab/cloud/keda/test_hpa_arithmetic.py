@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleet.plan.day.hpa import Behavior, Hpa, Metric, Rate
-from lab.cloud.keda.endpoints import NAMESPACE, Endpoints
+from lab.cloud.keda.endpoints import NAMESPACE, endpoints
 from lab.cloud.keda.operator import AUTOSCALER
 from lab.cloud.keda.triggers import TriggerError
 from lab.control_plane.api import DEPLOYMENT, Manifest
@@ -55,9 +55,9 @@ def test_the_plan_and_the_real_controller_ask_for_the_same_numbers(
                 raise TriggerError("gone")
             return value
 
-        with Endpoints(metric, lambda _: ("", [])) as endpoints:
+        with endpoints(metric, lambda _: ("", [])) as manifests:
             plane.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-            for manifest in (*endpoints.manifests(), deployment(), autoscaler()):
+            for manifest in (*manifests, deployment(), autoscaler()):
                 plane.api.apply(manifest, force=True)
             deadline = time.monotonic() + 60
             while not asked:
@@ -106,7 +106,7 @@ def deployment() -> Manifest:
 
 def autoscaler() -> Manifest:
     def rules(of: Behavior) -> dict[str, Any]:
-        policies = [{"type": one.type, "value": one.value, "periodSeconds": one.period_seconds} for one in of.rates]
+        policies = [{"type": rate.type, "value": rate.value, "periodSeconds": rate.period_seconds} for rate in of.rates]
         return {"stabilizationWindowSeconds": of.window_seconds, "policies": policies}
 
     target = {"type": "AverageValue", "averageValue": str(TARGET)}

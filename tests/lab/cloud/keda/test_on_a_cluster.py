@@ -27,7 +27,7 @@ def test_load_scales_up_an_outage_drops_nothing_and_a_second_owner_is_refused(
         run.within(lambda: run.replicas == 4)
         behavior = run.autoscaler()["spec"]["behavior"]
         assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 20
-        assert [one["periodSeconds"] for one in behavior["scaleDown"]["policies"]] == [8]
+        assert [policy["periodSeconds"] for policy in behavior["scaleDown"]["policies"]] == [8]
 
         run.keda.in_flight.outage = "no answer"
         run.within(lambda: run.conditions()["Fallback"] == "True")

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from lab.control_plane.cluster import ControlPlane
 
 pytestmark = pytest.mark.slow
-PLURALS = {one["spec"]["names"]["kind"]: one["spec"]["names"]["plural"] for one in own_definitions()}
+PLURALS = {
+    definition["spec"]["names"]["kind"]: definition["spec"]["names"]["plural"] for definition in own_definitions()
+}
 BESIDE = "beside."
 """Before the group of the real definitions, so that both can be on one API server."""
 
@@ -37,7 +39,7 @@ def real(api: ClusterApi) -> Iterator[ClusterApi]:
     """The real definitions of the kinds that ours stand for, under a group of another name."""
     if not CRD_FOLDER.is_dir():
         pytest.skip("the real definitions are not beside the repository (../shared/crds)")
-    made = [_beside(one) for one in own_definitions()]
+    made = [_beside(definition) for definition in own_definitions()]
     install(api, made)
     yield api
     for one in made:
@@ -58,11 +60,11 @@ def tried(api: ClusterApi, manifest: dict[str, Any], plural: str) -> str:
 
 def test_all_are_served_and_established(api: ClusterApi, custom_resources: list[Manifest]) -> None:
     assert len(custom_resources) == 19
-    for one in custom_resources:
-        name = one["metadata"]["name"]
+    for resource in custom_resources:
+        name = resource["metadata"]["name"]
         found = api.get(CUSTOM_RESOURCE_DEFINITION, name)
         assert found is not None
-        conditions = {one["type"]: one["status"] for one in found["status"]["conditions"]}
+        conditions = {condition["type"]: condition["status"] for condition in found["status"]["conditions"]}
         assert conditions["Established"] == "True", name
         assert "NonStructuralSchema" not in conditions, name
 
@@ -74,7 +76,7 @@ def test_installing_again_changes_nothing(api: ClusterApi, custom_resources: lis
 
 
 def versions(api: ClusterApi, manifests: list[Manifest]) -> list[str]:
-    found = (api.get(CUSTOM_RESOURCE_DEFINITION, one["metadata"]["name"]) for one in manifests)
+    found = (api.get(CUSTOM_RESOURCE_DEFINITION, manifest["metadata"]["name"]) for manifest in manifests)
     return [one["metadata"]["resourceVersion"] for one in found if one is not None]
 
 
@@ -94,7 +96,7 @@ def test_a_definition_that_another_one_shadows_is_named(api: ClusterApi, monkeyp
 
 
 def test_whatever_the_program_can_write_is_accepted(api: ClusterApi) -> None:
-    written = distinct([one for name in (*STACKS, *SHAPES) for one in manifests(name)])
+    written = distinct([manifest for name in (*STACKS, *SHAPES) for manifest in manifests(name)])
     custom = [
         one for one in written if "." in one["apiVersion"].partition("/")[0] and one["kind"] in _custom_kinds(api)
     ]
@@ -142,7 +144,9 @@ def test_the_real_one_refuses_it_too_or_the_sample_says_that_ours_is_stricter(re
 
 
 def test_the_real_ones_accept_whatever_the_program_can_write(real: ClusterApi) -> None:
-    written = distinct([one for name in (*STACKS, *SHAPES) for one in manifests(name) if one["kind"] in PLURALS])
+    written = distinct(
+        [manifest for name in (*STACKS, *SHAPES) for manifest in manifests(name) if manifest["kind"] in PLURALS]
+    )
     for one in written:
         if "namespace" in one["metadata"]:
             one["metadata"]["namespace"] = "default"
@@ -152,7 +156,7 @@ def test_the_real_ones_accept_whatever_the_program_can_write(real: ClusterApi) -
 def _custom_kinds(api: ClusterApi) -> dict[str, str]:
     found = api.list_all(CUSTOM_RESOURCE_DEFINITION)
     names = [one["spec"]["names"] for one in found if not one["spec"]["group"].startswith(BESIDE)]
-    return {one["kind"]: one["plural"] for one in names}
+    return {name["kind"]: name["plural"] for name in names}
 
 
 def _beside(ours: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def test_an_entry_is_counted_by_the_signals_that_are_for_it(
 ) -> None:
     entry = entry_of(Moment(lane=lane, subject=subject, text=text, at_seconds=0.0), SETTINGS, cluster)
     assert entry is not None
-    assert {one.name for one in catalogue(WATCHED).logs if matches(one.filter, entry)} == counted
+    assert {log.name for log in catalogue(WATCHED).logs if matches(log.filter, entry)} == counted
 
 
 @pytest.mark.parametrize(("lane", "subject", "text"), [("capacity", "no.scale.up.nap", "x"), ("node", "a", "Ready")])

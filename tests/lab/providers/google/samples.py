@@ -56,13 +56,17 @@ def everything() -> Recording:
 
 def inputs_of(type_: str, name: str = "") -> dict[str, Any]:
     """A copy of the inputs of the first resource of this type, whose name ends so."""
-    found = [one for one in everything().resources if one.type.endswith(f"/{type_}") and one.name.endswith(name)]
+    found = [
+        resource
+        for resource in everything().resources
+        if resource.type.endswith(f"/{type_}") and resource.name.endswith(name)
+    ]
     return copy.deepcopy(dict(found[0].inputs))
 
 
 def full_name(type_: str) -> str:
     """The whole token of a type such as `subnetwork:Subnetwork`."""
-    return next(one.type for one in everything().resources if one.type.endswith(f"/{type_}"))
+    return next(resource.type for resource in everything().resources if resource.type.endswith(f"/{type_}"))
 
 
 def spoilt(type_: str, path: str, value: Any, name: str = "") -> tuple[Complaint, ...]:

@@ -41,9 +41,9 @@ def _names_of_the_sdk(tree: ast.Module) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pulumi_gcp":
-            names |= {one.asname or one.name: [*str(node.module).split("."), one.name] for one in node.names}
+            names |= {name.asname or name.name: [*str(node.module).split("."), name.name] for name in node.names}
         elif isinstance(node, ast.Import):
-            names |= {one.asname or one.name: [one.name] for one in node.names if one.name == "pulumi_gcp"}
+            names |= {name.asname or name.name: [name.name] for name in node.names if name.name == "pulumi_gcp"}
     return names
 
 
@@ -84,8 +84,12 @@ def _kind(hint: Any) -> tuple[str, type | None]:
     if origin is collections.abc.Mapping:
         return "map", _kind(arguments[1])[1]
     if arguments:
-        plain = [one for one in arguments if typing.get_origin(one) not in (collections.abc.Awaitable, pulumi.Output)]
+        plain = [
+            argument
+            for argument in arguments
+            if typing.get_origin(argument) not in (collections.abc.Awaitable, pulumi.Output)
+        ]
         kinds = [_kind(one) for one in plain if one is not type(None) and not isinstance(one, (str, typing.ForwardRef))]
-        objects = [one for one in kinds if one[0] == "object"]
+        objects = [kind for kind in kinds if kind[0] == "object"]
         return (objects or kinds)[0]
     return _WORDS[hint.__name__], None

@@ -62,10 +62,10 @@ def test_a_type_that_the_table_lacks_is_an_error() -> None:
 
 def test_a_line_names_the_resource_the_value_what_is_allowed_and_the_description() -> None:
     changed = [
-        dataclasses.replace(one, inputs={**one.inputs, "routingMode": "REGONAL"})
-        if one.name == "platform-network-vpc"
-        else one
-        for one in everything().resources
+        dataclasses.replace(resource, inputs={**resource.inputs, "routingMode": "REGONAL"})
+        if resource.name == "platform-network-vpc"
+        else resource
+        for resource in everything().resources
     ]
     (line,) = check(dataclasses.replace(everything(), resources=tuple(changed)))
     assert line.startswith(

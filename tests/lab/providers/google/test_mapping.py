@@ -71,21 +71,21 @@ def test_every_entry_is_about_an_input_that_exists(type_: str) -> None:
     mapping, known = table().types[type_], _inputs(type_)
     named = {*mapping.fields, *mapping.provider_only, *mapping.unreviewed, *mapping.values, *names_in(mapping)}
     named |= {path for one in mapping.one_of for path in one.inputs}
-    named |= {path for one in mapping.conflicts for path in (one.field, *one.inputs)}
+    named |= {path for conflict in mapping.conflicts for path in (conflict.field, *conflict.inputs)}
     named |= {*mapping.named_if_absent}
-    named |= {f"{path}.{one.key}" for path, one in mapping.fields.items() if one.key}
+    named |= {f"{path}.{value.key}" for path, value in mapping.fields.items() if value.key}
     assert sorted(named - known.keys() - table().everywhere.keys()) == []
 
 
 @pytest.mark.parametrize("type_", TYPES)
 def test_no_entry_repeats_what_holds_without_it(type_: str) -> None:
     mapping = table().types[type_]
-    for path, one in mapping.fields.items():
+    for path, value in mapping.fields.items():
         rest = {other: rename for other, rename in mapping.fields.items() if other != path}
         without = TypeMapping(
             read=(), document=mapping.document, method=mapping.method, inside=mapping.inside, fields=rest
         )
-        reshaped = one.converted or one.first or one.key or one.to.endswith("[]")
+        reshaped = value.converted or value.first or value.key or value.to.endswith("[]")
         assert reshaped or api_path(without, path) != api_path(mapping, path), path
 
 

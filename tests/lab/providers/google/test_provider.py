@@ -35,9 +35,9 @@ def google(cloud: SimulatedCloud) -> Google:
 
 
 def enabled(google: Google, *services: str) -> None:
-    for one in services:
-        made = Resource(google, SERVICE, one)
-        made.create({"service": f"{one}.googleapis.com", "project": "my-project", "disableOnDestroy": False})
+    for service in services:
+        made = Resource(google, SERVICE, service)
+        made.create({"service": f"{service}.googleapis.com", "project": "my-project", "disableOnDestroy": False})
 
 
 def network(google: Google, stack: str = "dev", **inputs: Any) -> Resource:

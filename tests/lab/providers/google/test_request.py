@@ -15,7 +15,7 @@ def plain(node: Node) -> Any:
         return node.value
     if node.kind == "list":
         return [plain(one) for one in node.below.values()]
-    return {getattr(step, "name", step): plain(one) for step, one in node.below.items()}
+    return {getattr(step, "name", step): plain(value) for step, value in node.below.items()}
 
 
 def sent(type_: str, **changed: Any) -> tuple[dict[str, Any], Any]:

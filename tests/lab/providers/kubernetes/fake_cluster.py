@@ -100,12 +100,12 @@ class FakeCluster:
         self._answer()
         with self._lock:
             found = [
-                copy.deepcopy(one)
-                for (known, where, _name), one in self.objects.items()
+                copy.deepcopy(value)
+                for (known, where, _name), value in self.objects.items()
                 if known == kind
                 and namespace in (None, where)
-                and _selected(one["metadata"].get("labels") or {}, label_selector)
-                and _selected(_flat(one), field_selector)
+                and _selected(value["metadata"].get("labels") or {}, label_selector)
+                and _selected(_flat(value), field_selector)
             ]
             return found, str(self._version)
 
@@ -134,16 +134,16 @@ class FakeCluster:
             except queue.Empty:
                 continue
 
-    def _store(self, key: Key, one: Manifest, type_: str) -> None:
+    def _store(self, key: Key, manifest: Manifest, type_: str) -> None:
         self._version += 1
-        one["metadata"] = {**one["metadata"], "resourceVersion": str(self._version)}
-        self.objects[key] = one
-        self._tell(key[0], type_, one)
+        manifest["metadata"] = {**manifest["metadata"], "resourceVersion": str(self._version)}
+        self.objects[key] = manifest
+        self._tell(key[0], type_, manifest)
 
-    def _tell(self, kind: Kind, type_: str, one: Manifest) -> None:
+    def _tell(self, kind: Kind, type_: str, manifest: Manifest) -> None:
         for known, watcher in self._watchers:
             if known == kind:
-                watcher.put((type_, copy.deepcopy(one)))
+                watcher.put((type_, copy.deepcopy(manifest)))
 
     def _answer(self) -> None:
         if self.down:
@@ -155,9 +155,9 @@ def _selected(values: Manifest, selector: str) -> bool:
     return all(values.get(key) == value for key, value in pairs)
 
 
-def _flat(one: Manifest) -> Manifest:
-    involved = {f"involvedObject.{key}": value for key, value in (one.get("involvedObject") or {}).items()}
-    return {**involved, "type": one.get("type"), "metadata.name": one["metadata"]["name"]}
+def _flat(manifest: Manifest) -> Manifest:
+    involved = {f"involvedObject.{key}": value for key, value in (manifest.get("involvedObject") or {}).items()}
+    return {**involved, "type": manifest.get("type"), "metadata.name": manifest["metadata"]["name"]}
 
 
 def refuse(status: int, reason: str, message: str) -> None:

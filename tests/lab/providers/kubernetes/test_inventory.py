@@ -21,7 +21,10 @@ NOTHING = StackState(resources=(), pending={})
 def state(*resources: dict[str, Any]) -> StackState:
     """A stack's state with these resources."""
     usual = {"custom": True, "id": "id", "inputs": {}, "outputs": {}}
-    listed = [{**usual, "urn": f"urn:pulumi:dev::p::{one.pop('type')}::{one['id']}", **one} for one in resources]
+    listed = [
+        {**usual, "urn": f"urn:pulumi:dev::p::{resource.pop('type')}::{resource['id']}", **resource}
+        for resource in resources
+    ]
     return parsed({"deployment": {"resources": listed}})
 
 

@@ -60,10 +60,10 @@ def a_job(**annotations: str) -> dict[str, Any]:
 
 
 def ends(how: str) -> Callable[[Manifest], None]:
-    def end(one: Manifest) -> None:
-        if one["kind"] == "Job":
+    def end(manifest: Manifest) -> None:
+        if manifest["kind"] == "Job":
             state = {"type": how, "status": "True", "reason": "Because", "message": "it says so"}
-            one["status"] = {"startTime": "now", "conditions": [state]}
+            manifest["status"] = {"startTime": "now", "conditions": [state]}
 
     return end
 
@@ -217,8 +217,8 @@ def test_a_cluster_that_is_not_whole_yet_fails_a_create_as_soon_as_the_provider_
     monkeypatch.setattr("lab.providers.kubernetes.operations.LEAST_PAUSE_SECONDS", 0.0)
     asked: list[str] = []
 
-    def young(one: Manifest) -> None:
-        asked.append(one["metadata"]["name"])
+    def young(manifest: Manifest) -> None:
+        asked.append(manifest["metadata"]["name"])
         refuse(status, "", said)
 
     one = config_map(kubernetes(FakeCluster(young)))
@@ -242,8 +242,8 @@ def test_what_a_starting_cluster_refuses_is_tried_again(
     monkeypatch.setattr("lab.providers.kubernetes.operations.LEAST_PAUSE_SECONDS", 0.0)
     tries: list[str] = []
 
-    def late(one: Manifest) -> None:
-        tries.append(one["kind"])
+    def late(manifest: Manifest) -> None:
+        tries.append(manifest["kind"])
         if len(tries) < 3:
             refuse(status, reason, said)
 

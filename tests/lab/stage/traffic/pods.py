@@ -26,18 +26,18 @@ class FakeObjects:
     def all(self) -> list[Manifest]:
         return list(self._objects.values())
 
-    def put(self, one: Manifest) -> None:
-        name = one["metadata"]["name"]
+    def put(self, manifest: Manifest) -> None:
+        name = manifest["metadata"]["name"]
         before = self._objects.get(name)
-        self._objects[name] = one
-        self._tell("modified" if before else "added", one, before)
+        self._objects[name] = manifest
+        self._tell("modified" if before else "added", manifest, before)
 
     def remove(self, name: str) -> None:
         self._tell("deleted", self._objects.pop(name), None)
 
-    def _tell(self, change: Change, one: Manifest, before: Manifest | None) -> None:
+    def _tell(self, change: Change, manifest: Manifest, before: Manifest | None) -> None:
         for listener in self._listeners:
-            listener(change, one, before)
+            listener(change, manifest, before)
 
 
 def pod(
@@ -79,7 +79,7 @@ def pod(
 
 
 def changed(
-    one: Manifest,
+    manifest: Manifest,
     *,
     deleted_with_grace: int | None = None,
     notice: bool = False,
@@ -88,7 +88,7 @@ def changed(
     restarts: int | None = None,
 ) -> Manifest:
     """The same pod later."""
-    metadata, status = dict(one["metadata"]), dict(one["status"])
+    metadata, status = dict(manifest["metadata"]), dict(manifest["status"])
     conditions = [dict(item) for item in status["conditions"]]
     if deleted_with_grace is not None:
         metadata |= {"deletionTimestamp": "2026-04-01T00:00:00Z", "deletionGracePeriodSeconds": deleted_with_grace}
@@ -101,4 +101,4 @@ def changed(
         status["phase"] = phase
     if restarts is not None:
         status["containerStatuses"] = [{"name": "vllm", "restartCount": restarts}]
-    return {**one, "metadata": metadata, "status": {**status, "conditions": conditions}}
+    return {**manifest, "metadata": metadata, "status": {**status, "conditions": conditions}}

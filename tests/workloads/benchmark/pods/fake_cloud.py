@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from lab.simulators.bucket import Answer, Request
+from lab.simulators.local_server import Answer, Request
 from tests.fleet.clients.fake_google import FakeGoogle
 
 

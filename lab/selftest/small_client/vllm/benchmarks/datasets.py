@@ -59,12 +59,16 @@ def _between(draw: random.Random, length: int, ratio: float, least: int) -> int:
 
 
 def _words(draw: random.Random, number: int) -> list[str]:
-    return [f"w{one}" for one in draw.choices(range(WORDS), k=number)]
+    return [f"w{choice}" for choice in draw.choices(range(WORDS), k=number)]
 
 
 def _sharegpt(args: Namespace) -> list[SampleRequest]:
     conversations = json.loads(Path(args.dataset_path).read_text(encoding="utf-8"))
-    kept = [one["conversations"] for one in conversations if len(one.get("conversations", ())) >= 2]
+    kept = [
+        conversation["conversations"]
+        for conversation in conversations
+        if len(conversation.get("conversations", ())) >= 2
+    ]
     random.Random(args.seed).shuffle(kept)  # noqa: S311
     samples: list[SampleRequest] = []
     for turns in kept:

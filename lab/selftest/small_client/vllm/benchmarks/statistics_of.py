@@ -89,7 +89,7 @@ def _tpot(output: Output) -> float:
 
 def _within(good: Sequence[Output], limits: dict[str, float]) -> int:
     values = ({"ttft": one.ttft, "tpot": _tpot(one), "e2el": one.latency} for one in good)
-    return sum(all(one[name] <= limit for name, limit in limits.items()) for one in values)
+    return sum(all(value[name] <= limit for name, limit in limits.items()) for value in values)
 
 
 def _peaks(good: Sequence[Output]) -> tuple[float, int]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.rollout.edit import StackText
+from fleet.plan.stack_text import StackText
 from settings.problems import SettingsError
 from settings.strict_yaml import load
 from tests.support.engine_form import rewritten

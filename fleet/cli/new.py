@@ -1,0 +1,123 @@
+"""`fleet new`: a stack file and its policy limits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from facts.names import stack_names
+from fleet.cli.completion import choices, machines, models
+from fleet.cli.documents import say_next
+from fleet.cli.exits import CLEAN, CommandError
+from fleet.cli.fields import with_fields
+from fleet.cli.options import Root, complete_stack
+from fleet.cli.project import find_root
+from fleet.plan.asked import DEFAULT_CAPACITY, Asked, Capacity, Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What a new stack is made from."""
+
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="STACK", autocompletion=complete_stack, help="Copy this stack's file and limits."
+        ),
+    ] = None
+    machine: Annotated[str | None, typer.Option(metavar="TYPE", help="Or: one replica on this machine type.")] = None
+    model: Annotated[
+        str | None, typer.Option(metavar="ID", help="With --machine: a model of the catalogue. Default: the profile's.")
+    ] = None
+    capacity: Annotated[
+        Capacity | None, typer.Option(help=f"With --machine: purchase option. Default: {DEFAULT_CAPACITY}.")
+    ] = None
+
+
+@with_fields(machine=choices(machines), model=choices(models))
+def new(
+    stack: Annotated[str, typer.Argument(metavar="STACK", help="Name of the new stack.")],
+    source: Source,
+    place: Place,
+    root: Root = None,
+) -> int:
+    """Write Pulumi.STACK.yaml and policy/config/STACK.json: a copy of another stack's, or one replica of a model on a machine.
+
+    A copy leaves out what two stacks cannot share: names of cluster and namespace, a canary, encrypted secrets. Existing files
+    are never replaced. `fleet plan --write` sizes a stack for a load.
+    """
+    folder = find_root(root)
+    _require_one(folder, source, place)
+    secrets: tuple[str, ...] = ()
+    if source.from_ is not None:
+        from fleet.plan.copied import copy_stack
+
+        _require_known("--from", source.from_, stack_names(folder))
+        files, secrets = copy_stack(folder, source.from_, stack, project=place.project)
+    else:
+        files = _from_catalogue(folder, stack, source, place)
+    for file in files:
+        sys.stdout.write(f"{file.relative_to(folder)}\n")
+    from settings.stack import PLACEHOLDER_PROJECT
+    from settings.stack_file import read
+
+    is_placeholder = read(folder, stack).config.get("gcp:project") == PLACEHOLDER_PROJECT
+    say_next(
+        f"fleet preview --stack {stack}",
+        f"pulumi stack init {stack}",
+        *((f"pulumi config set gcp:project MY-PROJECT --stack {stack}",) if is_placeholder else ()),
+        *(f"pulumi config set --secret {key} --stack {stack}   (not copied)" for key in secrets),
+        f"fleet check --stack {stack}",
+    )
+    return CLEAN
+
+
+def _require_one(root: Path, source: Source, place: Place) -> None:
+    """Raises CommandError without a source, or with options that would do nothing."""
+    if source.from_ is None and source.machine is None:
+        known = ", ".join(stack_names(root)) or "this project has none"
+        raise CommandError(f"pass --from STACK to copy a stack ({known}), or --machine TYPE with --model ID")
+    if source.from_ is None:
+        return
+    given = [f"--{one.name}" for one in fields(source) if one.name != "from_" and getattr(source, one.name) is not None]
+    for option in (*given, *(one for one in place.given() if one != "--project")):
+        raise CommandError(f"--from and {option} cannot be combined; edit the copy")
+
+
+def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tuple[Path, ...]:
+    """One replica of the model. Raises CommandError for what is not in the catalogue or does not fit."""
+    from facts.machines import MACHINES
+    from facts.models import CATALOGUE
+    from fleet.plan.planning import plan
+    from fleet.plan.question.asking import AskingError, question_of
+    from fleet.plan.question.goals import PlanImpossibleError
+    from fleet.plan.stack_file import region_with, write_stack
+
+    assert source.machine is not None
+    _require_known("--machine", source.machine, MACHINES)
+    if source.model is not None:
+        _require_known("--model", source.model, CATALOGUE)
+    region = place.zone.rpartition("-")[0] if place.zone else region_with(source.machine)
+    asked = Asked(users=1, machine=source.machine, model=source.model, capacity=source.capacity, region=region)
+    try:
+        answer = plan(question_of(asked))
+    except (AskingError, PlanImpossibleError) as error:
+        raise CommandError(str(error)) from None
+    heading = f"{stack}: one replica, written by `fleet new`. `fleet plan` sizes a fleet for a load."
+    return write_stack(root, stack, answer, place, heading=heading)
+
+
+def _require_known(option: str, name: str, known: Iterable[str]) -> None:
+    """Raises CommandError with the nearest names, or with all if none is near."""
+    by_lower = {one.lower(): one for one in known}
+    if name in by_lower.values():
+        return
+    near = [by_lower[one] for one in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
+    hint = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(by_lower.values())}"
+    raise CommandError(f"{option} {name} is not known; {hint}")

@@ -1,0 +1,103 @@
+"""`fleet new` as a user runs it: what it writes passes the check and the preview, and a wrong input writes nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from settings.stack_file import read
+from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project, whole_project
+
+NAMED = """\
+  vllm-fleet:namespace: vllm-named
+  vllm-fleet:cluster: {name: named, deletionProtection: false}
+  vllm-fleet:hfToken: {secure: AAABAG}
+encryptionsalt: v1:AAAA
+"""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return whole_project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.mark.parametrize("source", ["smoke", "cud", "prod"])
+def test_a_copy_of_a_shipped_stack_passes_the_check_with_the_same_limits(whole: Path, source: str) -> None:
+    (whole / f"Pulumi.{source}.yaml").write_text((ROOT / f"Pulumi.{source}.yaml").read_text())
+    stack = f"{source}-copy"
+    done = fleet("new", stack, "--from", source, "--project", "my-project-1", cwd=whole)
+    assert done.returncode == 0, done.stderr
+    written = [f"Pulumi.{stack}.yaml", f"policy/config/{stack}.json"]
+    assert done.stdout.splitlines()[:2] == written
+    assert (whole / written[1]).read_text() == (ROOT / "policy" / "config" / f"{source}.json").read_text()
+    text = (whole / written[0]).read_text()
+    assert text.splitlines()[2].startswith(f"# {stack}: ")
+    assert "placeholder" not in text
+    assert fleet("check", "--stack", stack, cwd=whole).returncode == 0
+
+
+def test_a_copy_leaves_out_names_and_secrets_of_the_other_stack(tmp_path: Path) -> None:
+    folder = project(tmp_path, named=SMALL_STACK + NAMED)
+    done = fleet("new", "other", "--from", "named", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    text = (folder / "Pulumi.other.yaml").read_text()
+    for own in ("vllm-named", "name: named", "secure", "encryptionsalt"):
+        assert own not in text
+    assert "deletionProtection: false" in text
+    assert "vllm-fleet:hfToken" in done.stdout
+    assert read(folder, "other").config["gcp:project"] == "fleet-tests"
+    assert fleet("check", "--stack", "other", cwd=folder).returncode == 0
+    assert fleet("check", "--stack", "named", cwd=folder).returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("small", ("--machine", "g2-standard-12", "--model", "Qwen/Qwen3.5-4B")),
+        ("dense", ("--machine", "a3-highgpu-8g", "--model", "meta-llama/Llama-3.3-70B-Instruct")),
+        ("experts", ("--machine", "a2-ultragpu-1g", "--model", "openai/gpt-oss-120b", "--capacity", "on-demand")),
+        ("article", ("--machine", "a4-highgpu-8g", "--capacity", "cud-1y", "--reservation", "b200")),
+    ],
+)
+def test_one_replica_of_a_model_passes_check_and_preview(whole: Path, name: str, options: tuple[str, ...]) -> None:
+    made = fleet("new", name, *options, "--project", "my-project-1", cwd=whole)
+    assert made.returncode == 0, made.stderr
+    assert fleet("check", "--stack", name, cwd=whole).returncode == 0
+    done = fleet("preview", "--stack", name, "--format", "json", cwd=whole)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    assert {one["level"] for one in json.loads(done.stdout)["violations"]} <= {"advisory"}
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("new",), "--from"),
+        (("new", "--from", "smal"), "small"),
+        (("new", "--from", "small", "--machine", "g2-standard-12"), "--machine"),
+        (("new", "--from", "small", "--zone", "us-central1-a"), "--zone"),
+        (("small", "--from", "small"), "Pulumi.small.yaml"),
+        (("limited", "--from", "small"), "policy/config/limited.json"),
+        (("a b", "--from", "small"), "STACK"),
+        (("../up", "--machine", "g2-standard-12", "--model", "Qwen/Qwen3.5-4B"), "STACK"),
+        (("new", "--from", "small", "--project", "No"), "--project"),
+        (("new", "--machine", "g2-standard-13"), "g2-standard-12"),
+        (("new", "--machine", "g2-standard-12", "--model", "qwen/qwen3.5-4"), "Qwen/Qwen3.5-4B"),
+        (("new", "--machine", "g2-standard-12"), "does not fit"),
+        (("new", "--machine", "a4-highgpu-8g", "--capacity", "on-demand"), "spot"),
+        (("new", "--machine", "a4-highgpu-8g", "--capacity", "calendar"), "--reservation"),
+        (("new", "--machine", "a4-highgpu-8g", "--model", "deepseek-ai/DeepSeek-R1"), "--revision"),
+        (("new", "--machine", "a4-highgpu-8g", "--zone", "moon"), "--zone"),
+    ],
+)
+def test_a_wrong_input_is_named_and_writes_nothing(tmp_path: Path, options: tuple[str, ...], named: str) -> None:
+    folder = project(tmp_path, small=SMALL_STACK)
+    (folder / "policy" / "config").mkdir(parents=True)
+    (folder / "policy" / "config" / "limited.json").write_text("{}")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    done = fleet("new", *options, cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert named in done.stderr
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
