@@ -34,7 +34,8 @@ def spending(of: OneStack, live: Live) -> int:
     from fleet.clients.kubectl import Kubectl
     from settings.load import parse
     from settings.stack_file import read
-    from workloads.spending.guard import QUOTA, STATE
+    from workloads.spending.guard import QUOTA
+    from workloads.spending.store import STATE
     from workloads.spending.total import DamagedSumError
 
     file = read(folder, name)

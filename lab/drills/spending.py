@@ -17,8 +17,10 @@ from lab.stage.variants import varied
 from settings.derived.spending import Rates, rates
 from settings.problems import SettingsError
 from workloads.names import SPENDING_APP
-from workloads.spending.guard import GPU, LASTS_SECONDS, QUOTA, ROLE, STATE, is_refusal
+from workloads.spending.guard import LASTS_SECONDS, QUOTA, ROLE, is_refusal
 from workloads.spending.spending import IDLE_SECONDS
+from workloads.spending.store import STATE
+from workloads.spending.verdict import GPU
 
 if TYPE_CHECKING:
     from lab.stage.stage import Stage

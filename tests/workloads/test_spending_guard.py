@@ -17,12 +17,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from workloads.pod_programs import joined_program
 from workloads.spending import api as paging
 from workloads.spending import guard as program
 from workloads.spending.api import Api
-from workloads.spending.guard import CLOSED, GPU, QUOTA, Guard
+from workloads.spending.guard import CLOSED, QUOTA, Guard
+from workloads.spending.spending import program as shipped
 from workloads.spending.total import DamagedSumError, Sum, Terms
+from workloads.spending.verdict import GPU
 
 START = 1_800_000_000.0
 TERMS = Terms(
@@ -757,7 +758,7 @@ def test_pods_are_read_in_pages_that_shrink_with_their_size(tmp_path: Path, monk
 
 
 def test_what_is_shipped_is_the_program() -> None:
-    code = joined_program(*(f"spending/{name}.py" for name in ("total", "api", "guard")))
+    code = shipped()
     space: dict[str, Any] = {"__name__": __name__}
     exec(compile(code, "guard", "exec"), space)
     assert space["CLOSED"] == program.CLOSED

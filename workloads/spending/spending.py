@@ -19,7 +19,8 @@ from workloads import pod_programs
 from workloads.names import APP_LABEL, SPENDING_APP, labels, selector
 from workloads.namespace import restricted
 from workloads.space import Space, once_created
-from workloads.spending.guard import ALIVE, QUOTA, ROLE, STATE
+from workloads.spending.guard import ALIVE, QUOTA, ROLE
+from workloads.spending.store import STATE
 from workloads.spending.total import Terms
 
 if TYPE_CHECKING:
@@ -186,13 +187,20 @@ def terms(args: SpendingGuardArgs) -> Terms:
     )
 
 
+def program() -> str:
+    """The guard's program, each file after those that it imports."""
+    return pod_programs.joined_program(
+        *(f"spending/{name}.py" for name in ("total", "api", "store", "verdict", "guard"))
+    )
+
+
 def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
     amounts = {"cpu": f"{SPENDING_GUARD_VCPUS * 1000:.0f}m", "memory": "128Mi", "ephemeral-storage": "32Mi"}
-    program = pod_programs.joined_program(*(f"spending/{name}.py" for name in ("total", "api", "guard")))
+    code = program()
     container: ContainerArgsDict = {
         "name": SPENDING_APP,
         "image": args.space.image(IMAGE),
-        "command": ["python3", "-B", "-c", program, f"--config={json.dumps(asdict(terms(args)), sort_keys=True)}"],
+        "command": ["python3", "-B", "-c", code, f"--config={json.dumps(asdict(terms(args)), sort_keys=True)}"],
         "resources": {"requests": amounts, "limits": dict(amounts)},
         # Ready means counting: `pulumi up` waits for it before it deletes the sum of an earlier version.
         "readiness_probe": {
