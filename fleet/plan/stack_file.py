@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from facts import prices
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
+from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE
 from facts.models import CATALOGUE
 from facts.names import SCHEMA_FILE
@@ -22,7 +23,6 @@ from fleet.plan.question.profiles import ProfileFacts, profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
 from settings.files import write_whole
-from facts.finding import Finding
 from settings.problems import SettingsError
 from settings.stack import PLACEHOLDER_PROJECT
 

@@ -63,7 +63,12 @@ class Section:
 def contents(body: str) -> tuple[Section, ...]:
     """The sections of a page: its second-level headings and folded parts that have an id."""
     return tuple(
-        Section(id=id_, title=" ".join(Markup(_REMARK.sub("", inner)).striptags().split()), folded=tag == "details", changed=bool(mark))  # noqa: S704 - only stripped
+        Section(
+            id=id_,
+            title=" ".join(Markup(_REMARK.sub("", inner)).striptags().split()),  # noqa: S704 - only stripped
+            folded=tag == "details",
+            changed=bool(mark),
+        )
         for tag, id_, mark, inner in _SECTION.findall(body)
     )
 

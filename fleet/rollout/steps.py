@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.finding import Finding
 from fleet.plan.stack_text import StackText
 from settings.derived.canary import release, weights_ending
-from facts.finding import Finding
 from settings.problems import SettingsError
 from settings.sections.section import key
 

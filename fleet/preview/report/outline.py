@@ -10,7 +10,7 @@ from fleet.preview.report.change_sections import change_sections, effects, numbe
 from fleet.preview.report.judges import changes_of_all
 from fleet.preview.report.policies import changed_judges, judge_section, policy_section, verdict_of
 from fleet.preview.report.several_stacks import Refusal, by_weight, is_quiet, refusals_of, reports_of, stack_of
-from fleet.preview.report.stack_list import line_of
+from fleet.preview.report.stack_list import StackLine, line_of
 from fleet.preview.report.stack_sections import (
     about_section,
     cost_section,
@@ -135,7 +135,6 @@ def _of_several(outcomes: Sequence[Outcome]) -> Outline:
     verdict, tone = _worst(reports, len(refusals))
     against = sorted({one.comparison.against for one in reports if one.comparison is not None})
     compared = f"Compared with {', '.join(f'`{one}`' for one in against)}."
-    table = _table(outcomes)
     return Outline(
         title=f"Preview of {plural(len(outcomes), 'stack')}",
         kind="offline preview",
@@ -144,13 +143,13 @@ def _of_several(outcomes: Sequence[Outcome]) -> Outline:
         head=some(
             _dangers(reports),
             changed_judges(changes_of_all(reports)),
-            Section(title="Stacks", body=(table,), only=("markdown", "html"), id="list-of-stacks"),
+            Section(title="Stacks", body=(_table(outcomes),), only=("markdown", "html"), id="list-of-stacks"),
             Prose(compared) if against else None,
         ),
         body=(
             *(_stack(outcome, number, len(refusals)) for number, outcome in enumerate(outcomes, start=1)),
             # A terminal shows its end.
-            Section(title="Stacks", body=(table,), only=("text",)),
+            Section(title="Stacks", body=(_list(outcomes),), only=("text",)),
         ),
         footer=(f"Offline preview. {format_nature(reports)}",),
         elsewhere="See `fleet preview --stack STACK`, or `--format html` and `json`.",
@@ -190,25 +189,52 @@ def _dangers(reports: Sequence[Report]) -> Box | None:
 
 
 def _table(outcomes: Sequence[Outcome]) -> Table:
-    rows = []
-    for number, outcome in enumerate(outcomes, start=1):
-        line = line_of(outcome)
-        mark = "✗" if line.stops else "!" if line.warns else "✓"
-        rows.append(
-            (
-                Cell(line.stack, link=f"stack-{number}", style="" if is_quiet(outcome) else "changed"),
-                Cell(f"{mark} {line.verdict}"),
-                Cell("no changes" if is_quiet(outcome) else "; ".join(line.change)),
-                Cell(line.price),
-                Cell(line.rate),
-            )
-        )
+    """A row for each stack, where there is room for five columns."""
+    lines = [line_of(outcome) for outcome in outcomes]
     return Table(
         id="stacks",
         caption="Verdict, changes, price and throughput of every stack",
         columns=texts("stack", "verdict", "what changes", "price", "throughput"),
-        rows=tuple(rows),
+        rows=tuple(
+            (
+                Cell(line.stack, link=f"stack-{number}", style="changed" if _is_changed(outcome) else ""),
+                Cell(f"{_mark(line)} {line.verdict}"),
+                Cell(_change(outcome, line)),
+                Cell(line.price),
+                Cell(line.rate),
+            )
+            for number, (outcome, line) in enumerate(zip(outcomes, lines, strict=True), start=1)
+        ),
     )
+
+
+def _list(outcomes: Sequence[Outcome]) -> Table:
+    """The same for a terminal: what changes, price and rate stand below the verdict."""
+    lines = [line_of(outcome) for outcome in outcomes]
+    return Table(
+        id="list-of-stacks",
+        caption="Verdict, changes, price and throughput of every stack",
+        columns=texts("stack", "verdict"),
+        rows=tuple(
+            (
+                Cell(line.stack, note=_change(outcome, line)),
+                Cell(f"{_mark(line)} {line.verdict}", note=" · ".join(filter(None, (line.price, line.rate)))),
+            )
+            for outcome, line in zip(outcomes, lines, strict=True)
+        ),
+    )
+
+
+def _mark(line: StackLine) -> str:
+    return "✗" if line.stops else "!" if line.warns else "✓"
+
+
+def _change(outcome: Outcome, line: StackLine) -> str:
+    return "no changes" if is_quiet(outcome) else "; ".join(line.change)
+
+
+def _is_changed(outcome: Outcome) -> bool:
+    return not isinstance(outcome, Refusal) and outcome.comparison is not None and bool(outcome.comparison.changed)
 
 
 def _stack(outcome: Outcome, number: int, refused: int) -> Section:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
 from facts.lessons.verdict import REPEATED_ON_PURPOSE, decode
+from facts.texts import shortened
 from fleet.preview.report.judges import (
     HOW_TO_LAND,
     Remark,
@@ -33,6 +34,10 @@ _MOST_NAMES: Final = 4
 _MOST_BLOCKING: Final = 3
 """Blocking policies named in the verdict."""
 _LONGEST_CLAUSE: Final = 100
+_LONGEST_MESSAGE: Final = 600
+"""Characters of each part of a finding; `violations` of the JSON document has the whole message."""
+_MOST_VIOLATIONS: Final = 25
+"""Blocking violations in sight; the rest is folded."""
 _ABOVE: Final = re.compile(r"(\$[\d,.]*\d).*? above (\$[\d,.]*\d)")
 """An amount above its ceiling, as policies about money say it."""
 
@@ -50,16 +55,17 @@ def findings_of(policies: Policies) -> tuple[Finding, ...]:
 def _finding(violation: Violation, by: str) -> Finding:
     said = decode(violation.message, description=violation.description)
     on_purpose = violation.policy == REPEATED_ON_PURPOSE
+    what = shortened(said.what, _LONGEST_MESSAGE)
     notes = (f"at stake: {said.at_stake}" if said.at_stake else "", f"only by {by}" if by else "")
     return Finding(
         id=violation.policy,
         subject=violation.urn.rpartition("::")[2] or "the stack",
         severity="deliberate" if on_purpose else "error" if violation.level != "advisory" else "warning",
-        found="; ".join(filter(None, (said.what, *notes))),
+        found="; ".join(filter(None, (what, *notes))),
         allowed=violation.description,
         # The profile's deliberate exception already gives reason and cost.
-        why="" if on_purpose else said.why,
-        write="" if on_purpose else said.fix,
+        why="" if on_purpose else shortened(said.why, _LONGEST_MESSAGE),
+        write="" if on_purpose else shortened(said.fix, _LONGEST_MESSAGE),
     )
 
 
@@ -108,8 +114,9 @@ def policy_section(policies: Policies) -> Section:
         Items(quiet) if (quiet := tuple(one.text for one in remarks if not one.loud)) else None,
         _box(one for one in remarks if one.loud),
         Prose("checked with placeholder cloud ids", "soft"),
-        Findings(blocking) if blocking else None,
-        Section(title=plural(len(rest), "warning"), body=(Findings(rest),), folding="page", rank=2) if rest else None,
+        Findings(blocking[:_MOST_VIOLATIONS]) if blocking else None,
+        _folded(plural(len(blocking) - _MOST_VIOLATIONS, "more blocking violation"), blocking[_MOST_VIOLATIONS:]),
+        _folded(plural(len(rest), "warning"), rest),
         _unreached(policies.unreached),
     )
     return Section(title="Policies", remark=format_counts(policies), body=body, rank=1)
@@ -146,6 +153,10 @@ def changed_judges(remarks: Iterable[Remark]) -> Box | None:
 def _box(remarks: Iterable[Remark]) -> Box | None:
     loud = tuple(one.text for one in remarks)
     return Box(body=tuple(map(Prose, loud))) if loud else None
+
+
+def _folded(title: str, found: tuple[Finding, ...]) -> Section | None:
+    return Section(title=title, body=(Findings(found),), folding="page", rank=2) if found else None
 
 
 def _unreached(several: Sequence[Unreached]) -> Section | None:

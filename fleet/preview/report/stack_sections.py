@@ -107,6 +107,7 @@ def cost_section(report: Report) -> Section:
     """The bill, line by line, and what it leaves out."""
     bill, figures = report.figures.bill, report.figures
     total = f"{'at least ' if bill.unknown else ''}{format_usd(bill.usd_per_hour_known)}"
+    reasons = {item.name: item.reason or "" for item in bill.items if item is not bill.nodes} | {bill.nodes.name: ""}
     what = "total" if bill.usd_per_hour is not None else "total without the nodes"
     table = Table(
         id=f"bill-{report.recording.stack}",
@@ -114,7 +115,7 @@ def cost_section(report: Report) -> Section:
         columns=(*texts("item"), *numbers("quantity", "price of", "USD an hour")),
         rows=tuple(
             (
-                Cell(line.name),
+                Cell(line.name, note=reasons[line.name]),
                 Cell(line.quantity, style="dim"),
                 Cell(line.dated, style="dim"),
                 Cell(format_usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"),
@@ -135,9 +136,6 @@ def _unknown_prices(bill: Bill) -> Iterator[str]:
     if bill.unknown:
         what = "price has" if len(bill.unknown) == 1 else "prices have"
         yield f"{len(bill.unknown)} {what} no dated source; the total is a lower bound"
-    for item in bill.items:
-        if item.elsewhere is not None and item is not bill.nodes:
-            yield f"{item.name}: {item.reason}"
 
 
 def finding_sections(report: Report) -> Iterator[Section]:

@@ -31,5 +31,5 @@ def test_a_comparison(golden: Golden) -> None:
 
 
 def test_the_table_of_several_stacks(golden: Golden) -> None:
-    table, *_ = markdown_of(compared_report(policies=JUDGE_CHANGED), spot(), REFUSAL).partition("\n#### ")
+    table, *_ = markdown_of(compared_report(policies=JUDGE_CHANGED), spot(), REFUSAL).partition("\nCompared with")
     golden("preview/stacks.md", table)

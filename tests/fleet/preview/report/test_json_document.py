@@ -21,7 +21,17 @@ def document(**report: Any) -> dict[str, Any]:
 
 def test_the_keys_are_the_contract() -> None:
     given = document()
-    assert set(given) == {"project", "stack", "resources", "outputs", "violations", "changes", "plan"}
+    assert set(given) == {
+        "version",
+        "project",
+        "stack",
+        "resources",
+        "outputs",
+        "violations",
+        "changes",
+        "plan",
+        "findings",
+    }
     keys = {"urn", "type", "name", "parent", "provider", "dependencies", "protect", "inputs"}
     assert {frozenset(one) for one in given["resources"]} == {frozenset(keys)}
     assert set(given["plan"]) >= {"figures", "bill", "findings", "mode"}

@@ -57,7 +57,7 @@ def test_a_danger_stands_above_the_tree() -> None:
 def test_findings_say_what_to_write() -> None:
     text = text_of(sample_report(server={"replicas": 1, "profile": "serve-chat", "engine": {"maxNumSeqs": 8000}}))
     assert "Findings (" in text
-    assert "! vllm-fleet:server.engine.maxNumSeqs = 8000" in text
+    assert "! vllm-fleet:server.engine.maxNumSeqs: 8000" in text
     assert "→ maxNumSeqs:" in text
 
 
@@ -68,7 +68,7 @@ def test_policies_are_told_in_each_state() -> None:
     advisory = Violation(policy="budget", level="advisory", urn="", message="no budget")
     judged = text_of(sample_report(policies=Policies(state="judged", violations=(advisory, mandatory))))
     assert "1 blocking violation, 1 warning" in judged
-    assert judged.index("✗ no-public-service: server") < judged.index("✗ budget")
+    assert judged.index("(error, no-public-service)") < judged.index("(warning, budget)")
     assert "pulumi preview" not in judged  # the violation comes first
     kept = text_of(sample_report(policies=Policies(state="judged")))
     assert "no violations" in kept
