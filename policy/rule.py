@@ -45,8 +45,6 @@ class Resource:
     """Pulumi's option of that name."""
     ignore_changes: tuple[str, ...] = ()
     """Paths whose changes Pulumi ignores: their values are those of the state, not the program's."""
-    timeouts: Mapping[str, float] = field(default_factory=dict)
-    """Custom timeouts in seconds by operation (`create`, `update`), 0 where unset; only in resource rules."""
     dependencies: tuple[str, ...] = ()
     """URNs of what Pulumi makes first: dependencies and the parent; only in stack rules."""
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)

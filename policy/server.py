@@ -273,7 +273,6 @@ def _props(one: Any) -> Any:
 
 
 def _resource(request: Any) -> Resource:
-    timeouts = request.options.customTimeouts
     return Resource(
         type=request.type,
         props=_props(request),
@@ -281,7 +280,6 @@ def _resource(request: Any) -> Resource:
         urn=request.urn,
         protect=request.options.protect,
         ignore_changes=tuple(request.options.ignoreChanges),
-        timeouts={"create": timeouts.create, "update": timeouts.update},
     )
 
 

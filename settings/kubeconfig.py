@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from facts.files import read_bounded
 from facts.finding import Finding
 from facts.names import CREDENTIALS_PLUGIN
 from settings import strict_yaml
-from settings.files import read_bounded
 from settings.problems import SettingsError
 from settings.sections.section import key
 

@@ -13,7 +13,7 @@ from facts.finding import Finding
 from facts.lessons.secrets_in_text import SECRET_TEXT, form_of
 from facts.names import ESC_OFFLINE, STACK_NAME, stack_names
 from settings import strict_yaml
-from settings.empty import is_blank
+from settings.checks.empty import is_blank
 from settings.problems import (
     SettingsError,
     impossible_stack,

@@ -12,9 +12,9 @@ from typing import Any, Final, NoReturn
 import yaml
 
 from facts.finding import Finding
+from facts.strict_json import MOST_ITEMS
 from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE
-from settings.strict_json import MOST_ITEMS
 
 MOST_BYTES: Final = 256 * 1024
 """Assumed: a hundred times the largest stack file here."""

@@ -13,6 +13,7 @@ from fleet.cli.documents import Documents, deliver, documents_of, format_option
 from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, CommandError, error_text, exit_code, leave
 from fleet.cli.fields import with_fields
 from fleet.cli.options import OneStack, Root, Stacks
+from fleet.cli.project import find_root, require_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +62,6 @@ def preview(
     Needs no credentials and no Pulumi CLI. Exits with 1 if a mandatory policy is violated. Repeat --stack, or pass
     --all-stacks, for one report on several stacks.
     """
-    from fleet.cli.project import find_root, require_stacks
     from fleet.clients.stopping import stopped_by_exception
 
     if detailed_exitcode and against is None:

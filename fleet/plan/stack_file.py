@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from facts import prices
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
+from facts.files import write_whole
 from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE
 from facts.models import CATALOGUE
@@ -22,7 +23,6 @@ from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHIN
 from fleet.plan.question.profiles import ProfileFacts, profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
-from settings.files import write_whole
 from settings.problems import SettingsError
 from settings.stack import PLACEHOLDER_PROJECT
 

@@ -84,6 +84,8 @@ class _Text:
         """Each element; boxes, trees and next steps stand apart from what is above them."""
         before: Element | None = None
         for element in shown_in("text", elements):
+            if isinstance(element, Figure) and not element.words:
+                continue
             if _stands_apart(element, before) and (before is not None or depth == 0):
                 self._page.blank()
             self._element(element, indent, depth)
@@ -309,6 +311,8 @@ class _Text:
 
 
 def _stands_apart(element: Element, before: Element | None) -> bool:
+    if isinstance(element, Table | Findings):
+        return isinstance(before, Table | Findings | Figure)
     return isinstance(element, Box | Tiles | Tree | Next) and not (
         isinstance(element, Next) and isinstance(before, Next)
     )

@@ -24,7 +24,8 @@ _FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]{0,38})(?![\w-])")
 _SECTION = re.compile(
     r'<(h2|details) id="([^"]+)"( class="changed")?[^>]*>(?:<summary>)?(.*?)</(?:h2|summary)>', re.DOTALL
 )
-_REMARK = re.compile(r'<span class="(?:level|soft small)">.*?</span>', re.DOTALL)
+_REMARK = re.compile(r'<span class="(?:level|soft small)">')
+"""Beside a heading; not in the list of contents."""
 LONGEST_WHOLE = 40
 """Characters of code that always fit on one line, a phone's included."""
 
@@ -65,7 +66,7 @@ def contents(body: str) -> tuple[Section, ...]:
     return tuple(
         Section(
             id=id_,
-            title=" ".join(Markup(_REMARK.sub("", inner)).striptags().split()),  # noqa: S704 - only stripped
+            title=" ".join(Markup(_REMARK.split(inner)[0]).striptags().split()),  # noqa: S704 - only stripped
             folded=tag == "details",
             changed=bool(mark),
         )

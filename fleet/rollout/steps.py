@@ -34,7 +34,7 @@ class Change:
 
     def write(self) -> None:
         """Write the file atomically. Raises OSError."""
-        from settings.files import write_whole
+        from facts.files import write_whole
 
         if not self.path.stat().st_mode & stat.S_IWUSR:
             raise PermissionError(errno.EACCES, "it is read-only", str(self.path))

@@ -185,41 +185,6 @@ def test_rules_about_a_stack_name_their_resource_and_its_price(pack: Pack) -> No
     assert "gpu-quota-above-plan" not in pack.judge_stack(server(), quota("96"))
 
 
-def test_custom_timeouts_reach_the_rules_about_a_resource(pack: Pack) -> None:
-    def found(**seconds: float) -> bool:
-        subject = server()
-        request = analyzer_pb2.AnalyzeRequest(
-            type=subject.type, urn=subject.urn, name=subject.name, properties=struct(subject.props)
-        )
-        for operation, given in seconds.items():
-            setattr(request.options.customTimeouts, operation, given)
-        return "timeout-below-start" in {one.policyName for one in pack.servicer.Analyze(request, None).diagnostics}
-
-    assert found()
-    assert found(create=1_800, update=1_800)
-    assert found(create=600, update=86_400)
-    assert not found(create=1_800, update=86_400)
-
-
-def test_what_stands_in_a_component_comes_after_all_that_it_depends_on(pack: Pack) -> None:
-    def found(*, component_needs: tuple[str, ...]) -> bool:
-        space = kubernetes("core/v1:Namespace", {"metadata": {"name": "vllm"}})
-        inside = server()
-        resources = [
-            analyzer_pb2.AnalyzerResource(type=one.type, urn=one.urn, name=one.name, properties=struct(one.props))
-            for one in (space, inside)
-        ]
-        resources[1].parent = "component"
-        component = analyzer_pb2.AnalyzerResource(type="a:b:C", urn="component", dependencies=component_needs)
-        request = analyzer_pb2.AnalyzeStackRequest(resources=[*resources, component])
-        told = pack.servicer.AnalyzeStack(request, None).diagnostics
-        return "object-before-its-namespace" in {one.policyName for one in told}
-
-    space = "urn:pulumi:test::fleet::kubernetes:core/v1:Namespace::vllm"
-    assert found(component_needs=())
-    assert not found(component_needs=(space,))
-
-
 CEILING = {"hourly-cost-above-ceiling": {"maxUsdPerHour": 40}}
 
 

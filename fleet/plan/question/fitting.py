@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from facts import models
+from facts import models, strict_json
 from facts.engines import Scalar
 from facts.lessons.limits import TWO_BYTE_UTILISATION
 from facts.machines import B200, DEFAULT_MACHINE, LEAST_FP8_CACHE, Machine
@@ -19,7 +19,6 @@ from fleet.plan.model.fleet_rate import fleet_load
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.roofline import known
 from fleet.plan.question.profiles import ProfileFacts
-from settings import strict_json
 
 _RANKS: Final = (1, 2, 4, 8, 16)
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,200}")

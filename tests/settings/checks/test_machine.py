@@ -172,7 +172,7 @@ def test_an_unknown_machine_is_refused_with_the_nearest(given: str, near: str) -
     with pytest.raises(SettingsError) as refusal:
         make_settings(machine=given)
     (problem,) = refusal.value.problems
-    assert (problem.subject, problem.write) == ("vllm-fleet:machine", f"machine: {near}")
+    assert (problem.subject, problem.write) == ("vllm-fleet:machine", f"vllm-fleet:machine: {near}")
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,10 @@ def blanks(path: str, value: Any) -> Iterator[Finding]:
 
 def blank(path: str, value: Any = None) -> Finding:
     """The refusal of one empty key."""
-    from settings.explain import example_at
+    from settings.examples import line, listed_example
 
-    how = f"pulumi config set --secret {path}" if path.removeprefix(f"{NAMESPACE}:") in SECRET_KEYS else ""
+    is_secret = path.removeprefix(f"{NAMESPACE}:") in SECRET_KEYS
+    how = f"pulumi config set --secret {path}" if is_secret else line(path, listed_example(path) or "VALUE")
     last = path.rpartition(":")[2].rpartition(".")[2].partition("[")[0]
     return Finding(
         id="empty-key",
@@ -54,7 +55,7 @@ def blank(path: str, value: Any = None) -> Finding:
         found="(empty)" if value is None else value,
         allowed="a value, or no such key",
         why="an empty key looks like a forgotten value, and its default may be expensive or unsafe",
-        write=f"{how or example_at(path) or f'{last}: VALUE'}, or remove {last}",
+        write=f"{how}, or remove {last}",
     )
 
 
