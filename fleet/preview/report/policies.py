@@ -20,7 +20,7 @@ from fleet.preview.report.judges import (
     remarks_of,
     rows_of,
 )
-from fleet.report.outline import Box, Element, Findings, Items, Prose, Section, some
+from fleet.report.outline import Box, Element, Findings, Items, Prose, Section, Tone, some
 from fleet.report.table import Cell, Table, texts
 from fleet.report.words import plural
 
@@ -145,7 +145,7 @@ def judge_section(policies: Policies) -> Section | None:
 def changed_judges(remarks: Iterable[Remark]) -> Box | None:
     """What a change does to its judge, in a box."""
     several = tuple(remarks)
-    tone = "bad" if any(one.loud for one in several) else "plain"
+    tone: Tone = "bad" if any(one.loud for one in several) else "plain"
     items = Items(tuple(one.text for one in several))
     return Box(title="This change alters what judges it.", body=(items,), tone=tone) if several else None
 
