@@ -89,13 +89,14 @@ def _show(preview: Callable[[], Report], former: str, changed: Iterable[str]) ->
         _clear()
         sys.stderr.write(error_text(error) + "\n")
     else:
-        from fleet.preview.report.text import print_text
+        from fleet.preview.report.outline import preview_outline
+        from fleet.report.as_text import print_text
 
-        paper, plain = stdout_paper(), io.StringIO()
-        print_text(Paper(stream=plain, width=paper.width, styled=False), report)
+        paper, plain, outline = stdout_paper(), io.StringIO(), preview_outline(report)
+        print_text(Paper(stream=plain, width=paper.width, styled=False), outline)
         text = plain.getvalue()
         _clear()
-        print_text(paper, report)
+        print_text(paper, outline)
     seconds = time.perf_counter() - began
     _stamp(f"{time.strftime('%H:%M:%S')} · {seconds:.2f} s · {', '.join(changed) or 'first preview'}", former, text)
     flush(CLEAN)

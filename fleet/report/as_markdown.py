@@ -196,9 +196,11 @@ def _branch(branch: Branch, depth: int) -> Iterator[str]:
     yield f"{_SIGNS[branch.mark]} {indent}{branch.mark:>2} {kind}{branch.name}  {branch.facts}".rstrip()
     for reason in branch.reasons:
         yield f"! {indent}     {reason}"
-    for edit in branch.edits[:_MOST_EDITS]:
+    if branch.is_folded and branch.edits:
+        yield f"  {indent}     … {plural(len(branch.edits), 'difference')}"
+    for edit in () if branch.is_folded else branch.edits[:_MOST_EDITS]:
         yield from _edit(edit, f"{indent}     ")
-    if len(branch.edits) > _MOST_EDITS:
+    if not branch.is_folded and len(branch.edits) > _MOST_EDITS:
         yield f"  {indent}     … {len(branch.edits) - _MOST_EDITS} more"
     for child in branch.children:
         yield from _branch(child, depth + 1)

@@ -307,7 +307,7 @@ class _Text:
             ("+ ", edit.after, _side(edit, "green")),
             ("  ", edit.remark, "dim"),
         ):
-            for number, line in enumerate(_wrapped(text, room)):
+            for number, line in enumerate(textwrap.wrap(text, room, break_on_hyphens=False)):
                 self._page.line((margin, "dim"), "    ", ("  " if number else sign, style), (line, style))
 
 
