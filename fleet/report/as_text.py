@@ -322,7 +322,7 @@ def _stands_apart(element: Element, before: Element | None) -> bool:
 
 
 def _told(finding: Finding) -> str:
-    """Severity and id, as far as the headline does not say them."""
+    """Severity and id that the headline does not show."""
     severity = "" if finding.severity == "note" else finding.severity
     id_ = "" if finding.id == finding.subject.replace(" ", "-") else finding.id
     return ", ".join(filter(None, (severity, id_)))
