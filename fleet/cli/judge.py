@@ -15,12 +15,13 @@ from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
 from fleet.cli.bench.as_declared import require_as_declared
 from fleet.cli.bench.measurement import terminal
 from fleet.cli.bench.run import agree, require_writable
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Format, Live, OneStack
 from fleet.cli.verify import api_key
 from fleet.doctor.packages import require_benchmark_packages
-from fleet.report.terminal import stdout_paper
+from fleet.report.outline import Next
 from fleet.rollout.effort import PASSES, REPEATS
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def judge(
     require_benchmark_packages()
     from fleet.bench.folder import VERDICT_FILE
     from fleet.rollout.judge import verdict
-    from fleet.rollout.judge.judging import judge_folders, print_text
+    from fleet.rollout.judge.judging import judge_folders, outline
     from fleet.rollout.steps import Rollout
 
     folder, name = of.find()
@@ -94,9 +95,8 @@ def judge(
     if format_ == "json":
         sys.stdout.write(verdict.as_text(found))
     else:
-        print_text(stdout_paper(), found)
         promote = f"fleet rollout promote --stack {name} --verdict {shlex.quote(str(file))}"
-        sys.stdout.write(f"\n→ {promote if found.verdict == 'promote' else file}\n")
+        show(outline(found, Next(promote if found.verdict == "promote" else str(file))), "text")
     return CLEAN if found.verdict == "promote" else FINDINGS
 
 

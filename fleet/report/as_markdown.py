@@ -138,9 +138,9 @@ def _element(element: Element, depth: int) -> Iterator[str]:
             )
         case Finding():
             yield from _group([element])
-        case Findings(findings):
+        case Findings(findings, explains_passed):
             for group in grouped(findings):
-                yield from _group(group)
+                yield from _group(group, explains_passed=explains_passed)
         case Tree(top):
             yield from fenced(_branch(top, 0))
 
@@ -149,13 +149,13 @@ def _toned(text: str, tone: Tone) -> str:
     return f"**{text}**" if text and tone in ("strong", "bad") else text
 
 
-def _group(group: Sequence[Finding]) -> Iterator[str]:
+def _group(group: Sequence[Finding], *, explains_passed: bool = False) -> Iterator[str]:
     first = group[0]
     mark = MARKS[first.severity]
-    if first.severity == "passed":
+    if first.severity == "passed" and not explains_passed:
         yield f"- {mark} {_subject(first)}" + (f" ({prose(first.allowed)})" if first.allowed else "")
         return
-    name = "" if first.severity == "note" else f" ({first.severity}, {code(first.id)})"
+    name = "" if first.severity in ("passed", "note") else f" ({first.severity}, {code(first.id)})"
     if len(group) == 1:
         yield f"- {mark} {_subject(first)}{name}"
     else:

@@ -125,7 +125,7 @@ def _certificate(checks: Sequence[Check]) -> Iterator[Section]:
             yield Section(
                 title=f"{plural(len(these), 'check')} {verdict}",
                 remark="; ".join(one.title for one in these) if verdict == "not measured" else "",
-                body=(Findings(tuple(map(finding, these))),),
+                body=(Findings(tuple(map(finding, these)), explains_passed=True),),
                 id=f"{verdict.replace(' ', '-')}-checks",
                 tone="bad" if verdict == "failed" else "plain",
                 folding=folding,
