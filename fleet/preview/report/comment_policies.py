@@ -48,7 +48,7 @@ def folded(policies: Policies, most: int) -> Iterator[str]:
     if beyond:
         yield from fold(f"{policies_of(len(beyond))} more with blocking violations", _table(beyond))
     if advisory:
-        yield from fold(f"{plural(sum(len(one.places) for one in advisory), 'warning')}", _table(advisory))
+        yield from fold(f"{plural(sum(len(one.findings) for one in advisory), 'warning')}", _table(advisory))
     if policies.unreached:
         yield from fold(
             f"{policies_of(len(policies.unreached))} that a first pulumi preview cannot check yet",
@@ -62,7 +62,12 @@ def folded(policies: Policies, most: int) -> Iterator[str]:
 
 def _table(found: Sequence[Verdict]) -> list[str]:
     rows = [
-        (_level(one), code(one.policy), _names([place.urn for place in one.places]), "<br>".join(_message(one)))
+        (
+            _level(one),
+            code(one.policy),
+            _names([finding.subject for finding in one.findings]),
+            "<br>".join(_message(one)),
+        )
         for one in found
     ]
     return table(("level", "policy", "resource", "finding, reason and fix"), rows)
@@ -93,20 +98,20 @@ def _level(verdict: Verdict) -> str:
 
 
 def _message(verdict: Verdict) -> Iterator[str]:
-    whats = list(dict.fromkeys(place.what for place in verdict.places))
+    whats = list(dict.fromkeys(str(finding.found) for finding in verdict.findings))
     if verdict.statement:
         yield cell(verdict.statement)
     for what in whats[:_MOST_PLACES]:
         yield cell(what)
     if len(whats) > _MOST_PLACES:
         yield f"…and {len(whats) - _MOST_PLACES} more"
-    first = verdict.places[0]
-    if why := shared(verdict.places, "why") or first.why:
+    first = verdict.findings[0]
+    if allowed := shared(verdict.findings, "allowed") or first.allowed:
+        yield f"*Allowed*: {cell(allowed)}"
+    if why := shared(verdict.findings, "why") or first.why:
         yield f"*Why*: {cell(why)}"
-    if fix := shared(verdict.places, "fix") or first.fix:
-        yield f"**Fix**: {cell(fix)}"
-    for stake in list(dict.fromkeys(place.at_stake for place in verdict.places if place.at_stake))[:_MOST_PLACES]:
-        yield f"At stake: {escape(stake)}"
+    if write := shared(verdict.findings, "write") or first.write:
+        yield f"**Write**: {cell(write)}"
 
 
 def policies_of(count: int) -> str:

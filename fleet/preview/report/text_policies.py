@@ -9,14 +9,16 @@ from fleet.report.terminal import Page
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fleet.preview.report.judges import Remark
     from fleet.preview.report.model import Policies, Unreached
-    from fleet.preview.report.verdicts import Place, Verdict
+    from fleet.preview.report.verdicts import Verdict
 
 _MOST_NAMES = 4
 _MOST_RULES = 10
+PARTS = ("allowed", "why", "write")
+"""Parts of a finding that several may share, in their order."""
 
 
 def print_policies(page: Page, policies: Policies) -> None:
@@ -91,11 +93,10 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _print_verdict(page: Page, verdict: Verdict) -> None:
-    from fleet.preview.report.verdicts import shared
+    from fleet.preview.report.verdicts import name_of, shared
 
     style = "bold red" if verdict.stops else "yellow"
-    places = verdict.places
-    names = list(dict.fromkeys(place.name for place in places))
+    names = list(dict.fromkeys(map(name_of, verdict.findings)))
     where = names[0] if len(names) == 1 else plural(len(names), "resource")
     by = f"only by {verdict.by}" if verdict.by else ""
     level = f" ({', '.join(part for part in (verdict.level, verdict.severity, by) if part)})"
@@ -104,26 +105,23 @@ def _print_verdict(page: Page, verdict: Verdict) -> None:
         page.prose(verdict.statement, indent=4, style="dim")
     if verdict.on_purpose:
         # The profile's deliberate exception already gives reason and cost.
-        for place in places:
-            page.item(" ".join(place.what.split()), indent=4)
+        for finding in verdict.findings:
+            page.item(" ".join(str(finding.found).split()), indent=4)
         return
-    why, fix = shared(places, "why"), shared(places, "fix")
-    for place in places:
+    common = {part: shared(verdict.findings, part) for part in PARTS}
+    for finding in verdict.findings:
         if len(names) > 1:
-            page.prose(place.name or "the stack", indent=4, mark="· ", style="bold", mark_style="dim")
-        _print_place(page, place, 4 if len(names) == 1 else 6, why=not why, fix=not fix)
-    if why:
-        page.prose(f"why: {why}", indent=4)
-    if fix:
-        page.prose(fix, indent=4, mark="→ ", style="bold", mark_style="dim")
+            page.prose(name_of(finding) or "the stack", indent=4, mark="· ", style="bold", mark_style="dim")
+        indent = 4 if len(names) == 1 else 6
+        for line in str(finding.found).splitlines():
+            page.prose(line, indent=indent)
+        _print_parts(page, {part: "" if common[part] else getattr(finding, part) for part in PARTS}, indent)
+    _print_parts(page, common, 4)
 
 
-def _print_place(page: Page, place: Place, indent: int, *, why: bool, fix: bool) -> None:
-    for line in place.what.splitlines():
-        page.prose(line, indent=indent)
-    if why and place.why:
-        page.prose(f"why: {place.why}", indent=indent)
-    if fix and place.fix:
-        page.prose(place.fix, indent=indent, mark="→ ", style="bold", mark_style="dim")
-    if place.at_stake:
-        page.prose(f"at stake: {place.at_stake}", indent=indent, style="yellow")
+def _print_parts(page: Page, texts: Mapping[str, str], indent: int) -> None:
+    for part, text in texts.items():
+        if text and part == "write":
+            page.prose(text, indent=indent, mark="→ ", style="bold", mark_style="dim")
+        elif text:
+            page.prose(f"{part}: {text}", indent=indent)

@@ -1,4 +1,4 @@
-"""Policy violations for reports: one entry per policy, with reason, fix and cost at stake."""
+"""Policy violations for reports: one entry per policy, with its findings."""
 
 from __future__ import annotations
 
@@ -6,43 +6,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from facts.lessons.verdict import REPEATED_ON_PURPOSE, decode
+from facts.lessons.verdict import REPEATED_ON_PURPOSE
 from fleet.preview.report.judges import are_all_asked, format_gaps, labels_of
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
+    from facts.finding import Finding
     from fleet.preview.policy import Violation
     from fleet.preview.policy_config import Level
     from fleet.preview.report.model import Policies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """One resource that violates a policy."""
-
-    urn: str
-    what: str
-    why: str = ""
-    fix: str = ""
-    at_stake: str = ""
-    """Cost, formatted."""
-
-    @property
-    def name(self) -> str:
-        """The resource's Pulumi name; empty if the policy named none."""
-        return self.urn.rpartition("::")[2]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One violated policy and its resources."""
+    """One violated policy and its findings."""
 
     policy: str
     level: Level
     severity: str
     statement: str
     """The policy's description; empty if the pack has none."""
-    places: tuple[Place, ...]
+    findings: tuple[Finding, ...]
+    """One for each resource; the subject is its URN, empty if the policy named none."""
     by: str = ""
     """The only judge that says so; empty where all do."""
 
@@ -69,7 +54,7 @@ def verdicts(policies: Policies) -> list[Verdict]:
             level=level,
             severity=several[0].severity,
             statement=several[0].description,
-            places=tuple(_place(one) for one in several),
+            findings=tuple(one.finding for one in several),
             by=labels.get(judges[0], "") if len(judges) == 1 else "",
         )
         for (policy, level, judges), several in by_policy.items()
@@ -77,15 +62,15 @@ def verdicts(policies: Policies) -> list[Verdict]:
     return sorted(found, key=lambda one: not one.stops)
 
 
-def shared(places: Iterable[Place], part: str) -> str:
-    """The reason or fix common to all places; empty if they differ."""
-    texts = {str(getattr(place, part)) for place in places}
+def shared(findings: Iterable[Finding], part: str) -> str:
+    """The text common to all findings; empty if they differ."""
+    texts = {str(getattr(finding, part)) for finding in findings}
     return texts.pop() if len(texts) == 1 else ""
 
 
-def _place(violation: Violation) -> Place:
-    said = decode(violation.message, description=violation.description)
-    return Place(urn=violation.urn, what=said.what, why=said.why, fix=said.fix, at_stake=said.at_stake)
+def name_of(finding: Finding) -> str:
+    """The resource's Pulumi name; empty if the policy named none."""
+    return finding.subject.rpartition("::")[2]
 
 
 def format_counts(policies: Policies) -> str:
