@@ -29,7 +29,7 @@ REPRODUCES: Final = "vllm-fleet.dev/reproduces"
 Settings = Mapping[str, Any]
 """Values of all declared settings of a rule by name; None where unset."""
 _NO_SETTINGS: Final[Settings] = {}
-_AT_STAKE: Final = "\nat stake: "
+_AT_STAKE: Final = "; at stake: "
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from facts.files import write_whole
 from fleet.cli.completion import choices, machines
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, CommandError
+from fleet.cli.options import Format
 
 _Mode = Literal["on-demand", "spot", "flex-start", "calendar", "cud-1y", "cud-3y"]
-_Format = Literal["text", "json"]
 
 
 def prices(
@@ -21,7 +23,7 @@ def prices(
     ] = "a4-highgpu-8g",
     region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="One region. Default: all.")] = None,
     mode: Annotated[_Mode | None, typer.Option("--mode", help="One purchase option. Default: all.")] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     update: Annotated[
         Path | None,
         typer.Option(
@@ -37,7 +39,6 @@ def prices(
     Reads facts/data/prices.csv; --update rewrites it. Uses no network.
     """
     from facts.prices import today
-    from fleet.cli.documents import show
     from fleet.plan.prices.report import UnknownError, known, outline
 
     if update is not None:
@@ -52,7 +53,6 @@ def prices(
 
 def _update(path: Path) -> int:
     from facts import prices as facts
-    from facts.files import write_whole
     from fleet.plan.prices.sku_list import SOURCE, SkuListError, file_text, read, rewritten
 
     try:

@@ -73,12 +73,12 @@ def test_settings_are_defaults_under_what_was_given() -> None:
 def test_a_message_says_what_why_how_and_how_much() -> None:
     (made,) = SAMPLE.judge(Resource(type="t", props={}, name="a long name"), {"most": 2})
     assert message(SAMPLE, made) == "a long name is long\nwhy: long ones are cut\nwrite: shorten it"
-    assert message(SAMPLE, made, at_stake="$1").startswith("a long name is long\n  at stake: $1\nwhy: ")
+    assert message(SAMPLE, made, at_stake="$1").startswith("a long name is long; at stake: $1\nwhy: ")
 
 
 def test_a_finding_may_know_better_than_its_rule() -> None:
     made = finding("w", why="because", write="do", at_stake="$2")
-    assert message(SAMPLE, made, at_stake="$1") == "w\n  at stake: $2\nwhy: because\nwrite: do"
+    assert message(SAMPLE, made, at_stake="$1") == "w; at stake: $2\nwhy: because\nwrite: do"
 
 
 def test_digging_reads_only_what_it_is_asked_for() -> None:

@@ -158,8 +158,8 @@ MANDATORY = Violation(
     policy="no-surge-on-gpu-pods",
     level="mandatory",
     urn=next(one.urn for one in sample_recording().resources if one.name == "server-deployment"),
-    message="A rollout never needs a spare eight-GPU node.\nspec.strategy.rollingUpdate.maxSurge is 1\n"
-    "  at stake: $391.32 an hour (12 A4 nodes, Spot)\nallowed: 0\n"
+    message="A rollout never needs a spare eight-GPU node.\nspec.strategy.rollingUpdate.maxSurge is 1; "
+    "at stake: $391.32 an hour (12 A4 nodes, Spot)\n"
     "why: a surge pod waits for a node that does not exist\nwrite: maxSurge: 0, maxUnavailable: 1",
     description="A rollout never needs a spare eight-GPU node.",
     severity="high",
