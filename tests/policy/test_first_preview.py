@@ -23,6 +23,7 @@ from tests.policy.mutation import mutated, unchanged
 from tests.policy.samples import rule_named
 from tests.policy.test_analyzer import Pack, pack, started  # noqa: F401 - fixtures
 from tests.policy.test_cases import seen
+from tests.support.stacks import recorded_stack
 
 OF_STACKS = [
     case
@@ -109,14 +110,14 @@ def _without_name(resource: Any) -> Any:
 
 def test_in_a_preview_the_program_knows_every_namespace() -> None:
     for stack in ("smoke", "prod"):
-        recording = record_stack(open_stack(ROOT, stack), "preview")
+        recording = recorded_stack(stack, "preview")
         spaces = [one.inputs["metadata"].get("namespace") for one in recording.resources if "metadata" in one.inputs]
         assert spaces
         assert UNKNOWN not in spaces
 
 
 def test_objects_of_an_unconfigured_provider_have_no_outputs_in_a_preview() -> None:
-    recording = record_stack(open_stack(ROOT, "smoke"), "preview")
+    recording = recorded_stack("smoke", "preview")
     assert {bool(one.outputs) for one in recording.resources if one.is_kubernetes} == {False}
     assert all(one.outputs for one in recording.resources if one.custom and one.type.startswith("gcp:compute"))
 
