@@ -7,11 +7,13 @@ The renderers of fleet/report print them; `text` is for where only text can be s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
 from facts.lessons.secrets_in_text import without_secrets
+from facts.redact import Redactor, plaintexts_in
 from facts.texts import MOST_CHARACTERS, shortened
 
 Severity = Literal["error", "warning", "deliberate", "note", "passed", "unknown"]
@@ -30,6 +32,10 @@ JSON_VERSION: Final = 1
 _MOST_OF_A_TEXT: Final = 20 * MOST_CHARACTERS
 """Characters. Lists of what is allowed, such as all of vLLM's parsers, are shown whole."""
 _LABELS: Final = ("allowed", "why", "write")
+_KEY: Final = re.compile(r"(?:.*\s)?[\w-]+: ?[^\s:]+")
+"""A key of a stack file, such as `vllm-fleet:server.image` or `line 2: server.image`: its names tell whether its value is a secret."""
+_NOT_TEXT: Final = re.compile(r"[-+.]?[0-9][0-9_.eE+-]*|true|false|yes|no|on|off|null|~", re.IGNORECASE)
+"""Text that YAML takes for something else unless it is in quotes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +57,12 @@ class Finding:
     """What to write or to type instead, ready to paste."""
 
     def __post_init__(self) -> None:
-        """Replace secrets and shorten texts."""
+        """Replace secrets, by their form and by the names in a key, and shorten texts."""
+        redactor = _redactor_of(self.subject, self.found)
+        object.__setattr__(self, "found", _quoted(self.subject, redactor.value(self.found)))
         object.__setattr__(self, "subject", shortened(without_secrets(self.subject)))
-        for name in ("found", *_LABELS):
-            value = getattr(self, name)
-            if isinstance(value, str):
-                object.__setattr__(self, name, shortened(without_secrets(value), _MOST_OF_A_TEXT))
+        for name in _LABELS:
+            object.__setattr__(self, name, shortened(redactor.text(getattr(self, name)), _MOST_OF_A_TEXT))
 
     @property
     def blocks(self) -> bool:
@@ -78,11 +84,38 @@ class Finding:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
+def redacted(subject: str, value: Any) -> Any:
+    """A value without its secrets, by their form and, where the subject is a key, by its names."""
+    return _redactor_of(subject, value).value(value)
+
+
+def _redactor_of(subject: str, value: Any) -> Redactor:
+    if value is None or value == "" or not _KEY.fullmatch(subject):
+        return Redactor()
+    for name in reversed(re.split(r"[.:\[\]]+", subject)):
+        value = {name: value}
+    return Redactor(plaintexts_in([value], any_name=True))
+
+
+def _quoted(subject: str, value: Any) -> Any:
+    """The value, or the beginning of its text where that is long: a key's value is a quote, another finding is a sentence."""
+    if isinstance(value, str):
+        return shortened(value, MOST_CHARACTERS if _KEY.fullmatch(subject) else _MOST_OF_A_TEXT)
+    if isinstance(value, list | dict | int) and len(text := shown(value)) > MOST_CHARACTERS:
+        return shortened(text)
+    return value
+
+
 def headline(finding: Finding) -> str:
     """`subject: found`, or that it is missing."""
-    if finding.found is None:
-        return f"{finding.subject} is missing"
-    return f"{finding.subject}: {shown(finding.found)}" if finding.found != "" else finding.subject
+    subject, found = finding.subject, finding.found
+    if found is None:
+        return f"{subject} is missing"
+    if found == "":
+        return subject
+    if isinstance(found, str) and _KEY.fullmatch(subject) and _NOT_TEXT.fullmatch(found):
+        return f'{subject}: "{found}"'
+    return f"{subject}: {shown(found)}"
 
 
 def shown(value: Any) -> str:

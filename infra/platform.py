@@ -9,6 +9,7 @@ from pathlib import Path
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.finding import Finding
 from infra.budget import Budget, BudgetArgs
 from infra.cluster import Cluster, ClusterArgs
 from infra.identity import NodeIdentity, NodeIdentityArgs
@@ -19,7 +20,7 @@ from infra.platform_outputs import KEDA, KEYS, PlatformOutputs
 from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
 from settings.kubeconfig import read_kubeconfig
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.sections.budget import Budget as BudgetSection
 from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.network import Network as NetworkSection
@@ -313,10 +314,10 @@ def _kubeconfig(stack: str, given: object) -> str:
 
 
 def _refusal(stack: str, *, allowed: str, why: str, write: str) -> pulumi.RunError:
-    problem = Problem(
+    problem = Finding(
         id="platform-stack",
-        path="vllm-fleet:platform.stack",
-        value=stack,
+        subject="vllm-fleet:platform.stack",
+        found=stack,
         allowed=allowed,
         why=why,
         write=write,

@@ -9,17 +9,7 @@ from pathlib import Path
 # names: the packages of an environment can lead to another checkout.
 sys.path.insert(0, str(next(one for one in Path(__file__).resolve().parents if (one / "facts").is_dir())))
 
-from pulumi_policy import EnforcementLevel, PolicyPack
-from pulumi_policy import policy as sdk
-
-import read_once
-from analyzer import policies
-from not_asked import Configured
 from rule import all_rules
+from server import serve
 
-read_once.install(sdk)
-_configured = Configured()
-_configured.listen(sdk._PolicyAnalyzerServicer)
-
-# Serves until it is stopped.
-PolicyPack(name="llm-fleet", enforcement_level=EnforcementLevel.ADVISORY, policies=policies(all_rules(), _configured))
+serve(all_rules())

@@ -1,7 +1,6 @@
 """Rules: pure functions over rendered resources, with their texts, level and settings.
 
-Nothing here depends on Pulumi's policy SDK, so tests call rules with plain dicts. `analyzer` turns each rule into a policy of
-the pack.
+Tests call rules with plain dicts. `server` turns each rule into a policy of the pack.
 
 Reading a value that is unknown during a preview raises and stops the rule for that resource, which the engine reports. So read
 only what the verdict needs, through `dig` and `has`.
@@ -20,6 +19,7 @@ from facts.lessons import verdict
 from facts.lessons.lesson import Level, Severity
 from facts.lessons.lesson import Setting as Setting
 from facts.lessons.secrets_in_text import without_secrets
+from values import UnknownValueError
 
 ON_PURPOSE: Final = "vllm-fleet.dev/on-purpose"
 """Annotation: comma-separated names of the rules that a workload deliberately breaks."""
@@ -45,8 +45,6 @@ class Resource:
     """Pulumi's option of that name."""
     ignore_changes: tuple[str, ...] = ()
     """Paths whose changes Pulumi ignores: their values are those of the state, not the program's."""
-    timeouts: Mapping[str, float] = field(default_factory=dict)
-    """Custom timeouts in seconds by operation (`create`, `update`), 0 where unset; only in resource rules."""
     dependencies: tuple[str, ...] = ()
     """URNs of what Pulumi makes first: dependencies and the parent; only in stack rules."""
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -174,13 +172,13 @@ def known(value: Any, *path: str | int) -> Any:
     """The value at a path, None where missing or unknown during a preview: for what may be judged in the update alone."""
     try:
         return dig(value, *path)
-    except Exception:  # the SDK's class for unknown values, which this module does not import
+    except UnknownValueError:
         return None
 
 
 def has(mapping: Any, key: Any) -> bool:
-    """Whether a key exists, without reading its value: `in` reads it, and an unknown value raises."""
-    return isinstance(mapping, Mapping) and key in set(mapping)
+    """Whether a key exists; its value is not read."""
+    return isinstance(mapping, Mapping) and key in mapping
 
 
 def listed(value: Any) -> Iterable[Any]:
@@ -196,12 +194,9 @@ def known_items(value: Any) -> Iterator[Any]:
     for index in range(len(value) if isinstance(value, Sequence) and not isinstance(value, str) else 0):
         try:
             item = value[index]
-        except Exception as error:
-            # The policy SDK's own; other programs' tests have no SDK.
-            if type(error).__name__ != "UnknownValueError":
-                raise
-        else:
-            yield item
+        except UnknownValueError:
+            continue
+        yield item
 
 
 def mapped(value: Any) -> Mapping[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from pydantic import ValidationError
 
+from facts.finding import Finding
 from facts.lessons.secrets_in_text import without_secrets
-from settings.problems import Problem
 from settings.sections.section import Section
 
 
@@ -24,12 +24,12 @@ def within_limits(args: object, section: type[Section], fields: Iterable[str]) -
         ) from None
 
 
-def refuse(args: object, problems: Iterable[Problem]) -> None:
-    """Raise ValueError with all refusals, if any. A problem's path is the name of a field of `args`."""
+def refuse(args: object, problems: Iterable[Finding]) -> None:
+    """Raise ValueError with all refusals, if any. A problem's subject is the name of a field of `args`."""
     found = [
-        f"{type(args).__name__}.{one.path} is {one.value!r}; allowed: {one.allowed} ({one.why}); write {one.write}"
+        f"{type(args).__name__}.{one.subject} is {one.found!r}; allowed: {one.allowed} ({one.why}); write {one.write}"
         for one in problems
-        if one.level == "refused"
+        if one.severity == "error"
     ]
     if found:
         raise ValueError("\n".join(found))

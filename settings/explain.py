@@ -1,26 +1,23 @@
-"""Converts pydantic's errors to `Problem`s.
+"""Converts pydantic's errors to `Finding`s.
 
 Import it only after an error: it reads the sections' source for their docstrings, which is slow.
 """
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from settings.problems import MOST_PROBLEMS, Problem, listed, nearest, shown, value_at
+from facts.finding import Finding, redacted, shown
+from settings.examples import example, fields_of, line, listed_example
+from settings.problems import MOST_PROBLEMS, listed, nearest
 from settings.sections.docstrings import field_docs
 from settings.sections.section import NAMESPACE, PATTERN_TEXTS
 
-_FIELD = re.compile(r"[a-z]+(?:(?:_|[A-Z])[a-z]+)*")
 _MOST_DETAILS = 4 * MOST_PROBLEMS
 """Errors of pydantic that are looked at: several can be one problem."""
 _GCP_KEYS = {"project", "region"}
@@ -38,9 +35,9 @@ _NO_SUCH_MODE["ondemand"] = _NO_SUCH_MODE["standard"]
 _NO_SUCH_MODE["cud-1y"] = _NO_SUCH_MODE["cud-3y"] = _NO_SUCH_MODE["commitment"] = _NO_SUCH_MODE["cud"]
 
 
-def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> list[Problem]:
+def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> list[Finding]:
     """One problem for each error of pydantic in a `root`. `prefix` is put before each path, e.g. "server.engine"."""
-    problems: dict[tuple[str, str], Problem] = {}
+    problems: dict[tuple[str, str], Finding] = {}
     details = error.errors(include_url=False)[:_MOST_DETAILS]
     for detail in details:
         if detail["type"] == "too_short" and any(_is_inside(other, detail) for other in details):
@@ -48,9 +45,9 @@ def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> 
         if detail["type"] == "default_factory_not_called":
             continue  # the default is derived from another key, which is wrong
         problem = _problem(detail, root, prefix)
-        earlier = problems.setdefault((problem.path, problem.id), problem)
+        earlier = problems.setdefault((problem.subject, problem.id), problem)
         if problem.allowed not in earlier.allowed:  # each branch of a union reports what it accepts
-            problems[problem.path, problem.id] = replace(earlier, allowed=f"{earlier.allowed}, or {problem.allowed}")
+            problems[problem.subject, problem.id] = replace(earlier, allowed=f"{earlier.allowed}, or {problem.allowed}")
     return list(problems.values())
 
 
@@ -58,44 +55,42 @@ def _is_inside(one: ErrorDetails, other: ErrorDetails) -> bool:
     return len(one["loc"]) > len(other["loc"]) and one["loc"][: len(other["loc"])] == other["loc"]
 
 
-def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Problem:
+def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Finding:
     place = _place(detail["loc"], root)
     path = _path(place.keys, prefix)
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
-    given = value_at(path, listed(given))  # before it enters any text
+    given = redacted(path, listed(given))  # before it enters any text
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _no_such_branch(path, given, place)
     last = str(place.keys[-1]) if place.keys else ""
     if kind == "extra_forbidden":
         names = _aliases(place.model)
         near = nearest(last, names)
-        return Problem(
+        return Finding(
             id="unknown-key",
-            path=path,
-            value=given,
+            subject=path,
+            found=given,
             allowed=", ".join(sorted(names)),
             why=f"unknown key{f'; did you mean {near}?' if near else ''}",
             write=near or f"one of the keys above, or remove {last}",
         )
     doc = "" if place.model is None else field_docs(place.model).get(place.field, "")
     if kind == "missing":
-        return Problem(
+        return Finding(
             id="missing-key",
-            path=path,
-            value=None,
+            subject=path,
+            found=None,
             allowed=_sentence(doc) or "a value",
             why="required; there is no default",
-            write=example_at(path) or f"{last}: {_sample_at(place, last)}",
+            write=_line(place, path, _example(place, path)),
         )
-    return Problem(
+    return Finding(
         id="wrong-value",
-        path=path,
-        value=given,
+        subject=path,
+        found=given,
         allowed=_allowed(kind, context, detail["msg"]),
         why=_sentence(doc) or "not a valid value",
-        write="a key as allowed above"
-        if detail["loc"][-1] == "[key]"
-        else _write_item(place.keys, path) or _write(kind, path, given, context, place),
+        write="a key as allowed above" if detail["loc"][-1] == "[key]" else _write(kind, path, given, context, place),
     )
 
 
@@ -126,11 +121,11 @@ def _place(location: tuple[Any, ...], root: type[BaseModel]) -> _Place:
         elif get_origin(type_) in (Union, UnionType):
             # pydantic names the branch if there are several.
             type_ = members[0] if len(members) == 1 else _branches(type_)[1].get(rest.pop(0))
-        elif _fields(type_):
+        elif fields_of(type_):
             key = rest.pop(0)
-            found = next((name for name, info in _fields(type_).items() if key in (name, info.alias)), "")
-            keys.append(_fields(type_)[found].alias or key if found else key)
-            model, field, type_ = type_, found, _fields(type_)[found].annotation if found else None
+            found = next((name for name, info in fields_of(type_).items() if key in (name, info.alias)), "")
+            keys.append(fields_of(type_)[found].alias or key if found else key)
+            model, field, type_ = type_, found, fields_of(type_)[found].annotation if found else None
         else:
             keys.append(rest.pop(0))
             type_ = members[-1 if get_origin(type_) is dict else 0] if members else None
@@ -143,47 +138,11 @@ def _branches(type_: Any) -> tuple[str, dict[Any, type[BaseModel]]]:
     """The discriminating key of a union of sections, and each branch by its value."""
     while get_origin(type_) is Annotated:
         type_ = get_args(type_)[0]
-    sections = [one for one in get_args(type_) if _fields(one)]
+    sections = [one for one in get_args(type_) if fields_of(one)]
     for name in ("mode", "type"):
-        if sections and all(name in _fields(one) for one in sections):
-            return name, {get_args(_fields(one)[name].annotation)[0]: one for one in sections}
+        if sections and all(name in fields_of(one) for one in sections):
+            return name, {get_args(fields_of(one)[name].annotation)[0]: one for one in sections}
     return "", {}
-
-
-def _fields(type_: Any) -> dict[str, FieldInfo]:
-    return type_.model_fields if inspect.isclass(type_) and issubclass(type_, BaseModel) else {}
-
-
-def _write_item(keys: tuple[Any, ...], path: str) -> str | None:
-    """Example of the whole list for an error in one of its items."""
-    return example_at(path.rpartition("[")[0]) if keys and isinstance(keys[-1], int) else None
-
-
-def example_at(path: str) -> str | None:
-    """Example for a path, or for its last key."""
-    return _EXAMPLES.get(path) or _EXAMPLES.get(path.rpartition(".")[2])
-
-
-_EXAMPLES = {
-    "gcp:project": "gcp:project: my-project",
-    "gcp:region": "gcp:region: europe-west4",
-    "vllm-fleet:zones": 'vllm-fleet:zones: ["europe-west4-b"]',
-    "vllm-fleet:capacity": "vllm-fleet:capacity: {mode: spot}",
-    "vllm-fleet:machine": "machine: g2-standard-12",
-    "recurrence": 'recurrence: "FREQ=WEEKLY;BYDAY=SA,SU"',
-    "runDurationSeconds": "runDurationSeconds: 86400",
-    "vllm-fleet:platform.stack": "stack: spot, or organization/project/stack",
-    "vllm-fleet:server.engine.version": 'version: "0.33.0"',
-    "extraArgs": 'extraArgs: ["--name=value"]',
-    "reasoningParser": "reasoningParser: qwen3",
-    "toolCallParser": "toolCallParser: qwen3_coder",
-    "revision": "revision: the commit id from the repository's history",
-    "usdPerMonth": "usdPerMonth: 10000",
-    "billingAccount": "billingAccount: the id that `gcloud billing accounts list` prints",
-    "concurrency": "concurrency: [500, 1000, 2000]",
-    "url": "url: https://alerts.example.com/vllm",
-    "sha256": "sha256: the output of `sha256sum FILE`",
-}
 
 
 def _path(location: tuple[Any, ...], prefix: str) -> str:
@@ -196,8 +155,8 @@ def _path(location: tuple[Any, ...], prefix: str) -> str:
     return f"{NAMESPACE}:{joined}"
 
 
-def _no_such_branch(path: str, given: Any, place: _Place) -> Problem:
-    """Problem for a section whose discriminating key is missing or wrong."""
+def _no_such_branch(path: str, given: Any, place: _Place) -> Finding:
+    """Finding for a section whose discriminating key is missing or wrong."""
     name, branches = _branches(place.type_)
     word = given.get(name) if isinstance(given, dict) else given
     allowed = " | ".join(branches)
@@ -206,15 +165,15 @@ def _no_such_branch(path: str, given: Any, place: _Place) -> Problem:
             str(word).lower(),
             ("required: selectors, price and grace period follow from it", "{mode: spot}"),
         )
-        return Problem(id="capacity-mode", path=f"{path}.mode", value=word, allowed=allowed, why=why, write=write)
+        return Finding(id="capacity-mode", subject=f"{path}.mode", found=word, allowed=allowed, why=why, write=write)
     meant = nearest(str(word), branches) or next(iter(branches))
-    return Problem(
+    return Finding(
         id=f"no-such-{name}",
-        path=f"{path}.{name}",
-        value=word,
+        subject=f"{path}.{name}",
+        found=word,
         allowed=allowed,
         why=f"required: the other keys depend on {name}",
-        write=_sample(branches[meant], name),
+        write=example(branches[meant], name),
     )
 
 
@@ -263,93 +222,49 @@ _SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), "true") | dict.fromkeys(("
 
 
 def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: _Place) -> str:
-    name = next((str(key) for key in reversed(place.keys) if not isinstance(key, int)), "")
+    """What to write for a wrong value: the value corrected, else an example."""
+    item = bool(place.keys) and isinstance(place.keys[-1], int)
+    if item and (whole := listed_example(path.rpartition("[")[0])):
+        return line(path, whole)
+    value = _corrected(kind, given, context, place)
+    if value is not None:
+        return _line(place, path, f"[{value}]" if item and kind == "literal_error" else value)
+    if kind == "string_type" and isinstance(given, bool | int | float) and not listed_example(path):
+        return _line(place, path, f'"{shown(given)}"')
+    return _line(place, path, _example(place, path))
+
+
+def _corrected(kind: str, given: Any, context: dict[str, Any], place: _Place) -> str | None:
+    """The given value in the form that is allowed, if it is clear what was meant."""
     if kind.startswith(("greater_than", "less_than")) and context.get("le") == 1 and 1 < given <= 100:
-        return f"{name}: {given / 100:g}"
-    info = _fields(place.model).get(place.field)
+        return f"{given / 100:g}"
+    info = fields_of(place.model).get(place.field)
     if kind == "less_than_equal" and info is not None and info.default is None:  # a default is safer than the maximum
-        return f"{name}: {shown(context['le'])}"
+        return shown(context["le"])
     if kind in ("int_type", "float_type") and isinstance(given, str):
         digits = given.strip()
-        if digits.replace(".", "", 1).lstrip("-").isdigit():
-            return f"{name}: {digits}"
+        return digits if digits.replace(".", "", 1).lstrip("-").isdigit() else None
     if kind == "bool_type":  # no single value: the default may be what the user wanted to change
-        return f"{name}: {_SWITCHES.get(str(given).lower(), 'true or false')}"
+        return _SWITCHES.get(str(given).lower(), "true or false")
     if kind == "literal_error":
-        choices = [c.strip().strip("'") for c in str(context.get("expected", "")).replace(" or ", ", ").split(",")]
-        if meant := nearest(str(given), choices):
-            return f"{name}: [{meant}]" if isinstance(place.keys[-1], int) else f"{name}: {meant}"
-    if example := example_at(path):
-        return example
-    if kind == "string_type" and isinstance(given, bool | int | float):
-        return f'{name}: "{shown(given)}"'
-    return f"{name}: {_sample_at(place, name)}"
+        choices = str(context.get("expected", "")).replace(" or ", ", ").split(",")
+        return nearest(str(given), [choice.strip().strip("'") for choice in choices])
+    return None
 
 
-def _sample_at(place: _Place, name: str) -> str:
-    """A valid value for a place: the default if it can be written, else an example of the type."""
-    info = _fields(place.model).get(place.field)
+def _example(place: _Place, path: str) -> str:
+    info, name = fields_of(place.model).get(place.field), _name(place)
     if info is not None and name == info.alias:
-        return _sample_of_field(info, name)
+        return example(info.annotation, name, path=path, info=info)
     # A user-defined key in a mapping has no meaningful example number.
-    of_it = get_args(place.type_)[0] if get_origin(place.type_) is Annotated else place.type_
-    return "a number as allowed above" if of_it in (int, float) else _sample(place.type_, name)
+    type_ = get_args(place.type_)[0] if get_origin(place.type_) is Annotated else place.type_
+    return "a number as allowed above" if type_ in (int, float) else example(place.type_, name, path=path)
 
 
-def _sample_of_field(info: FieldInfo, name: str) -> str:
-    default = info.default
-    if isinstance(default, bool | int | float):
-        return shown(default)
-    if isinstance(default, str) and default:
-        return default
-    if isinstance(default, tuple) and default and all(isinstance(one, str) for one in default):
-        return f"[{', '.join(default)}]"
-    return _sample(info.annotation, name, info.metadata)
+def _name(place: _Place) -> str:
+    return next((str(key) for key in reversed(place.keys) if not isinstance(key, int)), "")
 
 
-def _sample(type_: Any, name: str, limits: Sequence[Any] = ()) -> str:
-    """An example of a type in YAML; a section has its required keys, or else its first key."""
-    members = [one for one in get_args(type_) if one is not type(None)]
-    origin = get_origin(type_)
-    if origin is Annotated:
-        inner = [one for limit in members[1:] for one in (limit.metadata if isinstance(limit, FieldInfo) else [limit])]
-        return _sample(members[0], name, [*limits, *inner])
-    if origin is Literal:
-        return str(members[0])
-    if origin in (Union, UnionType):
-        return _sample(members[0], name, limits)
-    if origin in (tuple, list):
-        return f"[{_sample(members[0], name)}]"
-    if origin is dict:
-        return f"{{KEY: {_sample(members[1], 'value')}}}"
-    if fields := _fields(type_):
-        wanted = [one for one, info in fields.items() if info.is_required()] or list(fields)[:1]
-        keys = {fields[one].alias or one: fields[one] for one in wanted}
-        return f"{{{', '.join(f'{one}: {_sample_of_field(info, one)}' for one, info in keys.items())}}}"
-    if type_ is bool:
-        return "true"
-    if type_ in (int, float):
-        lowest = max(
-            [
-                1,
-                *(one.ge for one in limits if hasattr(one, "ge")),
-                *(one.gt + 1 for one in limits if hasattr(one, "gt")),
-            ]
-        )
-        return f"{min([lowest, *(one.le for one in limits if hasattr(one, 'le'))]):g}"
-    return _sample_text(name, next((one.pattern for one in limits if getattr(one, "pattern", None)), None))
-
-
-def _sample_text(name: str, pattern: str | None) -> str:
-    """An example of a text: the one in its pattern's description, or a name, or the description itself."""
-    if example := _EXAMPLES.get(name):
-        return example.removeprefix(f"{name}: ")
-    # A key that the user chose may contain anything, also a secret.
-    word = name if _FIELD.fullmatch(name) else "value"
-    named = "my-" + re.sub(r"(?<=.)(?=[A-Z])", "-", word).lower()
-    if pattern is None:
-        return named
-    description = PATTERN_TEXTS.get(pattern, "a text")
-    if found := re.search(r"such as (\"[^\"]+\"|[^ ,]+)", description):
-        return found[1]
-    return named if re.search(pattern, named) else description
+def _line(place: _Place, path: str, value: str) -> str:
+    """As `line`, for a key with dots too."""
+    return line(path, value) if _name(place).isalnum() else f"{_name(place)}: {value}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from facts.files import read_bounded
+from facts.finding import Finding
 from facts.names import CREDENTIALS_PLUGIN
 from settings import strict_yaml
-from settings.files import read_bounded
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.sections.section import key
 
 MOST_BYTES: Final = 2**20
@@ -20,10 +21,10 @@ def read_kubeconfig(path: Path, *, stack: str, project: str, region: str) -> tup
     file = path.name
 
     def refusal(why: str) -> SettingsError:
-        problem = Problem(
+        problem = Finding(
             id="platform-kubeconfig",
-            path=key("platform.kubeconfig"),
-            value=file,
+            subject=key("platform.kubeconfig"),
+            found=file,
             allowed="the output of `gcloud container clusters get-credentials` for one cluster in gcp:project and gcp:region",
             why=why,
             write=f"KUBECONFIG={file} gcloud container clusters get-credentials NAME --location={region} --project={project} "

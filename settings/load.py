@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
+from facts import strict_json
+from facts.finding import Finding
 from facts.ledger import LedgerError
 from facts.lessons.secrets_in_text import secrets_in, without_secrets
 from facts.machines import DEFAULT_MACHINE, MACHINES
 from facts.names import ESC_OFFLINE, STACK_NAME
-from settings import strict_json
-from settings.empty import blank, blanks, is_blank
+from settings.checks.empty import blank, blanks, is_blank
 from settings.problems import (
-    Problem,
     SettingsError,
     impossible_stack,
     is_exposed_secret,
@@ -98,13 +98,13 @@ def load() -> tuple[Settings, Secrets]:
         ]
         # The engine has decrypted it: any message that quotes it would expose it.
         sealed = [secret_in_section(f"{NAMESPACE}:{name}") for name in sorted(_SECTIONS | _SCALARS)]
-        if refused := exposed + [one for one in sealed if is_config_secret(one.path)]:
+        if refused := exposed + [one for one in sealed if is_config_secret(one.subject)]:
             raise SettingsError(pulumi.get_stack(), refused)
         settings, problems = _checked(pulumi.get_stack(), everything)
     except (SettingsError, LedgerError) as error:
         raise pulumi.RunError(str(error)) from None
     for finding in problems:
-        pulumi.log.warn(finding.text()) if finding.level == "finding" else pulumi.log.info(finding.text())
+        pulumi.log.info(finding.text()) if finding.severity == "note" else pulumi.log.warn(finding.text())
     config = pulumi.Config(NAMESPACE)
     return settings, Secrets(*(config.get_secret(name) for name in SECRET_KEYS))
 
@@ -156,8 +156,8 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
     except ValidationError as error:
         from settings.explain import explain
 
-        known = {problem.path for problem in problems}
-        explained = [problem for problem in explain(error, Settings) if problem.path not in known]
+        known = {problem.subject for problem in problems}
+        explained = [problem for problem in explain(error, Settings) if problem.subject not in known]
         explained += _of_the_profile(stack, values, {detail["loc"][:2] for detail in error.errors(include_url=False)})
         if unopened:
             explained = [_perhaps_of_an_environment(problem, stack, unopened) for problem in explained]
@@ -177,16 +177,16 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
 
 def _checked(
     stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()
-) -> tuple[Settings, tuple[Problem, ...]]:
+) -> tuple[Settings, tuple[Finding, ...]]:
     """Settings without errors, and their warnings."""
     settings = parse(stack, config, unopened)
     problems = (*placeholder(settings), *check(settings))
-    if refused := [problem for problem in problems if problem.level == "refused"]:
+    if refused := [problem for problem in problems if problem.severity == "error"]:
         raise SettingsError(stack, refused)
     return settings, problems
 
 
-def check(settings: Settings) -> tuple[Problem, ...]:
+def check(settings: Settings) -> tuple[Finding, ...]:
     """Every problem with valid settings, of every level: limits of Google Cloud, GKE and vLLM, and the article's lessons."""
     from settings.checks.lessons import lessons
     from settings.checks.reasons import unused_reasons
@@ -197,15 +197,15 @@ def check(settings: Settings) -> tuple[Problem, ...]:
     return (*found, *unused_reasons(settings), *rollout_problems(settings, found))
 
 
-def placeholder(settings: Settings) -> tuple[Problem, ...]:
+def placeholder(settings: Settings) -> tuple[Finding, ...]:
     """The error for a gcp:project that is still the stack file's placeholder."""
     if settings.project != PLACEHOLDER_PROJECT:
         return ()
     return (
-        Problem(
+        Finding(
             id="placeholder-project",
-            path="gcp:project",
-            value=settings.project,
+            subject="gcp:project",
+            found=settings.project,
             allowed="the id of your Google Cloud project",
             why="it is the stack file's placeholder; only an offline preview works without a project",
             write=f"pulumi config set gcp:project MY-PROJECT --stack {settings.stack}",
@@ -213,7 +213,7 @@ def placeholder(settings: Settings) -> tuple[Problem, ...]:
     )
 
 
-def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int | str, ...]]) -> tuple[Problem, ...]:
+def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int | str, ...]]) -> tuple[Finding, ...]:
     """Problems of profile and overrides when the settings at the locations `wrong` are wrong as well."""
     given = values.get("server", {})
     server = (
@@ -230,7 +230,7 @@ def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int 
     return ()
 
 
-def _perhaps_of_an_environment(problem: Problem, stack: str, unopened: Sequence[str]) -> Problem:
+def _perhaps_of_an_environment(problem: Finding, stack: str, unopened: Sequence[str]) -> Finding:
     if problem.id != "missing-key":
         return problem
     return replace(
@@ -244,26 +244,26 @@ def _path(name: str) -> str:
     return f"gcp:{name}" if name in ("project", "region") else f"{NAMESPACE}:{name}"
 
 
-def _unknown_key(key: str, meant: str | None = None) -> Problem:
+def _unknown_key(key: str, meant: str | None = None) -> Finding:
     name = without_secrets(key).partition(":")[2]  # the rest of a cut secret is not known as one
     if meant is None and (near := nearest(name, KEYS)):
         meant = f"{NAMESPACE}:{near}"
-    return Problem(
+    return Finding(
         id="unknown-key",
-        path=key,
-        value=name,
+        subject=key,
+        found=name,
         allowed=", ".join(sorted(KEYS)),
         why=f"unknown key{f'; did you mean {meant}?' if meant else ''}",
         write=meant or "one of the keys above, or remove it",
     )
 
 
-def _not_structured(key: str, text: str) -> Problem:
+def _not_structured(key: str, text: str) -> Finding:
     is_list = key == f"{NAMESPACE}:zones"
-    return Problem(
+    return Finding(
         id="not-structured",
-        path=key,
-        value=text,
+        subject=key,
+        found=text,
         allowed="a list" if is_list else "a mapping",
         why=f"{key} is a {'list' if is_list else 'section'}, not text",
         write=f'{key}: ["europe-west4-b"]'
@@ -272,18 +272,18 @@ def _not_structured(key: str, text: str) -> Problem:
     )
 
 
-def _too_large(key: str, text: str) -> Problem:
-    return Problem(
+def _too_large(key: str, text: str) -> Finding:
+    return Finding(
         id="too-large",
-        path=key,
-        value=text,
+        subject=key,
+        found=text,
         allowed=f"up to {_MOST_TEXT:,} characters, and {strict_json.MOST_ITEMS:,} keys and values",
         why="no section of a fleet is that long, and each entry would be checked and reported",
         write=f"{key}: fewer entries",
     )
 
 
-def _unprintable(path: str, value: Any) -> Iterator[Problem]:
+def _unprintable(path: str, value: Any) -> Iterator[Finding]:
     """Texts with such characters, which no manifest, argument or terminal can carry."""
     if isinstance(value, dict):
         for name, one in value.items():
@@ -295,10 +295,10 @@ def _unprintable(path: str, value: Any) -> Iterator[Problem]:
     elif isinstance(value, str) and (
         found := _UNPRINTABLE.search(re.sub(r"[\t\n]", "", value) if _MAY_HAVE_LINES.fullmatch(path) else value)
     ):
-        yield Problem(
+        yield Finding(
             id="unprintable-text",
-            path=_UNPRINTABLE.sub("?", path),
-            value=_UNPRINTABLE.sub("?", value),
+            subject=_UNPRINTABLE.sub("?", path),
+            found=_UNPRINTABLE.sub("?", value),
             allowed="text without control characters",
             why=f"it contains U+{ord(found[0]):04X}, which an argument, a label or a file cannot carry",
             write="the text without that character",

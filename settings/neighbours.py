@@ -9,9 +9,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from facts.finding import Finding
 from facts.names import cluster_name, stack_names, stack_namespace
 from settings.kubeconfig import read_kubeconfig
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE, key
 from settings.stack import PLACEHOLDER_PROJECT
 from settings.stack_file import read
@@ -61,7 +62,7 @@ def names_taken(stack: str, config: Mapping[str, str]) -> Iterator[Taken]:
         )
 
 
-def beside_others(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Problem, ...]:
+def beside_others(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Finding, ...]:
     """Problems with the other files in `root`: duplicate names, the platform's stack, KEDA, the kubeconfig."""
     return (
         *_wrong_host(root, stack, config),
@@ -71,16 +72,16 @@ def beside_others(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Pr
     )
 
 
-def _without_keda(root: Path, config: Mapping[str, str]) -> Iterator[Problem]:
+def _without_keda(root: Path, config: Mapping[str, str]) -> Iterator[Finding]:
     """A stack that scales by KEDA and joins a cluster without KEDA, or without known KEDA."""
     named = _section(config, "platform").get("stack")
     if not isinstance(named, str) or not _by_keda(config):
         return
     problem = partial(
-        Problem,
+        Finding,
         id="platform-needs-keda",
-        path=key("server.scaling.mechanism"),
-        value="keda",
+        subject=key("server.scaling.mechanism"),
+        found="keda",
         why="this stack adds a ScaledObject and no operator: the platform provides KEDA and its permission to read metrics",
     )
     host = _file_of(named)
@@ -90,7 +91,7 @@ def _without_keda(root: Path, config: Mapping[str, str]) -> Iterator[Problem]:
         others = None
     if others is None:
         write = "cluster: {keda: true} in the platform's stack file"
-        yield problem(allowed="keda, if the cluster has it", write=write, level="finding")
+        yield problem(allowed="keda, if the cluster has it", write=write, severity="warning")
     elif not _section(others, "cluster").get("keda", _by_keda(others)):
         write = f"cluster: {{keda: true}} in Pulumi.{host}.yaml, and pulumi up there first"
         yield problem(allowed=f"keda, after {host} installs it", write=write)
@@ -102,7 +103,7 @@ def _by_keda(config: Mapping[str, str]) -> bool:
     return isinstance(scaling, Mapping) and scaling.get("mode", "none") != "none" and scaling.get("mechanism") != "gke"
 
 
-def _wrong_kubeconfig(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Problem, ...]:
+def _wrong_kubeconfig(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Finding, ...]:
     """A kubeconfig that the program would reject. Not checked with the placeholder project, which no kubeconfig matches."""
     file, project = _section(config, "platform").get("kubeconfig"), config.get("gcp:project", "")
     if not isinstance(file, str) or project == PLACEHOLDER_PROJECT:
@@ -120,13 +121,13 @@ def _file_of(named: str) -> str:
     return "" if elsewhere else named.rpartition("/")[2]
 
 
-def _wrong_host(root: Path, stack: str, config: Mapping[str, str]) -> Iterator[Problem]:
+def _wrong_host(root: Path, stack: str, config: Mapping[str, str]) -> Iterator[Finding]:
     """Problems with the stack in `platform.stack`, if its file exists: it must create a cluster in the same project."""
     named = _section(config, "platform").get("stack")
     if not isinstance(named, str) or not (host := _file_of(named)):
         return
     problem = partial(
-        Problem, id="no-such-platform", path=key("platform.stack"), value=named, write="platform: {stack: NAME}"
+        Finding, id="no-such-platform", subject=key("platform.stack"), found=named, write="platform: {stack: NAME}"
     )
     if host == stack:
         yield problem(
@@ -140,7 +141,7 @@ def _wrong_host(root: Path, stack: str, config: Mapping[str, str]) -> Iterator[P
     except SettingsError:
         here = [one for one in stack_names(root) if one != stack]
         why = f"Pulumi.{host}.yaml does not exist, so that stack's cluster cannot be checked"
-        yield problem(allowed=f"a deployed stack; in this folder: {', '.join(here)}", why=why, level="notice")
+        yield problem(allowed=f"a deployed stack; in this folder: {', '.join(here)}", why=why, severity="note")
         return
     if other := _section(others, "platform").get("stack"):
         why = f"Pulumi.{host}.yaml creates no cluster: it joins the cluster of {other}"
@@ -152,16 +153,16 @@ def _wrong_host(root: Path, stack: str, config: Mapping[str, str]) -> Iterator[P
                 allowed=f"{its}, the project of {host}'s cluster",
                 why="secrets and reservations must be in the project of the pods",
             ),
-            path="gcp:project",
-            value=project,
+            subject="gcp:project",
+            found=project,
             write=f"gcp:project: {its}",
         )
 
 
-def _taken_elsewhere(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Problem, ...]:
+def _taken_elsewhere(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Finding, ...]:
     """One problem for each name of `stack` that another stack file in `root` also uses. Unreadable files are skipped."""
     own = {(one.what, one.scope, one.name): one for one in names_taken(stack, config)}
-    problems: list[Problem] = []
+    problems: list[Finding] = []
     for other in stack_names(root):
         if other == stack:
             continue
@@ -169,10 +170,10 @@ def _taken_elsewhere(root: Path, stack: str, config: Mapping[str, str]) -> tuple
             mine = own.get((one.what, one.scope, one.name))
             if mine is not None:
                 problems.append(
-                    Problem(
+                    Finding(
                         id="name-taken",
-                        path=key(mine.path),
-                        value=mine.name,
+                        subject=key(mine.path),
+                        found=mine.name,
                         allowed=f"a unique {mine.what} for each stack of {', '.join(filter(None, mine.scope))}",
                         why=f"Pulumi.{other}.yaml uses it. {mine.why}",
                         write=f"{mine.path.rpartition('.')[2]}: {mine.name}-2, or remove it in both files",

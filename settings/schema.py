@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from facts.names import ESC_OFFLINE
-from settings.empty import RUNG
+from settings.checks.empty import RUNG
 from settings.load import KEYS
 from settings.profiles import NAMES
 from settings.sections.docstrings import field_docs

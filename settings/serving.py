@@ -9,10 +9,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from facts.engines import VERSIONS
+from facts.finding import Finding
 from facts.machines import B200, LEAST_FP8_CACHE, Machine
 from facts.models import CATALOGUE, ModelShape, called, part_for, parts_of
 from facts.releases import of_tag
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile
 from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import ChosenModel, Model
@@ -53,15 +54,15 @@ class Serving:
 
 def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: Machine) -> Serving:
     """The profile with the stack's overrides, for a machine type. Raises SettingsError for an unknown profile and wrong overrides."""
-    problems: list[Problem] = []
+    problems: list[Finding] = []
     try:
         chosen = profile(server.profile)
     except UnknownProfileError as error:
         problems.append(
-            Problem(
+            Finding(
                 id="unknown-profile",
-                path=f"{NAMESPACE}:server.profile",
-                value=server.profile,
+                subject=f"{NAMESPACE}:server.profile",
+                found=server.profile,
                 allowed=", ".join(NAMES),
                 why="unknown profile; docs/profiles.md describes each",
                 write=f"profile: {error.nearest or 'record'}",
@@ -96,10 +97,10 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         model = None if incomplete else _pinned(own_model)
     elif model is None:
         problems.append(
-            Problem(
+            Finding(
                 id="model-without-revision",
-                path=f"{NAMESPACE}:model",
-                value=None,
+                subject=f"{NAMESPACE}:model",
+                found=None,
                 allowed=f"{chosen.model_id} with a commit id of its repository and its size",
                 why=f"profile {chosen.name} has no revision, and an unpinned model can change under a running fleet",
                 write=f"model: {{id: {chosen.model_id}, revision: 40 hexadecimal digits, sizeGb: ...}}",
@@ -147,24 +148,24 @@ def _fitted(chosen: Profile, server: Server, machine: Machine, gpus: int, *, is_
     return changes
 
 
-def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Problem]]:
+def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Finding]]:
     """The image of the engine's release, or problems."""
     release, named = engine.release, of_tag(choice.tag or "")
     problem = None
     if named is not None and named.number != release.number:
-        problem = Problem(
+        problem = Finding(
             id="version-not-the-images",
-            path=f"{NAMESPACE}:server.engine.version",
-            value=engine.version,
+            subject=f"{NAMESPACE}:server.engine.version",
+            found=engine.version,
             allowed=f"{named.version}, as in server.image.tag, or left out",
             why="options and defaults would be checked for another release than the one that runs",
             write=f"version: {named.version}",
         )
     elif choice.tag is None and not release.known:
-        problem = Problem(
+        problem = Finding(
             id="unknown-release",
-            path=f"{NAMESPACE}:server.engine.version",
-            value=engine.version,
+            subject=f"{NAMESPACE}:server.engine.version",
+            found=engine.version,
             allowed=f"{', '.join(VERSIONS)}, or another one with server.image.tag and server.image.digest",
             why="options, defaults and defects of this release are unknown",
             write=f"version: {VERSIONS[-1]}",
@@ -172,10 +173,10 @@ def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Prob
     tag = choice.tag or release.tag
     digest = choice.digest or (release.digest if tag == release.tag else None)
     if problem is None and digest is None:
-        problem = Problem(
+        problem = Finding(
             id="image-without-digest",
-            path=f"{NAMESPACE}:server.image.digest",
-            value=None,
+            subject=f"{NAMESPACE}:server.image.digest",
+            found=None,
             allowed="the tag's digest in the registry",
             why=f"the digest of {choice.repository}:{tag} is unknown, and a tag can be moved",
             write=f"image: {{digest: sha256:...}}; `docker buildx imagetools inspect {choice.repository}:{tag}` prints it",
@@ -193,33 +194,33 @@ def _pinned(chosen: ChosenModel) -> Model:
     return Model.model_validate({**known, **{name: value for name, value in given.items() if value is not None}})
 
 
-def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Problem]:
+def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Finding]:
     """Problems with a model whose properties are neither in the stack file nor in the catalog."""
     listed = CATALOGUE.get(chosen.id)
     if chosen.revision is None and (listed is None or listed.revision is None):
-        yield Problem(
+        yield Finding(
             id="model-without-revision",
-            path=f"{NAMESPACE}:model.revision",
-            value=None,
+            subject=f"{NAMESPACE}:model.revision",
+            found=None,
             allowed=f"a commit id of {chosen.id}: 40 hexadecimal digits",
             why="an unpinned model can change under a running fleet"
             + (", and the catalog has no revision of it" if listed else ""),
             write="revision: the latest commit id in the repository's history",
         )
     if chosen.size_gb is None and listed is None:
-        yield Problem(
+        yield Finding(
             id="model-without-size",
-            path=f"{NAMESPACE}:model.sizeGb",
-            value=None,
+            subject=f"{NAMESPACE}:model.sizeGb",
+            found=None,
             allowed="the size of the repository's files in GB (10**9 bytes)",
             why=f"the weights volume and the load time depend on it, and {chosen.id} is not in the catalog",
             write="sizeGb: the total size in the repository's file list",
         )
     if shape is None:
-        yield Problem(
+        yield Finding(
             id="model-without-config",
-            path=f"{NAMESPACE}:model.config",
-            value=None,
+            subject=f"{NAMESPACE}:model.config",
+            found=None,
             allowed="the path of the model's config.json, relative to the stack file",
             why=f"the memory check needs layers and heads, and {chosen.id} is not in the catalog (`fleet models`)",
             write="config: the path of a copy of the repository's config.json",

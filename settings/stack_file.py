@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from facts.finding import Finding
 from facts.lessons.secrets_in_text import SECRET_TEXT, form_of
 from facts.names import ESC_OFFLINE, STACK_NAME, stack_names
 from settings import strict_yaml
-from settings.empty import is_blank
+from settings.checks.empty import is_blank
 from settings.problems import (
-    Problem,
     SettingsError,
     impossible_stack,
     is_exposed_secret,
@@ -76,10 +76,10 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
         raise SettingsError(
             stack,
             [
-                Problem(
+                Finding(
                     id="unknown-stack",
-                    path="--stack",
-                    value=stack,
+                    subject="--stack",
+                    found=stack,
                     allowed=f"a stack with a file in this folder: {known}",
                     why=f"{path.name} does not exist",
                     write=nearest(stack, stack_names(root)) or f"one of these names, or make one: fleet new {stack}",
@@ -102,7 +102,7 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
         raise SettingsError(stack, [_broken(path, _kind(document["environment"] if wrong else raw), why)])
     stand_in = path.with_name(f"Pulumi.{stack}{ESC_OFFLINE}.yaml")
     stood_in = bool(environments) and stand_in.is_file()
-    problems: list[Problem] = []
+    problems: list[Finding] = []
     of_environments = _values(content(stand_in, stack), problems) if stood_in else {}
     own = _values(raw, problems)
     if problems:
@@ -129,11 +129,11 @@ def _meant(name: str) -> str | None:
     return None if name in known else nearest(name, known)
 
 
-def _misspelled(path: Path, name: str, meant: str) -> Problem:
-    return Problem(
+def _misspelled(path: Path, name: str, meant: str) -> Finding:
+    return Finding(
         id="unknown-key",
-        path=f"{path.name}: {name}",
-        value=name,
+        subject=f"{path.name}: {name}",
+        found=name,
         allowed=meant,
         why=f"unknown key; did you mean {meant}?",
         write=f"{meant}:",
@@ -160,7 +160,7 @@ _SEALED: Final = object()
 """Stands for a secret, which cannot be decrypted without the stack's secrets provider."""
 
 
-def _values(raw: Mapping[Any, Any], problems: list[Problem]) -> dict[str, Any]:
+def _values(raw: Mapping[Any, Any], problems: list[Finding]) -> dict[str, Any]:
     """The values by their full keys. Adds problems with secrets to `problems`."""
     values: dict[str, Any] = {}
     for key, value in raw.items():
@@ -208,10 +208,10 @@ def _project_values(root: Path, stack: str) -> dict[str, Any]:
         raise SettingsError(
             stack,
             [
-                Problem(
+                Finding(
                     id="no-project",
-                    path="Pulumi.yaml",
-                    value=str(root),
+                    subject="Pulumi.yaml",
+                    found=str(root),
                     allowed="a folder with a Pulumi.yaml",
                     why="the project's name, which prefixes every key, comes from it",
                     write="run the command in the project's folder, or pass --root",
@@ -277,11 +277,11 @@ def _kind(value: Any) -> str:
     return "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else "a single value"
 
 
-def _broken(path: Path, value: Any, why: str) -> Problem:
-    return Problem(
+def _broken(path: Path, value: Any, why: str) -> Finding:
+    return Finding(
         id="broken-stack-file",
-        path=path.name,
-        value=value,
+        subject=path.name,
+        found=value,
         allowed="YAML with a `config:` mapping"
         if ESC_OFFLINE not in path.name
         else "YAML, a mapping of keys to values",

@@ -11,9 +11,10 @@ from typing import Any, Final, NoReturn
 
 import yaml
 
-from settings.problems import Problem, SettingsError
+from facts.finding import Finding
+from facts.strict_json import MOST_ITEMS
+from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE
-from settings.strict_json import MOST_ITEMS
 
 MOST_BYTES: Final = 256 * 1024
 """Assumed: a hundred times the largest stack file here."""
@@ -84,7 +85,7 @@ class _Reader:
         self._name = name
         self._anchored: dict[str, tuple[Any, int]] = {}
         self._nodes = 0
-        self.problems: list[Problem] = []
+        self.problems: list[Finding] = []
 
     def document(self, data: bytes) -> Any:
         """The only document of the text; None where there is none."""
@@ -188,4 +189,6 @@ class _Reader:
     def _add(self, id_: str, line: int | str, value: Any, allowed: str, path: str, why: str | None = None) -> None:
         place = f"{self._name}, line {line}{f': {path}' if path else ''}"
         usual, write = _WHY[id_]
-        self.problems.append(Problem(id=id_, path=place, value=value, allowed=allowed, why=why or usual, write=write))
+        self.problems.append(
+            Finding(id=id_, subject=place, found=value, allowed=allowed, why=why or usual, write=write)
+        )

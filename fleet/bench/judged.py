@@ -6,6 +6,7 @@ import json
 import shlex
 from pathlib import Path
 
+from facts.files import write_whole
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import MERGED_FILE, is_input
 from fleet.bench.measurement import Judged, MergeOptions
@@ -13,7 +14,6 @@ from fleet.bench.merge.layout import within
 from fleet.bench.merge.measure import merge_folder
 from fleet.bench.merge.problems import merge_command
 from fleet.bench.recomputed import part_of, relative, require_same, stated_in
-from settings.files import write_whole
 
 
 def judge(folder: Path, options: MergeOptions | None = None, baseline: Path | None = None) -> Judged:

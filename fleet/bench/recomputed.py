@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from facts import strict_json
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import RUN_FILE, is_input
-from settings import strict_json
 
 _SAME: Final = 1e-10
 """Allowed difference of two numbers, relative and absolute: sums of the same values differ in the last bits between processors."""

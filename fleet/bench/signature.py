@@ -15,12 +15,12 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final
 
+from facts.files import write_whole
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import MERGED_FILE, SUMS_FILE
 from fleet.bench.judged import recomputed, write
 from fleet.bench.measurement import Certificate
 from fleet.bench.recomputed import digest, digests
-from settings.files import write_whole
 
 SIGNATURE: Final = f"{SUMS_FILE}.sig"
 NAMESPACE: Final = "vllm-fleet-benchmark"

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from facts.user_error import UserError
 from fleet import CODE
-from fleet.cli.command_error import CommandError as CommandError
 
 CLEAN = 0
 FINDINGS = 1
@@ -23,6 +22,10 @@ INTERRUPTED = 130
 """128 + SIGINT, as in shells."""
 PIPE_CLOSED = 141
 """128 + SIGPIPE: the reader closed the pipe (`fleet preview | head`)."""
+
+
+class CommandError(UserError):
+    """Why a command cannot answer."""
 
 
 def flush(code: int) -> int:
@@ -68,7 +71,7 @@ def _message(error: Exception) -> str | None:
     if isinstance(error, UserError):
         return error.for_user()
     if isinstance(error, ModuleNotFoundError) and error.name and not (CODE / error.name.partition(".")[0]).is_dir():
-        from fleet.cli.packages import how_to_install
+        from fleet.doctor.packages import how_to_install
 
         return f"fleet: {error.name} is not installed; run: {how_to_install(error.name)}"
     if isinstance(error, SyntaxError) and error.filename:

@@ -6,23 +6,24 @@ import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fleet.cli.completion import choices, machines, models, profiles
-from fleet.cli.documents import Documents, deliver, documents_of, format_option
+from fleet.cli.documents import Documents, documents_of, format_option, show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Root
+from fleet.cli.project import find_root, require_stack
 from fleet.plan.asked import ANY_MACHINE, Asked, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from fleet.plan.plan import Alternative, Plan
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
-    from fleet.report.terminal import Paper
+    from fleet.report.outline import Outline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,19 +67,16 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
 
     Needs no cloud, no credentials and no stack. Exits with 1 if no fleet reaches the goal, and shows the nearest one.
     """
-    from fleet.plan.question.asking import AskingError, question_of
+    from fleet.plan.question.asking import question_of
 
     formats = wanted.formats()
     _check_options(asked, wanted, place, formats)
     region = _region(asked.region, place.zone, write=wanted.write is not None)
-    try:
-        if asked.machine == ANY_MACHINE:
-            return _anywhere(asked, formats)
-        if wanted.stack is not None:
-            return _day_of_stack(wanted.stack, asked, formats, wanted.root)
-        question = question_of(replace(asked, region=region))
-    except AskingError as error:
-        raise CommandError(str(error)) from None
+    if asked.machine == ANY_MACHINE:
+        return _anywhere(asked, formats)
+    if wanted.stack is not None:
+        return _day_of_stack(wanted.stack, asked, formats, wanted.root)
+    question = question_of(replace(asked, region=region))
     from fleet.plan.planning import compare as alternatives_of
     from fleet.plan.planning import plan as plan_of
     from fleet.plan.question.goals import PlanImpossibleError
@@ -88,7 +86,6 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     except PlanImpossibleError as error:
         return _impossible(error, question, formats)
     if wanted.write is not None:
-        from fleet.cli.project import find_root
         from fleet.plan.stack_file import write_stack
 
         write_stack(find_root(wanted.root), wanted.write, answer, place, replace=wanted.force)
@@ -106,9 +103,8 @@ def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | Non
     peak = asked.requests_per_second
     if peak is not None and peak <= 0:
         raise CommandError(f"--requests-per-second {peak:g}: must be above 0")
-    from fleet.cli.project import find_root, require_stack
     from fleet.plan.day.comparison import comparisons, subject_of_stack
-    from fleet.plan.report.day import day_document, print_day
+    from fleet.plan.report.day import outline
     from settings.load import parse
     from settings.stack_file import read
 
@@ -122,13 +118,7 @@ def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | Non
         found = comparisons(subject)
     except (PlanImpossibleError, LookupError, ValueError) as error:
         raise CommandError(f"Pulumi.{name}.yaml: {error}") from None
-    for format_, path in formats.items():
-        if format_ == "json":
-            from fleet.plan.report.json_document import json_text
-
-            _deliver(json_text({"stack": name, "day": day_document(subject, found)}), path, formats)
-        else:
-            _deliver(lambda paper: print_day(paper, subject, found), path, formats)
+    _deliver(outline(subject, found, stack=name), formats)
     return CLEAN
 
 
@@ -160,11 +150,10 @@ def _check_options(asked: Asked, wanted: Wanted, place: Place, formats: Document
 def _anywhere(asked: Asked, formats: Documents) -> int:
     """Compare machines for one goal."""
     from fleet.plan.anywhere import market
-    from fleet.plan.report.market import market_json, print_market
+    from fleet.plan.report.market import outline
 
     found = market(asked)
-    for format_, file in formats.items():
-        _deliver(market_json(found) if format_ == "json" else lambda paper: print_market(paper, found), file, formats)
+    _deliver(outline(found), formats)
     return CLEAN if found.offers else FINDINGS
 
 
@@ -184,9 +173,9 @@ def _region(region: str | None, zone: str | None, *, write: bool) -> str:
 
 def _impossible(error: PlanImpossibleError, question: PlanQuestion, formats: Documents) -> int:
     if "json" in formats:
-        from fleet.plan.report.json_document import impossible_json
+        from fleet.plan.report.outline import impossible
 
-        _deliver(impossible_json(error, question), formats["json"], formats)
+        show(impossible(error, question), "json", formats["json"])
     if formats.keys() != {"json"}:
         sys.stderr.write(f"fleet: no fleet reaches this goal: {error.why}\n  nearest: {error.nearest}\n")
     return FINDINGS
@@ -204,39 +193,20 @@ def _print(
             week = subject, comparisons(subject)
         except ValueError as error:
             raise CommandError(f"--day: {error}") from None
-    for format_, file in formats.items():
-        if format_ == "json":
-            from fleet.plan.report.json_document import plan_json
+    from fleet.plan.report import day as of_week
+    from fleet.plan.report import outline
 
-            _deliver(plan_json(answer, alternatives, week), file, formats)
-        elif format_ == "html":
-            from fleet.plan.report.html import html_text
-
-            _deliver(html_text(answer, alternatives, week), file, formats)
-        else:
-            _deliver(lambda paper: _print_text(paper, answer, alternatives, week, written), file, formats)
+    whole = outline.outline(answer, alternatives, week, written=written)
+    # A terminal shows what was asked for, a week or a comparison, without the plan.
+    short = of_week.outline(*week) if week else outline.comparison(alternatives) if alternatives else whole
+    _deliver(whole, formats, in_text=short)
     if written is not None and formats.get("text", ...) is not None:
         sys.stderr.write(f"fleet: Pulumi.{written}.yaml written\n")
 
 
-def _print_text(
-    paper: Paper, answer: Plan, alternatives: Sequence[Alternative], week: Any, written: str | None
-) -> None:
-    if week is not None:
-        from fleet.plan.report.day import print_day
-
-        print_day(paper, *week)
-        return
-    from fleet.plan.report.text import print_comparison, print_plan
-
-    if alternatives:
-        print_comparison(paper, alternatives)
-    else:
-        print_plan(paper, answer, written=written)
-
-
-def _deliver(document: str | Callable[[Paper], None], file: Path | None, formats: Documents) -> None:
-    """Write a document, and print its path if stdout is otherwise unused."""
-    deliver(document, file)
-    if file is not None and None not in formats.values():
-        sys.stdout.write(f"{file}\n")
+def _deliver(report: Outline, formats: Documents, *, in_text: Outline | None = None) -> None:
+    """Write a report in each format, and print the files' paths if stdout is otherwise unused."""
+    for format_, file in formats.items():
+        show(in_text or report if format_ == "text" else report, format_, file)
+        if file is not None and None not in formats.values():
+            sys.stdout.write(f"{file}\n")

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from facts.names import SPENDING_APP, spending_namespace
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Live, OneStack
 
 if TYPE_CHECKING:
-    from settings.problems import Problem
+    from facts.finding import Finding
     from settings.sections.spending import Spending
     from workloads.spending.total import DamagedSumError, Sum
 
@@ -29,7 +30,6 @@ def spending(of: OneStack, live: Live) -> int:
     Exits with 1 while the stack is paused or no guard is running. Changes nothing: raise a limit in the stack file.
     """
     folder, name = of.find()
-    from facts.names import SPENDING_APP, spending_namespace
     from fleet.clients import stack_outputs
     from fleet.clients.kubectl import Kubectl
     from settings.load import parse
@@ -78,19 +78,19 @@ def _sum(text: str) -> Sum:
     return found
 
 
-def _problem(error: DamagedSumError, namespace: str, *, counts: bool) -> Problem:
-    from settings.problems import Problem
+def _problem(error: DamagedSumError, namespace: str, *, counts: bool) -> Finding:
+    from facts.finding import Finding
 
-    return Problem(
+    return Finding(
         id="spending-sum-damaged",
-        path=f"ConfigMap {namespace}/spending, data.state, {error.name}",
-        value=error.shown,
+        subject=f"ConfigMap {namespace}/spending, data.state, {error.name}",
+        found=error.shown,
         allowed=error.allowed,
         why="no guard writes this: the sum was changed or damaged, and what was spent is unknown",
         write="nothing: the running guard writes its own sum within a minute; if this stays, change spending.since"
         if counts
         else "a new spending.since once the guard runs: it starts at zero, and onUnknown applies",
-        level="finding",
+        severity="warning",
     )
 
 

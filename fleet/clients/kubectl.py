@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from facts import strict_json
 from fleet.clients import kubectl_errors
 from fleet.clients.errors import LiveError
-from settings import strict_json
 
 Manifest = dict[str, Any]
 ANSWER_SECONDS: Final = 30.0

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from facts import strict_json
 from facts.names import CREDENTIALS_PLUGIN
 from fleet.clients.errors import LiveError
 from fleet.clients.scratch import scratch
-from settings import strict_json, strict_yaml
+from settings import strict_yaml
 from settings.problems import SettingsError
 
 PULUMI_SECONDS: Final = 120.0

@@ -11,9 +11,9 @@ import signal
 import subprocess
 from typing import Any, Final, Literal
 
+from facts import strict_json
 from facts.lessons.secrets_in_text import without_secrets
 from fleet.clients.kubectl_errors import GCLOUD, OFFLINE
-from settings import strict_json
 
 ANSWER_SECONDS: Final = 30.0
 """Timeout. Assumed: one command takes 1 to 3 s, and a dozen run in parallel. Measured: without a network gcloud 528 crashes after

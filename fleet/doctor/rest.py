@@ -9,9 +9,9 @@ from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from facts import strict_json
 from fleet.doctor import gcloud
 from fleet.doctor.gcloud import NoAnswerError, plain
-from settings import strict_json
 
 VARIABLE: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"
 """Environment variable with an access token. Source: Terraform's and Pulumi's Google providers."""

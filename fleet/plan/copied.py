@@ -16,7 +16,7 @@ _OWN: Final = (
     ("config", "vllm-fleet:namespace"),
     ("config", "vllm-fleet:cluster", "name"),
     ("config", "vllm-fleet:rollout"),
-    # A calendar window that is requested is paid whole: nobody shall do so by copying.
+    # A calendar window that is requested is paid whole: a copy must not request it again.
     ("config", "vllm-fleet:capacity", "create", "totalUsd"),
     ("encryptedkey",),
     ("encryptionsalt",),
@@ -43,7 +43,7 @@ def copy_stack(root: Path, source: str, stack: str, *, project: str | None) -> t
     if project is not None:
         text = re.sub(r"^( *gcp:project: \S+) +#.*$", r"\1", text, flags=re.MULTILINE)
     copied = read(root, stack, text)
-    if refused := [one for one in beside_others(root, stack, copied.config) if one.level == "refused"]:
+    if refused := [one for one in beside_others(root, stack, copied.config) if one.severity == "error"]:
         raise SettingsError(stack, refused)
     limits = root / POLICY_CONFIG_FOLDER / f"{source}.json"
     written = write_files(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from facts import prices
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
+from facts.files import write_whole
+from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE
 from facts.models import CATALOGUE
 from facts.names import SCHEMA_FILE
@@ -21,8 +23,7 @@ from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHIN
 from fleet.plan.question.profiles import ProfileFacts, profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
-from settings.files import write_whole
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.stack import PLACEHOLDER_PROJECT
 
 if TYPE_CHECKING:
@@ -318,110 +319,110 @@ def _check(root: Path, stack: str, text: str) -> None:
     from settings.load import check, parse
     from settings.stack_file import read
 
-    refused = [one for one in check(parse(stack, read(root, stack, text).config)) if one.level == "refused"]
+    refused = [one for one in check(parse(stack, read(root, stack, text).config)) if one.severity == "error"]
     if refused:
         raise SettingsError(stack, refused)
 
 
-def wrong_stack(stack: str) -> Iterator[Problem]:
+def wrong_stack(stack: str) -> Iterator[Finding]:
     """A stack name that cannot be."""
     if not _STACK.fullmatch(stack):
-        yield Problem(
+        yield Finding(
             id="stack-name",
-            path="STACK",
-            value=stack,
+            subject="STACK",
+            found=stack,
             allowed="a letter, then letters, digits, hyphens and underscores",
             why="the stack file is named Pulumi.STACK.yaml",
             write="production",
         )
 
 
-def _wrong_names(stack: str, plan: Plan, place: Place) -> Iterator[Problem]:
+def _wrong_names(stack: str, plan: Plan, place: Place) -> Iterator[Finding]:
     yield from wrong_stack(stack)
     reservation, zone = place.reservation, _zone(plan, place)
     if plan.machines > MOST_MACHINES:
-        yield Problem(
+        yield Finding(
             id="too-many-replicas",
-            path="--write",
-            value=plan.machines,
+            subject="--write",
+            found=plan.machines,
             allowed=f"up to {MOST_MACHINES:,} machines",
             why="this is the limit of replicas per stack",
             write="several plans, each with a share of the load",
         )
     capacity = plan.question.capacity
     if capacity in _NAMED and reservation is None:
-        yield Problem(
+        yield Finding(
             id="reservation-name",
-            path="--reservation",
-            value=None,
+            subject="--reservation",
+            found=None,
             allowed="the name of a reservation",
             why=f"{capacity} nodes come from a named reservation",
             write="--reservation b200-production",
         )
     if reservation is not None and (capacity not in {*_NAMED, "ladder"} or not _RESERVATION.fullmatch(reservation)):
-        yield Problem(
+        yield Finding(
             id="reservation-name",
-            path="--reservation",
-            value=reservation,
+            subject="--reservation",
+            found=reservation,
             allowed="with cud-1y, cud-3y, reservation, calendar and ladder: lower-case letters, digits and hyphens",
             why="it names the reservation that the nodes come from",
             write="--reservation b200-production",
         )
     if zone is None or not re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z]", zone):
         what = f"no known zone of {plan.question.region} has {plan.question.machine.type}, and "
-        yield Problem(
+        yield Finding(
             id="zone-name",
-            path="--zone",
-            value=zone,
+            subject="--zone",
+            found=zone,
             allowed="a zone such as europe-west4-b",
             why=f"{'' if zone else what}its region holds network, cluster and registry",
             write="--zone europe-west4-b",
         )
 
 
-def _wrong_model(plan: Plan, revision: str | None) -> Iterator[Problem]:
+def _wrong_model(plan: Plan, revision: str | None) -> Iterator[Finding]:
     model = plan.question.profile.model
     if model == profile_facts(plan.question.profile.name).model:
         return
     if model not in CATALOGUE:
-        yield Problem(
+        yield Finding(
             id="model-not-in-catalogue",
-            path="--model",
-            value=model,
+            subject="--model",
+            found=model,
             allowed="with --write: a model of the catalogue",
             why="the repository of a config.json is unknown",
             write="a catalogue model, then replace vllm-fleet:model in the file with yours",
         )
     elif not re.fullmatch(r"[0-9a-f]{40}", revision or CATALOGUE[model].revision or ""):
-        yield Problem(
+        yield Finding(
             id="model-without-revision",
-            path="--revision",
-            value=revision,
+            subject="--revision",
+            found=revision,
             allowed=f"a commit of {model}: 40 digits and letters a to f",
             why="an unpinned model can change between restarts, and the catalogue has no revision of it",
             write="--revision with the newest commit of the repository",
         )
 
 
-def wrong_project(project: str | None) -> Iterator[Problem]:
+def wrong_project(project: str | None) -> Iterator[Finding]:
     """A project id that cannot be."""
     if project is not None and not _PROJECT.fullmatch(project):
-        yield Problem(
+        yield Finding(
             id="project-name",
-            path="--project",
-            value=project,
+            subject="--project",
+            found=project,
             allowed="the id of a Google Cloud project: 6 to 30 lower-case letters, digits and hyphens",
             why="it becomes gcp:project",
             write="--project my-project, or omit it and set it later",
         )
 
 
-def _in_the_way(root: Path, *paths: Path) -> Iterator[Problem]:
+def _in_the_way(root: Path, *paths: Path) -> Iterator[Finding]:
     if there := [str(path.relative_to(root)) for path in paths if path.exists()]:
-        yield Problem(
+        yield Finding(
             id="stack-file-exists",
-            path="STACK",
-            value=" and ".join(there),
+            subject="STACK",
+            found=" and ".join(there),
             allowed="a stack without these files",
             why="manual changes in them would be lost",
             write="another name; only `fleet plan --write` replaces them, with --force",

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import yaml
 
-from settings.problems import Problem, SettingsError
+from facts.finding import Finding
+from settings.problems import SettingsError
 from settings.strict_yaml import load
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
@@ -59,7 +60,7 @@ class StackText:
         parent, depth = self._deepest(path)
         if depth == len(path) or not _has_entries(parent):
             # In place of the value, or of an empty section.
-            start, end = parent.start_mark.index, _end(parent)
+            start, end = parent.start_mark.index, end_of(parent)
             rest = path[depth:]
             for key in reversed(rest):
                 value = {key: value}
@@ -71,9 +72,9 @@ class StackText:
             entry = f"{_scalar(key)}: {flow(value)}"
             last = parent.value[-1][1]
             if parent.flow_style:
-                self._replace(_end(last), _end(last), f", {entry}")
+                self._replace(end_of(last), end_of(last), f", {entry}")
             else:
-                at = self._line_end(_end(last))
+                at = self._line_end(end_of(last))
                 self._replace(at, at, f"\n{' ' * parent.value[0][0].start_mark.column}{entry}")
         self._hold(wanted)
 
@@ -93,12 +94,12 @@ class StackText:
         place = names.index(path[-1])
         key, value = parent.value[place]
         if parent.flow_style:
-            start = _end(parent.value[place - 1][1]) if place else key.start_mark.index
-            end = parent.value[1][0].start_mark.index if not place and len(names) > 1 else _end(value)
+            start = end_of(parent.value[place - 1][1]) if place else key.start_mark.index
+            end = parent.value[1][0].start_mark.index if not place and len(names) > 1 else end_of(value)
             self._replace(start, end, "")
         else:
             start = self._lf.rfind("\n", 0, key.start_mark.index) + 1
-            self._replace(start, self._line_end(_end(value)) + 1, "")
+            self._replace(start, self._line_end(end_of(value)) + 1, "")
         self._hold(wanted)
 
     def add_section(self, key: str, value: Mapping[str, Any], *, comment: str, after: str) -> None:
@@ -112,7 +113,7 @@ class StackText:
         behind = next((one for name, one in parent.value if name.value == after), parent.value[-1][1])
         column = " " * parent.value[0][0].start_mark.column
         text = "\n".join(f"{column}{line}" for line in ("#", f"# {comment}", *_lines(key, value)))
-        at = self._section_end(_end(behind), len(column))
+        at = self._section_end(end_of(behind), len(column))
         self._replace(at, at, f"\n{text}")
         self._hold(wanted)
 
@@ -168,10 +169,10 @@ class StackText:
             raise self._not_edited()
 
     def _not_edited(self) -> SettingsError:
-        problem = Problem(
+        problem = Finding(
             id="stack-file-not-edited",
-            path=self._name,
-            value=None,
+            subject=self._name,
+            found=None,
             allowed="sections and keys formatted as in the other stack files",
             why="this command cannot edit its format safely; nothing was changed",
             write="the change manually, then run `fleet check`",
@@ -213,9 +214,11 @@ def _has_entries(node: Any) -> bool:
     return isinstance(node, yaml.MappingNode) and bool(node.value)
 
 
-def _end(node: Any) -> int:
-    """End of a value: the parser places a block's end after the comments that follow it."""
+def end_of(node: Any) -> int:
+    """End of a value's own text: the parser places a block's end after the comments that follow it."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
-        return _end(last[1] if isinstance(last, tuple) else last)
-    return int(node.end_mark.index)
+        return end_of(last[1] if isinstance(last, tuple) else last)
+    # The mark of a text in block style is at the start of the next line.
+    is_block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
+    return int(node.end_mark.index) - is_block

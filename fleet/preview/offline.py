@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from facts.finding import Finding
 from fleet.preview.record.recording import NOTHING_LIVE, Live
 from settings.load import check, parse
 from settings.neighbours import beside_others
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.stack import PLACEHOLDER_PROJECT, Settings
 from settings.stack_file import StackFile, read
 
@@ -31,7 +32,7 @@ class OfflineStack:
     config: Mapping[str, str]
     """The file's configuration with the project replaced."""
     settings: Settings
-    problems: tuple[Problem, ...]
+    problems: tuple[Finding, ...]
     """Findings and notes."""
 
     @property
@@ -48,7 +49,7 @@ def open_stack(root: Path, stack: str) -> OfflineStack:
         config["gcp:project"] = STAND_IN_PROJECT
     settings = parse(stack, config, file.unopened)
     problems = (*check(settings), *beside_others(root, stack, file.config))
-    refused = [problem for problem in problems if problem.level == "refused"]
+    refused = [problem for problem in problems if problem.severity == "error"]
     if refused:
         raise SettingsError(stack, refused)
     return OfflineStack(root=root, file=file, config=config, settings=settings, problems=problems)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from facts import strict_json
 from facts.user_error import UserError
-from settings import strict_json
 
 Level = Literal["advisory", "mandatory", "disabled", "remediate"]
 LEVELS: Final[tuple[Level, ...]] = ("advisory", "mandatory", "disabled", "remediate")

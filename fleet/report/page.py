@@ -24,6 +24,8 @@ _FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]{0,38})(?![\w-])")
 _SECTION = re.compile(
     r'<(h2|details) id="([^"]+)"( class="changed")?[^>]*>(?:<summary>)?(.*?)</(?:h2|summary)>', re.DOTALL
 )
+_REMARK = re.compile(r'<span class="(?:level|soft small)">')
+"""Beside a heading; not in the list of contents."""
 LONGEST_WHOLE = 40
 """Characters of code that always fit on one line, a phone's included."""
 
@@ -62,7 +64,12 @@ class Section:
 def contents(body: str) -> tuple[Section, ...]:
     """The sections of a page: its second-level headings and folded parts that have an id."""
     return tuple(
-        Section(id=id_, title=" ".join(Markup(inner).striptags().split()), folded=tag == "details", changed=bool(mark))  # noqa: S704 - only stripped
+        Section(
+            id=id_,
+            title=" ".join(Markup(_REMARK.split(inner)[0]).striptags().split()),  # noqa: S704 - only stripped
+            folded=tag == "details",
+            changed=bool(mark),
+        )
         for tag, id_, mark, inner in _SECTION.findall(body)
     )
 

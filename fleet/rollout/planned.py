@@ -18,9 +18,9 @@ from settings.load import check
 from settings.sections.section import key
 
 if TYPE_CHECKING:
+    from facts.finding import Finding
     from facts.time_to_serve import TimeToServe
     from fleet.report.terminal import Page
-    from settings.problems import Problem
     from settings.stack import Settings
 
 
@@ -36,16 +36,16 @@ def write_plan(page: Page, before: Settings, after: Settings) -> None:
     if found := _new_findings(before, after):
         page.title("Deserves a look")
         for problem in found:
-            page.item(f"{problem.path}: {problem.why}")
+            page.item(f"{problem.subject}: {problem.why}")
     page.title("Costs and takes")
     page.item(_cost(before, after))
     page.item(_time(after, canary))
     page.item(_judgement(after))
 
 
-def _new_findings(before: Settings, after: Settings) -> list[Problem]:
+def _new_findings(before: Settings, after: Settings) -> list[Finding]:
     of_servers = {one.text() for one in check(before)}
-    return [one for one in check(after) if one.level == "finding" and one.text() not in of_servers]
+    return [one for one in check(after) if one.severity in ("warning", "deliberate") and one.text() not in of_servers]
 
 
 def plan_document(before: Settings, after: Settings) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def plan_document(before: Settings, after: Settings) -> dict[str, Any]:
         "canary": canary.server.name,
         "replicas": canary.replicas,
         "differences": difference_rows(after),
-        "findings": [{"path": found.path, "why": found.why} for found in _new_findings(before, after)],
+        "findings": [{"path": found.subject, "why": found.why} for found in _new_findings(before, after)],
         "nodesMore": after.nodes - before.nodes,
         "usdPerHourMore": None if less is None or more is None else more - less,
         "readySeconds": {"likely": way.likely_seconds, "low": way.low_seconds, "high": way.high_seconds},

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.finding import Finding
 from fleet.plan.stack_text import StackText
 from settings.derived.canary import release, weights_ending
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Change:
 
     def write(self) -> None:
         """Write the file atomically. Raises OSError."""
-        from settings.files import write_whole
+        from facts.files import write_whole
 
         if not self.path.stat().st_mode & stat.S_IWUSR:
             raise PermissionError(errno.EACCES, "it is read-only", str(self.path))
@@ -194,10 +195,10 @@ class Rollout:
                 raise SettingsError(
                     self._stack,
                     [
-                        Problem(
+                        Finding(
                             id="section-in-text",
-                            path=name,
-                            value=None,
+                            subject=name,
+                            found=None,
                             allowed="a section of keys and values",
                             why="it is a JSON string, and `fleet rollout` edits single keys of the stack file",
                             write=f"{name}: and its keys below, indented",
@@ -217,11 +218,11 @@ class Rollout:
 
         file = read(self._root, self._stack, text)
         settings = parse(self._stack, file.config, file.unopened)
-        refused = [one for one in check(settings) if one.level == "refused"] if checked else []
+        refused = [one for one in check(settings) if one.severity == "error"] if checked else []
         if refused:
             raise SettingsError(self._stack, refused)
         return settings
 
     def _wrong(self, id_: str, value: Any, allowed: str, why: str, write: str) -> SettingsError:
-        problem = Problem(id=id_, path=_ROLLOUT, value=value, allowed=allowed, why=why, write=write)
+        problem = Finding(id=id_, subject=_ROLLOUT, found=value, allowed=allowed, why=why, write=write)
         return SettingsError(self._stack, [problem])

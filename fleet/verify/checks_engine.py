@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from facts import memory
+from facts import memory, strict_json
 from facts.engines import render
 from facts.judged import variable
 from facts.lessons.secrets_in_text import SECRET_TEXT, looks_secret
@@ -17,7 +17,6 @@ from fleet.verify import declared, lessons
 from fleet.verify.checks_service import nobody
 from fleet.verify.facts import Facts, Pod, Server
 from fleet.verify.findings import Check, difference, format_where, judged, not_checked
-from settings import strict_json
 
 if TYPE_CHECKING:
     from facts.finding import Finding

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import aiohttp
 
+from facts import strict_json
 from fleet.clients.metrics_text import MetricsText, MetricsTextError, parse
 from fleet.verify.facts import LATE, NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Reply
-from settings import strict_json
 
 LARGEST_BODY_BYTES: Final = 16 * 2**20
 """Maximum body size. Assumed: a scrape of eight engines is below 1 MiB."""

@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from fleet.cli.machine import Prerequisite, numbers_of, prerequisite, version_of
+from fleet.doctor.machine import Prerequisite, numbers_of, prerequisite, version_of
 
 
 def system() -> Prerequisite:

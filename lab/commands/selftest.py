@@ -7,13 +7,14 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.packages import require_benchmark_packages
-from fleet.report.terminal import PLAIN_WIDTH
+from fleet.cli.options import Format
+from fleet.doctor.packages import require_benchmark_packages
+from fleet.report.terminal import PLAIN_WIDTH, Page, stdout_paper
 
 if TYPE_CHECKING:
     from fleet.report.terminal import Page
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from lab.selftest.course import Outcome
     from lab.selftest.load import Mode, SelfTest
 
-_Format = Literal["text", "json"]
 _EVERY_SECONDS: Final = 5.0
 """Seconds between progress lines in a log."""
 _EXPECTED: Final[Mapping[Mode, str]] = {
@@ -72,7 +72,7 @@ def selftest(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the measurement and its report here.")
     ] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
 ) -> int:
     """Run the whole benchmark on this machine against simulated servers, and check that everything agrees.
 
@@ -128,7 +128,7 @@ def _stderr_terminal() -> tuple[bool, int]:
     return True, os.get_terminal_size(sys.stderr.fileno()).columns or PLAIN_WIDTH
 
 
-def _show(outcome: Outcome, format_: _Format, *, kept: bool) -> int:
+def _show(outcome: Outcome, format_: Format, *, kept: bool) -> int:
     from lab.selftest.course import as_plain
 
     if format_ == "json":
@@ -142,7 +142,6 @@ def _show(outcome: Outcome, format_: _Format, *, kept: bool) -> int:
 
 
 def _print(outcome: Outcome, *, kept: bool) -> None:
-    from fleet.report.terminal import Page, stdout_paper
     from lab.selftest.course import NOT_PROVED
 
     page = Page(stdout_paper())

@@ -35,7 +35,7 @@ def varied(stack: OfflineStack, sections: Mapping[str, Any]) -> OfflineStack:
             config.pop(key, None)  # an empty section is a finding
     settings = parse(stack.file.stack, config)
     problems = check(settings)
-    refused = [problem for problem in problems if problem.level == "refused"]
+    refused = [problem for problem in problems if problem.severity == "error"]
     if refused:
         raise SettingsError(stack.file.stack, refused)
     return replace(stack, config=config, settings=settings, problems=problems)

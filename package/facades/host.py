@@ -18,8 +18,8 @@ from facades.model_weights import ModelWeights
 from facades.vllm_fleet import VllmFleet
 from facades.vllm_server import VllmServer
 from facts.lessons.secrets_in_text import without_secrets
+from facts.redact import Redactor, plaintexts_in
 from settings.problems import nearest
-from settings.redact import Redactor, plaintexts_in
 
 VERSION = "0.1.0"
 """Of the package; that of pyproject.toml."""

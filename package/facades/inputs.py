@@ -12,9 +12,10 @@ import pulumi
 from pulumi.errors import InputPropertiesError, InputPropertyError, InputPropertyErrorDetails
 from pulumi.provider.experimental.util import camel_case
 
+from facts.finding import Finding, shown
 from facts.lessons.secrets_in_text import form_of
 from settings.load import check, parse
-from settings.problems import Problem, SettingsError, shown
+from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE
 from settings.stack import Settings
 
@@ -126,20 +127,20 @@ def settings_of(
     }
     try:
         settings = parse(f"{pulumi.get_stack()}-{name}", config)
-        problems = [one for one in check(settings) if _section(one.path) not in elsewhere]
-        if refused := [one for one in problems if one.level == "refused"]:
+        problems = [one for one in check(settings) if _section(one.subject) not in elsewhere]
+        if refused := [one for one in problems if one.severity == "error"]:
             raise SettingsError(settings.stack, refused)
     except SettingsError as error:
-        told = dict(_in_inputs_of(one, places) for one in error.problems if one.path != "gcp:region")
+        told = dict(_in_inputs_of(one, places) for one in error.problems if one.subject != "gcp:region")
         for wrong in error.problems:
             # The region follows from the zones, of which one may be refused already.
-            if wrong.path == "gcp:region" and not any(path.startswith("zones") for path in told):
+            if wrong.subject == "gcp:region" and not any(path.startswith("zones") for path in told):
                 told["zones"] = f"zones of a region are needed; {_in_inputs_of(wrong, places)[1]}"
         raise _refusal(component, told) from None
     for problem in problems:
         path, text = _in_inputs_of(problem, places)
-        message = f"{component} {name}: {path}: {shown(problem.value)}; {text}"
-        pulumi.log.warn(message) if problem.level == "finding" else pulumi.log.info(message)
+        message = f"{component} {name}: {path}: {shown(problem.found)}; {text}"
+        pulumi.log.info(message) if problem.severity == "note" else pulumi.log.warn(message)
     return settings
 
 
@@ -178,14 +179,14 @@ def _refusal(component: str, found: Mapping[str, str]) -> InputPropertiesError:
     return InputPropertiesError(f"{component}: {len(errors)} invalid input{'' if len(errors) == 1 else 's'}", errors)
 
 
-def _in_inputs_of(problem: Problem, places: Mapping[str, str]) -> tuple[str, str]:
+def _in_inputs_of(problem: Finding, places: Mapping[str, str]) -> tuple[str, str]:
     """The input that a problem is about, and what to do about it, in the caller's names."""
-    place = problem.path.partition(":")[2]
+    place = problem.subject.partition(":")[2]
     if place in SECRET_PLACES:
         return SECRET_PLACES[place], f"required, as a secret; why: {problem.why}"
     path = _in_inputs(place, places)
     # An example in a stack file begins with the last key of its path.
-    last = problem.path.rpartition(".")[2]
+    last = problem.subject.rpartition(".")[2]
     write = re.sub(rf"^{re.escape(last)}:", f"{path.rpartition('.')[2]}:", problem.write)
     if path == "capacity":
         write = write.replace("{mode:", "{capacity:").replace(", name:", ", reservation:")

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS
 from facts.machines import DEFAULT_MACHINE, MACHINES, Machine, of_accelerator
-from facts.node_labels import BUILT_IN_CLASSES, SELECTABLE, SELECTABLE_BESIDE_A_CLASS
+from facts.node_labels import BUILT_IN_CLASSES
 from money import is_spot
-from objects import named
 from pods import GKE, Pod, pods, quantity
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
 
@@ -22,7 +21,6 @@ _RESERVATION: Final = f"{GKE}/reservation-name"
 _AFFINITY: Final = f"{GKE}/reservation-affinity"
 _CLASS: Final = f"{GKE}/compute-class"
 _ACCELERATOR: Final = f"{GKE}/gke-accelerator"
-_PARTS_OF_A_CLASS: Final = (_SPOT, _FLEX, _PROVISIONING, _DURATION, _RESERVATION, _AFFINITY, _ACCELERATOR)
 # Source: Kubernetes API, terminationGracePeriodSeconds.
 _DEFAULT_GRACE_SECONDS: Final = 30
 
@@ -64,56 +62,6 @@ def _no_selector(resource: Resource, _: Settings) -> Iterator[Finding]:
             continue
         if not is_spot(pod) and not _is_flex(pod) and not pod.selector(_RESERVATION):
             yield Finding(what=f"{pod.spec_path} selects {machine.gpu.name} nodes and declares no provisioning mode")
-
-
-def _contradictions(resource: Resource, _: Settings) -> Iterator[Finding]:
-    for pod in pods(resource):
-        flex, spot, reservation = _is_flex(pod), is_spot(pod), pod.selector(_RESERVATION)
-        affinity, provisioning = pod.selector(_AFFINITY), pod.selector(_PROVISIONING)
-        where = f"{pod.spec_path}.nodeSelector"
-        if flex and (reservation or affinity not in (None, "none")):
-            yield Finding(what=f"{where} selects flex-start and the reservation {reservation or affinity}")
-        if flex and spot:
-            yield Finding(what=f"{where} selects flex-start and Spot")
-        if spot and reservation:
-            yield Finding(what=f"{where} selects Spot and the reservation {reservation}")
-        if (value := pod.selector(_FLEX)) not in (None, "true"):
-            yield Finding(what=f"{where} has {_FLEX}: {value}; allowed: true")
-        if pod.selector(_FLEX) == "true" and provisioning not in (None, "flex-start"):
-            yield Finding(what=f"{where} has {_FLEX}: true and {_PROVISIONING}: {provisioning}")
-        if (name := _custom_class(pod)) and (beside := [key for key in _PARTS_OF_A_CLASS if pod.selector(key)]):
-            yield Finding(
-                what=f"{where} selects the ComputeClass {name} and also {', '.join(beside)}",
-                fix="move these into the class and select only the class",
-            )
-        if not flex and not pod.compute_class and any(dig(one, "key") == _FLEX for one in _tolerations(pod)):
-            yield Finding(what=f"{pod.spec_path}.tolerations has {_FLEX}, and no node selector has it")
-
-
-def _not_selectable(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    clusters = [one for one in resources if one.type == CLUSTER]
-    if clusters and not any(dig(one.props, "enableAutopilot") is True for one in clusters):
-        return
-    for resource in resources:
-        for pod in pods(resource):
-            name = _custom_class(pod)
-            # contradictory-selectors reports what belongs into the class.
-            known = {*SELECTABLE_BESIDE_A_CLASS, *_PARTS_OF_A_CLASS} if name else SELECTABLE
-            refused = [
-                key for key in pod.selected_keys if key not in known and not (name is None and _separates(pod, key))
-            ]
-            if refused:
-                yield Finding(
-                    what=f"{named(resource)}: {pod.spec_path} selects nodes by {', '.join(refused)}"
-                    + (f" beside the ComputeClass {name}" if name else ""),
-                    urn=resource.urn,
-                )
-
-
-def _separates(pod: Pod, key: str) -> bool:
-    """Whether the pod also tolerates a taint with this custom label: Autopilot then creates nodes for it (workload separation)."""
-    own = "kubernetes.io/" not in key and "google.com/" not in key
-    return own and any(dig(one, "key") == key for one in _tolerations(pod))
 
 
 def _unspecific(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -229,10 +177,6 @@ def _custom_class(pod: Pod) -> str | None:
     return None if name in BUILT_IN_CLASSES else name
 
 
-def _tolerations(pod: Pod) -> tuple[Any, ...]:
-    return tuple(listed(dig(pod.spec, "tolerations")))
-
-
 def _within(duration: Any) -> bool:
     seconds = quantity(duration)
     return seconds is not None and seconds.is_integer() and FLEX_START_MIN_SECONDS <= seconds <= FLEX_START_MAX_SECONDS
@@ -283,30 +227,6 @@ RULES: Final = (
         level="mandatory",
         severity="high",
         judge=_no_selector,
-    ),
-    Rule(
-        name="contradictory-selectors",
-        subject="capacity",
-        statement="A pod declares one provisioning mode.",
-        evidence="GKE's autoscaler reports an error and creates no node for flex-start combined with Spot or a reservation; selectors "
-        "that contradict a ComputeClass make the pod incompatible with it (GKE cluster autoscaler, injection rules; GKE documentation, "
-        "custom ComputeClasses). Mandatory: the pod stays Pending",
-        fix="keep one mode; to try several in turn, list them as priorities of a ComputeClass",
-        level="mandatory",
-        severity="high",
-        judge=_contradictions,
-    ),
-    StackRule(
-        name="node-label-not-selectable",
-        subject="capacity",
-        statement="A pod on Autopilot selects nodes only by labels that Autopilot allows.",
-        evidence='GKE Warden refuses every label outside its list ("autogke-node-affinity-selector-limitation"), among them '
-        "node.kubernetes.io/instance-type, kubernetes.io/hostname and gke-nodepool; beside a custom ComputeClass it allows little more "
-        "than zones (public error reports, 2024 and 2025). Mandatory: the object is refused in the middle of an update",
-        fix="select by compute-class, machine-family and requests, or use a ComputeClass with machineType",
-        level="mandatory",
-        severity="high",
-        judge=_not_selectable,
     ),
     Rule(
         name="reservation-not-specific",

@@ -11,13 +11,11 @@ from facts import ledger
 from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET, Picker
 from facts.lessons.lesson import Lesson
 from facts.lessons.words import CONCURRENCY_ANNOTATION, RESOURCES
-from objects import named, namespace_of, number, own_name, shown
+from objects import named, number
 from routing import (
-    GKE_API,
     Backend,
     GatewayObject,
     Pool,
-    Route,
     gateways,
     gke_policies,
     model_backends,
@@ -27,12 +25,10 @@ from routing import (
     stake,
 )
 from routing import Picker as RenderedPicker
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig
+from rule import Finding, Resource, Setting, Settings, StackRule, dig
 
-SERVICE_API = "gcp:projects/service:Service"
 SUBNET = "gcp:compute/subnetwork:Subnetwork"
 CLUSTER = "gcp:container/cluster:Cluster"
-NETWORK_SERVICES = "networkservices.googleapis.com"
 PROXY_ONLY = "REGIONAL_MANAGED_PROXY"
 SMALLEST_PREFIX = 26
 """Longest prefix of a proxy-only subnet. Source: Google Cloud, proxy-only subnets: /26 at least, /23 recommended."""
@@ -65,29 +61,6 @@ def _gke(resources: Sequence[Resource]) -> Iterator[GatewayObject]:
 
 def _clusters(resources: Sequence[Resource]) -> tuple[Resource, ...]:
     return tuple(one for one in resources if one.type == CLUSTER)
-
-
-def _without_api(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    enabled = [dig(one.props, "service") for one in resources if one.type == SERVICE_API]
-    clusters = _clusters(resources)
-    for gateway in _gke(resources):
-        # Without APIs or a cluster, another stack owns both.
-        if clusters and enabled and NETWORK_SERVICES not in enabled:
-            yield Finding(
-                what=f"{named(gateway.resource)} ({gateway.class_name}): {NETWORK_SERVICES} is not among the "
-                f"{len(enabled)} APIs that this stack enables",
-                urn=gateway.resource.urn,
-            )
-        for cluster in clusters:
-            channel = dig(cluster.props, "gatewayApiConfig", "channel")
-            standard = dig(cluster.props, "enableAutopilot") is not True
-            if channel == "CHANNEL_DISABLED" or (channel is None and standard):
-                yield Finding(
-                    what=f"{named(gateway.resource)} ({gateway.class_name}): the cluster's gatewayApiConfig.channel is "
-                    f"{channel or 'missing, which means CHANNEL_DISABLED in a Standard cluster'}",
-                    fix="gatewayApiConfig: {channel: CHANNEL_STANDARD}",
-                    urn=gateway.resource.urn,
-                )
 
 
 def _without_subnet(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
@@ -133,22 +106,6 @@ def _prefix_length(cidr: str) -> int:
         return 0
 
 
-def _global_gateway(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    for backend, through in model_backends(resources).items():
-        for gateway in _gateways_of(through):
-            if backend.kind == "InferencePool" and gateway.is_gke and not gateway.is_regional:
-                yield Finding(
-                    what=f"{named(gateway.resource)} has class {gateway.class_name} and routes to {backend}",
-                    urn=gateway.resource.urn,
-                )
-
-
-def _gateways_of(through: Sequence[Route]) -> list[GatewayObject]:
-    return list(
-        {one.resource.urn or own_name(one.resource): one for route in through for one in route.gateways}.values()
-    )
-
-
 def _without_health_check(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     brought = {pool.backend for pool in pools(resources) if pool.brings_policies}
     for backend, through in model_backends(resources).items():
@@ -170,26 +127,6 @@ def _without_health_check(resources: Sequence[Resource], _: Settings) -> Iterato
                     urn=check.urn,
                     at_stake=stake(servers_behind(resources, backend)),
                 )
-
-
-def _invalid_health_check(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if resource.kind != "HealthCheckPolicy" or not resource.type.startswith(f"kubernetes:{GKE_API}/"):
-        return
-    spec = dig(resource.props, "spec", "default")
-    interval, timeout = number(dig(spec, "checkIntervalSec")), number(dig(spec, "timeoutSec"))
-    if interval is not None and timeout is not None and timeout > interval:
-        yield Finding(
-            what=f"spec.default.timeoutSec is {timeout:g}, longer than checkIntervalSec {interval:g}",
-            why="Google Cloud refuses a health check with a timeout longer than its interval",
-            fix=f"timeoutSec: {interval:g}",
-        )
-    for kind in ("httpHealthCheck", "httpsHealthCheck", "http2HealthCheck", "grpcHealthCheck", "tcpHealthCheck"):
-        check = dig(spec, "config", kind)
-        port, meant = dig(check, "port"), dig(check, "portSpecification")
-        if port is not None and meant != "USE_FIXED_PORT":
-            yield Finding(
-                what=f"spec.default.config.{kind} has port {shown(port)} and portSpecification {meant or 'missing'}"
-            )
 
 
 def _timeouts(resources: Sequence[Resource]) -> Iterator[tuple[Backend, Resource, float | None]]:
@@ -224,29 +161,6 @@ def _short_timeout(resources: Sequence[Resource], settings: Settings) -> Iterato
                 what=f"{named(where)}: spec.default.timeoutSec is {timeout:g}",
                 fix=f"timeoutSec: {wanted:g} or more",
                 urn=where.urn,
-            )
-
-
-def _two_policies(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    targets: dict[tuple[str, str, str, str], list[Resource]] = {}
-    for one in resources:
-        if one.is_kubernetes and one.type.startswith(f"kubernetes:{GKE_API}/") and one.kind.endswith("Policy"):
-            kind, name = dig(one.props, "spec", "targetRef", "kind"), dig(one.props, "spec", "targetRef", "name")
-            if name is not None:
-                targets.setdefault((one.kind, namespace_of(one), str(kind), str(name)), []).append(one)
-    for pool in pools(resources):
-        if pool.brings_policies:
-            for kind in ("HealthCheckPolicy", "GCPBackendPolicy"):
-                key = (kind, pool.backend.namespace, pool.backend.kind, pool.backend.name)
-                targets.setdefault(key, []).append(pool.resource)
-    for (kind, _space, target_kind, target), found in targets.items():
-        if len(found) > 1:
-            makers = " and ".join(
-                f"the chart of {one.label} (provider.name: gke)" if one.kind == "Release" else named(one)
-                for one in found
-            )
-            yield Finding(
-                what=f"{target_kind} {target} is the target of {len(found)} {kind} objects: {makers}", urn=found[-1].urn
             )
 
 
@@ -298,30 +212,7 @@ def _pickers(lesson: Lesson[Picker]) -> Callable[[Sequence[Resource], Settings],
 
 
 RULES = (
-    StackRule(
-        name="gateway-without-api",
-        subject="network",
-        statement="A stack that creates a GKE Gateway and its cluster enables the required APIs.",
-        evidence=f"without {NETWORK_SERVICES} or the cluster's Gateway API, the Gateway stays at PROGRAMMED False without an error. "
-        "Source: Inference Gateway guide v1.4.0; GKE Gateway documentation. Mandatory: no request arrives. Not checked in a stack that "
-        "creates no cluster or enables no API",
-        fix=f"enable {NETWORK_SERVICES}",
-        level="mandatory",
-        severity="high",
-        judge=_without_api,
-    ),
     StackRule(judge=_without_subnet, **described(PROXY_ONLY_SUBNET)),
-    StackRule(
-        name="pool-behind-global-gateway",
-        subject="network",
-        statement="An InferencePool uses a regional GKE Gateway.",
-        evidence="GKE's global classes do not support InferencePool: the route never resolves. Source: GKE gateway documentation of the "
-        "inference extension. Mandatory: no request arrives",
-        fix="gatewayClassName: gke-l7-rilb, or gke-l7-regional-external-managed",
-        level="mandatory",
-        severity="high",
-        judge=_global_gateway,
-    ),
     StackRule(
         name="gateway-without-health-check",
         subject="network",
@@ -332,17 +223,6 @@ RULES = (
         level="mandatory",
         severity="high",
         judge=_without_health_check,
-    ),
-    Rule(
-        name="health-check-invalid",
-        subject="network",
-        statement="A HealthCheckPolicy is valid for Google Cloud and GKE's CRD.",
-        evidence="since April 2026 the CRD accepts a port only with portSpecification USE_FIXED_PORT. Source: GKE gateway API, "
-        "HealthCheckPolicy. Mandatory: the object is refused, or has no effect",
-        fix="portSpecification: USE_FIXED_PORT beside the port",
-        level="mandatory",
-        severity="medium",
-        judge=_invalid_health_check,
     ),
     StackRule(
         name="gateway-cuts-streams",
@@ -376,18 +256,6 @@ RULES = (
             ),
         ),
         judge=_short_timeout,
-    ),
-    StackRule(
-        name="two-policies-on-one-target",
-        subject="network",
-        statement="Each target has one GKE policy of each kind.",
-        evidence="GKE applies the oldest and marks the others as conflicted. The inferencepool chart writes two of its own with "
-        "provider.name: gke. Source: GKE Gateway documentation; chart v1.4.0, templates. Mandatory: the timeout in force is not the one "
-        "written here",
-        fix="remove one; to keep your own policies, set provider.name: none in the chart's values",
-        level="mandatory",
-        severity="medium",
-        judge=_two_policies,
     ),
     StackRule(judge=_pickers(EPP_UNDERSIZED), **described(EPP_UNDERSIZED)),
     StackRule(judge=_pickers(EPP_REPLICAS), **described(EPP_REPLICAS)),

@@ -8,40 +8,23 @@ from math import ceil
 from typing import Any
 
 import money
-from facts import ledger
 from facts.engines import EXIT_SECONDS
-from objects import Order, named, namespace_of, number, of_kind, selects, shown
+from objects import named, namespace_of, number, of_kind, selects, shown
 from pods import Container, Pod, pods, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
 from scalers import least_replicas
 
 DEFAULT_GRACE_SECONDS = 30
-DEFAULT_DEADLINE_SECONDS = 600
 DEFAULT_PERIOD_SECONDS = 10
 DEFAULT_THRESHOLD = 3
 DEFAULT_SURGE = DEFAULT_UNAVAILABLE = "25%"
 """Source: Kubernetes API reference, Deployment, PodSpec and Probe."""
 LOADING_SECONDS = 600
 """Source: the article: provisioning aside, a start takes about ten minutes; vLLM 0.18.1's own wait for its engines."""
-ITL_P99_MS: float = ledger.value("cluster_ip_rerun.figures.nodes-1.details.itl_ms.p99")
 _SLEEP = re.compile(r"\bsleep\s+([0-9]+(?:\.[0-9]+)?)(m?)\b")
 
 
 CLUSTER = "gcp:container/cluster:Cluster"
-MONITORING_API = "monitoring.googleapis.com"
-JUDGED_BY_A_POD = ("Rules", "ClusterRules", "GlobalRules")
-"""Source: GoogleCloudPlatform/prometheus-engine, validatingwebhookconfiguration.yaml: failurePolicy Fail on create and update."""
-
-
-def _before_any_node(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    # Another stack's cluster may already have nodes.
-    if not any(one.type == CLUSTER and dig(one.props, "enableAutopilot") is True for one in resources):
-        return
-    order, with_pods = Order(resources), {one.urn for one in resources if pods(one)}
-    for kind in JUDGED_BY_A_POD:
-        for one in of_kind(resources, kind, MONITORING_API):
-            if with_pods.isdisjoint(order.before(one)):
-                yield Finding(what=f"{named(one)} depends on no resource that runs a pod", urn=one.urn)
 
 
 def _gpu_deployments(resources: Sequence[Resource]) -> Iterator[tuple[Resource, Pod]]:
@@ -265,48 +248,6 @@ def _without_probes(resource: Resource, _: Settings) -> Iterator[Finding]:
                 yield Finding(what=f"{path} requests /, which vLLM answers with 404")
 
 
-def _inverted(resource: Resource, _: Settings) -> Iterator[Finding]:
-    for server in servers(resource):
-        ready, live = (dig(server.container.props, key) for key in ("readinessProbe", "livenessProbe"))
-        if ready is None or live is None:
-            continue
-        out, killed = (_threshold(one) * _probe(one, "periodSeconds", DEFAULT_PERIOD_SECONDS) for one in (ready, live))
-        if killed <= out:
-            yield Finding(
-                what=f"{server.label}: livenessProbe kills after {killed:g} s of failures, readinessProbe removes the pod after "
-                f"{out:g} s",
-                fix=f"livenessProbe with failureThreshold x periodSeconds well above {out:g} s, for example {max(120, 4 * out):g} s",
-            )
-
-
-def _hasty(resource: Resource, _: Settings) -> Iterator[Finding]:
-    for server in servers(resource):
-        for name in ("readinessProbe", "livenessProbe"):
-            probe = dig(server.container.props, name)
-            timeout = _probe(probe, "timeoutSeconds", 1)
-            if isinstance(probe, Mapping) and timeout * 1000 <= ITL_P99_MS * 2:
-                yield Finding(
-                    what=f"{server.label}: {server.container.path}.{name}.timeoutSeconds is {timeout:g}",
-                    fix="timeoutSeconds: 5 or more",
-                )
-
-
-def _deadline(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if resource.kind != "Deployment":
-        return
-    for server in servers(resource):
-        probe = dig(server.container.props, "startupProbe")
-        deadline = number(dig(resource.props, "spec", "progressDeadlineSeconds"))
-        deadline = DEFAULT_DEADLINE_SECONDS if deadline is None else deadline
-        if probe is not None and deadline < budget_seconds(probe):
-            yield Finding(
-                what=f"spec.progressDeadlineSeconds is {deadline:g}, and the startupProbe of {server.label} allows "
-                f"{budget_seconds(probe):g} s",
-                fix=f"progressDeadlineSeconds: {budget_seconds(probe) + grace_seconds(server.pod) + 900:.0f}: grace, fifteen minutes "
-                "for a node, start",
-            )
-
-
 RULES = (
     Rule(
         name="surge-on-whole-node-pods",
@@ -435,51 +376,5 @@ RULES = (
         level="mandatory",
         severity="high",
         judge=_without_probes,
-    ),
-    Rule(
-        name="probe-thresholds-inverted",
-        subject="rollout",
-        statement="A failing server leaves the Service before it is killed.",
-        evidence="a busy server answers /health late. Killed for that, it needs ten minutes to come back, and its requests overload the "
-        "other replicas. Mandatory: overload becomes an outage",
-        fix="livenessProbe: failureThreshold x periodSeconds greater than the readinessProbe's",
-        level="mandatory",
-        severity="high",
-        judge=_inverted,
-    ),
-    StackRule(
-        name="webhook-before-any-node",
-        subject="rollout",
-        statement="Recording rules of managed Prometheus are created after a pod of the stack has a node.",
-        evidence="a webhook checks them, and they are refused while it does not answer (failurePolicy Fail). Its pod needs a node, and a "
-        "new Autopilot cluster has none until a user's pod waits for one (prometheus-engine, operator chart; GKE cluster autoscaler, "
-        "scale_to_zero_processor.go). Pulumi does not retry the create (pulumi-kubernetes, await.go). Mandatory: the first update of a "
-        "new cluster fails",
-        fix="depends_on a Job, a Deployment, or a resource created after one",
-        level="mandatory",
-        severity="high",
-        judge=_before_any_node,
-    ),
-    Rule(
-        name="probe-timeout-hasty",
-        subject="rollout",
-        statement="Probe timeouts are longer than a busy server's stalls.",
-        evidence=f"streams stall {ITL_P99_MS:g} ms at the 99th percentile, and /health waits too; Kubernetes' default timeout is one "
-        "second. Source: the article, second run. Advisory: a probe acts only after several failures",
-        fix="timeoutSeconds: 10",
-        level="advisory",
-        severity="medium",
-        judge=_hasty,
-    ),
-    Rule(
-        name="progress-deadline-below-start",
-        subject="rollout",
-        statement="A Deployment's progress deadline is longer than a start.",
-        evidence=f"at Kubernetes' default of {DEFAULT_DEADLINE_SECONDS} s a normal start counts as failed, and the update that waits for "
-        "it stops. Source: Kubernetes, Deployment. Advisory: the pods keep loading",
-        fix="progressDeadlineSeconds above grace + node + start",
-        level="advisory",
-        severity="medium",
-        judge=_deadline,
     ),
 )

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from facts.lessons.secrets_in_text import names_secret, secrets_in, secrets_in_files
-from objects import SYSTEM_NAMESPACES, all_pods, by_key, named, namespace_of, of_kind, own_name, shown
-from pods import Container, Pod, pods, servers
+from objects import SYSTEM_NAMESPACES, all_pods, by_key, named, namespace_of, of_kind, own_name
+from pods import pods, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed
 
-AUTOPILOT_CAPABILITIES = frozenset(
-    (
-        "SETPCAP", "MKNOD", "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID",
-        "NET_BIND_SERVICE", "SYS_CHROOT", "SETFCAP", "SYS_PTRACE",
-    )
-)  # fmt: skip
-"""Source: GKE Autopilot security measures. NET_RAW and NET_ADMIN only where the cluster allows them."""
-HOST_LOGS = "/var/log"
-"""The only host path that Autopilot allows pods to read. Source: GKE Autopilot security measures."""
 SECRET_STORES: Mapping[str, tuple[str, ...]] = {
     "kubernetes:core/v1:Secret": ("data", "stringData"),
     "gcp:secretmanager/secretVersion:SecretVersion": ("secretData", "secretDataWo"),
@@ -38,105 +28,6 @@ EXCEPTIONS = Setting(name="exceptions", type="array", default=[], why="Names of 
 
 def _is_exception(resource: Resource, settings: Settings) -> bool:
     return own_name(resource) in tuple(listed(settings[EXCEPTIONS.name]))
-
-
-def _privileged(resource: Resource, _: Settings) -> Iterator[Finding]:
-    for pod in pods(resource):
-        for one in pod.every_container:
-            context = dig(one.props, "securityContext")
-            if dig(context, "privileged") is True:
-                yield Finding(what=f"{one.path}.securityContext.privileged is true")
-            if dig(context, "procMount") == "Unmasked":
-                yield Finding(what=f"{one.path}.securityContext.procMount is Unmasked", fix="remove procMount")
-            added = [str(name).removeprefix("CAP_") for name in listed(dig(context, "capabilities", "add"))]
-            if refused := sorted(set(added) - AUTOPILOT_CAPABILITIES):
-                yield Finding(
-                    what=f"{one.path}.securityContext.capabilities.add has {', '.join(refused)}",
-                    fix="drop ALL and add none: vLLM needs no capability",
-                )
-
-
-def _host(resource: Resource, _: Settings) -> Iterator[Finding]:
-    for pod in pods(resource):
-        for key in ("hostNetwork", "hostPID", "hostIPC"):
-            if dig(pod.spec, key) is True:
-                yield Finding(
-                    what=f"{pod.spec_path}.{key} is true",
-                    fix=f"remove {key}; for shared memory, use an emptyDir with medium Memory",
-                )
-        for index, volume in enumerate(listed(dig(pod.spec, "volumes"))):
-            path = dig(volume, "hostPath", "path")
-            if path is not None and not _reads_logs(pod, volume, str(path)):
-                yield Finding(
-                    what=f"{pod.spec_path}.volumes[{index}].hostPath.path is {path}",
-                    fix="an emptyDir, or a PersistentVolumeClaim",
-                )
-        for one in pod.every_container:
-            for index, port in enumerate(listed(dig(one.props, "ports"))):
-                if dig(port, "hostPort"):
-                    yield Finding(
-                        what=f"{one.path}.ports[{index}].hostPort is {shown(dig(port, 'hostPort'))}",
-                        fix="remove hostPort and use a Service",
-                    )
-
-
-def _reads_logs(pod: Pod, volume: Any, path: str) -> bool:
-    mounts = [
-        mount
-        for one in pod.every_container
-        for mount in listed(dig(one.props, "volumeMounts"))
-        if dig(mount, "name") == dig(volume, "name")
-    ]
-    below = path.rstrip("/") == HOST_LOGS or path.startswith(f"{HOST_LOGS}/")
-    return below and all(dig(mount, "readOnly") is True for mount in mounts)
-
-
-def _root(resource: Resource, settings: Settings) -> Iterator[Finding]:
-    if resource.kind == "DaemonSet" or _is_exception(resource, settings):
-        return
-    for pod in pods(resource):
-        for one in pod.every_container:
-            user, non_root = (_context(pod, one, key) for key in ("runAsUser", "runAsNonRoot"))
-            if user == 0:
-                yield Finding(what=f"{one.path} ({one.name}) runs as user 0")
-            elif user is None and non_root is not True:
-                yield Finding(
-                    what=f"{one.path} ({one.name}) runs as its image's default user: runAsUser and runAsNonRoot are missing"
-                )
-
-
-def _context(pod: Pod, container: Container, key: str) -> Any:
-    """A security setting of the container, else of its pod."""
-    own = dig(container.props, "securityContext", key)
-    return dig(pod.spec, "securityContext", key) if own is None else own
-
-
-def _unrestricted(resource: Resource, settings: Settings) -> Iterator[Finding]:
-    if resource.kind == "DaemonSet" or _is_exception(resource, settings):
-        return
-    for pod in pods(resource):
-        for one in pod.every_container:
-            context = dig(one.props, "securityContext")
-            if dig(context, "allowPrivilegeEscalation") is not False:
-                yield Finding(
-                    what=f"{one.path}.securityContext.allowPrivilegeEscalation is not false",
-                    fix="allowPrivilegeEscalation: false",
-                )
-            if dig(context, "readOnlyRootFilesystem") is not True:
-                yield Finding(
-                    what=f"{one.path}.securityContext.readOnlyRootFilesystem is not true",
-                    why="an intruder can replace programs that run next",
-                    fix="readOnlyRootFilesystem: true, and emptyDirs for what it writes",
-                )
-            if dig(_context(pod, one, "seccompProfile"), "type") == "Unconfined":
-                yield Finding(
-                    what=f"{one.path} ({one.name}) runs with the seccomp profile Unconfined",
-                    fix="seccompProfile: {type: RuntimeDefault}",
-                )
-            if "ALL" not in tuple(listed(dig(context, "capabilities", "drop"))):
-                yield Finding(
-                    what=f"{one.path}.securityContext.capabilities.drop has no ALL", fix="capabilities: {drop: [ALL]}"
-                )
 
 
 def _tokens(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
@@ -222,52 +113,6 @@ def _plain_secret(resource: Resource, _: Settings) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
-        name="privileged-container",
-        subject="security",
-        statement="No container is privileged or adds capabilities that Autopilot refuses.",
-        evidence="a privileged container controls its node, neighbors and weights included, and Autopilot refuses the pod. Source: GKE "
-        "Autopilot security measures. Mandatory: serving does not need it",
-        fix="remove privileged",
-        level="mandatory",
-        severity="critical",
-        judge=_privileged,
-    ),
-    Rule(
-        name="host-namespaces",
-        subject="security",
-        statement="No pod shares its host's network, processes, memory, ports or files.",
-        evidence=f"they expose the node's metadata and other pods' traffic, and Autopilot refuses them except to read {HOST_LOGS}. "
-        "Source: GKE Autopilot security measures. Mandatory: single-node serving does not need them",
-        fix="remove it",
-        level="mandatory",
-        severity="critical",
-        judge=_host,
-    ),
-    Rule(
-        name="runs-as-root",
-        subject="security",
-        statement="Containers do not run as root.",
-        evidence="vLLM's image defaults to root without needing it: what it reads is world-readable, and what it writes can be on a "
-        "volume. Source: the project's non-root trial. Mandatory, with exceptions by name; DaemonSets (node agents) are not checked",
-        fix="securityContext: {runAsNonRoot: true, runAsUser: 2000} and emptyDirs for what it writes",
-        level="mandatory",
-        severity="high",
-        settings=(EXCEPTIONS,),
-        judge=_root,
-    ),
-    Rule(
-        name="container-not-restricted",
-        subject="security",
-        statement="Containers drop all capabilities, forbid privilege escalation and have a read-only root file system.",
-        evidence="Kubernetes' restricted level requires the first two, and model servers run code that comes with models. Source: "
-        "Kubernetes, Pod Security Standards. Advisory: for a non-root user the gain is small",
-        fix="securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}",
-        level="advisory",
-        severity="medium",
-        settings=(EXCEPTIONS,),
-        judge=_unrestricted,
-    ),
     StackRule(
         name="token-mounted-for-nothing",
         subject="security",

@@ -18,10 +18,9 @@ from objects import (
     mounted_claims,
     named,
     namespace_of,
-    number,
     own_name,
 )
-from pods import GKE, Pod, quantity, servers
+from pods import quantity, servers
 from rule import Finding, Resource, Setting, Settings, StackRule, dig, listed, mapped
 
 DISK = "gcp:compute/disk:Disk"
@@ -124,67 +123,6 @@ def _reader_writable(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
                 )
 
 
-def _writer_read_only(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    claims = _claims(resources)
-    for mounted in _mounted(resources):
-        claim = claims.get(mounted.claim)
-        if claim is None or claim.is_read_only or claim.disk_type != disks.TYPE or servers(mounted.pod.resource):
-            continue
-        where = named(mounted.pod.resource)
-        if mounted.read_only:
-            yield Finding(
-                what=f"{where}: {mounted.path}.persistentVolumeClaim.readOnly is true, and {mounted.claim[1]} "
-                f"({', '.join(claim.modes)}) is the volume that it writes",
-                urn=mounted.pod.resource.urn,
-            )
-        elif mounted.mounts and all(mount.read_only for mount in mounted.mounts):
-            yield Finding(
-                what=f"{where}: every mount of {mounted.claim[1]} ({', '.join(claim.modes)}) is readOnly",
-                why="the volume is attached for writing, but no container can write to it: the weights never arrive",
-                fix=f"remove readOnly from {mounted.mounts[0].path}",
-                urn=mounted.pod.resource.urn,
-            )
-
-
-def _readers(resources: Sequence[Resource], key: tuple[str, str]) -> int:
-    return sum(one.pod.replicas for one in _mounted(resources) if one.claim == key)
-
-
-def _hyperdisk_limit(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    for key, claim in _claims(resources).items():
-        if claim.disk_type != disks.TYPE:
-            continue
-        label, urn = named(claim.resource), claim.resource.urn
-        for broken in disks.check_volume(
-            size_gib=claim.size_gib, throughput_mibps=claim.throughput_mibps, readers=_readers(resources, key)
-        ):
-            yield Finding(
-                what=f"{label}, StorageClass {claim.class_name}: {_format_limit(broken)}", fix=broken.remedy, urn=urn
-            )
-        if "ReadWriteMany" in claim.modes:
-            yield Finding(
-                what=f"{label}: spec.accessModes has ReadWriteMany, which Hyperdisk ML does not support", urn=urn
-            )
-        if dig(claim.parameters, "provisioned-iops-on-create") is not None:
-            yield Finding(
-                what=f"StorageClass {claim.class_name}: parameters has provisioned-iops-on-create",
-                why="IOPS follow from the throughput (16 for each MiB/s) and cannot be set; "
-                "source: Google Cloud, About Hyperdisk for GKE",
-                fix="remove provisioned-iops-on-create",
-                urn=urn,
-            )
-    for disk in _disks(resources):
-        size, throughput = number(dig(disk.props, "size")), number(dig(disk.props, "provisionedThroughput"))
-        if size is not None:
-            for broken in disks.check_volume(size_gib=size, throughput_mibps=throughput):
-                yield Finding(what=f"{disk.label}: {_format_limit(broken)}", fix=broken.remedy, urn=disk.urn)
-
-
-def _format_limit(broken: disks.Finding) -> str:
-    unit = {"size_gib": "GiB", "throughput_mibps": "MiB/s", "readers": "readers"}[broken.field]
-    return f"{broken.value:g} {unit}: {broken.message}"
-
-
 def _disks(resources: Sequence[Resource]) -> Iterator[Resource]:
     for one in resources:
         if one.type == DISK and str(dig(one.props, "type") or "").rpartition("/")[2] == disks.TYPE:
@@ -210,35 +148,6 @@ def _slow(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding
                 urn=claim.resource.urn,
                 at_stake="; ".join(stake for pod in pods if (stake := money.at_stake(pod.resource)))
                 + f", without serving for {seconds:,.0f} s at each start",
-            )
-
-
-def _family(pod: Pod) -> str:
-    """Machine family that the pod selects, "" where several match."""
-    if pod.machines:
-        return pod.machines[0].family
-    machine = pod.selector("node.kubernetes.io/instance-type")
-    return machine.partition("-")[0] if machine else pod.selector(f"{GKE}/machine-family") or ""
-
-
-def _cannot_attach(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    claims = _claims(resources)
-    autopilot = any(one.type == CLUSTER and dig(one.props, "enableAutopilot") is True for one in resources)
-    for mounted in _mounted(resources):
-        claim, pod = claims.get(mounted.claim), mounted.pod
-        if claim is None or not claim.disk_type:
-            continue
-        family = _family(pod)
-        reason = disks.cannot_attach(claim.disk_type, family) if family else ""
-        if not family and autopilot and not pod.gpus and not pod.compute_class and claim.disk_type == disks.TYPE:
-            reason = "without compute-class and machine-family Autopilot chooses a general-purpose node, which cannot attach it"
-        if reason:
-            wanted = f"cloud.google.com/machine-family {family}" if family else "no machine"
-            yield Finding(
-                what=f"{named(pod.resource)} selects {wanted} and mounts {mounted.claim[1]}, a {claim.disk_type} disk",
-                why=f"{reason}: the pod waits for its volume indefinitely, and only an event reports it",
-                urn=pod.resource.urn,
-                at_stake=money.at_stake(pod.resource),
             )
 
 
@@ -329,20 +238,6 @@ def _by_snapshot(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
             )
 
 
-def _replays_journal(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    for claim in _claims(resources).values():
-        if dig(claim.resource.props, "spec", "dataSource", "kind") != "VolumeSnapshot" or not claim.is_read_only:
-            continue
-        storage_class = claim.storage_class
-        if storage_class is None or dig(storage_class.props, "provisioner") != DRIVER:
-            continue
-        if "noload" not in listed(dig(storage_class.props, "mountOptions")):
-            yield Finding(
-                what=f"{named(claim.resource)}: noload is missing in mountOptions of {named(storage_class)}",
-                urn=storage_class.urn,
-            )
-
-
 RULES = (
     StackRule(
         name="reader-mounts-writable",
@@ -355,28 +250,6 @@ RULES = (
         level="mandatory",
         severity="high",
         judge=_reader_writable,
-    ),
-    StackRule(
-        name="writer-mounted-read-only",
-        subject="storage",
-        statement="A writer of weights does not mount the volume read-only.",
-        evidence="attaching a Hyperdisk ML disk with readOnly: true makes it READ_ONLY_MANY for good, so it stays empty. Source: "
-        "persistent-disk CSI driver, controller.go. Mandatory: the volume is lost",
-        fix="remove readOnly from the writer's persistentVolumeClaim; give readers a separate claim (ReadOnlyMany)",
-        level="mandatory",
-        severity="critical",
-        judge=_writer_read_only,
-    ),
-    StackRule(
-        name="hyperdisk-limit",
-        subject="storage",
-        statement="A Hyperdisk ML volume is within Google's limits on size, throughput and readers.",
-        evidence="Google refuses the volume, or readers beyond the limit never attach. Source: Google Cloud, About Hyperdisk for GKE; "
-        "Compute Engine release notes, 2026-03. Mandatory: the API refuses it only after minutes of waiting",
-        fix="choose size and throughput within the limit, in a new StorageClass and claim: neither can be changed in place",
-        level="mandatory",
-        severity="high",
-        judge=_hyperdisk_limit,
     ),
     StackRule(
         name="throughput-below-readers",
@@ -399,17 +272,6 @@ RULES = (
         judge=_slow,
     ),
     StackRule(
-        name="machine-cannot-attach-disk",
-        subject="storage",
-        statement="A pod mounts only disk types that its machine can attach.",
-        evidence="A4, G4, C4 and C4A attach only Hyperdisk; C4, N2, N4 and E2 attach no Hyperdisk ML. Source: persistent-disk CSI driver, "
-        "table of machines, 2026-08; GKE cluster autoscaler. Mandatory: the pod never starts",
-        fix="for a writer: compute-class Performance with machine-family c4a; for scratch space: a hyperdisk-balanced class",
-        level="mandatory",
-        severity="high",
-        judge=_cannot_attach,
-    ),
-    StackRule(
         name="weights-unprotected",
         subject="storage",
         statement="In production, weights survive the deletion of a claim or a stack.",
@@ -420,18 +282,6 @@ RULES = (
         severity="high",
         settings=(ENVIRONMENT,),
         judge=_unprotected,
-    ),
-    StackRule(
-        name="reader-replays-journal",
-        subject="storage",
-        statement="A read-only volume restored from an image is mounted with noload.",
-        evidence="a Job completes before its node unmounts the disk, so the image has an open ext4 journal. The first mount of the "
-        "read-only disk fails, and the driver's second mount skips read_ahead_kb. Source: persistent-disk CSI driver, node.go, "
-        "NodeStageVolume. Advisory: weights load slowly, but correctly",
-        fix="mountOptions: [noload, read_ahead_kb=4096] in the readers' StorageClass",
-        level="advisory",
-        severity="medium",
-        judge=_replays_journal,
     ),
     StackRule(
         name="weights-copied-by-snapshot",

@@ -7,7 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from settings.problems import Problem
+from facts.finding import Finding
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ LONG_HOURS = 4.0
 less than two."""
 
 
-def benchmark_problems(settings: Settings) -> Iterator[Problem]:
+def benchmark_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem of the section. A disabled benchmark is checked too, so that enabling it does not fail."""
     yield from _server(settings)
     yield from _dataset(settings)
@@ -33,27 +33,27 @@ def benchmark_problems(settings: Settings) -> Iterator[Problem]:
         yield from _memory(settings)
 
 
-def _server(settings: Settings) -> Iterator[Problem]:
+def _server(settings: Settings) -> Iterator[Finding]:
     benchmark = settings.benchmark
     if benchmark.enabled and benchmark.run_on_update and settings.server.replicas == 0:
-        yield Problem(
+        yield Finding(
             id="benchmark-without-server",
-            path=key("benchmark.enabled"),
-            value=True,
+            subject=key("benchmark.enabled"),
+            found=True,
             allowed="false while server.replicas is 0, or runOnUpdate: false",
             why="the Job would wait for a paused server, on a C4 node that is billed",
             write="benchmark: {enabled: true, runOnUpdate: false}",
         )
 
 
-def _dataset(settings: Settings) -> Iterator[Problem]:
+def _dataset(settings: Settings) -> Iterator[Finding]:
     workload, dataset = settings.benchmark.workload, settings.benchmark.dataset
     if workload in FILE_WORKLOADS and dataset is None:
         what = "conversations" if workload == "sharegpt" else "requests"
-        yield Problem(
+        yield Finding(
             id="workload-without-dataset",
-            path=key("benchmark.dataset"),
-            value=None,
+            subject=key("benchmark.dataset"),
+            found=None,
             allowed=f"url and sha256 of a file, for workload {workload}",
             why=f"{workload} sends {what} from a file",
             write="dataset: {url: gs://BUCKET/OBJECT, sha256: 64 hexadecimal digits}",
@@ -61,10 +61,10 @@ def _dataset(settings: Settings) -> Iterator[Problem]:
     if dataset is None:
         return
     if workload not in FILE_WORKLOADS:
-        yield Problem(
+        yield Finding(
             id="dataset-without-use",
-            path=key("benchmark.dataset"),
-            value=dataset.url,
+            subject=key("benchmark.dataset"),
+            found=dataset.url,
             allowed=f"left out for workload {workload}; {' and '.join(FILE_WORKLOADS)} use a file",
             why=f"{workload} generates its prompts, so every pod would download the file and not use it",
             write="workload: trace, or remove dataset",
@@ -72,7 +72,7 @@ def _dataset(settings: Settings) -> Iterator[Problem]:
     yield from _url(dataset)
 
 
-def _url(dataset: Dataset) -> Iterator[Problem]:
+def _url(dataset: Dataset) -> Iterator[Finding]:
     if dataset.bucket_and_object is not None or _is_https(dataset.url):
         return
     scheme = dataset.url.partition("://")[0] if "://" in dataset.url else ""
@@ -81,10 +81,10 @@ def _url(dataset: Dataset) -> Iterator[Problem]:
         "gs": "bucket or object is missing, or has characters that are not valid in such a URL",
     }.get(scheme, "a benchmark pod downloads a file over HTTPS or from Cloud Storage only")
     https = f"https{dataset.url[4:]}" if scheme == "http" else "https://HOST/PATH, or gs://BUCKET/OBJECT"
-    yield Problem(
+    yield Finding(
         id="dataset-url",
-        path=key("benchmark.dataset.url"),
-        value=dataset.url,
+        subject=key("benchmark.dataset.url"),
+        found=dataset.url,
         allowed="https://HOST/PATH without credentials, or gs://BUCKET/OBJECT",
         why=why,
         write=f"url: {https}",
@@ -104,48 +104,48 @@ def _is_https(url: str) -> bool:
         return False
 
 
-def _sweep(settings: Settings) -> Iterator[Problem]:
+def _sweep(settings: Settings) -> Iterator[Finding]:
     asked = settings.benchmark.concurrency
     if asked is not None and len(set(asked)) != len(asked):
-        yield Problem(
+        yield Finding(
             id="concurrency-twice",
-            path=key("benchmark.concurrency"),
-            value=list(asked),
+            subject=key("benchmark.concurrency"),
+            found=list(asked),
             allowed="each load once",
             why="a load measured twice is a repeat, not two points of a sweep",
             write=f"concurrency: {list(dict.fromkeys(asked))} with repeats: 2 or more",
         )
 
 
-def _slo(settings: Settings) -> Iterator[Problem]:
+def _slo(settings: Settings) -> Iterator[Finding]:
     slo = settings.benchmark.slo
     if slo is not None and slo.ttft_ms is None and slo.tpot_ms is None and slo.e2e_ms is None:
-        yield Problem(
+        yield Finding(
             id="slo-without-limits",
-            path=key("benchmark.slo"),
-            value="{}",
+            subject=key("benchmark.slo"),
+            found="{}",
             allowed="one or more of ttftMs, tpotMs, e2eMs, in milliseconds",
             why="without a limit every request counts as good, and goodput is meaningless",
             write="slo: {ttftMs: 2000, tpotMs: 60}, or remove slo",
         )
 
 
-def _context(settings: Settings) -> Iterator[Problem]:
+def _context(settings: Settings) -> Iterator[Finding]:
     from settings.derived.benchmark_load import longest_request_tokens
 
     longest, context = longest_request_tokens(settings), settings.serving.engine.context_tokens
     if longest > context:
-        yield Problem(
+        yield Finding(
             id="workload-above-context",
-            path=key("benchmark.workload"),
-            value=settings.benchmark.workload,
+            subject=key("benchmark.workload"),
+            found=settings.benchmark.workload,
             allowed=f"a workload with requests of up to {context:,} tokens (maxModelLen); this one has up to {longest:,}",
             why="the server rejects longer requests, and the benchmark would count errors",
             write=f"server: {{engine: {{maxModelLen: {longest}}}}}, or workload: article",
         )
 
 
-def _duration(settings: Settings) -> Iterator[Problem]:
+def _duration(settings: Settings) -> Iterator[Finding]:
     from settings.derived.benchmark_load import concurrencies, expected_seconds
 
     benchmark = settings.benchmark
@@ -155,21 +155,21 @@ def _duration(settings: Settings) -> Iterator[Problem]:
     loads, fewest = concurrencies(settings), min(concurrencies(settings)) * max(1, settings.replicas)
     # Rounds, not prompts, take time: a few tens are enough for a steady state.
     prompts = max(100, min(benchmark.prompts_per_client, 20 * fewest))
-    yield Problem(
+    yield Finding(
         id="benchmark-takes-long",
-        path=key("benchmark.promptsPerClient"),
-        value=benchmark.prompts_per_client,
+        subject=key("benchmark.promptsPerClient"),
+        found=benchmark.prompts_per_client,
         allowed=f"up to {LONG_HOURS:g} hours in total; this benchmark takes about {hours:.0f}",
         why=f"{len(loads)} load{'s' * (len(loads) > 1)} x {benchmark.repeats} repeats: a client with few connections needs hours for "
         f"{benchmark.prompts_per_client:,} prompts, while the whole fleet is billed",
         write=f"promptsPerClient: {prompts}, fewer repeats, or a sweep without its lowest loads"
         if prompts < benchmark.prompts_per_client
         else f"repeats: {max(1, ceil(benchmark.repeats / 2))}, or fewer loads",
-        level="finding",
+        severity="warning",
     )
 
 
-def _memory(settings: Settings) -> Iterator[Problem]:
+def _memory(settings: Settings) -> Iterator[Finding]:
     from settings.derived.benchmark_load import load_of, most_prompts, pod_memory_gib
 
     benchmark, most = settings.benchmark, most_prompts(settings)
@@ -178,12 +178,12 @@ def _memory(settings: Settings) -> Iterator[Problem]:
     load, memory_gib = load_of(settings), pod_memory_gib(benchmark.machine_type)
     # Two significant digits, because it is an estimate.
     write = int(float(f"{most:.1e}"))
-    yield Problem(
+    yield Finding(
         id="benchmark-memory",
-        path=key("benchmark.promptsPerClient"),
-        value=benchmark.prompts_per_client,
+        subject=key("benchmark.promptsPerClient"),
+        found=benchmark.prompts_per_client,
         allowed=f"about {write:,} prompts for each of {ceil(load.clients / load.pods)} clients in a pod of {memory_gib} GiB",
         why="a client keeps every prompt and the time of every chunk until the run ends; a pod that runs out of memory loses the run",
         write=f"promptsPerClient: {write}, and more repeats",
-        level="finding",
+        severity="warning",
     )

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from facts.finding import Finding, Severity
 from facts.ledger import value
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET
@@ -20,13 +21,12 @@ from facts.lessons.serving_judged import OPTION_WITH_REASON
 from facts.lessons.words import RESOURCES
 from facts.sizing import CONNECTIONS_PER_CLIENT
 from settings.checks.declared_server import DeclaredServer, stack_file
-from settings.problems import Level, Problem
 from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-_LEVELS: dict[str, Level] = {"mandatory": "refused", "advisory": "finding"}
+_SEVERITIES: Final[dict[str, Severity]] = {"mandatory": "error", "advisory": "warning"}
 
 
 def lesson_named(name: str) -> Told:
@@ -37,10 +37,10 @@ def lesson_named(name: str) -> Told:
 
 def repeated_on_purpose(settings: Settings) -> tuple[str, ...]:
     """Sorted ids of the stack's deliberate exceptions: lessons that its profile breaks to reproduce a published row."""
-    return tuple(sorted({problem.id for problem in lessons(settings) if problem.on_purpose}))
+    return tuple(sorted({problem.id for problem in lessons(settings) if problem.severity == "deliberate"}))
 
 
-def lessons(settings: Settings) -> tuple[Problem, ...]:
+def lessons(settings: Settings) -> tuple[Finding, ...]:
     """Every lesson that these settings break."""
     return (
         *engine_problems(settings, DeclaredServer(settings)),
@@ -52,27 +52,27 @@ def lessons(settings: Settings) -> tuple[Problem, ...]:
     )
 
 
-def engine_problems(settings: Settings, server: DeclaredServer) -> Iterator[Problem]:
+def engine_problems(settings: Settings, server: DeclaredServer) -> Iterator[Finding]:
     """Every lesson that a server breaks: the declared server, or one with the flags observed on a running server."""
     for lesson in ENGINE_LESSONS:
         for broken in lesson.judge(server, lesson.defaults):
             yield _unless_on_purpose(settings, lesson, _problem(lesson, broken))
 
 
-def _problem(told: Told, broken: Broken) -> Problem:
+def _problem(told: Told, broken: Broken) -> Finding:
     spelled = stack_file()
-    return Problem(
+    return Finding(
         id=told.id,
-        path=key(spelled.path(broken.option)),
-        value=RESOURCES.assignment(broken.option, broken.value) if spelled.is_extra(broken.option) else broken.value,
+        subject=key(spelled.path(broken.option)),
+        found=RESOURCES.assignment(broken.option, broken.value) if spelled.is_extra(broken.option) else broken.value,
         allowed=spelled.allowed(broken),
         why=spelled.text(broken.why or told.evidence),
         write=spelled.fix(told, broken),
-        level="notice" if told.name == OPTION_WITH_REASON else _LEVELS[told.level],
+        severity="note" if told.name == OPTION_WITH_REASON else _SEVERITIES[told.level],
     )
 
 
-def _unless_on_purpose(settings: Settings, told: Told, problem: Problem) -> Problem:
+def _unless_on_purpose(settings: Settings, told: Told, problem: Finding) -> Finding:
     serving = settings.serving
     written = {f"server.engine.{name}" for name in serving.overrides}
     by_hand = written & {stack_file().path(option) for option in told.reads}
@@ -81,24 +81,24 @@ def _unless_on_purpose(settings: Settings, told: Told, problem: Problem) -> Prob
     why = (
         f"{problem.why} (deliberate exception: profile {serving.profile.name} reproduces {serving.profile.reproduces})"
     )
-    return replace(problem, level="finding", why=why, on_purpose=True)
+    return replace(problem, severity="deliberate", why=why)
 
 
-def _release_of_the_profile(settings: Settings) -> Iterator[Problem]:
+def _release_of_the_profile(settings: Settings) -> Iterator[Finding]:
     chosen, version = settings.serving.profile, settings.serving.engine.version
     if version not in chosen.versions and settings.serving.engine.release.known and version != "0.18.0":
-        yield Problem(
+        yield Finding(
             id="profile-of-another-release",
-            path=key("server.engine.version"),
-            value=version,
+            subject=key("server.engine.version"),
+            found=version,
             allowed=", ".join(chosen.versions),
             why=f"profile {chosen.name} was checked with these vLLM releases; another release has other defaults",
             write=f"version: {chosen.versions[-1]}",
-            level="finding",
+            severity="warning",
         )
 
 
-def _swept_load(settings: Settings) -> Iterator[Problem]:
+def _swept_load(settings: Settings) -> Iterator[Finding]:
     """The benchmark's loads, which the server does not declare."""
     swept = settings.benchmark.concurrency or () if settings.benchmark.enabled else ()
     server = DeclaredServer(settings)
@@ -106,10 +106,10 @@ def _swept_load(settings: Settings) -> Iterator[Problem]:
     admitted = engines * each
     if swept and max(swept) > max(admitted, server.offered_concurrency):
         told = lesson_named("sequences-below-load")
-        problem = Problem(
+        problem = Finding(
             id=told.id,
-            path=key("benchmark.concurrency"),
-            value=list(swept),
+            subject=key("benchmark.concurrency"),
+            found=list(swept),
             allowed=f"up to {admitted}: maxNumSeqs {each} on each of {engines} engine(s) of a replica",
             why=f"a higher load only measures the queue: {stack_file().text(told.evidence)}",
             write=f"maxNumSeqs: {ceil(max(swept) / engines)}, or loads up to {admitted}",
@@ -117,7 +117,7 @@ def _swept_load(settings: Settings) -> Iterator[Problem]:
         yield _unless_on_purpose(settings, told, problem)
 
 
-def _weights_writer(settings: Settings) -> Iterator[Problem]:
+def _weights_writer(settings: Settings) -> Iterator[Finding]:
     from facts import disks
 
     family = settings.weights.writer.machine_family
@@ -125,10 +125,10 @@ def _weights_writer(settings: Settings) -> Iterator[Problem]:
     if not reason and family not in disks.ARM_FAMILIES:
         reason = f"{family.upper()} machines have no Arm processors, which the writer's pods require"
     if settings.weights.is_written and reason:
-        yield Problem(
+        yield Finding(
             id="writer-cannot-attach",
-            path=key("weights.writer.machineFamily"),
-            value=family,
+            subject=key("weights.writer.machineFamily"),
+            found=family,
             allowed="c4a",
             why=f"{reason}, so the writer pod would stay Pending",
             write="machineFamily: c4a",
@@ -142,7 +142,7 @@ class _Picker:
     connections: int
 
 
-def _gateway(settings: Settings) -> Iterator[Problem]:
+def _gateway(settings: Settings) -> Iterator[Finding]:
     gateway = settings.gateway
     if not gateway.enabled:
         return
@@ -166,26 +166,26 @@ def _gateway(settings: Settings) -> Iterator[Problem]:
             yield _problem(lesson, broken)
     rows = value("gateway.figures").values()
     lost = (f"{row['overhead_percent']} % less throughput at {row['replicas']} nodes" for row in rows)
-    yield Problem(
+    yield Finding(
         id="gateway-overhead",
-        path=key("gateway.enabled"),
-        value=True,
+        subject=key("gateway.enabled"),
+        found=True,
         allowed="true if traffic shares prefixes or is uneven; false for uniform traffic",
         why=f"every streamed token passes through the endpoint picker: {', '.join(lost)}",
         write="gateway: {enabled: false}, for uniform traffic",
-        level="notice",
+        severity="note",
     )
 
 
-def _benchmark(settings: Settings) -> Iterator[Problem]:
+def _benchmark(settings: Settings) -> Iterator[Finding]:
     benchmark = settings.benchmark
     if benchmark.enabled and benchmark.connections_per_client > CONNECTIONS_PER_CLIENT:
         saturated = value("single_client.figures.nodes-8")
         served = value("cluster_ip.figures.nodes-8.total_tokens_per_s")
-        yield Problem(
+        yield Finding(
             id="client-saturates",
-            path=key("benchmark.connectionsPerClient"),
-            value=benchmark.connections_per_client,
+            subject=key("benchmark.connectionsPerClient"),
+            found=benchmark.connections_per_client,
             allowed=f"up to {CONNECTIONS_PER_CLIENT}",
             why=f"a client process uses one core: with {saturated['details']['concurrent_connections']:,} connections it measured "
             f"{saturated['total_tokens_per_s'] / 1000:.0f}K tok/s on 8 nodes that deliver {served / 1000:.0f}K",

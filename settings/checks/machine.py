@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from facts import disks, node_room, prices
+from facts.finding import Finding
 from facts.machines import Machine, Way, of_accelerator
-from settings.problems import Problem
 from settings.sections.capacity import Ladder
 from settings.sections.section import key
 
@@ -27,7 +27,7 @@ LOWEST_GKE: Final = {"RAPID": "1.35.0", "REGULAR": "1.35.0", "STABLE": "1.34.0"}
 """Lowest version of a new cluster by release channel. Source: GKE release notes of September 2026."""
 
 
-def machine_problems(settings: Settings) -> tuple[Problem, ...]:
+def machine_problems(settings: Settings) -> tuple[Finding, ...]:
     """Every problem with this machine type, provisioning mode and pod size."""
     whole = settings.gpus_per_replica in settings.machine.pod_gpus
     return (
@@ -40,40 +40,40 @@ def machine_problems(settings: Settings) -> tuple[Problem, ...]:
     )
 
 
-def _way(settings: Settings) -> Iterator[Problem]:
+def _way(settings: Settings) -> Iterator[Finding]:
     machine, mode = settings.machine, settings.capacity.mode
     if mode in machine.ways:
         return
     why = f"Google does not offer {machine.type} as {mode}, so the pods would stay Pending"
     if mode == "on-demand":
         why += ' (the article, "A note on GPU provisioning")'
-    yield Problem(
+    yield Finding(
         id="capacity-mode",
-        path=key("capacity.mode"),
-        value=mode,
+        subject=key("capacity.mode"),
+        found=mode,
         allowed=" | ".join(sorted(machine.ways)),
         why=why,
         write=", or ".join([text for way, text in _WRITE.items() if way in machine.ways][:2]),
     )
 
 
-def _zones(settings: Settings) -> Iterator[Problem]:
+def _zones(settings: Settings) -> Iterator[Finding]:
     machine = settings.machine.type
     having = [f"{settings.region}-{letter}" for letter in prices.zones(machine, settings.region)]
     lacking = [zone for zone in settings.zones if zone not in having]
     if having and lacking:
-        yield Problem(
+        yield Finding(
             id="zone-without-machine",
-            path=key("zones"),
-            value=lacking,
+            subject=key("zones"),
+            found=lacking,
             allowed=", ".join(having),
             why=f"the price list's catalogue has no {machine} there; where that is still so, pods stay Pending",
             write=f'zones: ["{having[0]}"], or nothing if `gcloud compute machine-types list` shows the machine there',
-            level="finding",
+            severity="warning",
         )
 
 
-def _gpus(settings: Settings) -> Iterator[Problem]:
+def _gpus(settings: Settings) -> Iterator[Finding]:
     machine, gpus = settings.machine, settings.gpus_per_replica
     if gpus in machine.pod_gpus:
         return
@@ -81,41 +81,41 @@ def _gpus(settings: Settings) -> Iterator[Problem]:
     shared = (
         "a pod uses a power of two of them" if machine.gpu.shares_nodes else "Autopilot does not share it between pods"
     )
-    yield Problem(
+    yield Finding(
         id="gpus-of-a-pod",
-        path=key("server.gpus"),
-        value=gpus,
+        subject=key("server.gpus"),
+        found=gpus,
         allowed=", ".join(map(str, machine.pod_gpus)),
         why=f"{machine.type} has {machine.gpus} {machine.gpu.name}, and {shared}",
         write=f"gpus: {nearest}",
     )
 
 
-def _engine(settings: Settings) -> Iterator[Problem]:
+def _engine(settings: Settings) -> Iterator[Finding]:
     engine, gpus, machine = settings.serving.engine, settings.gpus_per_replica, settings.machine
     if engine.gpus == gpus:
         return
     whole = f"Autopilot gives a pod all {machine.gpus} {machine.gpu.name} of {machine.type} or none, and bills all"
     part = f"a pod has {gpus} {machine.gpu.name} of {machine.type}, all billed"
-    yield Problem(
+    yield Finding(
         id="partial-node",
-        path=key("server.engine.dataParallelSize"),
-        value=f"{engine.data_parallel_size} ranks x TP {engine.tensor_parallel_size}",
+        subject=key("server.engine.dataParallelSize"),
+        found=f"{engine.data_parallel_size} ranks x TP {engine.tensor_parallel_size}",
         allowed=f"ranks x TP = {gpus}",
         why=f"{part if machine.gpu.shares_nodes else whole}; with fewer engines GPUs stay idle, with more an engine finds no GPU",
         write=f"dataParallelSize: {gpus} with tensorParallelSize: 1",
     )
 
 
-def _node(settings: Settings) -> Iterator[Problem]:
+def _node(settings: Settings) -> Iterator[Finding]:
     machine, asked = settings.machine, settings.resources
     each = f"{settings.gpus_per_replica} of {machine.gpus} GPUs"
     for field, given, most, unit in _amounts(settings, machine):
         if given > most:
-            yield Problem(
+            yield Finding(
                 id="pod-exceeds-node",
-                path=key(f"server.resources.{field}"),
-                value=given,
+                subject=key(f"server.resources.{field}"),
+                found=given,
                 allowed=f"up to {most}{unit} on {machine.type} for {each}",
                 why=f"that is what GKE and its system pods leave of {machine.vcpu} vCPU, {machine.memory_gib:g} GiB and the disk; a "
                 "larger pod fits no node and stays Pending",
@@ -128,10 +128,10 @@ def _node(settings: Settings) -> Iterator[Problem]:
     for other in smaller:
         if other.gpus == machine.gpus and all(given <= most for _, given, most, _ in _amounts(settings, other)):
             room = node_room.of_machine(other)
-            yield Problem(
+            yield Finding(
                 id="fits-a-smaller-machine",
-                path=key("machine"),
-                value=machine.type,
+                subject=key("machine"),
+                found=machine.type,
                 allowed=f"{other.type}, or requests that do not fit it",
                 why=f"pods select nodes by GPU, and GKE creates the smallest machine with {machine.gpus} {machine.gpu.name} that fits "
                 f"{asked.cpu} vCPU and {asked.memory_gib} GiB; {other.type} has room for {room.cpu} and {room.memory_gib}",
@@ -140,18 +140,18 @@ def _node(settings: Settings) -> Iterator[Problem]:
             return
 
 
-def _version(settings: Settings) -> Iterator[Problem]:
+def _version(settings: Settings) -> Iterator[Finding]:
     channel, needed = settings.cluster.release_channel, settings.machine.min_gke
     if settings.owns_platform and _release(needed) > _release(LOWEST_GKE[channel]):
-        yield Problem(
+        yield Finding(
             id="gke-too-old-for-machine",
-            path=key("cluster.releaseChannel"),
-            value=channel,
+            subject=key("cluster.releaseChannel"),
+            found=channel,
             allowed=f"a channel with GKE {needed} or later",
             why=f"Autopilot creates {settings.machine.type} from that version on; a new cluster of {channel} may have "
             f"{LOWEST_GKE[channel]}",
             write="releaseChannel: REGULAR",
-            level="finding",
+            severity="warning",
         )
 
 
@@ -159,28 +159,28 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"[0-9]+", version))
 
 
-def _volume(settings: Settings) -> Iterator[Problem]:
+def _volume(settings: Settings) -> Iterator[Finding]:
     machine, weights = settings.machine, settings.weights
     if not weights.has_volume:
         return
     if reason := disks.cannot_attach(disks.TYPE, machine.family):
-        yield Problem(
+        yield Finding(
             id="machine-cannot-attach-weights",
-            path=key("weights.source"),
-            value=weights.source,
+            subject=key("weights.source"),
+            found=weights.source,
             allowed="huggingface",
             why=f"{reason}, so the server pods would stay Pending",
             write="source: huggingface",
         )
     elif since := disks.OF_NEW_VOLUMES.get(machine.family):
-        yield Problem(
+        yield Finding(
             id="weights-volume-of-a-new-kind",
-            path=key("weights.source"),
-            value=weights.source,
+            subject=key("weights.source"),
+            found=weights.source,
             allowed=f"a volume created after {since}",
             why=f"{machine.family.upper()} machines cannot attach older Hyperdisk ML, and GKE's autoscaler does not list it for them",
             write="source: huggingface, if the pods stay Pending for their volume",
-            level="notice",
+            severity="note",
         )
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from facts.finding import Finding
 from facts.prices import today
-from settings.problems import Problem
 
 if TYPE_CHECKING:
     from settings.sections.cluster import Maintenance, MaintenanceExclusion
@@ -29,7 +29,7 @@ _WINDOW: Final = (
 _Stretch = tuple[datetime, datetime]
 
 
-def maintenance_problems(path: str, policy: Maintenance) -> Iterator[Problem]:
+def maintenance_problems(path: str, policy: Maintenance) -> Iterator[Finding]:
     """Every problem of a maintenance policy, including times that do not exist."""
     unreal = [
         *_unreal(path, policy),
@@ -47,29 +47,29 @@ def moment(text: str) -> datetime | None:
     return found if 2000 <= found.year < 2200 else None
 
 
-def _unreal(path: str, given: Maintenance | MaintenanceExclusion) -> Iterator[Problem]:
+def _unreal(path: str, given: Maintenance | MaintenanceExclusion) -> Iterator[Finding]:
     for name, text in (("startTime", given.start_time), ("endTime", given.end_time)):
         if text is not None and moment(text) is None:
-            yield Problem(
+            yield Finding(
                 id="not-a-moment",
-                path=f"{path}.{name}",
-                value=text,
+                subject=f"{path}.{name}",
+                found=text,
                 allowed="an existing date and time in UTC",
                 why="GKE rejects a time that does not exist",
                 write='"2026-01-03T02:00:00Z"',
             )
 
 
-def _impossible(path: str, policy: Maintenance) -> Iterator[Problem]:
+def _impossible(path: str, policy: Maintenance) -> Iterator[Finding]:
     start, end = _stretch(policy.start_time, policy.end_time)
     hours, days = _hours(start, end), _weekdays(policy.recurrence, start)
     gaps = [(later - day - 1) % 7 + 1 for day, later in zip(days, (*days[1:], days[0]), strict=True)]
     room = _hours_in_any_span(start, end, days, ())
     if hours < MIN_WINDOW_HOURS or hours > 24 * min(gaps) or room < MIN_HOURS:
-        yield Problem(
+        yield Finding(
             id="maintenance-window",
-            path=path,
-            value=f"{hours:g} h, {len(days)} a week",
+            subject=path,
+            found=f"{hours:g} h, {len(days)} a week",
             allowed=f"windows of {MIN_WINDOW_HOURS} hours or more that do not overlap, with {MIN_HOURS} hours or more in any "
             f"{SPAN_DAYS} days",
             why="GKE rejects a policy that leaves less time for upgrades",
@@ -83,10 +83,10 @@ def _impossible(path: str, policy: Maintenance) -> Iterator[Problem]:
         if one.scope == "NO_UPGRADES" and one.end_time
     )
     if freezes and (left := _hours_in_any_span(start, end, days, freezes)) < MIN_HOURS:
-        yield Problem(
+        yield Finding(
             id="maintenance-frozen",
-            path=f"{path}.exclusions",
-            value=f"{left:g} h of windows in {SPAN_DAYS} days",
+            subject=f"{path}.exclusions",
+            found=f"{left:g} h of windows in {SPAN_DAYS} days",
             allowed=f"{MIN_HOURS} hours or more of windows outside NO_UPGRADES in any {SPAN_DAYS} days, {MIN_WINDOW_HOURS} hours or more "
             "at a time",
             why="GKE rejects a policy that prevents upgrades",
@@ -94,37 +94,37 @@ def _impossible(path: str, policy: Maintenance) -> Iterator[Problem]:
         )
 
 
-def _exclusion_problems(path: str, exclusions: tuple[MaintenanceExclusion, ...]) -> Iterator[Problem]:
+def _exclusion_problems(path: str, exclusions: tuple[MaintenanceExclusion, ...]) -> Iterator[Finding]:
     names: set[str] = set()
     freezes = 0
     for i, one in enumerate(exclusions):
         at, frozen = f"{path}[{i}]", one.scope == "NO_UPGRADES"
         freezes += frozen
         if one.name in names:
-            yield Problem(
+            yield Finding(
                 id="exclusion-name",
-                path=f"{at}.name",
-                value=one.name,
+                subject=f"{at}.name",
+                found=one.name,
                 allowed="a unique name",
                 why="GKE identifies exclusions by name, so one would replace the other",
                 write=f"{one.name}-{i + 1}",
             )
         names.add(one.name)
         if one.end_time is not None and (ended := moment(one.end_time)) is not None and ended.date() < today():
-            yield Problem(
+            yield Finding(
                 id="exclusion-over",
-                path=f"{at}.endTime",
-                value=one.end_time,
+                subject=f"{at}.endTime",
+                found=one.end_time,
                 allowed="a time in the future",
                 why="it excludes nothing any more, and counts against GKE's limits until it is removed",
                 write=f"remove {one.name}",
-                level="finding",
+                severity="warning",
             )
         if frozen and one.end_time is None:
-            yield Problem(
+            yield Finding(
                 id="exclusion-without-end",
-                path=f"{at}.endTime",
-                value=None,
+                subject=f"{at}.endTime",
+                found=None,
                 allowed=f"a time within {MAX_FREEZE_DAYS} days of startTime",
                 why="only scopes that allow patches may last until the version's end of support",
                 write="endTime, or scope: NO_MINOR_OR_NODE_UPGRADES",
@@ -133,19 +133,19 @@ def _exclusion_problems(path: str, exclusions: tuple[MaintenanceExclusion, ...])
             start, end = _stretch(one.start_time, one.end_time)
             if end <= start or (frozen and end - start > timedelta(days=MAX_FREEZE_DAYS)):
                 most = f"within {MAX_FREEZE_DAYS} days" if frozen else "before the version's end of support"
-                yield Problem(
+                yield Finding(
                     id="exclusion-length",
-                    path=f"{at}.endTime",
-                    value=one.end_time,
+                    subject=f"{at}.endTime",
+                    found=one.end_time,
                     allowed=f"after startTime, {most}",
                     why=f"GKE rejects an end before the start, and NO_UPGRADES for more than {MAX_FREEZE_DAYS} days",
                     write=f'"{start + timedelta(days=30):%Y-%m-%dT%H:%M:%SZ}"',
                 )
         if frozen and freezes == MAX_FREEZES + 1:
-            yield Problem(
+            yield Finding(
                 id="too-many-freezes",
-                path=f"{at}.scope",
-                value=one.scope,
+                subject=f"{at}.scope",
+                found=one.scope,
                 allowed=f"NO_UPGRADES in up to {MAX_FREEZES} exclusions",
                 why=f"GKE allows {MAX_FREEZES}; expired exclusions count until they are removed",
                 write="scope: NO_MINOR_OR_NODE_UPGRADES, or remove an expired exclusion",

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from facts import parsers
+from facts.finding import Finding
 from facts.memory import startup, startup_concurrency
 from facts.models import CATALOGUE
 from facts.releases import number_of
 from settings.checks.declared_server import DeclaredServer
-from settings.problems import Problem
 from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
 
-def model_problems(settings: Settings) -> Iterator[Problem]:
+def model_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem with the model."""
     yield from _profile(settings)
     yield from _fitted(settings)
@@ -27,39 +27,39 @@ def model_problems(settings: Settings) -> Iterator[Problem]:
     yield from _memory(settings)
 
 
-def _profile(settings: Settings) -> Iterator[Problem]:
+def _profile(settings: Settings) -> Iterator[Finding]:
     serving = settings.serving
     if serving.left_out:
-        yield Problem(
+        yield Finding(
             id="profile-of-another-model",
-            path=key("model.id"),
-            value=serving.model.id,
+            subject=key("model.id"),
+            found=serving.model.id,
             allowed=f"any; {', '.join(serving.left_out)} of profile {serving.profile.name} are not used",
             why=f"they are for the architecture of {serving.profile.model_id}, and this model is not known to have it",
             write="nothing, or this model's flags in server.engine",
-            level="finding",
+            severity="warning",
         )
 
 
-def _fitted(settings: Settings) -> Iterator[Problem]:
+def _fitted(settings: Settings) -> Iterator[Finding]:
     serving = settings.serving
     if serving.fitted:
         here = ", ".join(
             f"{name} {'set by vLLM' if value is None else value}" for name, value in serving.fitted.items()
         )
-        yield Problem(
+        yield Finding(
             id="profile-on-other-gpus",
-            path=key("server.profile"),
-            value=serving.profile.name,
+            subject=key("server.profile"),
+            found=serving.profile.name,
             allowed="any",
             why=f"the profile is for {serving.profile.model_id} on eight B200. On {settings.gpus_per_replica} {settings.machine.gpu.name}: "
             f"{here}; {serving.concurrency_per_replica} requests in flight per replica",
             write="nothing, or your values in server.engine and server.needs.concurrencyPerReplica",
-            level="notice",
+            severity="note",
         )
 
 
-def _parsers(settings: Settings) -> Iterator[Problem]:
+def _parsers(settings: Settings) -> Iterator[Finding]:
     engine = settings.serving.engine
     chosen: tuple[tuple[str, str | None, parsers.Kind], ...] = (
         ("toolCallParser", engine.tool_call_parser, "tools"),
@@ -68,43 +68,43 @@ def _parsers(settings: Settings) -> Iterator[Problem]:
     for name, value, kind in chosen:
         known = parsers.registered(kind, engine.version)
         if value is not None and known is not None and value not in known:
-            yield Problem(
+            yield Finding(
                 id="parser-of-another-release",
-                path=key(f"server.engine.{name}"),
-                value=value,
+                subject=key(f"server.engine.{name}"),
+                found=value,
                 allowed=", ".join(sorted(known)),
                 why=f"vLLM {engine.version} does not have this parser and would not start",
                 write=f"{name}: one of those above, or a release that has it",
             )
 
 
-def _shape(settings: Settings) -> Iterator[Problem]:
+def _shape(settings: Settings) -> Iterator[Finding]:
     serving = settings.serving
     shape, engine = serving.shape, serving.engine
     if shape is None:
         return
     if engine.max_model_len is not None and engine.max_model_len > shape.context_tokens:
-        yield Problem(
+        yield Finding(
             id="context-above-model",
-            path=key("server.engine.maxModelLen"),
-            value=engine.max_model_len,
+            subject=key("server.engine.maxModelLen"),
+            found=engine.max_model_len,
             allowed=f"up to {shape.context_tokens}, the longest context of {serving.model.id}",
             why="vLLM does not start with a context longer than max_position_embeddings of config.json",
             write=f"maxModelLen: {shape.context_tokens}",
         )
     if shape.attention_heads % engine.tensor_parallel_size:
         divisors = [str(n) for n in (1, 2, 4, 8) if not shape.attention_heads % n]
-        yield Problem(
+        yield Finding(
             id="heads-not-divisible",
-            path=key("server.engine.tensorParallelSize"),
-            value=engine.tensor_parallel_size,
+            subject=key("server.engine.tensorParallelSize"),
+            found=engine.tensor_parallel_size,
             allowed=", ".join(divisors),
             why=f"{serving.model.id} has {shape.attention_heads} attention heads, which vLLM must split evenly",
             write=f"tensorParallelSize: {divisors[-1]}",
         )
 
 
-def _memory(settings: Settings) -> Iterator[Problem]:
+def _memory(settings: Settings) -> Iterator[Finding]:
     """A model that does not fit its GPUs: vLLM would exit at startup, on a node that is billed."""
     serving, gpu = settings.serving, settings.machine.gpu
     shape, engine, server = serving.shape, serving.engine, DeclaredServer(settings)
@@ -126,37 +126,37 @@ def _memory(settings: Settings) -> Iterator[Problem]:
     counts = [count for count in settings.machine.pod_gpus if count > ranks and not shape.attention_heads % count]
     # Enough for the weights, with 30 % on top for everything else.
     enough = next((count for count in counts if 1.3 * weights_gib * ranks / count < share_gib), None)
-    yield Problem(
+    yield Finding(
         id="model-exceeds-gpus",
-        path=key("server.engine.tensorParallelSize"),
-        value=ranks,
+        subject=key("server.engine.tensorParallelSize"),
+        found=ranks,
         allowed=f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights and a request of {context:,} tokens; `fleet models` lists them",
         why=f"vLLM can use {share_gib * ranks:,.0f} GiB of {ranks} {gpu.name}"
         + ("" if certain else ", minus an estimate of the memory for startup")
         + ": vLLM exits at startup, on a node that is billed",
         write=f"tensorParallelSize: {enough}" if enough else "a larger machine, a smaller model or a lower maxModelLen",
-        level="refused" if certain else "finding",
+        severity="error" if certain else "warning",
     )
 
 
-def _catalogue(settings: Settings) -> Iterator[Problem]:
+def _catalogue(settings: Settings) -> Iterator[Finding]:
     listed, engine = CATALOGUE.get(settings.serving.model.id), settings.serving.engine
     if listed is None:
         return
     if number_of(engine.version) < number_of(listed.min_vllm):
-        yield Problem(
+        yield Finding(
             id="model-needs-newer-vllm",
-            path=key("server.engine.version"),
-            value=engine.version,
+            subject=key("server.engine.version"),
+            found=engine.version,
             allowed=f"{listed.min_vllm} or later for {listed.id}",
             why="earlier releases do not support this model",
             write=f"version {listed.min_vllm} or later, or another model (`fleet models`)",
         )
     if listed.gated and settings.weights.source != "image" and settings.hf_token_store is None:
-        yield Problem(
+        yield Finding(
             id="gated-model-without-token",
-            path=key("weights.tokenSecret"),
-            value=None,
+            subject=key("weights.tokenSecret"),
+            found=None,
             allowed="the name of a Secret Manager secret with a Hugging Face token",
             why=f"only accounts that accepted its license ({listed.licence}) can download {listed.id}",
             write="weights: {tokenSecret: hf-token}",

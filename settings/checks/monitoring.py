@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from facts.finding import Finding
 from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
-from settings.problems import Problem
 from settings.sections import monitoring as section
 from settings.sections.section import NAMESPACE, key
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 
-def monitoring_problems(settings: Settings) -> Iterator[Problem]:
+def monitoring_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem of the section `monitoring`."""
     monitoring = settings.monitoring
     for name, wanted in (("alerts", monitoring.alerts is not None), ("dashboard", bool(monitoring.dashboard))):
         if wanted and not monitoring.enabled:
-            yield Problem(
+            yield Finding(
                 id="nothing-to-watch",
-                path=key(f"monitoring.{name}"),
-                value="(set)" if name == "alerts" else True,
+                subject=key(f"monitoring.{name}"),
+                found="(set)" if name == "alerts" else True,
                 allowed="left out while monitoring.enabled is false",
                 why="without scrapes there are no metrics, and no alert would fire",
                 write=f"enabled: true, or remove {name}",
@@ -32,7 +32,7 @@ def monitoring_problems(settings: Settings) -> Iterator[Problem]:
         yield from _channels(settings, monitoring.alerts)
 
 
-def _bounds(alerts: section.Alerts) -> Iterator[Problem]:
+def _bounds(alerts: section.Alerts) -> Iterator[Finding]:
     milliseconds = tuple(round(bound * 1000, 6) for bound in TPOT_BOUNDS)
     for name, value, bounds in (
         ("ttftSeconds", alerts.ttft_seconds, TTFT_BOUNDS),
@@ -40,33 +40,33 @@ def _bounds(alerts: section.Alerts) -> Iterator[Problem]:
     ):
         if value not in bounds:
             near = min(bounds, key=lambda bound: abs(bound - value))
-            yield Problem(
+            yield Finding(
                 id="no-bucket",
-                path=key(f"monitoring.alerts.{name}"),
-                value=value,
+                subject=key(f"monitoring.alerts.{name}"),
+                found=value,
                 allowed=", ".join(f"{bound:g}" for bound in bounds),
                 why="vLLM counts requests in a histogram, which cannot be evaluated between two of its bounds",
                 write=f"{name}: {near:g}",
             )
 
 
-def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Problem]:
+def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Finding]:
     path = key("monitoring.alerts.channels")
     for severity in ("page", "ticket"):
         if (count := sum(severity in one.severities for one in alerts.channels)) > section.MOST_CHANNELS:
-            yield Problem(
+            yield Finding(
                 id="too-many-channels",
-                path=path,
-                value=count,
+                subject=path,
+                found=count,
                 allowed=f"up to {section.MOST_CHANNELS} channels of severity {severity}",
                 why="Cloud Monitoring accepts no alerting policy with more",
                 write="one group address or topic in place of several channels",
             )
         if not any(severity in one.severities for one in alerts.channels):
-            yield Problem(
+            yield Finding(
                 id="alert-to-nobody",
-                path=path,
-                value=[list(one.severities) for one in alerts.channels],
+                subject=path,
+                found=[list(one.severities) for one in alerts.channels],
                 allowed="at least one channel for each of page and ticket",
                 why=f"alerts of severity {severity} would notify no one",
                 write=f"severities: [page, ticket] on one channel, or a channel for {severity}",
@@ -75,10 +75,10 @@ def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Problem]:
     for one in alerts.channels:
         same = one.model_copy(update={"severities": ()})
         if same in seen:
-            yield Problem(
+            yield Finding(
                 id="channel-twice",
-                path=path,
-                value=one.type,
+                subject=path,
+                found=one.type,
                 allowed="each channel once",
                 why="every alert would be sent twice",
                 write="one channel with severities: [page, ticket]",
@@ -90,10 +90,10 @@ def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Problem]:
         (section.Webhook, "webhookPassword", settings.has_webhook_password),
     ):
         if not there and any(isinstance(one, kind) for one in alerts.channels):
-            yield Problem(
+            yield Finding(
                 id="channel-without-secret",
-                path=f"{NAMESPACE}:{name}",
-                value=None,
+                subject=f"{NAMESPACE}:{name}",
+                found=None,
                 allowed="an encrypted value, or a channel {type: existing} instead",
                 why="Cloud Monitoring cannot create the channel without it",
                 write=f"pulumi config set --secret {NAMESPACE}:{name}",

@@ -9,10 +9,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from facts.finding import Finding
 from facts.prices import today
 from facts.ranges import LARGEST_PREFIX, NOT_INTERNET, PROHIBITED_RANGES, smallest_ranges
 from settings.checks.maintenance import maintenance_problems, moment
-from settings.problems import Problem
 from settings.sections.capacity import window_total_usd
 from settings.sections.section import key
 
@@ -27,13 +27,13 @@ LARGEST_OWN_PREFIX = 8
 CALENDAR_TOTAL_TOLERANCE_USD = 1.0
 
 
-def platform_problems(settings: Settings) -> Iterator[Problem]:
+def platform_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem of the sections network and cluster."""
     yield from _network(settings)
     yield from _cluster(settings)
 
 
-def _network(settings: Settings) -> Iterator[Problem]:
+def _network(settings: Settings) -> Iterator[Finding]:
     network = settings.network
     yield from keyed(range_problems("network", network, settings.proxy_only_subnet))
     ranges = dict(_valid(_ranges("network", network, settings.proxy_only_subnet)))
@@ -50,10 +50,10 @@ def _network(settings: Settings) -> Iterator[Problem]:
     for path, block in ranges.items():
         longest, why = smallest[path]
         if block.prefixlen > longest:
-            yield Problem(
+            yield Finding(
                 id="range-too-small",
-                path=key(path),
-                value=str(block),
+                subject=key(path),
+                found=str(block),
                 allowed=f"/{longest} or larger for {settings.nodes} server nodes",
                 why=why,
                 write=str(ipaddress.IPv4Network((int(block.network_address), longest), strict=False)),
@@ -61,21 +61,21 @@ def _network(settings: Settings) -> Iterator[Problem]:
     yield from keyed(nat_problems("network.nat", network.nat))
 
 
-def _cluster(settings: Settings) -> Iterator[Problem]:
+def _cluster(settings: Settings) -> Iterator[Finding]:
     yield from keyed(endpoint_problems("cluster.ipEndpoint.authorizedNetworks", settings.cluster.ip_endpoint))
     yield from keyed(maintenance_problems("cluster.maintenance", settings.cluster.maintenance))
 
 
-def _public(name: str, block: ipaddress.IPv4Network) -> Iterator[Problem]:
+def _public(name: str, block: ipaddress.IPv4Network) -> Iterator[Finding]:
     if not any(block.subnet_of(ipaddress.IPv4Network(one)) for one in NOT_INTERNET):
-        yield Problem(
+        yield Finding(
             id="range-public",
-            path=name,
-            value=str(block),
+            subject=name,
+            found=str(block),
             allowed="a private range, such as one in 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 or 100.64.0.0/10",
             why="the addresses belong to others on the internet, whom nodes and pods could then not reach, Google and Docker Hub included",
             write="a private range",
-            level="finding",
+            severity="warning",
         )
 
 
@@ -94,7 +94,7 @@ def _ranges(path: str, network: Network, proxy_only: bool) -> dict[str, str]:
     return {**ranges, f"{path}.proxyOnly.cidr": network.proxy_only.cidr} if proxy_only else ranges
 
 
-def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Problem]:
+def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Finding]:
     """Invalid, prohibited and overlapping ranges."""
     given = _ranges(path, network, proxy_only)
     ranges = dict(_valid(given))
@@ -105,10 +105,10 @@ def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Pr
             meant = str(ipaddress.IPv4Network(text, strict=False))
         except ValueError:
             meant = "10.0.0.0/20"
-        yield Problem(
+        yield Finding(
             id="not-a-range",
-            path=name,
-            value=text,
+            subject=name,
+            found=text,
             allowed="an IPv4 range whose host bits are zero",
             why="Google Cloud rejects a range with host bits set",
             write=meant,
@@ -116,20 +116,20 @@ def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Pr
     for name, block in ranges.items():
         largest = LARGEST_PREFIX.get(name.removeprefix(f"{path}."), 8)
         if block.prefixlen < largest:
-            yield Problem(
+            yield Finding(
                 id="range-too-large",
-                path=name,
-                value=str(block),
+                subject=name,
+                found=str(block),
                 allowed=f"/{largest} or smaller",
                 why="GKE accepts no larger range",
                 write=f"{block.network_address}/{largest}",
             )
         yield from _public(name, block)
         if taken := next((one for one in PROHIBITED_RANGES if block.overlaps(ipaddress.IPv4Network(one))), None):
-            yield Problem(
+            yield Finding(
                 id="range-prohibited",
-                path=name,
-                value=str(block),
+                subject=name,
+                found=str(block),
                 allowed=f"a range outside {', '.join(PROHIBITED_RANGES)}",
                 why=f"{taken} has a reserved meaning, and Google Cloud accepts no subnet in it",
                 write="a private range, such as 10.0.0.0/20",
@@ -138,47 +138,47 @@ def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Pr
     for i, one in enumerate(paths):
         for other in paths[i + 1 :]:
             if ranges[one].overlaps(ranges[other]):
-                yield Problem(
+                yield Finding(
                     id="ranges-overlap",
-                    path=other,
-                    value=str(ranges[other]),
+                    subject=other,
+                    found=str(ranges[other]),
                     allowed=f"a range outside {ranges[one]} ({one})",
                     why="nodes, pods, Services and load balancer proxies need separate addresses",
                     write="a range after it, e.g. the next block of the same size",
                 )
 
 
-def nat_problems(path: str, nat: Nat) -> Iterator[Problem]:
+def nat_problems(path: str, nat: Nat) -> Iterator[Finding]:
     """Problems with the minimum and maximum ports of a node."""
     low, high = (f"{path}.minPortsPerVm", nat.min_ports_per_vm), (f"{path}.maxPortsPerVm", nat.max_ports_per_vm)
     for name, ports in (low, high):
         if ports & (ports - 1):
-            yield Problem(
+            yield Finding(
                 id="nat-ports-power-of-two",
-                path=name,
-                value=ports,
+                subject=name,
+                found=ports,
                 allowed="a power of two",
                 why="Cloud NAT's dynamic port allocation requires it",
                 write=str(1 << (ports.bit_length() - 1)),
             )
     if high[1] <= low[1]:
-        yield Problem(
+        yield Finding(
             id="nat-ports-order",
-            path=high[0],
-            value=high[1],
+            subject=high[0],
+            found=high[1],
             allowed=f"more than {low[0].rpartition('.')[2]} ({low[1]})",
             why="dynamic port allocation grows from the minimum to the maximum",
             write=str(low[1] * 2),
         )
 
 
-def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Problem]:
+def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Finding]:
     """Problems with a control plane's IP endpoint that is open to the internet."""
     if endpoint.enabled and not endpoint.authorized_networks:
-        yield Problem(
+        yield Finding(
             id="open-control-plane",
-            path=path,
-            value=[],
+            subject=path,
+            found=[],
             allowed="one or more named ranges",
             why="an IP endpoint without authorized networks is open to the internet; the DNS endpoint always exists",
             write='[{name: office, cidr: "203.0.113.0/24"}], or ipEndpoint: {enabled: false}',
@@ -186,10 +186,10 @@ def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Problem]:
     cidrs = [network.cidr for network in endpoint.authorized_networks]
     for i, cidr in enumerate(cidrs):
         if cidr in cidrs[:i]:
-            yield Problem(
+            yield Finding(
                 id="authorized-network-twice",
-                path=f"{path}[{i}].cidr",
-                value=cidr,
+                subject=f"{path}[{i}].cidr",
+                found=cidr,
                 allowed="each range once",
                 why="GKE rejects a list that has a range twice",
                 write=f"remove {path.rpartition('.')[2]}[{i}]",
@@ -200,32 +200,32 @@ def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Problem]:
         # Adjacent ranges count together: 0.0.0.0/1 and 128.0.0.0/1 are the whole internet.
         block = blocks.get(network.cidr)
         if block is None or any(block.subnet_of(one) and one.prefixlen < LARGEST_OWN_PREFIX for one in together):
-            yield Problem(
+            yield Finding(
                 id="open-control-plane",
-                path=f"{path}[{i}].cidr",
-                value=network.cidr,
+                subject=f"{path}[{i}].cidr",
+                found=network.cidr,
                 allowed=f"your range, /{LARGEST_OWN_PREFIX} or smaller together with adjacent ranges",
                 why="it limits who can reach the control plane, and no organization owns a larger range",
                 write='"203.0.113.0/24"',
             )
 
 
-def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> Iterator[Problem]:
+def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> Iterator[Finding]:
     """Problems with a window of calendar capacity: its start and its total price."""
     if (start := moment(window.start_time)) is None:
-        yield Problem(
+        yield Finding(
             id="not-a-moment",
-            path=f"{path}.create.startTime",
-            value=window.start_time,
+            subject=f"{path}.create.startTime",
+            found=window.start_time,
             allowed="an existing date and time in UTC",
             why="billing of the window starts then",
             write='"2027-01-04T06:00:00Z"',
         )
     elif (start + timedelta(days=window.duration_days)).date() < today():
-        yield Problem(
+        yield Finding(
             id="window-over",
-            path=f"{path}.create.startTime",
-            value=window.start_time,
+            subject=f"{path}.create.startTime",
+            found=window.start_time,
             allowed="a window that has not ended",
             why=f"it ended after {window.duration_days} days, so Google refuses the request, and an existing reservation has no nodes",
             write="a later startTime, or another capacity mode",
@@ -234,10 +234,10 @@ def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> I
     if typed is None:
         return
     if of_a_node is None:
-        yield Problem(
+        yield Finding(
             id="calendar-without-price",
-            path=f"{path}.usdPerNodeHour",
-            value=None,
+            subject=f"{path}.usdPerNodeHour",
+            found=None,
             allowed="Google's price of a node-hour in calendar mode, from your quote",
             why="totalUsd is checked against this price; you pay your quote, not the list price",
             write="usdPerNodeHour: 00.00",
@@ -245,17 +245,17 @@ def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> I
         return
     right = window_total_usd(window.nodes, window.duration_days, of_a_node)
     if abs(right - typed) > CALENDAR_TOTAL_TOLERANCE_USD:
-        yield Problem(
+        yield Finding(
             id="calendar-total-wrong",
-            path=f"{path}.create.totalUsd",
-            value=typed,
+            subject=f"{path}.create.totalUsd",
+            found=typed,
             allowed=f"{right:.2f}, to the dollar",
             why=f"{window.nodes} nodes x {window.duration_days} days x 24 h x ${of_a_node:g}",
             write=f"totalUsd: {right:.2f}",
         )
 
 
-def keyed(problems: Iterable[Problem]) -> Iterator[Problem]:
+def keyed(problems: Iterable[Finding]) -> Iterator[Finding]:
     """The problems with the stack file's full keys as paths."""
     for problem in problems:
-        yield replace(problem, path=key(problem.path))
+        yield replace(problem, subject=key(problem.subject))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from facts.finding import Finding
 from facts.lessons.serving_judged import key_of, needs_reason, parts
 from settings.checks.declared_server import DeclaredServer
-from settings.problems import Problem
 from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
 
-def unused_reasons(settings: Settings) -> Iterator[Problem]:
+def unused_reasons(settings: Settings) -> Iterator[Finding]:
     """Reasons for options and variables that neither the servers nor the canary have, or that no reason allows."""
     if not settings.server.reasons:
         return
@@ -27,12 +27,12 @@ def unused_reasons(settings: Settings) -> Iterator[Problem]:
             if name == key_of(written) or name.startswith(f"{key_of(written)}.")
         }
         if True not in found:
-            yield Problem(
+            yield Finding(
                 id="reason-without-option",
-                path=key(f"server.reasons.{written}"),
-                value=reason,
+                subject=key(f"server.reasons.{written}"),
+                found=reason,
                 allowed="a reason for an option or variable that this stack sets and that needs one",
                 why="a reason does not allow what is refused" if found else "nothing here needs it",
                 write=f"reasons: without {written}",
-                level="finding",
+                severity="warning",
             )

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from facts.finding import Finding
 from settings.derived.canary import release, weights_ending
-from settings.problems import Problem
 from settings.sections.capacity import Reservation
 from settings.sections.rollout import CANARY_ENDING, canary_path
 from settings.sections.section import key
@@ -19,15 +19,15 @@ _LONGEST_NAME = 40
 """Maximum length of a server's name: settings/sections/section.py, ShortName."""
 
 
-def rollout_problems(settings: Settings, of_servers: Iterable[Problem]) -> Iterator[Problem]:
+def rollout_problems(settings: Settings, of_servers: Iterable[Finding]) -> Iterator[Finding]:
     """Every problem of the canary that is not among `of_servers`, the servers' problems."""
     canary = settings.as_canary
     if canary is None:
         if settings.rollout.promoted is not None:
-            yield Problem(
+            yield Finding(
                 id="promoted-without-canary",
-                path=key("rollout.promoted"),
-                value=settings.rollout.promoted,
+                subject=key("rollout.promoted"),
+                found=settings.rollout.promoted,
                 allowed="left out without rollout.canary",
                 why="it marks the canary's release as given to the servers, but there is no canary",
                 write="remove vllm-fleet:rollout",
@@ -43,7 +43,7 @@ def rollout_problems(settings: Settings, of_servers: Iterable[Problem]) -> Itera
     yield from _beside_the_servers(settings, canary)
 
 
-def with_canarys_keys(problem: Problem) -> Problem:
+def with_canarys_keys(problem: Finding) -> Finding:
     """A server's problem with the canary's keys."""
     texts = {
         name: getattr(problem, name)
@@ -51,47 +51,47 @@ def with_canarys_keys(problem: Problem) -> Problem:
         .replace("server.engine", "rollout.canary.engine")
         for name in ("allowed", "why", "write")
     }
-    return replace(problem, path=canary_path(problem.path), **texts)
+    return replace(problem, subject=canary_path(problem.subject), **texts)
 
 
-def _identity(problem: Problem) -> tuple[str, str, str, str]:
-    return problem.id, problem.path, str(problem.value), problem.why
+def _identity(problem: Finding) -> tuple[str, str, str, str]:
+    return problem.id, problem.subject, str(problem.found), problem.why
 
 
-def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Problem]:
+def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Finding]:
     if len(canary.server.name) > _LONGEST_NAME:
-        yield Problem(
+        yield Finding(
             id="name-too-long-for-canary",
-            path=key("server.name"),
-            value=settings.server.name,
+            subject=key("server.name"),
+            found=settings.server.name,
             allowed=f"up to {_LONGEST_NAME - len(CANARY_ENDING)} characters with rollout.canary",
             why=f"the canary is called {canary.server.name}, and a name has up to {_LONGEST_NAME} characters",
             write="a canary in a stack whose server has a shorter name: renaming a server replaces the fleet",
         )
     if settings.server.replicas == 0:
-        yield Problem(
+        yield Finding(
             id="canary-beside-paused-servers",
-            path=key("server.replicas"),
-            value=0,
+            subject=key("server.replicas"),
+            found=0,
             allowed="1 or more with rollout.canary",
             why="a canary is compared with running servers, and none runs",
             write="replicas: 1, or change the paused servers directly",
         )
     if settings.weights.source == "image" and weights_ending(settings):
-        yield Problem(
+        yield Finding(
             id="canary-of-another-image",
-            path=key("rollout.canary.model"),
-            value=canary.serving.model.revision,
+            subject=key("rollout.canary.model"),
+            found=canary.serving.model.revision,
             allowed="left out with weights.source: image",
             why="the disk image contains the servers' revision only",
             write="weights: {source: hyperdisk}, which downloads the canary's revision",
         )
     if (release(settings) == release(canary)) != (settings.rollout.promoted is not None):
         promoted = settings.rollout.promoted is not None
-        yield Problem(
+        yield Finding(
             id="canary-after-promotion" if promoted else "canary-without-difference",
-            path=key("rollout.promoted" if promoted else "rollout.canary"),
-            value=settings.rollout.promoted,
+            subject=key("rollout.promoted" if promoted else "rollout.canary"),
+            found=settings.rollout.promoted,
             allowed="servers with the canary's release" if promoted else "a canary that differs from the servers",
             why="the servers or the canary changed after the promotion"
             if promoted
@@ -99,16 +99,16 @@ def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Proble
             write="fleet rollout abort, then a new rollout"
             if promoted
             else "another engine setting, image or revision",
-            level="finding",
+            severity="warning",
         )
     capacity = settings.capacity
     if isinstance(capacity, Reservation) and capacity.nodes is None:
-        yield Problem(
+        yield Finding(
             id="canary-needs-a-reserved-node",
-            path=key("capacity.name"),
-            value=capacity.name,
+            subject=key("capacity.name"),
+            found=capacity.name,
             allowed=f"a reservation of {settings.nodes} nodes or more: the servers' and the canary's",
             why="pods use nodes of the named reservation only, and in a full one the canary stays Pending; capacity.nodes is not set",
             write=f"nodes: {settings.nodes}, if it has that many",
-            level="finding",
+            severity="warning",
         )

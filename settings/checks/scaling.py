@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 from zoneinfo import available_timezones
 
+from facts.finding import Finding, Severity
 from settings.derived.scaling import default_target
-from settings.problems import Level, Problem
 from settings.sections.capacity import Calendar, Reservation
 from settings.sections.section import key
 
@@ -26,7 +26,7 @@ START_MINUTES: Final = (10, 18)
 """Minimum and maximum time from a scale-up of a running fleet to the new server's first response. Source: facts/time_to_serve.py."""
 
 
-def scaling_problems(settings: Settings) -> Iterator[Problem]:
+def scaling_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem of the stack's autoscaler."""
     scaling = settings.server.scaling
     if scaling.mode == "none":
@@ -38,7 +38,7 @@ def scaling_problems(settings: Settings) -> Iterator[Problem]:
                 allowed="load or schedule, for the rest of the section to take effect",
                 why=f"without an autoscaler {', '.join(unused)} has no effect; server.replicas sets the number of servers",
                 write="mode: load",
-                level="notice",
+                severity="note",
             )
         return
     yield from _bounds(settings)
@@ -48,23 +48,23 @@ def scaling_problems(settings: Settings) -> Iterator[Problem]:
         yield from _by_gke(settings)
 
 
-def _bounds(settings: Settings) -> Iterator[Problem]:
+def _bounds(settings: Settings) -> Iterator[Finding]:
     server, scaling = settings.server, settings.server.scaling
     if server.replicas == "external":
-        yield Problem(
+        yield Finding(
             id="replicas-beside-scaling",
-            path=key("server.replicas"),
-            value=server.replicas,
+            subject=key("server.replicas"),
+            found=server.replicas,
             allowed="left out with server.scaling; 0 pauses",
             why=f"external means managed outside this stack, but mode: {scaling.mode} adds an autoscaler, which takes precedence",
             write="remove replicas; or scaling: {mode: none}, which removes the autoscaler and keeps the servers",
-            level="finding",
+            severity="warning",
         )
     elif "replicas" in server.model_fields_set and server.replicas != 0:
-        yield Problem(
+        yield Finding(
             id="replicas-beside-scaling",
-            path=key("server.replicas"),
-            value=server.replicas,
+            subject=key("server.replicas"),
+            found=server.replicas,
             allowed="left out with server.scaling; 0 pauses",
             why="replicas must have one owner: the autoscaler and `pulumi up` would overwrite each other",
             write=f"remove replicas; scaling: {{min: {min(int(server.replicas), scaling.max)}}} sets the minimum",
@@ -87,7 +87,7 @@ def _bounds(settings: Settings) -> Iterator[Problem]:
             why=f"a server takes {START_MINUTES[0]} to {START_MINUTES[1]} min to start: windows would open without servers, and "
             f"{2 * scaling.lead_minutes} minutes of low load would remove servers that are soon needed again",
             write="remove leadMinutes, or leadMinutes: 20",
-            level="finding",
+            severity="warning",
         )
     proven = settings.serving.concurrency_per_replica
     if scaling.target_in_flight is not None and scaling.target_in_flight > proven:
@@ -99,11 +99,11 @@ def _bounds(settings: Settings) -> Iterator[Problem]:
             why="the autoscaler would add servers only when the running ones are overloaded, and a server takes "
             f"{START_MINUTES[0]} to {START_MINUTES[1]} min to start",
             write=f"targetInFlight: {default_target(proven)}",
-            level="finding",
+            severity="warning",
         )
 
 
-def _windows(settings: Settings) -> Iterator[Problem]:
+def _windows(settings: Settings) -> Iterator[Finding]:
     scaling = settings.server.scaling
     if not scaling.windows and (scaling.mode == "schedule" or scaling.min == 0):
         what = "mode: schedule" if scaling.mode == "schedule" else "min: 0"
@@ -142,7 +142,7 @@ def _windows(settings: Settings) -> Iterator[Problem]:
             )
 
 
-def _window(settings: Settings, path: str, window: ScalingWindow) -> Iterator[Problem]:
+def _window(settings: Settings, path: str, window: ScalingWindow) -> Iterator[Finding]:
     scaling = settings.server.scaling
     if window.start_minute >= window.end_minute:
         yield _problem(
@@ -164,7 +164,7 @@ def _window(settings: Settings, path: str, window: ScalingWindow) -> Iterator[Pr
             why=f"a server takes {START_MINUTES[0]} to {START_MINUTES[1]} min to start, and its node idles for ten before its removal: "
             "most of the cost would be outside the window",
             write=f'end: "{_clock(min(window.start_minute + 60, 24 * 60))}"',
-            level="finding",
+            severity="warning",
         )
     if not scaling.min < window.replicas <= scaling.max:
         yield _problem(
@@ -177,22 +177,22 @@ def _window(settings: Settings, path: str, window: ScalingWindow) -> Iterator[Pr
         )
 
 
-def _surroundings(settings: Settings) -> Iterator[Problem]:
+def _surroundings(settings: Settings) -> Iterator[Finding]:
     scaling, capacity = settings.server.scaling, settings.capacity
     if scaling.mode == "load" and not settings.monitoring.enabled:
-        yield Problem(
+        yield Finding(
             id="scaling-without-metrics",
-            path=key("monitoring.enabled"),
-            value=False,
+            subject=key("monitoring.enabled"),
+            found=False,
             allowed="true with server.scaling.mode load",
             why="the autoscaler reads the servers' metrics from managed Prometheus, which would not scrape them",
             write="monitoring: {enabled: true}, or scaling: {mode: schedule}",
         )
     if settings.owns_platform and settings.scales_by_keda and settings.cluster.keda is False:
-        yield Problem(
+        yield Finding(
             id="scaling-without-keda",
-            path=key("cluster.keda"),
-            value=False,
+            subject=key("cluster.keda"),
+            found=False,
             allowed="true, or left out, with server.scaling",
             why="without KEDA the ScaledObject has no effect",
             write="remove keda",
@@ -205,7 +205,7 @@ def _surroundings(settings: Settings) -> Iterator[Problem]:
             allowed="keda, if the cluster has it",
             why="this stack adds a ScaledObject and no operator: the platform provides KEDA and its permission to read metrics",
             write="nothing, if `kubectl get crd scaledobjects.keda.sh` finds it and keda/keda-operator has roles/monitoring.viewer",
-            level="finding",
+            severity="warning",
         )
     if isinstance(capacity, Reservation | Calendar):
         yield _problem(
@@ -215,21 +215,21 @@ def _surroundings(settings: Settings) -> Iterator[Problem]:
             allowed="any; on reserved capacity it frees nodes but saves no money",
             why="a reservation is billed whether its nodes run or not",
             write="capacity: {mode: ladder}, with a reservation for the minimum number of servers and hourly nodes for the rest",
-            level="notice",
+            severity="note",
         )
     if settings.benchmark.enabled:
-        yield Problem(
+        yield Finding(
             id="scaling-while-measuring",
-            path=key("benchmark.enabled"),
-            value=True,
+            subject=key("benchmark.enabled"),
+            found=True,
             allowed="true; best without server.scaling",
             why="the benchmark's load makes the autoscaler add servers during the measurement, so its figures fit no fixed fleet size",
             write="benchmark: {enabled: false}, or a stack with fixed replicas for the measurement",
-            level="finding",
+            severity="warning",
         )
 
 
-def _by_gke(settings: Settings) -> Iterator[Problem]:
+def _by_gke(settings: Settings) -> Iterator[Finding]:
     scaling, version = settings.server.scaling, settings.cluster.min_version
     if scaling.mode != "load" or scaling.windows or scaling.min == 0 or settings.server.replicas == 0:
         yield _problem(
@@ -250,10 +250,10 @@ def _by_gke(settings: Settings) -> Iterator[Problem]:
             write="mechanism: keda",
         )
     elif version is None or _parts(version) < _parts(GKE_VERSION):
-        yield Problem(
+        yield Finding(
             id="scaling-gke-version",
-            path=key("cluster.minVersion"),
-            value=version,
+            subject=key("cluster.minVersion"),
+            found=version,
             allowed=f"{GKE_VERSION} or later with server.scaling.mechanism gke",
             why="older control planes do not have AutoscalingMetric with PromQL; the autoscaler would show <unknown>",
             write=f"cluster: {{minVersion: {GKE_VERSION}}}, or scaling: {{mechanism: keda}}",
@@ -269,7 +269,7 @@ def _parts(version: str) -> tuple[int, ...]:
 
 
 def _problem(
-    id_: str, path: str, value: object, *, allowed: str, why: str, write: str, level: Level = "refused"
-) -> Problem:
+    id_: str, path: str, value: object, *, allowed: str, why: str, write: str, severity: Severity = "error"
+) -> Finding:
     where = key(f"server.scaling.{path}")
-    return Problem(id=id_, path=where, value=value, allowed=allowed, why=why, write=write, level=level)
+    return Finding(id=id_, subject=where, found=value, allowed=allowed, why=why, write=write, severity=severity)

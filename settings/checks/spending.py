@@ -7,7 +7,7 @@ from datetime import datetime
 from math import ceil
 from typing import TYPE_CHECKING
 
-from settings.problems import Problem
+from facts.finding import Finding
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -19,16 +19,16 @@ LEAST_HOURS = 1.0
 ten minutes, so less would be spent before the first response."""
 
 
-def spending_problems(settings: Settings) -> Iterator[Problem]:
+def spending_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem of the section."""
     spending = settings.spending
     if spending is None:
         return
     if spending.limit is None and spending.until is None:
-        yield Problem(
+        yield Finding(
             id="spending-without-end",
-            path=key("spending.limit"),
-            value=None,
+            subject=key("spending.limit"),
+            found=None,
             allowed="limit, until, or both",
             why="without either the guard counts but never acts",
             write="limit: 5000",
@@ -38,7 +38,7 @@ def spending_problems(settings: Settings) -> Iterator[Problem]:
     yield from _what_a_pause_saves(settings, spending)
 
 
-def _moments(spending: Spending) -> Iterator[Problem]:
+def _moments(spending: Spending) -> Iterator[Finding]:
     from facts.prices import today
 
     since, until = spending.since, spending.until
@@ -46,19 +46,19 @@ def _moments(spending: Spending) -> Iterator[Problem]:
         return
     end = datetime.fromisoformat(until)
     if since is not None and datetime.fromisoformat(since) >= end:
-        yield Problem(
+        yield Finding(
             id="spending-since-after-until",
-            path=key("spending.since"),
-            value=since,
+            subject=key("spending.since"),
+            found=since,
             allowed=f"a time before until, {until}",
             why="the sum would begin after the fleet is paused",
             write="the time from which to count, or a later until",
         )
     if end.date() < today():
-        yield Problem(
+        yield Finding(
             id="spending-until-passed",
-            path=key("spending.until"),
-            value=until,
+            subject=key("spending.until"),
+            found=until,
             allowed=f"a time after {today()}",
             why="it is in the past: "
             + (
@@ -67,11 +67,11 @@ def _moments(spending: Spending) -> Iterator[Problem]:
                 else "the guard would warn immediately"
             ),
             write="a later until, or none, unless the fleet should stay paused",
-            level="finding",
+            severity="warning",
         )
 
 
-def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Problem]:
+def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Finding]:
     from settings.derived.spending import rates
 
     counted, limit = rates(settings), spending.limit
@@ -83,72 +83,72 @@ def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Proble
     )
     stops = spending.then == "pause"
     if limit is not None and hourly is None:
-        yield Problem(
+        yield Finding(
             id="spending-counts-no-nodes",
-            path=key("spending.limit"),
-            value=limit,
+            subject=key("spending.limit"),
+            found=limit,
             allowed="a limit with a known price of the nodes, or only until",
             why=f"no price of {nodes} is known, so the sum misses the largest cost"
             + (", and the fleet would never be paused" if stops else ""),
             write="capacity: {usdPerNodeHour: YOUR PRICE}",
-            level="refused" if stops else "finding",
+            severity="error" if stops else "warning",
         )
     elif limit is not None and hourly is not None and hourly * LEAST_HOURS > limit:
-        yield Problem(
+        yield Finding(
             id="spending-limit-below-an-hour",
-            path=key("spending.limit"),
-            value=limit,
+            subject=key("spending.limit"),
+            found=limit,
             allowed=f"{hourly * LEAST_HOURS:,.2f} or more: one hour of this fleet",
             why=f"the fleet costs {least}${hourly:,.2f} an hour and would be paused before it serves a request",
             write=f"limit: {ceil(24 * hourly)}, one day of this fleet",
         )
     elif limit is not None and hourly:
-        yield Problem(
+        yield Finding(
             id="spending-lasts",
-            path=key("spending.limit"),
-            value=limit,
+            subject=key("spending.limit"),
+            found=limit,
             allowed=f"{hourly * LEAST_HOURS:,.2f} or more",
             why=f"at full size, {least}${hourly:,.2f} an hour, the limit lasts {'at most ' if least else ''}{limit / hourly:,.0f} h{since}",
             write="nothing, if that is intended",
-            level="notice",
+            severity="note",
         )
     if counted.unknown:
         stops = spending.on_unknown == "pause"
         items = ", ".join(f"{id_}: USD" for id_ in counted.unknown_ids if id_ != "nodes")
         lines = [f"vllm-fleet:prices: {{{items}}}"] if items else []
         lines += ["capacity: {usdPerNodeHour: USD}"] if "nodes" in counted.unknown_ids else []
-        yield Problem(
+        yield Finding(
             id="spending-unknown-prices",
-            path=key("spending.onUnknown"),
-            value=spending.on_unknown,
+            subject=key("spending.onUnknown"),
+            found=spending.on_unknown,
             allowed="warn, or pause with every price known" if stops else "warn",
             why=f"no price is known for: {', '.join(counted.unknown)}; "
             + ("the fleet would be paused immediately" if stops else "the sum is a lower bound"),
             write=" and ".join(lines) + (", or onUnknown: warn" if stops else ""),
-            level="refused" if stops else "notice",
+            severity="error" if stops else "note",
         )
 
 
-def _what_a_pause_saves(settings: Settings, spending: Spending) -> Iterator[Problem]:
+def _what_a_pause_saves(settings: Settings, spending: Spending) -> Iterator[Finding]:
     from settings.derived.spending import rates
 
     counted, nodes = rates(settings), f"{settings.machine.type} by capacity.mode {settings.capacity.mode}"
     if counted.paid_anyway and counted.full is not None and spending.then == "pause":
-        yield Problem(
+        yield Finding(
             id="spending-pause-saves-nothing",
-            path=key("spending.then"),
-            value=spending.then,
+            subject=key("spending.then"),
+            found=spending.then,
             allowed="warn, or capacity that is billed only while it runs",
             why=f"{nodes} is billed whether a server runs or not: a pause would stop the service but not the cost",
             write="then: warn",
-            level="finding",
+            severity="warning",
         )
     if counted.reserved_first:
         pauses = spending.then == "pause"
-        yield Problem(
+        yield Finding(
             id="spending-reservation-uncounted",
-            path=key("spending.then"),
-            value=spending.then,
+            subject=key("spending.then"),
+            found=spending.then,
             allowed="warn, or a ladder without a reservation" if pauses else "warn",
             why="the ladder's reservation is billed whether a server runs or not, but the sum counts only nodes with a server: "
             + (
@@ -157,5 +157,5 @@ def _what_a_pause_saves(settings: Settings, spending: Spending) -> Iterator[Prob
                 else "it is a lower bound while fewer run"
             ),
             write="then: warn" if pauses else "nothing; the invoice also has the idle reserved nodes",
-            level="finding" if pauses else "notice",
+            severity="warning" if pauses else "note",
         )

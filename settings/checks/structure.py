@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
+from facts.finding import Finding
 from facts.regions import regions, zones
 from settings.checks.benchmark import benchmark_problems
+from settings.checks.empty import without_effect
 from settings.checks.machine import machine_problems
 from settings.checks.model import model_problems
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.spending import spending_problems
-from settings.empty import without_effect
-from settings.problems import Problem, nearest
+from settings.problems import nearest
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
 from settings.sections.server import LEAST_EPHEMERAL_STORAGE_GIB
@@ -34,7 +35,7 @@ LOW_SHARE = 0.5
 """Share of the list price below which a stated price is doubted. Assumed: larger discounts are rare."""
 
 
-def structural_problems(settings: Settings) -> tuple[Problem, ...]:
+def structural_problems(settings: Settings) -> tuple[Finding, ...]:
     """Every limit that these settings exceed, in the order of the stack file's sections."""
     return (
         *without_effect(settings),
@@ -53,7 +54,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
     )
 
 
-def server_problems(settings: Settings) -> tuple[Problem, ...]:
+def server_problems(settings: Settings) -> tuple[Finding, ...]:
     """The limits of the servers, which also apply to a canary."""
     return (
         *machine_problems(settings),
@@ -65,12 +66,12 @@ def server_problems(settings: Settings) -> tuple[Problem, ...]:
     )
 
 
-def _location(settings: Settings) -> Iterator[Problem]:
+def _location(settings: Settings) -> Iterator[Finding]:
     if settings.region not in (known := regions()):
-        yield Problem(
+        yield Finding(
             id="no-such-region",
-            path="gcp:region",
-            value=settings.region,
+            subject="gcp:region",
+            found=settings.region,
             allowed=", ".join(sorted(known)),
             why="Google Cloud has no region of that name (November 2026), and the price list has none",
             write=f"gcp:region: {nearest(settings.region, sorted(known)) or 'europe-west4'}",
@@ -78,52 +79,52 @@ def _location(settings: Settings) -> Iterator[Problem]:
     elif wrong := [
         zone for zone in settings.zones if zone.startswith(f"{settings.region}-") and zone not in zones(settings.region)
     ]:
-        yield Problem(
+        yield Finding(
             id="no-such-zone",
-            path=key("zones"),
-            value=wrong,
+            subject=key("zones"),
+            found=wrong,
             allowed=", ".join(zones(settings.region)),
             why=f"{settings.region} has no zone of that name, so no node or disk can be created there",
             write=f'["{zones(settings.region)[0]}"]',
         )
     for zone in settings.zones:
         if not zone.startswith(f"{settings.region}-"):
-            yield Problem(
+            yield Finding(
                 id="zone-outside-region",
-                path=key("zones"),
-                value=zone,
+                subject=key("zones"),
+                found=zone,
                 allowed=f"zones of {settings.region}",
                 why="the cluster, its subnet and the image registry are in gcp:region",
                 write=f'["{settings.region}-b"], or another gcp:region',
             )
     if len(set(settings.zones)) != len(settings.zones):
-        yield Problem(
+        yield Finding(
             id="zone-twice",
-            path=key("zones"),
-            value=list(settings.zones),
+            subject=key("zones"),
+            found=list(settings.zones),
             allowed="each zone once",
             why="each zone gets one copy of the weights volume",
             write=str(sorted(set(settings.zones))),
         )
 
 
-def _platform(settings: Settings) -> Iterator[Problem]:
+def _platform(settings: Settings) -> Iterator[Finding]:
     platform = settings.platform
     if platform.stack is not None and platform.kubeconfig is not None:
-        yield Problem(
+        yield Finding(
             id="platform-twice",
-            path=key("platform.kubeconfig"),
-            value=platform.kubeconfig,
+            subject=key("platform.kubeconfig"),
+            found=platform.kubeconfig,
             allowed="platform.stack or platform.kubeconfig",
             why="each names a cluster, and a server joins only one",
             write="remove one of the two",
         )
     for given, name in ((platform.image_prefix, "imagePrefix"), (platform.results_bucket, "resultsBucket")):
         if given is not None and platform.kubeconfig is None:
-            yield Problem(
+            yield Finding(
                 id="platform-of-nobody",
-                path=key(f"platform.{name}"),
-                value=given,
+                subject=key(f"platform.{name}"),
+                found=given,
                 allowed="left out without platform.kubeconfig",
                 why="this stack, or the stack it joins, creates its own",
                 write=f"remove {name}",
@@ -132,64 +133,64 @@ def _platform(settings: Settings) -> Iterator[Problem]:
         return
     whose = platform.stack or "the cluster's owner"
     if settings.benchmark.enabled and platform.kubeconfig is not None and platform.results_bucket is None:
-        yield Problem(
+        yield Finding(
             id="benchmark-without-bucket",
-            path=key("platform.resultsBucket"),
-            value=None,
+            subject=key("platform.resultsBucket"),
+            found=None,
             allowed="the name of your bucket",
             why="the benchmark's pods write their results to it, and this stack creates none",
             write="resultsBucket: MY-BUCKET",
         )
     for section in ("network", "cluster", "budget", "registry", "results"):
         if section in settings.model_fields_set:
-            yield Problem(
+            yield Finding(
                 id="platform-is-elsewhere",
-                path=key(section),
-                value="(set)",
+                subject=key(section),
+                found="(set)",
                 allowed="left out on another stack's cluster",
                 why=f"network, cluster, budget, images and bucket belong to {whose}; here they have no effect",
                 write=f"remove {section}" + (", or set it in the platform's own stack file" if platform.stack else ""),
             )
     if settings.gateway.enabled:
-        yield Problem(
+        yield Finding(
             id="platform-needs-proxy-only",
-            path=key("gateway.enabled"),
-            value=True,
+            subject=key("gateway.enabled"),
+            found=True,
             allowed="true, if the platform has a proxy-only subnet",
             why="without it the Gateway stays at PROGRAMMED False without a message; this stack cannot check the other's network",
             write="network: {proxyOnly: {enabled: true}} in the platform's stack file"
             if platform.stack
             else "nothing, if `gcloud compute networks subnets list --filter=purpose=REGIONAL_MANAGED_PROXY` lists a subnet",
-            level="finding",
+            severity="warning",
         )
 
 
-def _capacity(settings: Settings) -> Iterator[Problem]:
+def _capacity(settings: Settings) -> Iterator[Finding]:
     capacity = settings.capacity
     made = ladder_class(settings.namespace, settings.machine)
     if isinstance(capacity, Ladder) and len(made) > MAX_LABEL:
-        yield Problem(
+        yield Finding(
             id="namespace-too-long",
-            path=key("namespace"),
-            value=settings.namespace,
+            subject=key("namespace"),
+            found=settings.namespace,
             allowed=f"up to {MAX_LABEL - len(made) + len(settings.namespace)} characters with capacity.mode ladder",
             why=f"the ladder's nodes have the name of its ComputeClass, {made}, as a label's value, limited to {MAX_LABEL} characters",
             write="a shorter namespace",
         )
     if isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None:
-        yield Problem(
+        yield Finding(
             id="ladder-without-rungs",
-            path=key("capacity"),
-            value="spot only" if capacity.spot else "nothing",
+            subject=key("capacity"),
+            found="spot only" if capacity.spot else "nothing",
             allowed="two or more of reservation, flexStartSeconds, spot",
             why="a ladder with one rung behaves like that rung and adds an object that can fail",
             write="{mode: spot}" if capacity.spot else "{mode: ladder, flexStartSeconds: 604800, spot: true}",
         )
     if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.nodes:
-        yield Problem(
+        yield Finding(
             id="reservation-too-small",
-            path=key("capacity.nodes"),
-            value=capacity.nodes,
+            subject=key("capacity.nodes"),
+            found=capacity.nodes,
             allowed=f"{settings.nodes} or more ({_whose(settings)})",
             why="Autopilot uses nodes of the named reservation only, so the other pods stay Pending",
             write=f"nodes: {settings.nodes} and a reservation of that size, or server.{settings.server.size_key}: "
@@ -197,10 +198,10 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
         )
     if isinstance(capacity, Calendar) and capacity.create is not None:
         if len(settings.zones) > 1:
-            yield Problem(
+            yield Finding(
                 id="calendar-zone",
-                path=key("zones"),
-                value=list(settings.zones),
+                subject=key("zones"),
+                found=list(settings.zones),
                 allowed="one zone with capacity.create",
                 why="a reservation is in one zone; pods of other zones would stay Pending during the paid window",
                 write=f'["{settings.zones[0]}"]',
@@ -212,51 +213,51 @@ def _whose(settings: Settings) -> str:
     return f"server.{settings.server.size_key}" + (" and rollout.canary.replicas" if settings.canary_replicas else "")
 
 
-def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
+def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Finding]:
     request = capacity.create
     assert request is not None
     path = "capacity.create"
     yield from keyed(window_problems("capacity", capacity, request))
     if request.nodes < settings.nodes:
-        yield Problem(
+        yield Finding(
             id="calendar-too-few-nodes",
-            path=key(f"{path}.nodes"),
-            value=request.nodes,
+            subject=key(f"{path}.nodes"),
+            found=request.nodes,
             allowed=f"{settings.nodes} or more ({_whose(settings)})",
             why="pods beyond the reservation stay Pending for the whole window",
             write=str(settings.nodes),
         )
     if request.total_usd is None:
-        yield Problem(
+        yield Finding(
             id="calendar-draft",
-            path=key(f"{path}.totalUsd"),
-            value=None,
+            subject=key(f"{path}.totalUsd"),
+            found=None,
             allowed="the total price of the window in USD",
             why="an approved request cannot be changed or cancelled, so without its total it stays a draft",
             write="totalUsd: NODES x DAYS x 24 x usdPerNodeHour",
-            level="notice",
+            severity="note",
         )
 
 
-def _weights(settings: Settings) -> Iterator[Problem]:
+def _weights(settings: Settings) -> Iterator[Finding]:
     from facts import disks
 
     weights, model = settings.weights, settings.serving.model
     if (weights.source == "image") != (weights.image is not None):
-        yield Problem(
+        yield Finding(
             id="weights-image",
-            path=key("weights.image"),
-            value=weights.image,
+            subject=key("weights.image"),
+            found=weights.image,
             allowed="the disk image with the weights, only with source: image",
             why="source: image creates the volume from that image; every other source downloads the weights",
             write="projects/PROJECT/global/images/NAME" if weights.image is None else "source: image, or remove image",
         )
     if not weights.has_volume:
         if settings.server.fixed_replicas not in (0, 1):
-            yield Problem(
+            yield Finding(
                 id="download-per-replica",
-                path=key("weights.source"),
-                value="huggingface",
+                subject=key("weights.source"),
+                found="huggingface",
                 allowed="hyperdisk, for more than one replica",
                 why=f"each replica would download {model.size_gb:g} GB through Cloud NAT at every start; "
                 "the article does so only with its single replica",
@@ -264,10 +265,10 @@ def _weights(settings: Settings) -> Iterator[Problem]:
             )
         least_gib = ceil(model.size_gb * 1e9 / 2**30) + LEAST_EPHEMERAL_STORAGE_GIB
         if settings.resources.ephemeral_storage_gib < least_gib:
-            yield Problem(
+            yield Finding(
                 id="download-exceeds-disk",
-                path=key("server.resources.ephemeralStorageGib"),
-                value=settings.resources.ephemeral_storage_gib,
+                subject=key("server.resources.ephemeralStorageGib"),
+                found=settings.resources.ephemeral_storage_gib,
                 allowed=f"{least_gib} or more: {model.size_gb:g} GB of weights, and {LEAST_EPHEMERAL_STORAGE_GIB} GiB for the rest",
                 why="with source: huggingface the pod writes the weights to its own disk; the kubelet evicts a pod above its limit, "
                 "and the next pod downloads again",
@@ -279,61 +280,61 @@ def _weights(settings: Settings) -> Iterator[Problem]:
         size_gib=weights.size_gib, throughput_mibps=weights.throughput_mibps, readers=readers
     ):
         field = {"size_gib": "sizeGib", "throughput_mibps": "throughputMibps", "readers": "sizeGib"}[finding.field]
-        yield Problem(
+        yield Finding(
             id="hyperdisk-limit",
-            path=key(f"weights.{field}"),
-            value=weights.throughput_mibps if finding.field == "throughput_mibps" else weights.size_gib,
+            subject=key(f"weights.{field}"),
+            found=weights.throughput_mibps if finding.field == "throughput_mibps" else weights.size_gib,
             allowed=finding.message,
             why="Hyperdisk ML rejects the volume, or its readers slow each other down at start",
             write=finding.remedy,
         )
     needed_gib = model.size_gb * 1e9 / 2**30 * LFS_SPACE_FACTOR
     if weights.size_gib < needed_gib:
-        yield Problem(
+        yield Finding(
             id="weights-volume-too-small",
-            path=key("weights.sizeGib"),
-            value=weights.size_gib,
+            subject=key("weights.sizeGib"),
+            found=weights.size_gib,
             allowed=f"{int(needed_gib) + 1} or more for {model.id} ({model.size_gb:g} GB)",
             why="the volume must hold the model and the file system's overhead",
             write=f"sizeGib: {int(needed_gib) + 1}",
         )
 
 
-def _server(settings: Settings) -> Iterator[Problem]:
+def _server(settings: Settings) -> Iterator[Finding]:
     server = settings.server
     resources = settings.resources
     if resources.shm_gib * 2 > resources.memory_gib:
-        yield Problem(
+        yield Finding(
             id="shm-takes-memory",
-            path=key("server.resources.shmGib"),
-            value=resources.shm_gib,
+            subject=key("server.resources.shmGib"),
+            found=resources.shm_gib,
             allowed=f"up to half of memoryGib ({resources.memory_gib // 2})",
             why="shared memory (/dev/shm) counts against the pod's memory, and the engines need the rest",
             write=f"shmGib: {resources.memory_gib // 4}",
         )
     if server.replicas == "external" and server.scaling.mode == "none":
-        yield Problem(
+        yield Finding(
             id="replicas-elsewhere",
-            path=key("server.replicas"),
-            value="external",
+            subject=key("server.replicas"),
+            found="external",
             allowed="a number, or external",
             why="replicas managed externally: price and throughput here are those of one replica",
             write="a number, if this program should manage replicas",
-            level="notice",
+            severity="note",
         )
     if server.replicas == 0:
-        yield Problem(
+        yield Finding(
             id="paused",
-            path=key("server.replicas"),
-            value=0,
+            subject=key("server.replicas"),
+            found=0,
             allowed="any number; 0 pauses",
             why="the fleet is paused: no server runs, the weights stay on their volume, and the residual cost continues",
             write="replicas: N to resume",
-            level="notice",
+            severity="note",
         )
 
 
-def _scaling(settings: Settings) -> Iterator[Problem]:
+def _scaling(settings: Settings) -> Iterator[Finding]:
     if "scaling" in settings.server.model_fields_set:
         # Imported here because it loads the time zones, and few stacks need it.
         from settings.checks.scaling import scaling_problems
@@ -341,64 +342,64 @@ def _scaling(settings: Settings) -> Iterator[Problem]:
         yield from scaling_problems(settings)
 
 
-def _secrets(settings: Settings) -> Iterator[Problem]:
+def _secrets(settings: Settings) -> Iterator[Finding]:
     pairs = (
         ("weights.tokenSecret", settings.hf_token_secret, settings.has_hf_token, "hfToken"),
         ("server.apiKeySecret", settings.api_key_secret, settings.has_api_key, "apiKey"),
     )
     for path, named, given, name in pairs:
         if named is not None and given:
-            yield Problem(
+            yield Finding(
                 id="secret-twice",
-                path=key(path),
-                value=named.name,
+                subject=key(path),
+                found=named.name,
                 allowed=f"either this or the secret key {NAMESPACE}:{name}",
                 why="two sources for one secret: which one applies would be undefined",
                 write=f"pulumi config rm {NAMESPACE}:{name}, or remove {path}",
             )
 
 
-def _exposure(settings: Settings) -> Iterator[Problem]:
+def _exposure(settings: Settings) -> Iterator[Finding]:
     gateway, server = settings.gateway, settings.server
     if gateway.enabled and gateway.gateway_class == "gke-l7-regional-external-managed" and not settings.guards_v1_only:
-        yield Problem(
+        yield Finding(
             id="open-to-the-internet",
-            path=key("gateway.gatewayClass"),
-            value=gateway.gateway_class,
+            subject=key("gateway.gatewayClass"),
+            found=gateway.gateway_class,
             allowed="gke-l7-rilb, or the external class with an API key",
             why="without an API key vLLM accepts every request, so anyone on the internet could use your GPUs",
             write="server: {apiKeySecret: NAME-OF-A-SECRET}, or gatewayClass: gke-l7-rilb",
         )
     if settings.guards_v1_only and (server.internal_load_balancer or not gateway.enabled):
         who = "the whole VPC" if server.internal_load_balancer else "pods and namespaces labeled as clients"
-        yield Problem(
+        yield Finding(
             id="key-guards-v1-alone",
-            path=key("server.internalLoadBalancer" if server.internal_load_balancer else "gateway.enabled"),
-            value=server.internal_load_balancer,
+            subject=key("server.internalLoadBalancer" if server.internal_load_balancer else "gateway.enabled"),
+            found=server.internal_load_balancer,
             allowed=f"this value, if {who} may use the server without the key; otherwise only a gateway",
             why=f"vLLM checks the key under /v1 only: {who} can call /invocations, /tokenize and /metrics without it",
             write="gateway: {enabled: true} without internalLoadBalancer, which routes /v1 only",
-            level="finding",
+            severity="warning",
         )
 
 
-def _shutdown(settings: Settings) -> Iterator[Problem]:
+def _shutdown(settings: Settings) -> Iterator[Finding]:
     timeout, engine = settings.server.engine.get("shutdownTimeoutSeconds"), settings.serving.engine
     if timeout and engine.api_servers > 1:
-        yield Problem(
+        yield Finding(
             id="shutdown-timeout-without-effect",
-            path=key("server.engine.shutdownTimeoutSeconds"),
-            value=timeout,
+            subject=key("server.engine.shutdownTimeoutSeconds"),
+            found=timeout,
             allowed="left out (null) with several API servers",
             why=f"vLLM stops its {engine.api_servers} API servers before the engines, which ends all streams; "
             "the pause before the stop signal drains requests instead",
             write="remove shutdownTimeoutSeconds, or apiServerCount: 1",
         )
     elif timeout and timeout + settings.placement.pre_stop_seconds + 10 > settings.placement.grace_seconds:
-        yield Problem(
+        yield Finding(
             id="shutdown-timeout-above-grace",
-            path=key("server.engine.shutdownTimeoutSeconds"),
-            value=timeout,
+            subject=key("server.engine.shutdownTimeoutSeconds"),
+            found=timeout,
             allowed=f"up to {max(0, settings.placement.grace_seconds - settings.placement.pre_stop_seconds - 10)} with this capacity mode",
             why=f"the pod is killed {settings.placement.grace_seconds} s after its termination begins, "
             f"including {settings.placement.pre_stop_seconds} s of pause before the stop signal",
@@ -406,7 +407,7 @@ def _shutdown(settings: Settings) -> Iterator[Problem]:
         )
 
 
-def _node_price(settings: Settings) -> Iterator[Problem]:
+def _node_price(settings: Settings) -> Iterator[Finding]:
     """A price of the nodes far below the list: after a slip of the point, neither ceiling nor limit is reached."""
     from facts.cost import node_price
     from facts.prices import published
@@ -419,40 +420,40 @@ def _node_price(settings: Settings) -> Iterator[Problem]:
     )
     if listed is None or stated >= LOW_SHARE * listed.usd:
         return
-    yield Problem(
+    yield Finding(
         id="node-price-low",
-        path=key("capacity.usdPerNodeHour"),
-        value=stated,
+        subject=key("capacity.usdPerNodeHour"),
+        found=stated,
         allowed=f"{LOW_SHARE * listed.usd:,.2f} or more: half of the list price",
         why=f"the list price of {machine.type} ({listed.mode}, {listed.region}, {listed.date}) is ${listed.usd:,.2f}; the ceiling of the "
         "policies and the spending guard count what is stated, so a wrong price makes both act too late",
         write=f"usdPerNodeHour: {listed.usd:.2f}, or nothing if your contract says so",
-        level="finding",
+        severity="warning",
     )
 
 
-def _prices(settings: Settings) -> Iterator[Problem]:
+def _prices(settings: Settings) -> Iterator[Finding]:
     from facts.cost import bill, priced_items
     from facts.prices import OLD_AFTER_DAYS, today
     from settings.derived.figures import fleet_shape
 
     if old := bill(fleet_shape(settings)).old(today()):
         dates = sorted({item.price.date for item in old if item.price is not None})
-        yield Problem(
+        yield Finding(
             id="old-prices",
-            path=key("prices"),
-            value=dates[0],
+            subject=key("prices"),
+            found=dates[0],
             allowed=f"list prices of the last {OLD_AFTER_DAYS} days, or your own prices",
             why=f"prices change, Spot prices up to twice a month; out of date: {', '.join(item.name for item in old)}",
             write="fleet prices --update SKUS.json, with a downloaded price list",
-            level="finding",
+            severity="warning",
         )
     known = priced_items()
     for item in sorted(set(settings.prices) - set(known)):
-        yield Problem(
+        yield Finding(
             id="unknown-price",
-            path=key(f"prices.{item}"),
-            value=settings.prices[item],
+            subject=key(f"prices.{item}"),
+            found=settings.prices[item],
             allowed=", ".join(f"{id_} (USD per {unit})" for id_, unit in known.items()),
             why="no item of the bill has that name",
             write="one of the names above; the price of a node is capacity.usdPerNodeHour",

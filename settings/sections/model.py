@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, GetPydanticSchema, ValidationInfo, WithJsonSchema
 from pydantic_core import core_schema
 
+from facts import strict_json
 from facts.model_config import MOST_BYTES, ModelShape, from_config
-from settings import strict_json
 from settings.sections.section import Section, like
 
 Revision = Annotated[str, like(r"^[0-9a-f]{40}$", "a commit id of 40 hexadecimal digits in lowercase")]

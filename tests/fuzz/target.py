@@ -15,7 +15,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from settings.problems import Problem, SettingsError
+from facts.finding import Finding
+from settings.problems import SettingsError
 from tests.support.canaries import shown
 
 LONGEST_PROBLEM = 4_000
@@ -56,7 +57,7 @@ def require_text(text: str, place: str, longest: int = LONGEST_OUTPUT) -> None:
     require(len(text) <= longest, f"{place} is longer than {longest:,} characters", f"{len(text):,}: {text[:300]}")
 
 
-def require_problems(problems: tuple[Problem, ...]) -> None:
+def require_problems(problems: tuple[Finding, ...]) -> None:
     """Each names a key, what is allowed, why, and what to write instead."""
     for one in problems:
         for part in ("path", "allowed", "why", "write"):

@@ -55,7 +55,7 @@ def test_the_benchmark_writes_to_the_bucket_that_is_named() -> None:
     ],
 )
 def test_what_the_other_clusters_owner_decides_is_refused_here(sections: dict[str, Any], id_: str) -> None:
-    assert id_ in {one.id for one in check(make_settings(**sections)) if one.level == "refused"}
+    assert id_ in {one.id for one in check(make_settings(**sections)) if one.severity == "error"}
     assert id_ not in {one.id for one in check(make_settings(**GIVEN))}
 
 

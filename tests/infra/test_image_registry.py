@@ -71,7 +71,7 @@ def test_secret_manager_is_switched_on_for_it() -> None:
 def test_a_token_in_plain_text_and_half_an_account_are_refused(registry: dict[str, str], path: str) -> None:
     with pytest.raises(SettingsError) as refused:
         parse("test", make_config(registry=registry))
-    assert [problem.path for problem in refused.value.problems] == [path]
+    assert [problem.subject for problem in refused.value.problems] == [path]
     assert "aB3" not in str(refused.value)
 
 

@@ -125,7 +125,7 @@ def refusals_of_settings(config: Config) -> list[str]:
         return [str(error)]
     if not parsed.owns_platform:
         return ["a guest is recorded with what its platform has put out"]
-    return [str(one) for one in check(parsed) if one.level == "refused"]
+    return [str(one) for one in check(parsed) if one.severity == "error"]
 
 
 def texts(config: Config) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """What a case is: one change to a real stack that one rule of the pack must catch, or must leave alone, and how it is written.
 
-Of the program: other settings, or other code, recorded through the whole program. Of the resource: the recording itself is
+Of the program: other settings, recorded through the whole program. Of the resource: the recording itself is
 edited, as a hand or another program would write it. An edit that finds nothing to change is an error: it would test nothing.
 
-A case that breaks its rule is a mutant for the pack's own process (`mutation`); one of the resource is a unit test, too.
+One of the resource is a unit test; every case that breaks its rule is a mutant for the pack's own process, too (`make mutants`).
 """
 
 from __future__ import annotations
@@ -29,16 +29,6 @@ CONTAINER = f"{POD}.containers.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patch:
-    """Other code: what stands at a dotted name while the program runs."""
-
-    target: str
-    """Where the name is looked up when it is used: `workloads.server.server.drain`, not where it was defined."""
-    stand_in: Callable[[Any], Any]
-    """From what is there to what shall be there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One change, and what its rule makes of it."""
 
@@ -49,7 +39,6 @@ class Case:
     stack: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Laid over the sections of the stack file, key by key; None is the file's null."""
-    patches: tuple[Patch, ...] = ()
     edits: tuple[Edit, ...] = ()
     limits: Mapping[str, Any] = field(default_factory=dict)
     """How the stack configures the rule; with the rule's own defaults it judges the other way."""
@@ -73,20 +62,19 @@ class Case:
 def of_program(
     rule: str,
     what: str,
-    *patches: Patch,
+    *,
     stack: str = "dev",
     settings: Mapping[str, Any] | None = None,
     limits: Mapping[str, Any] | None = None,
     unspeakable: str = "",
 ) -> Case:
-    """A stack with other settings or made by other code. What the settings' own checks would refuse is let through."""
+    """A stack with other settings. What the settings' own checks would refuse is let through."""
     return Case(
         rule=rule,
         what=what,
         through="program",
         stack=stack,
         settings=settings or {},
-        patches=patches,
         limits=limits or {},
         unspeakable=unspeakable,
     )
@@ -118,46 +106,6 @@ def of_resource(
 def sound(rule: str, what: str, *edits: Edit, stack: str = "dev", **limits: Any) -> Case:
     """A change that its rule leaves alone."""
     return replace(of_resource(rule, what, *edits, stack=stack, **limits), broken=False)
-
-
-# Other code.
-
-
-def constant(target: str, value: Any) -> Patch:
-    """Another value for a constant."""
-    return Patch(target=target, stand_in=lambda _: value)
-
-
-def returning(target: str, value: Any) -> Patch:
-    """A function that returns this, whatever it is asked."""
-    return Patch(target=target, stand_in=lambda _: lambda *_args, **_kwargs: value)
-
-
-def result(target: str, change: Callable[[Any], Any]) -> Patch:
-    """A function whose result is changed: in place where `change` returns None, else to what it returns."""
-
-    def stand_in(real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            made = real(*args, **kwargs)
-            other = change(made)
-            return made if other is None else other
-
-        return call
-
-    return Patch(target=target, stand_in=stand_in)
-
-
-def arguments(target: str, change: Callable[[Props], None]) -> Patch:
-    """A call with other keyword arguments: of a function, or of a resource's class such as `workloads.server.server.k8s...`."""
-
-    def stand_in(real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            change(kwargs)
-            return real(*args, **kwargs)
-
-        return call
-
-    return Patch(target=target, stand_in=stand_in)
 
 
 # Other resources.

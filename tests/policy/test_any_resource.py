@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError, unknown_checking_proxy
 
 import money
 from fleet.preview.record.recording import RecordedResource
@@ -21,6 +20,7 @@ from tests.policy.case import DEPLOYMENT, of_program
 from tests.policy.cases.capacity import LADDER
 from tests.policy.cases.cost import WINDOW
 from tests.policy.mutation import STACKS, mutated, unchanged
+from values import UNKNOWN_TEXT, UnknownValueError, readable
 
 pytestmark = pytest.mark.slow
 
@@ -35,13 +35,13 @@ WRONG: tuple[Any, ...] = (
     [],
     [[{}]],
     {"x": [1.0]},
-    UNKNOWN_STRING_VALUE,
+    UNKNOWN_TEXT,
 )
 """What nobody should write, for every property of every kind of resource."""
 WORDS = st.sampled_from(
     ("true", "", "8", "64Gi", "-1", "nan", "1e999", "vllm", "serve", "sh", "-c", "vllm serve --tensor-parallel-size=8",
      "--max-num-seqs=x", "--speculative-config={", "--speculative-config=[1]", "-O", "-", "a/b:latest", "nvidia-b200",
-     "hyperdisk-ml", "RollingUpdate", "100%", "10.0.0.0/8", "300.0.0.0/99", UNKNOWN_STRING_VALUE)
+     "hyperdisk-ml", "RollingUpdate", "100%", "10.0.0.0/8", "300.0.0.0/99", UNKNOWN_TEXT)
 )  # fmt: skip
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats() | st.text(max_size=8) | WORDS
 QUICK = settings(
@@ -108,7 +108,7 @@ def _made(type_: str, inputs: dict[str, Any]) -> RecordedResource:
 @cache
 def props_of(index: int) -> dict[str, Any]:
     known: dict[str, Any] = transform(
-        reveal(dict(recorded()[index].inputs)), lambda leaf: UNKNOWN_STRING_VALUE if leaf is UNKNOWN else leaf
+        reveal(dict(recorded()[index].inputs)), lambda leaf: UNKNOWN_TEXT if leaf is UNKNOWN else leaf
     )
     return known
 
@@ -164,7 +164,7 @@ def with_value(index: int, path: Path, value: Any) -> Resource:
 
 def resource(type_: str, props: dict[str, Any], urn: str = "urn:pulumi:s::p::t::n") -> Resource:
     """A resource as the policy SDK hands it to a rule: behind proxies that raise for what is unknown."""
-    return Resource(type=type_, props=unknown_checking_proxy(props), name="n", urn=urn)
+    return Resource(type=type_, props=readable(props), name="n", urn=urn)
 
 
 RESOURCE_RULES = tuple(one for one in all_rules() if isinstance(one, Rule))

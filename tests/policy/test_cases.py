@@ -12,7 +12,6 @@ import pytest
 import money
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.verdict import REPEATED_ON_PURPOSE
-from fleet.preview.policy_messages import seconds
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.values import reveal
 from rule import Resource, Rule, message, with_defaults
@@ -39,7 +38,6 @@ def seen(recording: Recording, *, by_inputs: bool) -> list[Resource]:
             props=reveal(dict(one.inputs if by_inputs else one.outputs)),
             protect=one.protect,
             ignore_changes=one.ignore_changes,
-            timeouts={operation: seconds(text) for operation, text in one.custom_timeouts.items()},
             dependencies=(*one.dependencies, one.parent),
         )
         for one in recording.resources

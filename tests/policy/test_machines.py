@@ -19,7 +19,7 @@ def test_what_settings_accept_is_sound_and_of_the_machine_that_was_named(machine
             selector, asked = settings.placement.node_selector, settings.resources
             deployment = server(selector=selector, gpus=gpus, cpu=str(asked.cpu), replicas=3)
             (pod,) = pods(deployment)
-            for name in ("partial-node", "no-capacity-selector", "contradictory-selectors", "reservation-not-specific"):
+            for name in ("partial-node", "no-capacity-selector", "reservation-not-specific"):
                 assert found(name, deployment) == [], (machine, way, gpus)
             # A class hides all but the GPU, which is in its name.
             expected = of_accelerator(facts.accelerator) if way == "ladder" else (facts,)

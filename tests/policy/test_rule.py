@@ -4,15 +4,13 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
-from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError, unknown_checking_proxy
 
 import rule
 import rules
 from rule import Finding, Resource, Rule, Setting, Settings, all_rules, dig, has, listed, message
+from values import UNKNOWN_TEXT, UnknownValueError, readable
 
-PARTLY_UNKNOWN = unknown_checking_proxy(
-    {"a": {"known": 1, "unknown": UNKNOWN_STRING_VALUE}, "l": [1, UNKNOWN_STRING_VALUE]}
-)
+PARTLY_UNKNOWN = readable({"a": {"known": 1, "unknown": UNKNOWN_TEXT}, "l": [1, UNKNOWN_TEXT]})
 
 
 def three_words(resource: Resource, settings: Settings) -> Iterator[Finding]:

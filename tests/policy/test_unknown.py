@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError, unknown_checking_proxy
 
 from rule import Finding, Resource, Rule, with_defaults
 from tests.policy.samples import rule_named, server
+from values import UNKNOWN_TEXT, UnknownValueError, readable
 
 TOKEN = "hf_" + "aB3" * 11
 
@@ -21,11 +21,11 @@ def rule(name: str) -> Rule:
 
 
 def seen(type_: str, props: Mapping[str, Any]) -> Resource:
-    return Resource(type=type_, props=unknown_checking_proxy(dict(props)))
+    return Resource(type=type_, props=readable(dict(props)))
 
 
 def test_an_unknown_value_hides_no_secret_beside_it() -> None:
-    env = [{"name": "VLLM_API_KEY", "value": UNKNOWN_STRING_VALUE}, {"name": "ANY", "value": TOKEN}]
+    env = [{"name": "VLLM_API_KEY", "value": UNKNOWN_TEXT}, {"name": "ANY", "value": TOKEN}]
     secrets = rule("secret-in-plain-text")
     judged = secrets.judge(
         seen("kubernetes:apps/v1:Deployment", server(container={"env": env}).props), with_defaults(secrets, {})
@@ -37,11 +37,11 @@ def test_an_unknown_value_hides_no_secret_beside_it() -> None:
 
 
 def test_an_unknown_value_that_nothing_calls_a_secret_is_left_to_the_update() -> None:
-    router = seen("gcp:compute/router:Router", {"network": UNKNOWN_STRING_VALUE, "names": [UNKNOWN_STRING_VALUE, "a"]})
+    router = seen("gcp:compute/router:Router", {"network": UNKNOWN_TEXT, "names": [UNKNOWN_TEXT, "a"]})
     assert list(rule("secret-in-plain-text").judge(router, {})) == []
 
 
 def test_an_account_that_is_not_made_yet_is_an_account() -> None:
-    defaults = {"autoProvisioningDefaults": {"serviceAccount": UNKNOWN_STRING_VALUE}}
+    defaults = {"autoProvisioningDefaults": {"serviceAccount": UNKNOWN_TEXT}}
     cluster = seen("gcp:container/cluster:Cluster", {"enableAutopilot": True, "clusterAutoscaling": defaults})
     assert list(rule("node-account-default").judge(cluster, {})) == []

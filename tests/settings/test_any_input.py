@@ -30,7 +30,7 @@ def judge(config: dict[str, str]) -> None:
     except SettingsError as error:
         assert error.problems
         for problem in error.problems:
-            assert problem.path, problem
+            assert problem.subject, problem
             assert problem.allowed, problem
             assert problem.why, problem
             assert problem.write, problem

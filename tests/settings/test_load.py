@@ -18,12 +18,12 @@ from tests.support.settings import make_config, make_settings
 def refused(**sections: Any) -> dict[str, str]:
     with pytest.raises(SettingsError) as refusal:
         make_settings(**sections)
-    return {problem.path: problem.text() for problem in refusal.value.problems}
+    return {problem.subject: problem.text() for problem in refusal.value.problems}
 
 
 def test_a_number_in_quotes_is_refused_with_the_number_to_write() -> None:
     text = refused(server={"replicas": "12"})["vllm-fleet:server.replicas"]
-    assert "'12'" in text
+    assert '"12"' in text
     assert "replicas: 12" in text
 
 
@@ -44,7 +44,7 @@ def test_a_key_that_no_text_can_hold_is_refused() -> None:
 def test_missing_keys_are_all_named_at_once() -> None:
     with pytest.raises(SettingsError) as refusal:
         parse("x", {})
-    paths = {problem.path for problem in refusal.value.problems}
+    paths = {problem.subject for problem in refusal.value.problems}
     assert paths == {"gcp:project", "gcp:region", "vllm-fleet:zones", "vllm-fleet:capacity"}
 
 
@@ -143,7 +143,7 @@ def test_the_program_refuses_a_project_whose_keys_it_would_not_find() -> None:
 def test_a_key_that_an_environment_may_set_is_told_with_the_environment_and_its_stand_in() -> None:
     with pytest.raises(SettingsError) as refusal:
         parse("x", {"gcp:project": "p", "gcp:region": 7}, ("gcp/prod",))
-    told = {problem.path: problem for problem in refusal.value.problems}
+    told = {problem.subject: problem for problem in refusal.value.problems}
     assert "gcp/prod" in told["vllm-fleet:zones"].why
     assert "Pulumi.x.esc-offline.yaml" in told["vllm-fleet:zones"].write
     assert "gcp/prod" not in told["gcp:region"].text()
@@ -157,7 +157,9 @@ def test_a_misspelt_namespace_is_told_with_the_key_that_was_meant() -> None:
     for space in ("vllm_fleet", "vllmfleet", "vllm-flet"):
         with pytest.raises(SettingsError) as refusal:
             parse("x", {**make_config(), f"{space}:server": "{}"})
-        assert [(one.path, one.write) for one in refusal.value.problems] == [(f"{space}:server", "vllm-fleet:server")]
+        assert [(one.subject, one.write) for one in refusal.value.problems] == [
+            (f"{space}:server", "vllm-fleet:server")
+        ]
     assert parse("x", {**make_config(), "datadog:apiKey": "x", "aws:region": "y"}).stack == "x"
 
 
@@ -179,4 +181,4 @@ def test_a_misspelt_namespace_is_told_with_the_key_that_was_meant() -> None:
 def test_every_problem_is_told_at_once_across_sections(sections: dict[str, Any], paths: set[str]) -> None:
     with pytest.raises(SettingsError) as refusal:
         parse("x", make_config(**sections))
-    assert {one.path.removeprefix("vllm-fleet:") for one in refusal.value.problems} == paths
+    assert {one.subject.removeprefix("vllm-fleet:") for one in refusal.value.problems} == paths

@@ -33,7 +33,7 @@ def write(
 
 
 def taken(root: Path, stack: str = "one") -> list[tuple[str, Any]]:
-    return [(one.path, one.value) for one in beside_others(root, stack, read(root, stack).config)]
+    return [(one.subject, one.found) for one in beside_others(root, stack, read(root, stack).config)]
 
 
 def test_two_stacks_that_name_nothing_meet_nowhere(root: Path) -> None:
@@ -120,11 +120,11 @@ def test_an_offline_run_of_such_a_stack_is_refused(root: Path) -> None:
 @pytest.mark.parametrize(
     ("platform", "two", "path", "level"),
     [
-        ({"stack": "one"}, {}, "platform.stack", "refused"),
-        ({"stack": "organization/vllm-fleet/one"}, {}, "platform.stack", "refused"),
-        ({"stack": "two"}, {"platform": {"stack": "three"}}, "platform.stack", "refused"),
-        ({"stack": "two"}, {"project": "another-project"}, "gcp:project", "refused"),
-        ({"stack": "nope"}, {}, "platform.stack", "notice"),
+        ({"stack": "one"}, {}, "platform.stack", "error"),
+        ({"stack": "organization/vllm-fleet/one"}, {}, "platform.stack", "error"),
+        ({"stack": "two"}, {"platform": {"stack": "three"}}, "platform.stack", "error"),
+        ({"stack": "two"}, {"project": "another-project"}, "gcp:project", "error"),
+        ({"stack": "nope"}, {}, "platform.stack", "note"),
         ({"stack": "two"}, {}, None, None),
         ({"stack": "organization/other/nope"}, {}, None, None),
     ],
@@ -135,7 +135,9 @@ def test_a_host_has_a_cluster_of_its_own_in_the_same_project(
     write(root, "one", platform=platform)
     write(root, "two", **two)
     found = beside_others(root, "one", read(root, "one").config)
-    assert [(one.path.removeprefix("vllm-fleet:"), one.level) for one in found] == ([(path, level)] if path else [])
+    assert [(one.subject.removeprefix("vllm-fleet:"), one.severity) for one in found] == (
+        [(path, level)] if path else []
+    )
 
 
 SCALES = {"scaling": {"mode": "load", "max": 4}}
@@ -144,10 +146,10 @@ SCALES = {"scaling": {"mode": "load", "max": 4}}
 @pytest.mark.parametrize(
     ("host", "two", "level"),
     [
-        ("two", {}, "refused"),
+        ("two", {}, "error"),
         ("two", {"cluster": {"keda": True}}, None),
         ("two", {"server": SCALES}, None),
-        ("organization/other/two", {}, "finding"),
+        ("organization/other/two", {}, "warning"),
     ],
 )
 def test_a_guest_that_scales_needs_the_keda_of_its_host(
@@ -156,7 +158,7 @@ def test_a_guest_that_scales_needs_the_keda_of_its_host(
     write(root, "one", platform={"stack": host}, server=SCALES)
     write(root, "two", **two)
     found = beside_others(root, "one", read(root, "one").config)
-    assert [(one.id, one.level) for one in found] == ([("platform-needs-keda", level)] if level else [])
+    assert [(one.id, one.severity) for one in found] == ([("platform-needs-keda", level)] if level else [])
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def problems(stack: str = "test", **sections: Any) -> dict[str, str]:
         found = check(make_settings(stack, **sections))
     except SettingsError as error:
         found = error.problems
-    return {one.path.removeprefix("vllm-fleet:"): one.id for one in found if one.level != "notice"}
+    return {one.subject.removeprefix("vllm-fleet:"): one.id for one in found if one.severity != "note"}
 
 
 def alerts(*channels: dict[str, Any]) -> dict[str, Any]:

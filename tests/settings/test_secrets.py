@@ -159,7 +159,7 @@ def test_a_value_where_the_name_of_a_secret_belongs_is_refused_as_such() -> None
         with pytest.raises(SettingsError) as refused:
             parse("x", make_config(**{section: {key: drawn}}))
         [problem] = refused.value.problems
-        assert (problem.path, problem.value) == (f"vllm-fleet:{section}.{key}.name", "[secret]")
+        assert (problem.subject, problem.found) == (f"vllm-fleet:{section}.{key}.name", "[secret]")
         assert drawn not in str(refused.value)
         named = parse("x", make_config(**{section: {key: "hf_token-production-2026"}}))
         assert "hf_token-production-2026" in repr(named)

@@ -56,7 +56,7 @@ def test_a_secret_inside_a_section_is_refused_with_its_path(root: Path) -> None:
     write(root, "config:\n  vllm-fleet:server:\n    env:\n      - secure: v1:ciphertext\n")
     with pytest.raises(SettingsError) as refusal:
         read(root, "x")
-    assert refusal.value.problems[0].path == "vllm-fleet:server.env[0]"
+    assert refusal.value.problems[0].subject == "vllm-fleet:server.env[0]"
     assert "ciphertext" not in str(refusal.value)
 
 
@@ -181,7 +181,7 @@ def test_hostile_yaml_is_refused_within_a_second_with_its_line_and_key(root: Pat
         read(root, "x")
     assert time.process_time() - begun < 1
     (problem,) = refusal.value.problems
-    assert problem.path.startswith(f"Pulumi.x.yaml, line {line}{': ' * bool(key)}{key}")
+    assert problem.subject.startswith(f"Pulumi.x.yaml, line {line}{': ' * bool(key)}{key}")
     expected = {"given": "duplicate-key", "with": "duplicate-key", "beyond": "ambiguous-yaml"}
     assert problem.id == expected.get(name.split()[0], problem.id)
     assert len(problem.text()) < 600
@@ -191,7 +191,7 @@ def test_a_key_given_twice_is_told_with_both_lines(root: Path) -> None:
     write(root, "config:\n  gcp:region: a\n  gcp:project: p\n  gcp:region: b\n")
     with pytest.raises(SettingsError) as refusal:
         read(root, "x")
-    assert refusal.value.problems[0].value == "lines 2 and 4"
+    assert refusal.value.problems[0].found == "lines 2 and 4"
 
 
 def test_anchors_of_reasonable_size_are_read_as_the_engine_reads_them(root: Path) -> None:

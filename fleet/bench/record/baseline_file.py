@@ -7,13 +7,13 @@ import shlex
 from pathlib import Path
 from typing import Final
 
+from facts.files import write_whole
 from fleet.bench.certificate import certify
 from fleet.bench.certificate.baseline import Baseline, of
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.merge import merge_folder
 from fleet.bench.recomputed import Results, located, part_of, require_same, results_of, stated_in
 from fleet.bench.record.entry import only
-from settings.files import write_whole
 
 _HOW: Final = "fleet bench record DIR --baseline"
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
+from facts.files import write_whole
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.recomputed import require_same
 from fleet.bench.record.entry import Entry
-from settings.files import write_whole
+from fleet.plan.stack_text import end_of
 
 SECTION: Final = "figures"
 _WIDTH: Final = 120
@@ -40,8 +43,6 @@ def add(path: Path, entry: Entry) -> bool:
 
 def yaml_values(entry: Entry) -> Any:
     """The entry's fields as a reader of the file gets them."""
-    import yaml
-
     return yaml.safe_load(yaml.safe_dump(dict(entry.fields), sort_keys=False))
 
 
@@ -58,8 +59,6 @@ def _read(path: Path) -> str:
 
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
-    import yaml
-
     try:
         content = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -78,8 +77,6 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
 
 def _content(text: str) -> object:
     """The parsed text; None where it is not YAML."""
-    import yaml
-
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError):
@@ -88,8 +85,6 @@ def _content(text: str) -> object:
 
 def block(entry: Entry) -> str:
     """The entry as YAML, indented below `figures`."""
-    import yaml
-
     text = yaml.safe_dump(
         {entry.id: dict(entry.fields)}, sort_keys=False, allow_unicode=True, width=_WIDTH, default_flow_style=None
     )
@@ -98,8 +93,6 @@ def block(entry: Entry) -> str:
 
 def _inserted(path: Path, text: str, block: str) -> str:
     """The text with the block behind the last entry, or in place of an empty mapping."""
-    import yaml
-
     newline = "\r\n" if "\r\n" in text else "\n"
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode)
@@ -114,24 +107,10 @@ def _inserted(path: Path, text: str, block: str) -> str:
         raise BenchmarkError(
             f"{path}: `{SECTION}` is written in braces; write its entries as a block, one below the other"
         )
-    end = _end(value)
+    end = end_of(value)
     cut = text.find("\n", end)
     head, tail = (text, "") if cut < 0 else (text[: cut + 1], text[cut + 1 :])
     return head + ("" if head.endswith("\n") else newline) + block.replace("\n", newline) + tail
-
-
-def _end(node: Any) -> int:
-    """Where the last character of a node's own text is: a block's end mark lies behind the comments that follow it."""
-    import yaml
-
-    if isinstance(node, yaml.MappingNode) and node.value and not node.flow_style:
-        return max(_end(part) for pair in node.value for part in pair)
-    if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
-        return max(_end(part) for part in node.value)
-    end: int = node.end_mark.index
-    # The mark of a text in block style is at the start of the next line.
-    block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
-    return end - 1 if block else end
 
 
 def _write(path: Path, text: str) -> None:

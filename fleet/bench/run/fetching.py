@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from facts import strict_json
+from facts.files import write_whole
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import GPU_FOLDER, RUN_FILE
 from fleet.bench.run.progress_words import ENDED, state_of
 from fleet.clients.side_by_side import side_by_side
-from settings import strict_json
-from settings.files import write_whole
 
 if TYPE_CHECKING:
     from fleet.bench.run.display import State

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from facts import strict_json
+from facts.files import write_whole
 from fleet.bench.folder import DCGM_FILE, RUN_FOLDER, DcgmOne, DcgmSeries, as_json
-from settings import strict_json
-from settings.files import write_whole
 
 if TYPE_CHECKING:
     from fleet.clients.prometheus import ManagedPrometheus, Servers

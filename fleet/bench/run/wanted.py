@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from facts import strict_json
 from fleet.bench.errors import BenchmarkError
-from settings import strict_json
 
 if TYPE_CHECKING:
     from fleet.clients.stack_outputs import StackOutputs

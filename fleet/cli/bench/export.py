@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from facts.files import write_whole
 from fleet.cli.exits import CLEAN, CommandError
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
 
 
 def export(
@@ -29,7 +30,6 @@ def export(
     from fleet.bench.export import report
     from fleet.bench.report.source import judged_of
     from fleet.cli.bench.written import require_outside, require_own_file
-    from settings.files import write_whole
 
     require_outside(out, folder)
     require_own_file("--out", out, "a benchmark report", frozenset({"version", "run", "results"}))

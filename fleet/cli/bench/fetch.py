@@ -11,7 +11,7 @@ import typer
 from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, terminal
 from fleet.cli.fields import with_fields
 from fleet.cli.options import OneStack, Outputs
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
 
 
 @with_fields()

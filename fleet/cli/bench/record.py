@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fleet.cli.exits import CLEAN, CommandError
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
 
 
 def record(

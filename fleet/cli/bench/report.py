@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fleet.cli.exits import CLEAN
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
 
 FOLDER = "report"
 """Default folder of the report, inside the measurement's."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.packages import require_benchmark_packages
+from fleet.doctor.packages import require_benchmark_packages
 
 _Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=False, exists=True)

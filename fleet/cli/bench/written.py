@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from facts import strict_json
 from fleet.cli.exits import CommandError
-from settings import strict_json
 
 
 def require_outside(out: Path, folder: Path, option: str = "--out") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,7 +9,9 @@ from facts import fit, machines
 from facts.machines import Machine
 from facts.memory import CacheLayout, sequence_bytes_at_most, sequence_bytes_per_token
 from facts.models import CATALOGUE, CatalogueModel
-from fleet.report.terminal import Page, Paper
+from facts.user_error import UserError
+from fleet.report.outline import Outline, Prose, Section
+from fleet.report.table import Cell, Column, Table, numbers, texts
 from fleet.report.words import NOTHING
 
 
@@ -23,14 +24,10 @@ class Listed:
     """GPUs needed, by machine type; None if it does not fit one machine."""
 
 
-class UnknownError(ValueError):
-    """Unknown machine type; the message lists the known ones."""
-
-
 def listed(machine: str | None) -> tuple[Listed, ...]:
-    """Every model, on one machine or the largest of each GPU. Raises UnknownError."""
+    """Every model, on one machine or the largest of each GPU. Raises UserError."""
     if machine is not None and machine not in machines.MACHINES:
-        raise UnknownError(f"--machine {machine}: unknown; allowed: {', '.join(machines.MACHINES)}")
+        raise UserError(f"--machine {machine}: unknown; allowed: {', '.join(machines.MACHINES)}")
     chosen = (machines.find(machine),) if machine else _largest()
     return tuple(
         Listed(model=model, gpus={one.type: fit.gpus_needed(model.shape, one) for one in chosen})
@@ -48,38 +45,36 @@ def _largest() -> tuple[Machine, ...]:
     return tuple(sorted(largest.values(), key=lambda one: one.gpu.memory_gib * one.gpus))
 
 
-def print_listed(paper: Paper, rows: tuple[Listed, ...]) -> None:
-    """Print the catalog: one line per model, with GPUs per machine."""
-    page, types = Page(paper), list(rows[0].gpus)
-    page.heading("Model catalog", "GPUs needed at their format")
-    columns = (
-        ("model", "<46"),
-        ("B", ">6"),
-        ("active", ">7"),
-        ("", "2"),
-        ("weights", "<14"),
-        ("vLLM", "<7"),
-        *((_gpu(one), f">{max(4, len(_gpu(one)) + 1)}") for one in types),
-        ("gated", ">7"),
+def outline(rows: tuple[Listed, ...]) -> Outline:
+    """One line per model, with GPUs per machine."""
+    types = list(rows[0].gpus)
+    table = Table(
+        id="models",
+        caption="GPUs that each model needs at its format",
+        columns=(
+            *texts("model"),
+            *numbers("B", "active", is_optional=True),
+            Column(title="weights", is_optional=True),
+            Column(title="vLLM", is_optional=True),
+            *numbers(*map(_gpu, types)),
+            Column(title="gated", is_optional=True),
+        ),
+        rows=tuple(tuple(map(Cell, _row(one))) for one in rows),
     )
-    page.table(columns, [_row(one) for one in rows], indent=0)
-    page.title("How to read this")
-    page.prose(
+    reading = (
         "A number is the minimum of GPUs on one machine for the weights and a request of "
         f"{fit.REQUEST_TOKENS:,} tokens, with vLLM's defaults and a 16-bit cache; {NOTHING} means that it does not fit. ~ marks a GPU "
-        "without native arithmetic for the weights' format: it saves memory, not time."
+        "without native arithmetic for the weights' format: it saves memory, not time.",
+        "Machines: " + ", ".join(f"{_gpu(one)} is {one}" for one in types) + ".",
+        "Memory follows vLLM's own calculation. The table does not show speed. gated: the download requires a token.",
+        "To serve one: `vllm-fleet:model: {id: ...}` (docs/models.md).",
     )
-    page.prose("Machines: " + ", ".join(f"{_gpu(one)} is {one}" for one in types) + ".")
-    page.prose(
-        "Memory follows vLLM's own calculation. The table does not show speed. gated: the download requires a token."
+    return Outline(
+        title="Model catalog",
+        kind="GPUs needed at their format",
+        body=(table, Section(title="How to read this", body=tuple(map(Prose, reading)))),
+        data={"models": [_document(one) for one in rows]},
     )
-    page.prose("To serve one: `vllm-fleet:model: {id: ...}` (docs/models.md).")
-    page.print()
-
-
-def listed_json(rows: tuple[Listed, ...]) -> str:
-    """The same as JSON."""
-    return json.dumps({"models": [_document(one) for one in rows]}, indent=2) + "\n"
 
 
 def _gpu(machine_type: str) -> str:
@@ -92,7 +87,6 @@ def _row(one: Listed) -> tuple[str, ...]:
         model.id,
         f"{shape.parameters / 1e9:.3g}" if shape.parameters < 999e9 else f"{shape.parameters / 1e9:.0f}",
         f"{shape.active_parameters / 1e9:.2g}" if shape.experts else "",
-        "",
         f"{model.size_gb:g} GB {shape.weight_format}",
         model.min_vllm,
         *(_needed(one.model, type_, count) for type_, count in one.gpus.items()),

@@ -1,15 +1,16 @@
-"""Known prices of a machine, as text and JSON."""
+"""Known prices of a machine, as an outline."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 
 from facts import ledger, prices
 from facts.prices import Mode, Price
-from fleet.report.terminal import Page, Paper
+from facts.user_error import UserError
+from fleet.report.outline import Items, Outline, Prose, Section, some
+from fleet.report.table import Cell, Column, Table, numbers, texts
 from fleet.report.words import format_usd, plural
 
 
@@ -26,20 +27,16 @@ class Known:
     today: date
 
 
-class UnknownError(ValueError):
-    """A machine or region without known prices; the message lists the known ones."""
-
-
 def known(machine: str, region: str | None, mode: Mode | None, today: date) -> Known:
-    """Known prices of a machine, optionally filtered by region and provisioning mode. Raises UnknownError."""
+    """Known prices of a machine, optionally filtered by region and provisioning mode. Raises UserError."""
     rows = prices.rows()
     items = tuple(ledger.section("prices", "items"))
     machines = sorted({row.what for row in rows} - set(items))
     if machine not in machines:
-        raise UnknownError(f"--machine {machine}: no known prices; allowed: {', '.join(machines)}")
+        raise UserError(f"--machine {machine}: no known prices; allowed: {', '.join(machines)}")
     regions = sorted({row.region for row in rows if row.what == machine})
     if region is not None and region not in regions:
-        raise UnknownError(f"--region {region}: no known prices or zones of {machine}; allowed: {', '.join(regions)}")
+        raise UserError(f"--region {region}: no known prices or zones of {machine}; allowed: {', '.join(regions)}")
     found = {item: prices.find(item, region) for item in items} if region is not None else {}
     return Known(
         machine=machine,
@@ -50,64 +47,60 @@ def known(machine: str, region: str | None, mode: Mode | None, today: date) -> K
     )
 
 
-def print_known(paper: Paper, found: Known) -> None:
-    """Print one line per price, cheapest first."""
-    page = Page(paper)
-    page.heading(f"{found.machine}: USD an hour, list prices", "cheapest first")
-    if not found.prices:
-        page.prose("No published price: capacity by contract only, or part of the price is unknown.")
-    else:
-        columns = (
-            ("USD", ">9"),
-            ("", "2"),
-            ("region", "<25"),
-            ("mode", "<12"),
-            ("zones", "<9"),
-            ("price of", "<17"),
-            ("source", ""),
-        )
-        page.table(columns, [_row(price, found.today) for price in found.prices], indent=0)
-    if found.items:
-        page.title("Around the servers")
-        for price in found.items:
-            unit = ledger.entry("prices", "items", price.what)["unit"]
-            page.prose(
-                f"{price.what}: {format_usd(price.usd)} per {unit} ({_dated(price, found.today)}, {price.source})",
-                mark="· ",
-            )
-    if found.unknown_items:
-        page.prose(f"not published for the region: {', '.join(found.unknown_items)}", mark="· ", style="yellow")
-    page.title("How to read this")
-    page.prose("A price does not mean capacity. Zones are those with the machine in July 2026; empty if unknown.")
-    page.prose("Sources: docs/provenance.md. `fleet prices --update` reads a downloaded SKU list.")
+def outline(found: Known) -> Outline:
+    """One line per price, cheapest first."""
+    table = Table(
+        id="prices",
+        caption=f"List prices of {found.machine}",
+        columns=(
+            *numbers("USD"),
+            *texts("region", "mode", "zones", "price of"),
+            Column(title="source", is_optional=True),
+        ),
+        rows=tuple(tuple(map(Cell, _row(price, found.today))) for price in found.prices),
+    )
+    none = Prose("No published price: capacity by contract only, or part of the price is unknown.")
+    around = [
+        f"{price.what}: {format_usd(price.usd)} per {ledger.entry('prices', 'items', price.what)['unit']} "
+        f"({_dated(price, found.today)}, {price.source})"
+        for price in found.items
+    ]
+    unknown = [f"not published for the region: {', '.join(found.unknown_items)}"] if found.unknown_items else []
     old = sum(price.is_old(found.today) for price in (*found.prices, *found.items))
-    if old:
-        page.prose(
-            f"{plural(old, 'price')} older than {prices.OLD_AFTER_DAYS} days: Spot moves up to twice a month.",
-            style="yellow",
-        )
-    page.print()
+    moves = f"{plural(old, 'price')} older than {prices.OLD_AFTER_DAYS} days: Spot moves up to twice a month."
+    return Outline(
+        title=f"{found.machine}: USD an hour, list prices",
+        kind="cheapest first",
+        body=(
+            table if found.prices else none,
+            Section(title="Around the servers", body=some(Items((*around, *unknown)) if around or unknown else None)),
+            Section(
+                title="How to read this",
+                body=(
+                    Prose(
+                        "A price does not mean capacity. Zones are those with the machine in July 2026; empty if unknown."
+                    ),
+                    Prose("Sources: docs/provenance.md. `fleet prices --update` reads a downloaded SKU list."),
+                    *some(Prose(moves, "warn") if old else None),
+                ),
+            ),
+        ),
+        data={
+            "machine": found.machine,
+            "prices": _listed(found.prices, found.today),
+            "items": _listed(found.items, found.today),
+            "unknownItems": list(found.unknown_items),
+        },
+    )
 
 
-def known_json(found: Known) -> str:
-    """The same as JSON."""
-
-    def listed(some: Sequence[Price]) -> list[dict[str, object]]:
-        return [asdict(price) | {"old": price.is_old(found.today)} for price in some]
-
-    document = {
-        "machine": found.machine,
-        "prices": listed(found.prices),
-        "items": listed(found.items),
-        "unknownItems": list(found.unknown_items),
-    }
-    return json.dumps(document, indent=2) + "\n"
+def _listed(some_prices: Sequence[Price], today: date) -> list[dict[str, object]]:
+    return [asdict(price) | {"old": price.is_old(today)} for price in some_prices]
 
 
 def _row(price: Price, today: date) -> tuple[str, ...]:
     return (
         f"{price.usd:,.2f}",
-        "",
         price.region,
         price.mode,
         " ".join(price.zones),

@@ -16,10 +16,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final, cast
 
-from facts import ledger
+from facts import ledger, strict_json
 from facts.cost import HOURS_PER_MONTH
 from facts.prices import EVERYWHERE, MODES, Mode, Row
-from settings import strict_json
+from facts.user_error import UserError
 
 SOURCE: Final = "downloaded-sku-list"
 MOST_BYTES: Final = 64 * 2**20
@@ -67,7 +67,7 @@ _ITEMS: Final[Mapping[str, str]] = {
 }
 
 
-class SkuListError(ValueError):
+class SkuListError(UserError):
     """The file is not a usable SKU list."""
 
 

@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from facts import models
+from facts import models, strict_json
 from facts.engines import Scalar
 from facts.lessons.limits import TWO_BYTE_UTILISATION
 from facts.machines import B200, DEFAULT_MACHINE, LEAST_FP8_CACHE, Machine
 from facts.model_config import MOST_BYTES, ModelShape
+from facts.user_error import UserError
 from facts.workloads import Workload
 from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.fleet_rate import fleet_load
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.roofline import known
 from fleet.plan.question.profiles import ProfileFacts
-from settings import strict_json
 
 _RANKS: Final = (1, 2, 4, 8, 16)
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,200}")
@@ -27,7 +27,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,200}")
 _OF_A_DRAFT: Final = "speculative-config."
 
 
-class UnknownModelError(LookupError):
+class UnknownModelError(UserError):
     """The model's shape is unknown. The message gives the fix."""
 
 

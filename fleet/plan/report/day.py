@@ -1,10 +1,10 @@
-"""The simulated week as text, JSON, and a table and chart of the HTML page."""
+"""The simulated week as an outline, and as sections of a plan's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import accumulate
+from functools import partial
 from typing import Any, Final
 
 from facts.cost import HOURS_PER_MONTH
@@ -19,26 +19,26 @@ from fleet.plan.day.comparison import (
     recommended,
 )
 from fleet.plan.day.simulate import DayResult
-from fleet.report.charts import Axis, Line, Panel, Plot, axis_from_zero
+from fleet.plan.report.document import camel_case
+from fleet.report.charts import Axis, Line, Panel, Plot, axis_from_zero, drawing
+from fleet.report.outline import Element, Figure, Items, Next, Outline, Prose, Section, some
 from fleet.report.svg import LegendEntry
 from fleet.report.table import Cell, Table, numbers, texts
-from fleet.report.terminal import Page, Paper, Part
 from fleet.report.words import LADDERS_RESERVATION, format_number, format_percent, plural
 from settings.derived.scaling import ScalingPolicy
 from settings.sections.scaling import Scaling
 
 SHAPES: Final = {"bursty": "Bursty load", "daily": "Daily load"}
 _COLUMNS: Final = (
-    ("policy", "<16"),
-    ("on time", ">9"),
-    ("failures", ">9"),
-    ("node-h/day", ">11"),
-    ("USD/day", ">8"),
-    ("USD/month", ">10"),
-    ("lost", ">8"),
-    ("starts", ">7"),
-    ("wasted", ">7"),
-    ("worst hour", ">11"),
+    "on time",
+    "failures",
+    "node-h/day",
+    "USD/day",
+    "USD/month",
+    "lost",
+    "starts",
+    "wasted",
+    "worst hour",
 )
 """Left to right; a narrow terminal drops the last ones."""
 _LEAVES_OUT: Final = (
@@ -47,42 +47,57 @@ _LEAVES_OUT: Final = (
 )
 
 
-def print_day(paper: Paper, subject: Subject, comparisons: Sequence[Comparison]) -> None:
-    """Print the simulated week to `paper`."""
-    page, fleet = Page(paper), subject.fleet
-    page.heading(
-        f"A simulated week with a peak of {format_number(subject.peak_requests_per_s)} requests/s", subject.label
-    )
-    page.prose(
-        f"{plural(subject.most, 'server')} at most, {format_number(fleet.serving.full_requests_per_s)} requests/s each at full load "
-        f"(modeled); a new server takes about {fleet.start_seconds / 60:.0f} min to its first response."
-    )
-    for remark in remarks(subject):
-        page.prose(remark)
-    room = list(accumulate((int(form[1:]) for _, form in _COLUMNS), initial=2))
-    columns = [column for column, end in zip(_COLUMNS, room[1:], strict=True) if end <= page.width]
-    for one in comparisons:
-        page.title(SHAPES[one.shape])
-        page.table(columns, [tuple(_row(way)) for way in one.ways])
-        for way in one.ways:
-            if isinstance(way.policy, ScalingPolicy):
-                page.item(f"{way.name}: {format_policy(way.policy)}")
-        page.item(format_mistakes(one.mistakes))
-    page.title("How to read this")
-    page.prose(
+def outline(subject: Subject, comparisons: Sequence[Comparison], *, stack: str | None = None) -> Outline:
+    """The simulated week alone; of a stack's fleet, or of a plan's."""
+    fleet, section = subject.fleet, recommended(subject, comparisons)
+    reading = (
         "on time: share of requests that found a server below full load, where the latency limits hold. failures: the same on "
         f"the busiest day, with no new node for {STOCK_OUT_SECONDS // 3600} h and no metrics for "
         f"{BLIND_SECONDS // 3600} h, both from an hour before its peak"
-        + (", and one node reclaimed." if subject.interruptible else ".")
+        + (", and one node reclaimed." if subject.interruptible else "."),
+        *(("Amounts are lower bounds: some prices are unknown.",) if subject.at_least else ()),
+        _LEAVES_OUT,
     )
-    if subject.at_least:
-        page.prose("Amounts are lower bounds: some prices are unknown.")
-    page.prose(_LEAVES_OUT)
-    section = recommended(subject, comparisons)
-    if section is not None:
-        page.blank()
-        page.pointer(f"server.scaling: {format_section(section)}")
-    page.print()
+    return Outline(
+        title=f"A simulated week with a peak of {format_number(subject.peak_requests_per_s)} requests/s",
+        kind=subject.label,
+        head=(
+            Prose(
+                f"{plural(subject.most, 'server')} at most, {format_number(fleet.serving.full_requests_per_s)} requests/s each "
+                f"at full load (modeled); a new server takes about {fleet.start_seconds / 60:.0f} min to its first response."
+            ),
+        ),
+        body=(
+            *sections(subject, comparisons),
+            Section(title="How to read this", body=tuple(map(Prose, reading))),
+            *some(None if section is None else Next(f"server.scaling: {format_section(section)}")),
+        ),
+        data={"stack": stack, "day": camel_case(day_document(subject, comparisons))},
+    )
+
+
+def sections(subject: Subject, comparisons: Sequence[Comparison]) -> Iterator[Section]:
+    """The week's policies under each shape of load."""
+    told: tuple[Element, ...] = tuple(map(Prose, remarks(subject)))
+    for one in comparisons:
+        policies = [
+            f"{way.name}: {format_policy(way.policy)}" for way in one.ways if isinstance(way.policy, ScalingPolicy)
+        ]
+        yield Section(
+            title=SHAPES[one.shape],
+            body=(
+                *told,
+                Figure(
+                    drawn=partial(drawing, chart(one)),
+                    caption="A simulated week, shaped by a public trace; the goal is the peak of two weeks. docs/scaling-day.md "
+                    "lists what is not simulated.",
+                ),
+                table(one),
+                Items((*policies, format_mistakes(one.mistakes))),
+            ),
+            id=f"week-{one.shape}",
+        )
+        told = ()
 
 
 def format_policy(policy: ScalingPolicy) -> str:
@@ -138,7 +153,7 @@ def format_mistakes(mistakes: Sequence[Judged]) -> str:
 
 
 def day_document(subject: Subject, comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """The simulated week as JSON; `json_text` turns the keys into camelCase."""
+    """The simulated week as JSON; `camel_case` turns the keys into camelCase."""
     fleet, section = subject.fleet, recommended(subject, comparisons)
     return {
         "peak_requests_per_s": subject.peak_requests_per_s,
@@ -162,14 +177,12 @@ def day_document(subject: Subject, comparisons: Sequence[Comparison]) -> dict[st
 
 
 def table(one: Comparison) -> Table:
-    """The scaling policies, for the HTML page."""
+    """The scaling policies."""
     return Table(
         id=f"day-{one.shape}",
         caption=SHAPES[one.shape],
-        columns=(*texts("policy"), *numbers(*(title for title, _ in _COLUMNS[1:]))),
-        rows=tuple(
-            tuple(Cell(cell if isinstance(cell, str) else cell[0]) for cell in row) for row in map(_row, one.ways)
-        ),
+        columns=(*texts("policy"), *numbers(*_COLUMNS[:3]), *numbers(*_COLUMNS[3:], is_optional=True)),
+        rows=tuple(tuple(map(Cell, _row(way))) for way in one.ways),
     )
 
 
@@ -197,13 +210,13 @@ def chart(one: Comparison) -> Plot:
     )
 
 
-def _row(way: Judged) -> Iterator[Part]:
+def _row(way: Judged) -> Iterator[str]:
     week, day = way.week, way.usd_per_day
     yield way.name
-    yield _share(week), "bold"
+    yield _share(week)
     yield "" if way.bad_day is None else _share(way.bad_day)
     yield f"{week.node_hours / week.hours * 24:,.0f}"
-    yield ("?", "dim") if day is None else (f"{day:,.0f}", "bold cyan")
+    yield "?" if day is None else f"{day:,.0f}"
     yield "?" if day is None else f"{day / 24 * HOURS_PER_MONTH:,.0f}"
     yield format_percent(week.requests_lost / week.requests, 2)
     yield f"{week.starts:,}"

@@ -1,4 +1,4 @@
-"""One goal on every machine, as text or as one JSON document."""
+"""One goal on every machine, as an outline."""
 
 from __future__ import annotations
 
@@ -6,63 +6,66 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet.plan.question.goals import COMMITMENTS
-from fleet.plan.report.json_document import json_text
+from fleet.plan.report.document import camel_case
 from fleet.plan.words import CAPACITIES, format_goal, format_mean_lengths
-from fleet.report.terminal import Page, Paper, Part
+from fleet.report.outline import Element, Items, Outline, Prose, Section, some
+from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_list, format_short
 
 if TYPE_CHECKING:
     from fleet.plan.anywhere import Market, Offer
 
-_COLUMNS: Final = (
-    ("machine", "<15"),
-    ("nodes", ">5"),
-    ("USD/h", ">9"),
-    ("tok/s", ">8"),
-    (" confidence", "<20"),
-    ("cheapest", ""),
+_READING: Final = (
+    "cheapest: the cheapest region and its zones, commitments excluded; +9 means nine more regions have a price. Choose others "
+    "with --capacity and --region; --format json lists all. A price is not capacity: zones are those that listed the machine "
+    "in July 2026.",
+    "confidence: calibrated figures were compared with runs of this model on this GPU. x/÷ 2: half or twice as much is "
+    "possible. An upper bound is what the GPU's arithmetic and bandwidth allow; no kernel reaches it.",
+    "USD/h includes known prices of the infrastructure around the nodes and is a lower bound.",
 )
 
 
-def print_market(paper: Paper, market: Market) -> None:
-    """Print the cheapest offer of each machine, cheapest first, then upper bounds and refused machines."""
-    page = Page(paper)
-    if market.offers:
-        question = market.offers[0].plan.question
-        page.line((f"{format_goal(question)}, {format_mean_lengths(question.workload)}", "bold"))
-        page.prose(
-            f"{question.profile.model}, profile {question.profile.name}, {100 * question.load_share:.0f} % of full load",
-            indent=0,
-        )
+def outline(market: Market) -> Outline:
+    """The cheapest offer of each machine, cheapest first, then upper bounds and refused machines."""
+    question = market.offers[0].plan.question if market.offers else None
+    head: tuple[Element, ...] = ()
+    if question is not None:
+        said = f"`{question.profile.model}`, profile `{question.profile.name}`, {100 * question.load_share:.0f} % of full load"
+        head = (Prose(said, "soft"),)
     best = _best_of_each(market)
-    for bound, title in ((False, ""), (True, "GPUs never measured: lower bounds on nodes and cost")):
-        rows = [tuple(_row(one)) for one in best if one.is_bound is bound]
-        if rows:
-            page.title(title) if title else page.blank()
-            page.table(_COLUMNS, rows, indent=0)
-    page.title("How to read this")
-    page.prose(
-        "cheapest: the cheapest region and its zones, commitments excluded; +9 means nine more regions have a price. "
-        "Choose others with --capacity and --region; --format json lists all. A price is not capacity: zones are those that "
-        "listed the machine in July 2026."
+    measured, bounds = ([one for one in best if one.is_bound is bound] for bound in (False, True))
+    refused = tuple(f"{format_list(list(one.machines))}: {one.why}" for one in market.refused)
+    return Outline(
+        title=f"{format_goal(question)}, {format_mean_lengths(question.workload)}" if question else "no machine",
+        kind="plan, every machine",
+        head=head,
+        body=some(
+            _table("machines", measured) if measured else None,
+            Section(
+                title="GPUs never measured: lower bounds on nodes and cost",
+                body=(_table("bounds", bounds),),
+                id="never-measured",
+            )
+            if bounds
+            else None,
+            Section(title="Refused", body=(Items(refused, "warn"),)) if refused else None,
+            Section(title="How to read this", body=tuple(map(Prose, _READING))),
+        ),
+        data=camel_case(
+            {
+                "offers": [_offer(one) for one in market.offers],
+                "refused": [{"machines": list(one.machines), "why": one.why} for one in market.refused],
+            }
+        ),
     )
-    page.prose(
-        "confidence: calibrated figures were compared with runs of this model on this GPU. x/÷ 2: half or twice as much is "
-        "possible. An upper bound is what the GPU's arithmetic and bandwidth allow; no kernel reaches it."
-    )
-    page.prose("USD/h includes known prices of the infrastructure around the nodes and is a lower bound.")
-    for refused in market.refused:
-        page.prose(f"{format_list(list(refused.machines))}: {refused.why}", mark="· ", style="yellow")
-    page.print()
 
 
-def market_json(market: Market) -> str:
-    """Every offer and every refusal."""
-    return json_text(
-        {
-            "offers": [_offer(one) for one in market.offers],
-            "refused": [{"machines": list(one.machines), "why": one.why} for one in market.refused],
-        }
+def _table(id_: str, offers: Sequence[Offer]) -> Table:
+    return Table(
+        id=id_,
+        caption="The cheapest offer of each machine",
+        columns=(*texts("machine"), *numbers("nodes", "USD/h", "tok/s"), *texts("confidence", "cheapest")),
+        rows=tuple(tuple(map(Cell, _row(one))) for one in offers),
     )
 
 
@@ -74,17 +77,17 @@ def _best_of_each(market: Market) -> Sequence[Offer]:
     return [one for one in market.offers if one in best.values()]
 
 
-def _row(offer: Offer) -> Iterator[Part]:
+def _row(offer: Offer) -> Iterator[str]:
     plan = offer.plan
     least = "≥" if offer.is_bound else ""
     most = "≤" if offer.is_bound else ""
     yield offer.machine.type
-    yield f"{least}{plan.machines:,}", "bold"
-    yield f"{least}{offer.usd_per_hour:,.2f}", "bold cyan"
+    yield f"{least}{plan.machines:,}"
+    yield f"{least}{offer.usd_per_hour:,.2f}"
     yield f"{most}{format_short(plan.performance.total_tokens_per_s.value)}"
-    yield f" {plan.label}"
+    yield plan.label
     more = f" +{len(offer.dearer)}" if offer.dearer else ""
-    yield f"{offer.capacity} {offer.price.region}-{offer.price.zones or '?'}{more}", "dim"
+    yield f"{offer.capacity} {offer.price.region}-{offer.price.zones or '?'}{more}"
 
 
 def _offer(offer: Offer) -> dict[str, Any]:

@@ -11,15 +11,15 @@ from fleet.plan.model.performance import Performance
 from fleet.plan.plan import Alternative, Plan
 from fleet.plan.report.drawn import price_of
 from fleet.plan.report.memory_bar import Part
-from fleet.plan.words import CAPACITIES, format_price_origin, format_quota, format_span
-from fleet.report.table import Cell, Table, numbers, texts
+from fleet.plan.words import format_price_origin, format_quota, format_span
+from fleet.report.table import Cell, Column, Table, numbers, texts
 from fleet.report.words import format_duration, format_milliseconds, format_number, format_usd, plural
 
 _ROUTINGS: Mapping[str, str] = {"cluster-ip": "Service", "inference-gateway": "gateway"}
 _Words = Callable[[float], str]
 _READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate | None], _Words], ...] = (
-    ("Total tokens/s", "input and output", lambda one: one.total_tokens_per_s, format_number),
-    ("Output tokens/s", "", lambda one: one.output_tokens_per_s, format_number),
+    ("tok/s total", "input and output", lambda one: one.total_tokens_per_s, format_number),
+    ("tok/s output", "", lambda one: one.output_tokens_per_s, format_number),
     ("Requests/s", "", lambda one: one.requests_per_s, format_number),
     ("Requests in flight", "", lambda one: one.in_flight, format_number),
     ("Time to first token (TTFT)", "mean", lambda one: one.ttft_ms, format_milliseconds),
@@ -50,47 +50,37 @@ _READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate | None], _Word
 
 def performance(plan: Plan) -> Table:
     """Every reading with its interval, at the planned load and at full load; one column where both are the same."""
-    loads = [("planned load", plan.performance), ("full load", plan.maximum)]
+    loads = [
+        ("at best" if plan.basis == "upper bound" else "planned", plan.performance),
+        ("full load", plan.maximum),
+    ]
     if plan.performance == plan.maximum:
-        loads = [("planned load, which is full load", plan.maximum)]
+        loads = [("full load", plan.maximum)]
+    columns = [
+        column
+        for index, (title, _) in enumerate(loads)
+        for column in (*numbers(title), *numbers("low to high", is_optional=index > 0))
+    ]
     return Table(
         id="performance-table",
         caption="Throughput, latency, memory and energy at the planned load and at full load",
-        columns=(*texts("reading"), *numbers(*(title for title, _ in loads))),
+        columns=(*texts("reading"), *columns),
         rows=tuple(
             (
                 Cell(f"{title}, {note}" if note else title),
-                *(_reading(of(load), format_) for _, load in loads),
+                *(cell for _, load in loads for cell in _reading(of(load), format_)),
             )
             for title, note, of, format_ in _READINGS
         ),
     )
 
 
-def _reading(estimate: Estimate | None, format_: _Words) -> Cell:
-    """The value with its interval, or "given" where the goal states it."""
+def _reading(estimate: Estimate | None, format_: _Words) -> tuple[Cell, Cell]:
+    """The value and its interval, or "given" where the goal states it."""
     if estimate is None:
-        return Cell("not measured")
-    return Cell(format_(estimate.value), "given" if estimate.low == estimate.high else format_span(estimate, format_))
-
-
-def limits(plan: Plan) -> Table:
-    """Latency limits and whether they hold."""
-    return Table(
-        id="limits-table",
-        caption="Latency limits and whether they hold",
-        columns=(*texts("limit"), *numbers("at most", "expected", "high end"), *texts("verdict")),
-        rows=tuple(
-            (
-                Cell(one.name),
-                Cell(format_milliseconds(one.limit_ms)),
-                Cell(format_milliseconds(one.expected_ms)),
-                Cell(format_milliseconds(one.high_ms)),
-                Cell("✓ holds" if one.holds else "✗ may not hold", style="" if one.holds else "lost"),
-            )
-            for one in plan.verdicts
-        ),
-    )
+        return Cell("not measured"), Cell("")
+    span = "given" if estimate.low == estimate.high else format_span(estimate, format_)
+    return Cell(format_(estimate.value)), Cell(span, style="dim")
 
 
 def memory(found: Sequence[Part], gpu_gib: float) -> Table:
@@ -162,11 +152,15 @@ def apis(plan: Plan) -> Table:
         caption="API prices and break-even load",
         columns=(
             *texts("API"),
-            *numbers("per million in", "per million out", "this mix", "break-even load"),
+            Column(title="provider", is_optional=True),
+            *numbers("per million in", "per million out", is_optional=True),
+            *numbers("this mix", "break-even load"),
+            *(numbers("the same tokens") if plan.batch is not None else ()),
         ),
         rows=tuple(
             (
-                Cell(one.price.name, one.price.provider),
+                Cell(one.price.name),
+                Cell(one.price.provider),
                 _price(one.price.usd_per_million_input),
                 _price(one.price.usd_per_million_output),
                 Cell(
@@ -174,10 +168,18 @@ def apis(plan: Plan) -> Table:
                     "" if one.exact_mix else f"at {one.price.input_per_output:g} input tokens to one output token",
                 ),
                 _break_even(one.break_even_utilisation),
+                *_of_batch(plan, one.usd_per_million),
             )
             for one in plan.money.apis
         ),
     )
+
+
+def _of_batch(plan: Plan, usd_per_million: float) -> tuple[Cell, ...]:
+    batch = plan.batch
+    if batch is None:
+        return ()
+    return (Cell(format_usd(usd_per_million * (batch.input_tokens + batch.output_tokens) / 1e6)),)
 
 
 def _price(price: float | None) -> Cell:
@@ -243,22 +245,41 @@ def levers(way: TimeToServe) -> Table:
     )
 
 
-def alternatives(plan: Plan, found: Sequence[Alternative]) -> Table:
+def critical_path(way: TimeToServe, machine: str) -> Table:
+    """The steps that decide the time to first response, for media without a chart."""
+    return Table(
+        id="way-table",
+        caption="Critical path to the first response",
+        columns=(*texts("step"), *numbers("begins", "likely", "low to high")),
+        rows=tuple(
+            (
+                Cell(step.title.replace("A4 node", f"{machine} node")),
+                Cell(format_duration(step.begins_seconds)),
+                Cell(format_duration(step.likely_seconds)),
+                Cell(f"{format_duration(step.low_seconds)} to {format_duration(step.high_seconds)}"),
+            )
+            for step in way.critical_path
+        ),
+    )
+
+
+def alternatives(plan: Plan | None, found: Sequence[Alternative]) -> Table:
     """The same goal with other capacity or routing."""
     chosen = next(
         (
             index
             for index, one in enumerate(found)
-            if (one.capacity, one.routing) == (plan.question.capacity, plan.question.routing)
+            if plan is not None and (one.capacity, one.routing) == (plan.question.capacity, plan.question.routing)
         ),
         None,
     )
     return Table(
         id="alternatives-table",
-        caption="The same goal with other capacity and routing",
+        caption="The same goal with other capacity and routing, spares included",
         columns=(
             *texts("capacity and routing"),
-            *numbers("nodes", "USD an hour", "per million", "per million out", "TPOT", "TTFT p99"),
+            *numbers("nodes", "USD an hour", "per million", "per million out"),
+            *numbers("TPOT", "TTFT p99", is_optional=True),
         ),
         rows=tuple(_alternative(one) for one in found),
         chosen=chosen,
@@ -266,17 +287,16 @@ def alternatives(plan: Plan, found: Sequence[Alternative]) -> Table:
 
 
 def _alternative(one: Alternative) -> tuple[Cell, ...]:
-    name = Cell(f"{CAPACITIES[one.capacity]}, {_ROUTINGS[one.routing]}")
+    name = Cell(f"{one.capacity}, {_ROUTINGS[one.routing]}")
     if one.plan is None:
         return (name, Cell("none", one.why_not or "", style="wide"))
     plan, price = one.plan, price_of(one.plan)
     unknown = Cell("unknown", style="unknown")
     least = "≥ " if plan.money.at_least else ""
     known = plan.money.usd_per_node_hour is not None
-    spare = f"{plural(plan.spares, 'spare')} included" if plan.spares else ""
     return (
         name,
-        Cell(f"{plan.machines:,}", spare),
+        Cell(f"{plan.machines:,}"),
         Cell(f"{least}{format_usd(plan.money.usd_per_hour)}") if known else unknown,
         Cell(f"{least}{format_usd(price.total_usd)}") if price else unknown,
         Cell(f"{least}{format_usd(price.output_usd)}") if price else unknown,

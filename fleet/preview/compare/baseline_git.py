@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.redact import Redactor, plaintexts_in
 from fleet import CODE
 from fleet.clients.scratch import scratch
 from fleet.preview import children
@@ -25,7 +26,6 @@ from fleet.preview.compare.baseline_process import result_name
 from fleet.preview.judges import Tree
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.recording_json import from_json
-from settings.redact import Redactor, plaintexts_in
 
 if TYPE_CHECKING:
     from types import TracebackType

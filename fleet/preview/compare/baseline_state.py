@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from facts import strict_json
 from fleet.preview.compare.baseline import Baseline, BaselineError, StateBaseline
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, STACK_TYPE, RecordedResource
 from fleet.preview.record.recording_json import REFERENCE, SECRET, SIGNATURE, UNKNOWN_TEXT
 from fleet.preview.record.values import UNKNOWN, Secret, Value
-from settings import strict_json
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from facts.redact import plaintexts_in
 from fleet.preview.compare.baseline import StateBaseline
 from fleet.preview.compare.baseline_state import as_the_program_says
 from fleet.preview.compare.changes import Changes, Danger, Operation, PropertyChange, ReplaceReason, ResourceChange
@@ -20,7 +21,6 @@ from fleet.preview.compare.structural_diff import Difference, Path, differences,
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import KUBERNETES_SECRET, Redactor
 from fleet.preview.record.values import UNKNOWN, Secret, Value, reveal, transform
-from settings.redact import plaintexts_in
 
 _SECRET_PARTS: Final = ("data", "stringData")
 _OPTIONS: Final = ("protect", "retain_on_delete", "deleted_with")

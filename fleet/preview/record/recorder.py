@@ -340,7 +340,7 @@ def _as_program_error(error: BaseException, root: Path) -> ProgramError:
     if isinstance(error, SystemExit):
         return ProgramError(f"the program ended itself with exit code {error.code}{_where(error, root)}", error)
     if type(error).__name__ == "RunError" and "\n  allowed: " in str(error):
-        return ProgramError(str(error), error)  # a `Problem` with its own lines: the fix is in the stack file
+        return ProgramError(str(error), error)  # a `Finding` with its own lines: the fix is in the stack file
     text = " ".join(str(error).split())
     if "Calling __str__ on an Output" in text:
         text = "an Output is used as text, by str() or an f-string: use pulumi.Output.format, Output.concat or apply"

@@ -20,7 +20,7 @@ ORGANIZATION = "organization"
 
 
 class ProgramError(UserError):
-    """The program could not be recorded. `message` is for a person: one line, or a `Problem` in its own. `cause`: the exception itself."""
+    """The program could not be recorded. `message` is for a person: one line, or a `Finding` in its own. `cause`: the exception itself."""
 
     def __init__(self, message: str, cause: BaseException | None = None) -> None:
         super().__init__(message)
@@ -150,7 +150,7 @@ class Recording:
     def plaintexts(self) -> frozenset[str]:
         """What whoever prints has to hide: secret config values, and what stands readable where the program wrote it."""
         # Here because the process that records another version's program must not import this version's settings.
-        from settings.redact import plaintexts_in
+        from facts.redact import plaintexts_in
 
         return self.secrets | plaintexts_in(one.inputs for one in self.resources)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from facts.lessons.secrets_in_text import SECRET_TEXT
+from facts.redact import Redactor as PlainRedactor
 from fleet.preview.record.values import UNKNOWN, Secret, Value
-from settings.redact import Redactor as PlainRedactor
 
 UNKNOWN_TEXT: Final = "[unknown]"
 KUBERNETES_SECRET: Final = "kubernetes:core/v1:Secret"  # noqa: S105 - a type

@@ -1,12 +1,11 @@
-"""The report as one JSON document for machines; its keys are a contract (docs/preview.md)."""
+"""What the report says to machines, as JSON data; its keys are a contract (docs/preview.md)."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from fleet.preview.compare.engine_words import engine_words
 from fleet.preview.record.redact import Redactor
-from fleet.preview.report.several_stacks import Outcome, refusals_of, reports_of
 
 if TYPE_CHECKING:
     from facts.cost import LineItem
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from fleet.preview.compare.changes import Changes, PropertyChange, ResourceChange
     from fleet.preview.judges import Judge
     from fleet.preview.report.model import Policies, Report
-    from settings.problems import Problem
 
 
 def as_document(report: Report) -> dict[str, Any]:
@@ -55,23 +53,6 @@ def as_document(report: Report) -> dict[str, Any]:
     return dict(Redactor(recording.plaintexts).value(document))
 
 
-def json_text(*outcomes: Outcome) -> str:
-    """The document, indented, in a fixed order, with a line break at its end.
-
-    For several stacks: `stacks`, a list of such documents, and `refused`, the stacks that could not be previewed.
-    """
-    reports, refusals = reports_of(outcomes), refusals_of(outcomes)
-    document = (
-        as_document(reports[0])
-        if len(outcomes) == 1 and reports
-        else {
-            "stacks": [as_document(report) for report in reports],
-            "refused": [{"stack": one.stack, "message": one.message} for one in refusals],
-        }
-    )
-    return json.dumps(document, indent=2, default=str) + "\n"
-
-
 def _created(report: Report) -> dict[str, Any]:
     """Without a comparison, every resource is a create."""
     operations = [change.operation for change in report.changes]
@@ -87,6 +68,7 @@ def _changes(changes: Changes, policies: Policies) -> dict[str, Any]:
         "summary": {operation: count for operation, count in sorted(changes.summary.items()) if count},
         "against": changes.against,
         "pending": changes.pending,
+        "engine": engine_words(changes.resources),
         "headline": list(changes.headline),
         "dangers": [{"id": one.id, "message": one.message, "urns": list(one.urns)} for one in changes.dangers],
         "deltas": [
@@ -178,8 +160,8 @@ def _plan(report: Report) -> dict[str, Any]:
         },
         "figures": _figures(report, report.figures.match),
         "bill": _bill(report),
-        "findings": [{**_problem(one.problem), "onPurpose": one.on_purpose} for one in report.findings],
-        "notices": [_problem(one) for one in report.notices],
+        "findings": [one.as_json() for one in report.findings],
+        "notices": [one.as_json() for one in report.notices],
         "diagnostics": [
             {"severity": one.severity, "message": one.message, "urn": one.urn} for one in report.diagnostics
         ],
@@ -285,15 +267,4 @@ def _item(item: LineItem) -> dict[str, Any]:
         "source": None
         if item.price is None or item.source is None
         else {"title": item.source.title, "date": item.price.date, "region": item.price.region},
-    }
-
-
-def _problem(problem: Problem) -> dict[str, Any]:
-    return {
-        "id": problem.id,
-        "path": problem.path,
-        "value": problem.value,
-        "allowed": problem.allowed,
-        "why": problem.why,
-        "write": problem.write,
     }

@@ -56,7 +56,7 @@ def line_of(outcome: Outcome) -> StackLine:
     return StackLine(
         stack=outcome.recording.stack,
         verdict=format_verdict(outcome.policies, changes),
-        change=(created,) if changes is None else changes.effects[:_MOST_EFFECTS],
+        change=(created,) if changes is None else (*changes.effects, *changes.aftermath)[:_MOST_EFFECTS],
         price=_price(_delta(changes, USD_PER_HOUR)) or outcome.figures.bill.format_hourly_total(),
         rate=_rate(outcome, _delta(changes, TOKENS_PER_SECOND)),
         stops=bool(outcome.policies.mandatory),

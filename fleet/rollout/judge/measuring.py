@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from facts.files import write_whole
 from facts.names import HTTP_PORT
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.run.fetching import fetch
@@ -18,7 +19,6 @@ from fleet.rollout.effort import PASSES
 from fleet.rollout.judge.answers import ANSWERS_FILE, ask_both, require_answers
 from fleet.rollout.judge.side import POD_FILE, Pod
 from fleet.rollout.judge.verdict import Part
-from settings.files import write_whole
 
 if TYPE_CHECKING:
     from fleet.bench.run.display import Display

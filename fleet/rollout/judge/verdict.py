@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from facts import strict_json
 from fleet.bench.folder import Asked
 from fleet.bench.recomputed import Results
-from settings import strict_json
 
 File = TypeVar("File", bound=BaseModel)
 MOST_REPEATS: Final = 20

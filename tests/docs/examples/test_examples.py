@@ -36,7 +36,7 @@ def test_every_inventory_belongs_to_an_example() -> None:
 def test_the_policy_pack_holds_nothing_mandatory_against_an_example() -> None:
     with policy.start(ROOT / "policy", project="examples", stack=STACK) as pack:
         found = [(name, one) for name in NAMES for one in pack.judge(recorded(name))]
-    assert [(name, one.policy, one.urn, one.message) for name, one in found if one.level == "mandatory"] == []
+    assert [(name, one.policy, one.urn, one.message) for name, one in found if one.severity == "mandatory"] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from facts.finding import Finding
-from fleet.cli import lab, machine
-from fleet.cli.machine import Prerequisite, Step, inspect_machine, needed_by
+from fleet.cli import lab
+from fleet.doctor import machine
+from fleet.doctor.machine import Prerequisite, Step, inspect_machine, needed_by
 from lab.commands import prerequisites
 from lab.control_plane import build, cache, modules, toolchain
 from tests.conftest import Golden
@@ -28,6 +29,10 @@ TOOLS = {
     "gke-gcloud-auth-plugin": "exit 0",
     "kubectl": "exit 0",
 }
+
+
+def inspected(root: Path) -> tuple[Prerequisite, ...]:
+    return inspect_machine(root, of_rehearsals=lab.prerequisites())
 
 
 def tools(folder: Path, **replaced: str | None) -> str:
@@ -86,7 +91,7 @@ def test_neither_go_nor_pip_is_a_lack_of_rehearse_alone(monkeypatch: pytest.Monk
     monkeypatch.setenv(cache.OVERRIDE, str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(prerequisites, "find_spec", lambda _: None)
-    checks = inspect_machine(ROOT)
+    checks = inspected(ROOT)
     assert lacking(checks, "rehearse") == ["go"]
     assert lacking(checks, "preview") == []
     check = _named("go", checks)
@@ -135,7 +140,7 @@ def test_looking_leaves_no_cache_folder_behind(monkeypatch: pytest.MonkeyPatch, 
 def test_a_package_of_the_rehearsal_is_a_lack_of_rehearse_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = machine._installed
     monkeypatch.setattr(machine, "_installed", lambda name: None if name == "kubernetes" else installed(name))
-    checks = inspect_machine(ROOT)
+    checks = inspected(ROOT)
     assert lacking(checks, "rehearse") == ["rehearsal packages"]
     assert lacking(checks, "preview") == []
     check = _named("rehearsal packages")
@@ -146,7 +151,7 @@ def test_a_package_of_the_rehearsal_is_a_lack_of_rehearse_alone(monkeypatch: pyt
 def test_a_package_of_the_benchmark_is_a_lack_of_bench_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = machine._installed
     monkeypatch.setattr(machine, "_installed", lambda name: None if name == "numpy" else installed(name))
-    checks = inspect_machine(ROOT)
+    checks = inspected(ROOT)
     assert "benchmark packages" in lacking(checks, "bench")
     assert lacking(checks, "preview") == []
     check = _named("benchmark packages")
@@ -156,7 +161,7 @@ def test_a_package_of_the_benchmark_is_a_lack_of_bench_alone(monkeypatch: pytest
 
 def test_windows_rehearses_in_its_subsystem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
-    check = lab.system()
+    check = prerequisites.system()
     assert (check.finding.severity, check.finding.found, check.steps) == ("error", "win32", ("rehearse",))
     assert "Windows Subsystem for Linux" in check.finding.write
 
@@ -251,7 +256,7 @@ def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_old_python_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 10, 4, "final", 0))
-    checks = inspect_machine(ROOT)
+    checks = inspected(ROOT)
     assert set(lacking(checks, "preview")) == {"python"}
 
 
@@ -292,7 +297,7 @@ def test_who_reviews_what_judges_and_what_it_is_not_asked_is_checked(
     if limits is None:
         (folder / "policy" / "config").mkdir(parents=True)
         (folder / "policy" / "config" / "other.json").write_text("{}")
-    assert set(lacking(inspect_machine(folder), "pull-requests")) == missing
+    assert set(lacking(inspected(folder), "pull-requests")) == missing
 
 
 def test_the_stack_to_begin_with_is_suggested(tmp_path: Path) -> None:
@@ -390,7 +395,7 @@ def test_live_goes_with_up_and_a_stack_that_may_be_brought_up(tmp_path: Path, ar
 
 
 def _named(name: str, checks: tuple[Prerequisite, ...] | None = None) -> Finding:
-    return next(one.finding for one in checks or inspect_machine(ROOT) if one.finding.subject == name)
+    return next(one.finding for one in checks or inspected(ROOT) if one.finding.subject == name)
 
 
 def lacking(checks: tuple[Prerequisite, ...], step: Step) -> list[str]:

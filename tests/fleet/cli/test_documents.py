@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from facts.redact import Redactor
 from fleet.cli.documents import deliver
 from fleet.report.terminal import Paper
-from settings.redact import Redactor
 
 
 def test_a_name_that_is_not_utf_8_is_escaped_in_a_document(tmp_path: Path) -> None:

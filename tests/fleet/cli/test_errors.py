@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from facts.ledger import LedgerError
-from fleet.cli import VERSION, main, packages
+from facts.user_error import UserError
+from fleet.cli import VERSION, main
 from fleet.cli.exits import DEFECT, UNUSABLE, CommandError, error_text
 from fleet.cli.main import _run
+from fleet.doctor import packages
 from settings.problems import SettingsError
 from tests.conftest import Golden
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
@@ -205,7 +207,7 @@ def test_what_fetches_merges_and_draws_is_missed_before_any_work(
     monkeypatch.setattr(
         "sys.argv", ["fleet", "bench", *command, *(("--root", str(ROOT)) if command[0] in ("run", "fetch") else ())]
     )
-    with pytest.raises(CommandError, match=rf"^{missing} .*: make setup-benchmark .*requirements-benchmark\.txt"):
+    with pytest.raises(UserError, match=rf"^{missing} .*: make setup-benchmark .*requirements-benchmark\.txt"):
         _run()
 
 
@@ -222,7 +224,7 @@ def test_what_asks_servers_or_runs_a_control_plane_is_missed_before_any_work(
 ) -> None:
     monkeypatch.setattr(packages, "find_spec", lambda name: None if name == missing else name)
     monkeypatch.setattr("sys.argv", ["fleet", *command.split(), "--root", str(ROOT)])
-    with pytest.raises(CommandError, match=f"^{missing} .*{target}"):
+    with pytest.raises(UserError, match=f"^{missing} .*{target}"):
         _run()
 
 

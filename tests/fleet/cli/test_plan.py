@@ -33,8 +33,10 @@ EXAMPLES = (BATCH, USERS, ("--tokens-per-second", "1e6"), ("--usd-per-hour", "50
 def test_every_goal_gets_a_fleet_with_both_rates_and_a_price(options: tuple[str, ...]) -> None:
     done = plan(*options)
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(r"\d A4 nodes? \(\d+ B200\) on Spot, behind a plain Service", done.stdout)
-    assert re.search(r"[\d,]+ tok/s total · [\d,]+ tok/s output · at least \$[\d,.]+ an hour", done.stdout)
+    assert re.search(
+        r"\d A4 nodes? \(\d+ B200\), Spot, behind a plain Service: at least \$[\d,.]+ an hour", done.stdout
+    )
+    assert re.search(r"tok/s total +[\d,]+ .*\n(.*\n)?tok/s output +[\d,]+ ", done.stdout)
     for section in ("Performance", "Cost", "Infrastructure", "Time to first response", "Confidence", "Notes"):
         assert f"\n{section}" in done.stdout
 
@@ -55,32 +57,32 @@ def test_a_plan_needs_no_project_and_a_written_one_does(tmp_path: Path) -> None:
 def test_a_batch_shows_duration_cost_and_what_remains() -> None:
     text = plan(*BATCH).stdout
     assert "\nBatch\n" in text
-    assert re.search(r"duration +\d+ min \(deadline 8 h\)", text)
-    assert re.search(r"cost +at least \$\d+\.\d\d", text)
-    assert re.search(r"afterwards +at 0 replicas at least \$0\.11 an hour", text)
+    assert re.search(r"total duration +\d+ min +deadline 8 h", text)
+    assert re.search(r"the whole batch, at least +\$\d+\.\d\d", text)
+    assert re.search(r"afterwards, at 0 replicas, at least +\$0\.11 +an hour", text)
     assert "32,768 tokens" in text
 
 
 def test_limits_are_ticked_off() -> None:
     text = plan(*RATE).stdout
-    assert re.search(r"✓ TTFT p99 within 15,000 ms: [\d,]+ expected, [\d,]+ at the", text)
-    assert "✓ TPOT within 60 ms" in text
+    assert re.search(r"✓ TTFT p99: [\d.]+ s expected, [\d.]+ s at the high end \(at most 15 s\)", text)
+    assert "✓ TPOT: " in text
 
 
 def test_apis_are_compared_by_the_share_from_which_the_fleet_is_cheaper() -> None:
-    assert re.search(r"Gemini 3.1 Flash-Lite +0.67 +15.2 %", plan(*USERS).stdout)
+    assert re.search(r"Gemini 3.1 Flash-Lite .* \$0.67 +15.2 %", plan(*USERS).stdout)
     dear = plan(*USERS, "--capacity", "cud-1y", "--region", "us-central1", "--hours-per-week", "10").stdout
-    assert re.search(r"Gemini 3.1 Flash-Lite +0.67 +never", dear)
+    assert re.search(r"Gemini 3.1 Flash-Lite .* \$0.67 +never", dear)
 
 
 def test_a_comparison_has_a_line_for_every_way() -> None:
     lines = plan(*USERS, "--compare").stdout.splitlines()
-    rows = [line for line in lines if re.match(r"(spot|cud-1y|cud-3y|flex-start|calendar|reservation|ladder) ", line)]
+    rows = [line for line in lines if re.match(r"(spot|cud-1y|cud-3y|flex-start|calendar|reservation|ladder), ", line)]
     assert len(rows) == 14
-    assert re.match(r"spot +Service +10 ", rows[0])
-    assert sum(" ? " in row for row in rows) == 10  # none published for europe-west4
+    assert re.match(r"spot, Service +10 ", rows[0])
+    assert sum(" unknown " in row for row in rows) == 10  # none published for europe-west4
     american = plan(*USERS, "--compare", "--region", "us-central1").stdout.splitlines()
-    assert sum(" ? " in row for row in american) == 4  # a reservation and a ladder have none of their own
+    assert sum(" unknown " in row for row in american) == 4  # a reservation and a ladder have none of their own
 
 
 def test_a_region_is_one_and_that_of_the_file() -> None:
@@ -93,7 +95,7 @@ def test_a_region_is_one_and_that_of_the_file() -> None:
 def test_ascii_is_enough() -> None:
     done = fleet("plan", *RATE, PYTHONIOENCODING="ascii")
     assert done.returncode == 0
-    assert "+ TPOT within 60 ms" in done.stdout
+    assert "+ TPOT: " in done.stdout
 
 
 # Impossible goals and wrong usage -------------------------------------------------------------------------------------
@@ -123,7 +125,10 @@ def test_an_impossible_goal_is_a_document_too() -> None:
     assert done.returncode == 1
     document = json.loads(done.stdout)
     assert document["plan"] is None
-    assert set(document["impossible"]) == {"why", "nearest"}
+    (finding,) = document["findings"]
+    assert (finding["id"], finding["severity"]) == ("goal-out-of-reach", "error")
+    assert finding["found"]
+    assert finding["write"]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +172,7 @@ def test_every_machine_answers_one_question_in_text_and_as_a_document() -> None:
     asked = ("--users", "200", "--model", "Qwen/Qwen3-32B-FP8", "--machine", "any", "--capacity", "spot")
     offers = json.loads(plan(*asked, "--format", "json").stdout)["offers"]
     shown = plan(*asked).stdout
-    rows = [line.split()[0] for line in shown.splitlines() if re.match(r"(a|g)\d\S+ +\S*\d", line)]
+    rows = [line.split()[0] for line in shown.splitlines() if re.match(r" *(a|g)\d\S+ +\S*\d", line)]
     assert rows == [one["machine"] for one in offers]
     assert {one["label"] for one in offers} == {"estimated x/÷ 1.25", "upper bound"}
     assert all(one["zones"] or one["gpu"] == "RTX PRO 6000" for one in offers)
@@ -227,7 +232,7 @@ def test_a_written_stack_passes_the_check_and_is_not_replaced_by_accident(tmp_pa
     write = ("plan", *USERS, "--write", "prod", "--project", "my-project-1")
     first = fleet(*write, cwd=folder)
     assert first.returncode == 0
-    assert first.stdout.rstrip().endswith("fleet preview --stack prod")
+    assert "→ fleet preview --stack prod" in first.stdout
     check = fleet("check", "--stack", "prod", cwd=folder)
     assert check.returncode == 0, check.stdout
     again = fleet(*write, cwd=folder)

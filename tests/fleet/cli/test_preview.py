@@ -32,7 +32,7 @@ def test_a_stack_previews_without_a_cloud(stack: str) -> None:
 def test_the_record_run_shows_its_figure_and_its_price() -> None:
     text = preview("spot").stdout
     assert "1,103,941 tok/s total · 367,980 tok/s output" in text
-    assert "12 nodes × $34.07  2026-07-03  $408.88" in text
+    assert re.search(r"12 nodes × \$34\.07 +2026-07-03 +\$408\.88", text)
     assert "list prices of europe-west4" in text
     assert "Deployment qwen35-server" in text
     assert "12 replicas · 8 GPUs" in text
@@ -138,7 +138,7 @@ def test_a_warning_of_the_program_is_shown(tmp_path: Path) -> None:
     (folder / "__main__.py").write_text("import pulumi\npulumi.log.warn('quota is low')\n")
     done = fleet("preview", "--stack", "blue", "--no-policy", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "warning: quota is low" in done.stdout
+    assert "quota is low (warning" in done.stdout
 
 
 def test_encrypted_values_and_environments_are_told(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_the_projects_policy_pack_judges_and_a_mandatory_violation_exits_with_1(
     (folder / "policy" / "__main__.py").write_text(PACK.replace("{level}", level))
     done = fleet("preview", "--stack", "blue", cwd=folder)
     assert done.returncode == code, done.stderr
-    assert "✗ no-blue: vllm-fleet-blue" in done.stdout
+    assert "no-blue)" in done.stdout
     assert "blue is for the sky" in done.stdout
     if code:
         assert fleet("preview", "--stack", "blue", "--no-policy", cwd=folder).returncode == 0

@@ -19,7 +19,7 @@ from fleet.plan.economics import Duty
 from fleet.plan.nodes_for import ImpossibleGoalError
 from fleet.plan.plan import Plan
 from fleet.plan.planning import compare, plan
-from fleet.plan.question.asking import question_of
+from fleet.plan.question.asking import AskingError, question_of
 from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, Users, parse_hours
 from fleet.plan.question.profiles import profile_facts
 from fleet.plan.stack_file import stack_text
@@ -392,7 +392,7 @@ def test_a_comparison_says_why_a_way_is_closed() -> None:
     ],
 )
 def test_options_that_make_no_question_are_refused_with_what_to_write(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(AskingError, match=message):
         asked(**options)
 
 

@@ -175,7 +175,7 @@ def test_names_that_are_missing_or_wrong_are_asked_for(
     with pytest.raises(SettingsError) as caught:
         write_stack(root, "planned", answer(**{"users": 1_000, **options}), Place(**how))
     (problem,) = caught.value.problems
-    assert problem.path == path
+    assert problem.subject == path
     assert write in f"{problem.allowed} {problem.write}"
     assert not (root / "Pulumi.planned.yaml").exists()
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from facts.finding import Finding
 from fleet.preview.record.recording import Diagnostic, Mode, RecordedResource, Recording, urn_of
 from fleet.preview.record.values import UNKNOWN, Secret
 from fleet.preview.report.model import Policies, Report, build_report
 from settings.derived.figures import figures
 from settings.load import check
-from settings.problems import Problem
 from settings.stack import Settings
 from tests.support.settings import make_settings
 
@@ -99,7 +99,7 @@ def sample_report(
     *,
     recording: Recording | None = None,
     policies: Policies | None = None,
-    problems: tuple[Problem, ...] | None = None,
+    problems: tuple[Finding, ...] | None = None,
     stand_in_project: bool = False,
     **sections: Any,
 ) -> Report:

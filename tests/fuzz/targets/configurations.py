@@ -68,7 +68,7 @@ def judge(value: dict[str, Any]) -> bool:
         return False
     problems = check(settings)
     require_problems(problems)
-    if any(problem.level == "refused" for problem in problems):
+    if any(problem.severity == "error" for problem in problems):
         return False
     require(accept("x", texts(config)) == settings, "a second reading differs")
     if settings.owns_platform:  # a guest is recorded with what its platform has put out
@@ -92,7 +92,7 @@ def _require_place(error: SettingsError, path: Path, config: dict[str, str]) -> 
     place = (
         str(path[0]) + "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path[1:]) if path else ""
     )
-    told = [_printable(one.path)[:_COMPARED] for one in error.problems]
+    told = [_printable(one.subject)[:_COMPARED] for one in error.problems]
     place = _printable(without_secrets(place))[:_COMPARED]
     near = any(one.startswith(place) or place.startswith(one) for one in told)
     require(near, f"{error.problems[0].id} is told elsewhere", (place, error.text()))

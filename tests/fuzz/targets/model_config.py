@@ -42,7 +42,7 @@ def judge(text: str) -> bool:
         problems = check(settings)
     except SettingsError as error:
         require_problems(error.problems)
-        require(any("model" in one.path for one in error.problems), "the model's key is not named", error)
+        require(any("model" in one.subject for one in error.problems), "the model's key is not named", error)
         return False
     require_problems(problems)
     fleet("plan", "--model", str(file), "--tokens-per-second", "10000", place="plan --model")

@@ -8,16 +8,11 @@ from typing import Any
 from tests.policy.case import (
     Case,
     Edit,
-    Props,
     Resources,
     append,
-    arguments,
-    constant,
     new,
-    of_program,
     of_resource,
     put,
-    result,
     sound,
     twin,
 )
@@ -26,8 +21,6 @@ _ALERT, _TICKET, _CHANNEL = "alerting-NothingServes", "alerting-GpusIdle", "aler
 _RULES, _BUDGET = "monitoring-rules", "gcp:billing/budget:Budget"
 _ASKS = "conditions.0.conditionPrometheusQueryLanguage"
 _NEVER = {"displayName": "never", "conditionPrometheusQueryLanguage": {"query": "vector(0) > 1", "duration": "0s"}}
-_TICKETS = {"page": "WARNING", "ticket": "WARNING"}
-_MONTH = {"billingAccount": "01ABCD-234567-89EFAB", "usdPerMonth": 1000}
 
 
 def _policy(**props: Any) -> Edit:
@@ -40,10 +33,6 @@ def _policy(**props: Any) -> Edit:
         "documentation": {"content": "kubectl get pods"},
     }
     return new("an-alert", "gcp:monitoring/alertPolicy:AlertPolicy", whole | props, beside="platform-network-vpc")
-
-
-def _told_to_nobody(props: Props) -> None:
-    props["notification_channels"] = []
 
 
 def _everywhere(path: str, value: Any, *, severity: str = "CRITICAL") -> Edit:
@@ -148,36 +137,6 @@ def _never() -> Iterator[Case]:
 
 
 CASES = (
-    of_program(
-        "alert-to-nobody",
-        "nobody is told",
-        arguments("infra.alerting.monitoring.AlertPolicy", _told_to_nobody),
-        stack="prod",
-    ),
-    of_program(
-        "page-to-nobody",
-        "pages are tickets",
-        constant("infra.alerting.SEVERITIES", _TICKETS),
-        stack="prod",
-    ),
-    of_program(
-        "alert-never-fires",
-        "ten days",
-        arguments(
-            "infra.alerting.monitoring.AlertPolicyConditionConditionPrometheusQueryLanguageArgs",
-            lambda given: given.update(duration="864000s"),
-        ),
-        stack="prod",
-    ),
-    of_program(
-        "page-without-runbook", "no section", result("infra.alerting.runbook.section", lambda _: " "), stack="prod"
-    ),
-    of_program(
-        "budget-warns-late",
-        "no threshold",
-        arguments("infra.budget.billing.Budget", lambda given: given.update(threshold_rules=[])),
-        settings={"budget": _MONTH},
-    ),
     of_resource("alert-to-nobody", "no channel", _policy(notificationChannels=[])),
     of_resource("alert-to-nobody", "no channels at all", _policy(notificationChannels=None)),
     sound("alert-to-nobody", "a channel", _policy()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tests.policy.case import (
@@ -11,17 +10,12 @@ from tests.policy.case import (
     DEPLOYMENT,
     POD,
     Edit,
-    Patch,
     append,
-    arguments,
     drop,
     flag,
     new,
-    of_program,
     of_resource,
     put,
-    result,
-    set_at,
     sound,
 )
 
@@ -37,29 +31,7 @@ _RESERVED = {**_B200, **_RESERVATION}
 _CLASS = {f"{_GKE}/compute-class": "b200"}
 _A4 = {"node.kubernetes.io/instance-type": "a4-highgpu-8g"}
 _SELECTOR = f"{POD}.nodeSelector"
-_MACHINE = {"node.kubernetes.io/instance-type": "c4-standard-16"}
-_PREFERRED = put(
-    DEPLOYMENT,
-    f"{POD}.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution",
-    value=[
-        {"weight": 1, "preference": {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Exists"}]}}
-    ],
-)
 LADDER = {"capacity": {"mode": "ladder", "reservation": {"name": "b200"}}}
-_DRAFT = {
-    "capacity": {
-        "mode": "calendar",
-        "reservation": "window",
-        "create": {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 1},
-    }
-}
-_FLEX_TOLERATION = append(DEPLOYMENT, f"{POD}.tolerations", {"key": f"{_GKE}/gke-flex-start", "operator": "Exists"})
-
-
-def _selecting(selector: Mapping[str, str] | None = None, **changes: Any) -> Patch:
-    """Server pods placed in another way than the capacity mode says."""
-    chosen = {} if selector is None else {"node_selector": selector}
-    return result("settings.stack.placement", lambda made: replace(made, **chosen, **changes))
 
 
 def _on(selector: Mapping[str, str]) -> Edit:
@@ -106,14 +78,6 @@ _ZONES = {"zones": ["europe-west4-b"]}
 _FLEX_RUNG = {"flexStart": {"enabled": True}}
 
 CASES = (
-    of_program(
-        "partial-node",
-        "four GPUs a pod",
-        result(
-            "workloads.server.pod.resources",
-            lambda made: [set_at(made, part, "nvidia.com/gpu", value="4") for part in made] and None,
-        ),
-    ),
     of_resource(
         "partial-node", "one engine on one GPU", _gpus(1), flag(DEPLOYMENT, "--data-parallel-size=1"), stack="cud"
     ),
@@ -144,7 +108,6 @@ CASES = (
     sound("partial-node", "one GPU of another kind", _on(_L4), _gpus(1)),
     sound("partial-node", "two of a shared machine's eight", _on({**_H100, **_EIGHT}), _gpus(2)),
     sound("partial-node", "no GPU", _gpus(0)),
-    of_program("no-capacity-selector", "B200, and no way to get one", _selecting(_B200), stack="guest"),
     of_resource(
         "no-capacity-selector", "the Spot selector lost", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/gke-spot"), stack="spot"
     ),
@@ -160,78 +123,6 @@ CASES = (
     sound("no-capacity-selector", "GPUs that are sold on demand", _on(_L4)),
     sound("no-capacity-selector", "eight H100, which are", _on(_H100)),
     sound("no-capacity-selector", "part of a machine that is", _on({**_H100, **_EIGHT}), _gpus(1)),
-    of_program(
-        "contradictory-selectors", "Spot of a reservation", _selecting({**_SPOT, **_RESERVATION}), stack="guest"
-    ),
-    of_resource(
-        "contradictory-selectors", "flex-start of a reservation", _select("gke-flex-start", "true"), stack="cud"
-    ),
-    of_resource(
-        "contradictory-selectors", "a class and Spot beside it", _select("compute-class", "b200"), stack="guest"
-    ),
-    of_resource(
-        "contradictory-selectors",
-        "flex-start of any reservation",
-        _on({**_FLEX, f"{_GKE}/reservation-affinity": "any"}),
-    ),
-    of_resource("contradictory-selectors", "flex-start on Spot", _on({**_FLEX, **_SPOT})),
-    of_resource("contradictory-selectors", "Spot of a reservation", _on({**_SPOT, **_RESERVATION})),
-    of_resource("contradictory-selectors", "a value GKE does not know", _select("gke-flex-start", "yes")),
-    of_resource(
-        "contradictory-selectors", "flex-start on demand", _on({**_FLEX, f"{_GKE}/gke-provisioning": "standard"})
-    ),
-    of_resource("contradictory-selectors", "a toleration of flex-start alone", _FLEX_TOLERATION),
-    sound("contradictory-selectors", "flex-start and its toleration", _on(_FLEX), _FLEX_TOLERATION),
-    sound(
-        "contradictory-selectors",
-        "flex-start of no reservation",
-        _on({**_FLEX, f"{_GKE}/reservation-affinity": "none"}),
-    ),
-    sound("contradictory-selectors", "a reservation", _on(_RESERVED)),
-    sound("contradictory-selectors", "a class", _on(_CLASS)),
-    sound("contradictory-selectors", "the GPU alone", _on(_B200)),
-    of_program(
-        "node-label-not-selectable",
-        "clients that name their machine",
-        result("workloads.c4_nodes.node_selector", lambda made: made.update(_MACHINE)),
-        stack="spot",
-    ),
-    of_resource(
-        "node-label-not-selectable",
-        "a machine type",
-        put("benchmark-job", _SELECTOR, *_MACHINE, value="c4-standard-16"),
-        stack="spot",
-        says=tuple(_MACHINE),
-    ),
-    of_resource("node-label-not-selectable", "a node by name, preferred", _PREFERRED, says="kubernetes.io/hostname"),
-    of_resource(
-        "node-label-not-selectable", "more than zones beside a class", _on({**_CLASS, "kubernetes.io/arch": "amd64"})
-    ),
-    sound("node-label-not-selectable", "a zone beside a class", _on({**_CLASS, "topology.kubernetes.io/zone": "z"})),
-    sound(
-        "node-label-not-selectable",
-        "a label that separates workloads",
-        _on({**_SPOT, "team": "inference"}),
-        append(DEPLOYMENT, f"{POD}.tolerations", {"key": "team", "value": "inference"}),
-    ),
-    sound(
-        "node-label-not-selectable",
-        "a cluster that is not Autopilot",
-        _on(_A4),
-        put("platform-cluster-autopilot", "enableAutopilot", value=False),
-    ),
-    of_program(
-        "reservation-not-specific",
-        "a reservation named without its affinity",
-        _selecting({**_B200, f"{_GKE}/reservation-name": "b200-production"}),
-        stack="cud",
-    ),
-    of_program(
-        "reservation-not-specific",
-        "an order that anybody's machines may use",
-        arguments("infra.capacity.compute.FutureReservation", lambda given: given.pop("specific_reservation_required")),
-        settings=_DRAFT,
-    ),
     of_resource(
         "reservation-not-specific", "any reservation will do", _select("reservation-affinity", "any"), stack="cud"
     ),
@@ -254,23 +145,6 @@ CASES = (
     sound("reservation-not-specific", "one that is named", _on(_RESERVED)),
     sound("reservation-not-specific", "machines kept", _google("Reservation", specificReservationRequired=True)),
     sound("reservation-not-specific", "an order", _google("FutureReservation", specificReservationRequired=True)),
-    of_program(
-        "flex-start-limits",
-        "two weeks",
-        _selecting({**_FLEX, f"{_GKE}/gke-max-run-duration-seconds": "1209600"}),
-        settings={"capacity": {"mode": "flex-start", "runDurationSeconds": 604_800}},
-        stack="guest",
-    ),
-    of_program(
-        "flex-start-limits",
-        "a rung of one minute",
-        result(
-            "workloads.capacity_ladder.compute_class_spec",
-            lambda spec: set_at(spec, "priorities.1.maxRunDurationSeconds", value=60),
-        ),
-        settings=LADDER,
-        stack="guest",
-    ),
     of_resource(
         "flex-start-limits",
         "one minute",
@@ -284,7 +158,6 @@ CASES = (
     *(sound("flex-start-limits", seconds, _lasting(seconds)) for seconds in ("600", "604800")),
     sound("flex-start-limits", "a reservation for longer", _lasting("9000000", _RESERVED)),
     sound("flex-start-limits", "a rung of a week", _class(_rung(**_FLEX_RUNG, maxRunDurationSeconds=604_800))),
-    of_program("spot-grace-above-budget", "ten minutes of grace on Spot", _selecting(grace_seconds=600), stack="guest"),
     of_resource(
         "spot-grace-above-budget",
         "the default grace on Spot",
@@ -296,15 +169,6 @@ CASES = (
     sound("spot-grace-above-budget", "as long as a notice leaves", _grace(25)),
     sound("spot-grace-above-budget", "ten minutes on a reservation", _on(_RESERVED), _grace(600)),
     sound("spot-grace-above-budget", "a kubelet that leaves more", _grace(60), mostSeconds=60.0),
-    of_program(
-        "compute-class-unsound",
-        "any machine where no A4 is to be had",
-        result(
-            "workloads.capacity_ladder.compute_class_spec", lambda spec: spec.update(whenUnsatisfiable="ScaleUpAnyway")
-        ),
-        settings=LADDER,
-        stack="guest",
-    ),
     of_resource(
         "compute-class-unsound",
         "a class of half nodes",
@@ -337,12 +201,6 @@ CASES = (
         "compute-class-unsound",
         "CPUs of any machine",
         _class({"machineFamily": "c4"}, whenUnsatisfiable="ScaleUpAnyway"),
-    ),
-    of_program(
-        "compute-class-mismatch",
-        "ten minutes of grace on a ladder with a Spot rung",
-        _selecting(grace_seconds=600),
-        settings=LADDER,
     ),
     of_resource(
         "compute-class-mismatch",

@@ -13,7 +13,6 @@ from tests.policy.case import (
     Edit,
     Props,
     Resources,
-    arguments,
     change,
     delete,
     drop,
@@ -22,7 +21,6 @@ from tests.policy.case import (
     of_resource,
     options,
     put,
-    result,
     set_at,
     sound,
     twin,
@@ -60,10 +58,6 @@ def _order(**props: Any) -> Edit:
         },
         beside="platform-network-vpc",
     )
-
-
-def _unprotected(given: Props) -> None:
-    given["opts"].protect = None
 
 
 def _replicas(count: int) -> Edit:
@@ -112,12 +106,6 @@ def _without_price(props: Props) -> None:
 
 
 CASES = (
-    of_program(
-        "future-reservation-without-total",
-        "an order that does not say what it costs",
-        arguments("infra.capacity.compute.FutureReservation", lambda given: given.update(description="vLLM fleet")),
-        settings=WINDOW,
-    ),
     of_resource(
         "future-reservation-without-total",
         "twelve machines for a week, written manually",
@@ -132,12 +120,6 @@ CASES = (
         for text in (_TOTAL, "Total: USD 131040", "fleet, total of 131040 dollars")
     ),
     sound("future-reservation-without-total", "a draft", _order(planningStatus="DRAFT")),
-    of_program(
-        "future-reservation-unprotected",
-        "an order that a changed property replaces",
-        arguments("infra.capacity.compute.FutureReservation", _unprotected),
-        settings=WINDOW,
-    ),
     of_resource(
         "future-reservation-unprotected",
         "an order manually, submitted by default",
@@ -197,12 +179,6 @@ CASES = (
         says="(Deployment server-deployment: 13 x $34.07, list price of europe-west4, 2026-07-03, and 12 node(s)",
     ),
     sound("hourly-cost-above-ceiling", "no ceiling", _replicas(1_000)),
-    of_program(
-        "gpu-quota-above-plan",
-        "room for a hundred nodes",
-        result("workloads.namespace.gpu_quota", lambda quota: set_at(quota, "hard", _GPUS, value="800")),
-        stack="guest",
-    ),
     of_resource("gpu-quota-above-plan", "replicas taken away, their quota left", _replicas(2), stack="spot"),
     of_resource(
         "gpu-quota-above-plan",
@@ -226,12 +202,6 @@ CASES = (
     sound("gpu-quota-above-plan", "replicas of another owner", _quota(960), drop(DEPLOYMENT, "spec.replicas")),
     sound("gpu-quota-above-plan", "another namespace's", _quota(960), put(_QUOTA, "metadata.namespace", value="other")),
     sound("gpu-quota-above-plan", "room for an autoscaler", _quota(104), stack="spot", spareGpus=8.0),
-    of_program(
-        "gpu-quota-below-plan",
-        "a quota of one node",
-        result("workloads.namespace.gpu_quota", lambda quota: set_at(quota, "hard", _GPUS, value="8")),
-        stack="spot",
-    ),
     of_resource(
         "gpu-quota-below-plan",
         "four GPUs for eight",
@@ -242,12 +212,6 @@ CASES = (
     sound("gpu-quota-below-plan", "replicas of another owner", _quota(4), drop(DEPLOYMENT, "spec.replicas")),
     sound("gpu-quota-below-plan", "another namespace's", _quota(4), put(_QUOTA, "metadata.namespace", value="other")),
     sound("gpu-quota-below-plan", "an autoscaler, of which another rule speaks", _quota(8), stack="prod"),
-    of_program(
-        "gpu-quota-missing",
-        "a quota of nothing",
-        result("workloads.namespace.gpu_quota", lambda quota: quota["hard"].clear()),
-        stack="guest",
-    ),
     of_resource("gpu-quota-missing", "no quota", delete(_QUOTA), stack="spot", says="96"),
     of_resource("gpu-quota-missing", "another namespace's", put(_QUOTA, "metadata.namespace", value="other")),
     sound("gpu-quota-missing", "by limits", put(_QUOTA, "spec.hard", value={"limits.nvidia.com/gpu": "8"})),

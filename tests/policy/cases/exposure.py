@@ -8,19 +8,13 @@ from rules.reach import NOT_THE_INTERNET
 from tests.policy.case import (
     HERE,
     Edit,
-    Patch,
     append,
-    arguments,
-    constant,
     delete,
     drop,
     new,
-    of_program,
     of_resource,
     options,
     put,
-    result,
-    set_at,
     sound,
 )
 
@@ -65,34 +59,11 @@ def _bound(kind: str, name: str, role: str = "cluster-admin") -> Edit:
     return new("by-hand", f"kubernetes:{_RBAC}/v1:ClusterRoleBinding", props)
 
 
-def _administering(account: Any) -> Any:
-    """A program that binds cluster-admin to each account it makes."""
-
-    def make(name: str, **given: Any) -> Any:
-        import pulumi_kubernetes as k8s
-
-        k8s.rbac.v1.ClusterRoleBinding(
-            f"{name}-administers",
-            role_ref={"api_group": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
-            subjects=[{"kind": "ServiceAccount", "name": name, "namespace": "vllm-spot"}],
-            opts=given["opts"],
-        )
-        return account(name, **given)
-
-    return make
-
-
 _HTTPS = [{"protocol": "TCP", "port": 443}]
 _INTERNET = {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(NOT_THE_INTERNET)}}
 _POD = {"podSelector": {"matchLabels": {"app": "two"}}}
 
 CASES = (
-    of_program(
-        "cluster-open",
-        "nodes with public addresses",
-        arguments("infra.cluster.container.Cluster", lambda given: given.pop("private_cluster_config")),
-        stack="spot",
-    ),
     of_resource(
         "cluster-open",
         "certificates for clients",
@@ -122,9 +93,6 @@ CASES = (
         _BY_IP,
         put(_CLUSTER, "privateClusterConfig.enablePrivateEndpoint", value=True),
     ),
-    of_program(
-        "cluster-logs-off", "workloads without logs", constant("infra.cluster.LOG_COMPONENTS", ("SYSTEM_COMPONENTS",))
-    ),
     of_resource(
         "cluster-logs-off",
         "no logs at all",
@@ -150,12 +118,6 @@ CASES = (
         _logging("projectExclusion:ProjectExclusion", filter=f"{_CONTAINERS} severity<WARNING"),
     ),
     sound("cluster-logs-off", "GKE's own choice", drop(_CLUSTER, "loggingConfig")),
-    of_program(
-        "cluster-unprotected",
-        "production on a cluster that one word deletes",
-        arguments("infra.cluster.container.Cluster", lambda given: given.update(deletion_protection=False)),
-        stack="cud",
-    ),
     of_resource(
         "cluster-unprotected", "the provider's lock off", put(_CLUSTER, "deletionProtection", value=False), stack="cud"
     ),
@@ -164,12 +126,6 @@ CASES = (
     of_resource("cluster-unprotected", "a lock of nothing", options(_STACK_LOCK, dependencies=()), stack="cud"),
     of_resource("cluster-unprotected", "no lock of the stack", delete(_STACK_LOCK), stack="cud"),
     sound("cluster-unprotected", "the provider's default", drop(_CLUSTER, "deletionProtection"), stack="cud"),
-    of_program(
-        "firewall-open",
-        "proxies' rule for everybody",
-        arguments("infra.network.compute.Firewall", lambda given: given.pop("source_ranges")),
-        stack="gateway",
-    ),
     of_resource(
         "firewall-open", "from everywhere", put(_FIREWALL, "sourceRanges", value=["0.0.0.0/0"]), stack="gateway"
     ),
@@ -188,11 +144,6 @@ CASES = (
         stack="gateway",
     ),
     sound("firewall-open", "a ping", append(_FIREWALL, "allows", {"protocol": "icmp"}), stack="gateway"),
-    of_program(
-        "network-policy-wide",
-        "the writer reaches the VPC",
-        result("workloads.network_policies._block", lambda made: {"cidr": made["cidr"]}),
-    ),
     of_resource("network-policy-wide", "a server for everybody", drop(_SERVER, "spec.ingress.0.from")),
     of_resource("network-policy-wide", "a server on every port", drop(_SERVER, "spec.ingress.0.ports")),
     of_resource(
@@ -250,61 +201,23 @@ CASES = (
             {},
         ),
     ),
-    of_program(
-        "service-open",
-        "an external load balancer for the Service",
-        result("workloads.server.server.service_spec", lambda made: made.update(type="LoadBalancer")),
-    ),
     of_resource("service-open", "a port of each node", put("server-service", "spec.type", value="NodePort")),
     sound("service-open", "an address for each pod", put("server-service", "spec.clusterIP", value="None")),
-    of_program(
-        "routes-from-anywhere",
-        "routes of all namespaces",
-        result(
-            "workloads.gateway.gateway.gateway_spec",
-            lambda made: set_at(made, "listeners.0.allowedRoutes.namespaces.from", value="All"),
-        ),
-        stack="gateway",
-    ),
     of_resource(
         "routes-from-anywhere",
         "routes of all namespaces, written manually",
         put("gateway-gateway", "spec.listeners.0.allowedRoutes.namespaces.from", value="All"),
         stack="gateway",
     ),
-    of_program(
-        "provider-without-kubeconfig",
-        "whichever cluster is at hand",
-        arguments("pulumi_kubernetes.Provider", lambda given: given.pop("kubeconfig")),
-        stack="spot",
-    ),
     of_resource("provider-without-kubeconfig", "no kubeconfig", drop(_PROVIDER, "kubeconfig")),
-    of_program(
-        "cluster-admin-bound",
-        "the server's account administers the cluster",
-        Patch(target="workloads.namespace.k8s.core.v1.ServiceAccount", stand_in=_administering),
-        stack="spot",
-    ),
     of_resource("cluster-admin-bound", "a pod that administers the cluster", _bound("ServiceAccount", "vllm-server")),
     of_resource("cluster-admin-bound", "everybody administers the cluster", _bound("Group", "system:authenticated")),
     sound("cluster-admin-bound", "a person administers the cluster", _bound("User", "a@b.c")),
     sound("cluster-admin-bound", "a pod that reads", _bound("ServiceAccount", "vllm-server", role="view")),
-    of_program(
-        "api-off-on-destroy",
-        "APIs go with the stack",
-        arguments("infra.services.projects.Service", lambda given: given.update(disable_on_destroy=True)),
-        stack="spot",
-    ),
     of_resource(
         "api-off-on-destroy",
         "Compute goes with the stack",
         put("platform-services-compute", "disableOnDestroy", value=True),
-    ),
-    of_program(
-        "bucket-loses-results",
-        "results go with their bucket",
-        arguments("infra.results_bucket.storage.Bucket", lambda given: given.update(force_destroy=True)),
-        stack="spot",
     ),
     of_resource(
         "bucket-loses-results",

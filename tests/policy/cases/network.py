@@ -10,7 +10,6 @@ from tests.policy.case import (
     DEPLOYMENT,
     HERE,
     Edit,
-    Patch,
     Props,
     append,
     delete,
@@ -20,8 +19,6 @@ from tests.policy.case import (
     of_program,
     of_resource,
     put,
-    result,
-    set_at,
     sound,
     twin,
     variable,
@@ -38,13 +35,6 @@ _EPP = "values.inferenceExtension"
 
 def _publish(spec: Props) -> None:
     spec["type"] = "LoadBalancer"
-
-
-def _rename(kind: str) -> Patch:
-    """The gateway's policy of a kind, at a target that is not there."""
-    return result(
-        f"workloads.gateway.gateway.{kind}", lambda spec: set_at(spec, "targetRef.name", value="another-pool")
-    )
 
 
 def _another(props: Props) -> None:
@@ -101,13 +91,10 @@ _OWN_POOL = (
 )
 """A pool without the chart."""
 _RULES = (
-    "gateway-without-api",
     "gateway-without-proxy-only-subnet",
-    "pool-behind-global-gateway",
     "gateway-without-health-check",
     "gateway-cuts-streams",
     "gateway-timeout-short",
-    "two-policies-on-one-target",
     "epp-undersized",
     "epp-replicas-are-standby",
     "open-to-the-internet",
@@ -135,26 +122,6 @@ CASES = (
         for rule in _RULES
     ),
     _program(
-        "gateway-without-api",
-        "an API less",
-        result(
-            "settings.derived.google_cloud_needs.required_apis",
-            lambda apis: tuple(api for api in apis if not api.startswith("networkservices")),
-        ),
-    ),
-    _broken(
-        "gateway-without-api",
-        "the cluster's Gateway API switched off",
-        put(_CLUSTER, "gatewayApiConfig.channel", value="CHANNEL_DISABLED"),
-    ),
-    _broken("gateway-without-api", "the API's resource deleted", delete("platform-services-networkservices")),
-    _broken(
-        "gateway-without-api",
-        "a Standard cluster that says nothing of it",
-        put(_CLUSTER, "enableAutopilot", value=False),
-        drop(_CLUSTER, "gatewayApiConfig"),
-    ),
-    _program(
         "gateway-without-proxy-only-subnet",
         "the subnet switched off",
         settings={"network": {"proxyOnly": {"enabled": False}}},
@@ -169,17 +136,6 @@ CASES = (
     ),
     _broken("gateway-without-proxy-only-subnet", "a subnet for nodes", put(_PROXIES, "purpose", value="PRIVATE")),
     _broken("gateway-without-proxy-only-subnet", "a subnet elsewhere", put(_PROXIES, "region", value="us-central1")),
-    _program(
-        "pool-behind-global-gateway",
-        "a global class",
-        result("workloads.gateway.gateway.gateway_spec", lambda spec: spec.update(gatewayClassName="gke-l7-gxlb")),
-    ),
-    _broken(
-        "pool-behind-global-gateway",
-        "a global class, written manually",
-        put(_GATEWAY, "spec.gatewayClassName", value="gke-l7-global-external-managed"),
-    ),
-    _program("gateway-without-health-check", "a check of another pool", _rename("health_check_policy")),
     _broken("gateway-without-health-check", "the check deleted", delete(_HEALTH)),
     _broken(
         "gateway-without-health-check", "the check asks for /", put(_HEALTH, f"{_HTTP_CHECK}.requestPath", value="/")
@@ -197,22 +153,6 @@ CASES = (
         "a route to a Service with its check",
         _TO_SERVICE,
         put(_HEALTH, "spec.targetRef", value=_SERVER),
-    ),
-    _program(
-        "health-check-invalid",
-        "a time-out longer than the interval",
-        result(
-            "workloads.gateway.gateway.health_check_policy", lambda spec: set_at(spec, "default.timeoutSec", value=30)
-        ),
-    ),
-    _broken(
-        "health-check-invalid", "a port without portSpecification", drop(_HEALTH, f"{_HTTP_CHECK}.portSpecification")
-    ),
-    _broken(
-        "health-check-invalid",
-        "a time-out longer than the interval, written manually",
-        put(_HEALTH, "spec.default.timeoutSec", value=30),
-        says="timeoutSec: 10",
     ),
     _program("gateway-cuts-streams", "30 seconds", settings={"gateway": {"timeoutSeconds": 30}}),
     _broken("gateway-cuts-streams", "no policy, so GKE's own", delete(_BACKEND)),
@@ -238,27 +178,6 @@ CASES = (
         put(_BACKEND, "spec.default.timeoutSec", value=300),
         timeoutSeconds=300,
     ),
-    _program(
-        "two-policies-on-one-target",
-        "the chart writes policies of its own, too",
-        result("workloads.gateway.values.ChartValues.rendered", lambda values: values["provider"].update(name="gke")),
-    ),
-    _broken(
-        "two-policies-on-one-target",
-        "a second time-out for the pool",
-        twin("gateway-backend-by-hand", _BACKEND, _another),
-    ),
-    _broken(
-        "two-policies-on-one-target",
-        "the chart's own beside",
-        _CHART_POLICIES,
-        says=("GCPBackendPolicy", "HealthCheckPolicy"),
-    ),
-    _sound(
-        "two-policies-on-one-target",
-        "a policy of that target's name in another namespace",
-        twin("gateway-backend-elsewhere", _BACKEND, lambda props: set_at(props, "metadata.namespace", value="other")),
-    ),
     _program("epp-undersized", "one CPU", settings={"gateway": {"epp": {"cpu": 1}}}),
     _broken("epp-undersized", "the chart's default", drop(_POOL, f"{_EPP}.resources")),
     _broken("epp-undersized", "half a CPU", _SMALL_PICKER, says=("0.5", "16,000")),
@@ -276,12 +195,6 @@ CASES = (
     _broken("epp-replicas-are-standby", "a pool without the chart", *_OWN_POOL, says="epp: ", stack="dev"),
     _program(
         "open-to-the-internet", "an external gateway without a key", settings={"gateway": {"gatewayClass": _EXTERNAL}}
-    ),
-    _program(
-        "open-to-the-internet",
-        "an external load balancer for the Service",
-        result("workloads.server.server.service_spec", _publish),
-        stack="dev",
     ),
     _broken(
         "open-to-the-internet",
@@ -341,14 +254,6 @@ CASES = (
             {"ingressClassName": "gce-internal", "defaultBackend": {"service": {"name": "qwen35-server"}}},
         ),
         stack="dev",
-    ),
-    _program(
-        "unguarded-paths-public",
-        "every path of a guarded server",
-        result(
-            "workloads.gateway.gateway.route_spec", lambda spec: set_at(spec, "rules.0.matches.0.path.value", value="/")
-        ),
-        settings={"gateway": {"gatewayClass": _EXTERNAL}, "server": {"apiKeySecret": "vllm-api-key"}},
     ),
     _broken(
         "unguarded-paths-public",

@@ -10,54 +10,23 @@ from tests.policy.case import (
     HERE,
     POD,
     Edit,
-    Patch,
-    Resources,
-    arguments,
     delete,
     drop,
     flag,
     new,
     of_program,
     of_resource,
-    options,
     put,
-    result,
-    returning,
-    set_at,
     sound,
 )
 
-_RECORDING = "monitoring-rules"
 _BUDGET = "server-disruption-budget"
 _STRATEGY = "spec.strategy"
 _ROLLING = f"{_STRATEGY}.rollingUpdate"
 _RECREATE = put(DEPLOYMENT, _STRATEGY, value={"type": "Recreate"})
 _EXTERNAL = drop(DEPLOYMENT, "spec.replicas")
 """Replicas that another owner sets."""
-_HALF = put(DEPLOYMENT, f"{_ROLLING}.maxUnavailable", value="50%")
 _NO_STARTUP = drop(DEPLOYMENT, f"{CONTAINER}.startupProbe")
-
-
-def _after(name: str) -> Edit:
-    """Recording rules that wait for this resource and nothing else."""
-
-    def edit(resources: Resources) -> None:
-        options(_RECORDING, dependencies=(resources[name].urn,))(resources)
-
-    return edit
-
-
-def _deployment(path: str, value: Any) -> Patch:
-    """Another Deployment from the program."""
-    return result("workloads.server.server.deployment_spec", lambda spec: set_at(spec, path, value=value))
-
-
-def _budget(**spec: Any) -> Patch:
-    return result("workloads.server.server.disruption_budget", lambda made: made.update(spec))
-
-
-def _probe(path: str, value: Any) -> Patch:
-    return result("workloads.server.pod.probes", lambda probes: set_at(probes, path, value=value))
 
 
 def _surge(pods: int | str) -> Edit:
@@ -105,18 +74,12 @@ _RULES = (
     "grace-below-drain",
     "stops-before-endpoints-go",
     "probe-shorter-than-loading",
-    "probe-thresholds-inverted",
-    "probe-timeout-hasty",
-    "progress-deadline-below-start",
 )
 
 CASES = (
     *(sound(rule, "pods without GPUs", _WEB) for rule in _RULES),
     *(sound(rule, "replicas of another owner", _EXTERNAL, stack="spot") for rule in _RULES),
     *(sound(rule, f"{count} replicas", _replicas(count), stack="spot") for rule in _RULES for count in (0, 1)),
-    of_program(
-        "surge-on-whole-node-pods", "one pod more", _deployment("strategy.rolling_update.max_surge", 1), stack="guest"
-    ),
     of_resource(
         "surge-on-whole-node-pods", "Kubernetes' own quarter", drop(DEPLOYMENT, f"{_ROLLING}.maxSurge"), stack="cud"
     ),
@@ -137,13 +100,9 @@ CASES = (
     ),
     sound("surge-on-whole-node-pods", "no pod, in percent", _surge("0%")),
     sound("surge-on-whole-node-pods", "half a node", _surge(1), gpus=16),
-    of_program("recreate-on-many-replicas", "Recreate", _deployment("strategy", {"type": "Recreate"}), stack="spot"),
     of_resource("recreate-on-many-replicas", "Recreate, written manually", _RECREATE, stack="cud", says="12 replicas"),
     of_resource("recreate-on-many-replicas", "replicas of another owner", _EXTERNAL, _RECREATE),
     sound("recreate-on-many-replicas", "one replica", _RECREATE),
-    of_program(
-        "rollout-stops-too-many", "half", _deployment("strategy.rolling_update.max_unavailable", "50%"), stack="spot"
-    ),
     of_resource(
         "rollout-stops-too-many", "six of twelve", put(DEPLOYMENT, f"{_ROLLING}.maxUnavailable", value=6), stack="cud"
     ),
@@ -160,12 +119,6 @@ CASES = (
         put(DEPLOYMENT, f"{_ROLLING}.maxUnavailable", value="50%"),
         stack="cud",
         share=0.5,
-    ),
-    of_program(
-        "no-disruption-budget",
-        "a budget for other pods",
-        _budget(selector={"match_labels": {"app": "another-server"}}),
-        stack="spot",
     ),
     of_resource(
         "no-disruption-budget",
@@ -207,7 +160,6 @@ CASES = (
         ),
         stack="spot",
     ),
-    of_program("disruption-budget-blocks", "a budget of none", _budget(max_unavailable=0), stack="guest"),
     of_resource("disruption-budget-blocks", "all twelve must stay", _lets_go(minAvailable="100%"), stack="spot"),
     of_resource("disruption-budget-blocks", "twelve must stay", _lets_go(minAvailable=12), stack="spot"),
     of_resource(
@@ -235,12 +187,6 @@ CASES = (
         _sleeping("sleep 30"),
         drop(DEPLOYMENT, f"{POD}.terminationGracePeriodSeconds"),
         says=("is 30", "preStop 30 s"),
-    ),
-    of_program(
-        "stops-before-endpoints-go",
-        "no sleep before the stop signal",
-        result("workloads.server.pod.container", lambda container: container.pop("lifecycle") and None),
-        stack="spot",
     ),
     of_resource(
         "stops-before-endpoints-go", "the hook removed", drop(DEPLOYMENT, f"{CONTAINER}.lifecycle.preStop"), stack="cud"
@@ -273,22 +219,6 @@ CASES = (
         _NO_STARTUP,
         put(DEPLOYMENT, f"{CONTAINER}.livenessProbe", value={"initialDelaySeconds": 900}),
     ),
-    of_program(
-        "probe-thresholds-inverted", "killed at the first miss", _probe("liveness.failure_threshold", 1), stack="guest"
-    ),
-    of_resource(
-        "probe-thresholds-inverted",
-        "taken out after five minutes, killed after two",
-        put(DEPLOYMENT, f"{CONTAINER}.readinessProbe.failureThreshold", value=30),
-        stack="spot",
-    ),
-    of_resource(
-        "probe-thresholds-inverted",
-        "killed at the second miss",
-        put(DEPLOYMENT, f"{CONTAINER}.livenessProbe.failureThreshold", value=2),
-        says=("20 s", "30 s", "120 s"),
-    ),
-    of_program("server-without-probes", "nobody asks", _probe("readiness", {}), stack="guest"),
     of_resource("server-without-probes", "ready at once", drop(DEPLOYMENT, f"{CONTAINER}.readinessProbe")),
     of_resource("server-without-probes", "alive for ever", drop(DEPLOYMENT, f"{CONTAINER}.livenessProbe"), stack="cud"),
     of_resource(
@@ -297,40 +227,4 @@ CASES = (
         put(DEPLOYMENT, f"{CONTAINER}.readinessProbe.httpGet.path", value="/"),
         says="404",
     ),
-    of_program("probe-timeout-hasty", "one second", _probe("readiness.timeout_seconds", 1), stack="guest"),
-    of_resource(
-        "probe-timeout-hasty",
-        "the default of a second",
-        drop(DEPLOYMENT, f"{CONTAINER}.livenessProbe.timeoutSeconds"),
-        stack="cud",
-        says="620.2 ms",
-    ),
-    of_resource(
-        "probe-timeout-hasty", "a second of readiness", drop(DEPLOYMENT, f"{CONTAINER}.readinessProbe.timeoutSeconds")
-    ),
-    of_program(
-        "progress-deadline-below-start",
-        "ten minutes",
-        returning("workloads.server.server.progress_deadline_seconds", 600),
-        stack="guest",
-    ),
-    of_resource(
-        "progress-deadline-below-start",
-        "Kubernetes' own ten minutes",
-        drop(DEPLOYMENT, "spec.progressDeadlineSeconds"),
-        stack="gateway",
-        says=("is 600", "1800 s", "progressDeadlineSeconds: 2715"),
-    ),
-    of_program(
-        "webhook-before-any-node",
-        "rules made as soon as their namespace",
-        arguments(
-            "workloads.monitoring.k8s.apiextensions.CustomResource",
-            lambda given: setattr(given["opts"], "depends_on", None),
-        ),
-    ),
-    of_resource("webhook-before-any-node", "rules that need nothing", options(_RECORDING, dependencies=())),
-    of_resource("webhook-before-any-node", "rules that need what runs no pod", _after("server-service")),
-    sound("webhook-before-any-node", "rules that wait for the servers", _after(DEPLOYMENT)),
-    sound("webhook-before-any-node", "another stack's cluster", options(_RECORDING, dependencies=()), stack="guest"),
 )

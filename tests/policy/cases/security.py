@@ -10,24 +10,15 @@ from tests.policy.case import (
     DEPLOYMENT,
     HERE,
     POD,
-    Case,
     Edit,
-    Patch,
     Props,
     append,
-    arguments,
-    change,
-    constant,
     delete,
     drop,
     flag,
     new,
-    of_program,
     of_resource,
     put,
-    result,
-    returning,
-    set_at,
     sound,
     variable,
 )
@@ -40,27 +31,8 @@ _KEY = "correct-horse-" + "battery-staple"
 _PASSWORD = "swordfish" + "-17"
 
 
-def _pod(path: str, value: Any) -> Patch:
-    """Another server pod from the program."""
-    return result("workloads.server.pod.pod_spec", lambda spec: set_at(spec, path, value=value))
-
-
-def _container(path: str, value: Any) -> Patch:
-    return result("workloads.server.pod.container", lambda container: set_at(container, path, value=value))
-
-
 def _in_server(path: str, value: Any) -> Edit:
     return put(DEPLOYMENT, f"{CONTAINER}.{path}", value=value)
-
-
-def _volume(path: str, *, read_only: bool = True) -> Edit:
-    """The server's scratch space taken from its node."""
-
-    def how(props: Props) -> None:
-        set_at(props, f"{POD}.volumes.0", value={"name": "tmp", "hostPath": {"path": path}})
-        set_at(props, f"{CONTAINER}.volumeMounts.0.readOnly", value=read_only)
-
-    return change(DEPLOYMENT, how)
 
 
 def _args(*words: str) -> Edit:
@@ -84,53 +56,12 @@ def _grant(role: str, member: str) -> Edit:
     return _made("projects/iAMMember:IAMMember", {"role": role, "member": member})
 
 
-def _keyed(account: Any) -> Any:
-    """A program that makes a key for each account."""
-
-    def make(name: str, **given: Any) -> Any:
-        from pulumi_gcp import serviceaccount
-
-        made = account(name, **given)
-        serviceaccount.Key(f"{name}-key", service_account_id=made.name, opts=given["opts"])
-        return made
-
-    return make
-
-
-def _patching(account: Any) -> Any:
-    """A program that patches a Deployment beside each account."""
-
-    def make(name: str, **given: Any) -> Any:
-        import pulumi_kubernetes as k8s
-
-        metadata = {"name": f"{name}-other", "namespace": "vllm-dev"}
-        k8s.apps.v1.DeploymentPatch(f"{name}-patch", metadata=metadata, opts=given["opts"])
-        return account(name, **given)
-
-    return make
-
-
 _SECRET = "kubernetes:core/v1:Secret"
 _PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\n"
 _NODES = "serviceAccount:dev-vllm-nodes@offline-preview.iam.gserviceaccount.com"
 _BOT = "serviceAccount:bot@p.iam.gserviceaccount.com"
 _SILENT = drop(DEPLOYMENT, f"{POD}.automountServiceAccountToken")
 _NO_ACCOUNT = delete("namespace-vllm-server")
-_AGENT = new(
-    "agent",
-    "kubernetes:apps/v1:DaemonSet",
-    {
-        "metadata": {"name": "agent", "namespace": HERE},
-        "spec": {"template": {"spec": {"containers": [{"name": "agent", "image": "a:1"}]}}},
-    },
-)
-"""What a node runs for itself."""
-_ROOT = drop(DEPLOYMENT, f"{POD}.securityContext")
-
-
-def _nameless(rules: list[Props]) -> None:
-    for rule in rules:
-        rule.pop("resource_names", None)
 
 
 def _rights(namespace: str) -> Edit:
@@ -185,15 +116,7 @@ def _caches(role: str, account: str = "vllm-server", key: str = _RELEASE) -> Edi
     return new("caches", "gcp:storage/bucketIAMMember:BucketIAMMember", inputs)
 
 
-def _kept(label: str, patch: Patch) -> Case:
-    settings = {"server": {"compileCache": {"enabled": True}}}
-    return of_program("compile-cache-writers", label, patch, settings=settings)
-
-
-_GRANTS = "infra.workload_access.storage.BucketIAMMember"
 CACHES = (
-    _kept("servers write every release's kernels", arguments(_GRANTS, lambda given: given.pop("condition"))),
-    _kept("servers replace kernels", arguments(_GRANTS, lambda given: given.update(role="roles/storage.objectUser"))),
     of_resource("compile-cache-writers", "servers replace what they run", _SAVER, _caches("roles/storage.objectUser")),
     of_resource(
         "compile-cache-writers", "a pod of another kind", _SAVER, _caches("roles/storage.objectCreator", "benchmark")
@@ -224,99 +147,6 @@ CACHES = (
 )
 
 PODS = (
-    of_program(
-        "privileged-container", "a privileged server", _container("security_context.privileged", True), stack="guest"
-    ),
-    of_resource(
-        "privileged-container",
-        "the writer may administer its node",
-        put("weights-download", f"{CONTAINER}.securityContext.capabilities.add", value=["SYS_ADMIN"]),
-        stack="cud",
-    ),
-    of_resource(
-        "privileged-container", "a privileged server, written manually", _in_server("securityContext.privileged", True)
-    ),
-    of_resource("privileged-container", "all of /proc", _in_server("securityContext.procMount", "Unmasked")),
-    of_resource(
-        "privileged-container",
-        "capabilities by both their names",
-        _in_server("securityContext.capabilities.add", ["CAP_SYS_ADMIN", "IPC_LOCK", "CHOWN"]),
-        says="IPC_LOCK, SYS_ADMIN",
-    ),
-    of_resource(
-        "privileged-container",
-        "a privileged container that initialises",
-        put(
-            DEPLOYMENT,
-            f"{POD}.initContainers",
-            value=[{"name": "tune", "image": "busybox", "securityContext": {"privileged": True}}],
-        ),
-        says="spec.template.spec.initContainers[0].securityContext.privileged",
-    ),
-    of_program("host-namespaces", "the host's shared memory", _pod("host_ipc", True), stack="guest"),
-    of_resource(
-        "host-namespaces", "the host's network", put(DEPLOYMENT, f"{POD}.hostNetwork", value=True), stack="spot"
-    ),
-    of_resource(
-        "host-namespaces",
-        "the host's container runtime",
-        append(DEPLOYMENT, f"{POD}.volumes", {"name": "run", "hostPath": {"path": "/run/containerd"}}),
-        stack="guest",
-    ),
-    *(
-        of_resource("host-namespaces", key, put(DEPLOYMENT, f"{POD}.{key}", value=True), says=f"{POD}.{key}")
-        for key in ("hostPID", "hostIPC")
-    ),
-    of_resource(
-        "host-namespaces", "a folder of drivers", _volume("/home/kubernetes/bin/gib"), says="volumes[0].hostPath.path"
-    ),
-    of_resource("host-namespaces", "logs that it may write", _volume("/var/log/pods", read_only=False)),
-    sound("host-namespaces", "logs that it reads", _volume("/var/log/pods")),
-    of_resource(
-        "host-namespaces", "a port of the host", _in_server("ports.0.hostPort", 8000), says="ports[0].hostPort is 8000"
-    ),
-    of_resource("host-namespaces", "a secret in the path", _volume(f"/mnt/{_TOKEN}"), unspeakable=_TOKEN),
-    of_program("runs-as-root", "the writer as root", constant("workloads.weights.weights.NONROOT", 0), stack="guest"),
-    of_resource("runs-as-root", "whatever the image says", _ROOT, stack="cud"),
-    of_resource("runs-as-root", "user 0", _in_server("securityContext.runAsUser", 0), says="user 0"),
-    sound("runs-as-root", "an exception", _ROOT, exceptions=["qwen35-server"]),
-    sound("runs-as-root", "a node's agent", _AGENT),
-    of_program(
-        "container-not-restricted",
-        "the default capabilities",
-        _container("security_context.capabilities", {}),
-        stack="guest",
-    ),
-    of_resource(
-        "container-not-restricted",
-        "escalation in the benchmark's first container",
-        put("benchmark-job", f"{POD}.initContainers.0.securityContext.allowPrivilegeEscalation", value=True),
-        stack="gateway",
-    ),
-    of_resource(
-        "container-not-restricted",
-        "nothing but a user",
-        _in_server("securityContext", {"runAsNonRoot": True}),
-        says=("allowPrivilegeEscalation is not false", "capabilities.drop has no ALL"),
-    ),
-    of_resource(
-        "container-not-restricted",
-        "an image that can be written to",
-        _in_server("securityContext.readOnlyRootFilesystem", False),
-    ),
-    of_resource(
-        "container-not-restricted",
-        "any system call",
-        put(DEPLOYMENT, f"{POD}.securityContext.seccompProfile.type", value="Unconfined"),
-        says="Unconfined",
-    ),
-    sound("container-not-restricted", "a node's agent", _AGENT),
-    of_program(
-        "token-mounted-for-nothing",
-        "a token in the server",
-        _pod("automount_service_account_token", True),
-        stack="guest",
-    ),
     of_resource(
         "token-mounted-for-nothing",
         "an account that mounts it, and a pod that does not refuse",
@@ -331,11 +161,6 @@ PODS = (
         put(DEPLOYMENT, f"{POD}.automountServiceAccountToken", value=True),
     ),
     of_resource("token-mounted-for-nothing", "rights of a namesake elsewhere", _SILENT, _NO_ACCOUNT, _rights("other")),
-    of_program(
-        "object-stated-in-part",
-        "the server's account patches its Deployment",
-        Patch(target="workloads.namespace.k8s.core.v1.ServiceAccount", stand_in=_patching),
-    ),
     of_resource(
         "object-stated-in-part",
         "a patch",
@@ -346,19 +171,10 @@ PODS = (
         "labels of a namespace",
         new("p", "kubernetes:core/v1:NamespacePatch", {"metadata": {"name": HERE, "labels": {"team": "a"}}}),
     ),
-    of_program(
-        "server-variables-unseen", "a Secret's every key", _container("env_from", [{"secret_ref": {"name": "s"}}])
-    ),
     of_resource(
         "server-variables-unseen", "a ConfigMap's every key", _in_server("envFrom", [{"configMapRef": {"name": "c"}}])
     ),
     sound("server-variables-unseen", "a variable", variable(DEPLOYMENT, "A", "b")),
-    of_program(
-        "role-without-names",
-        "a guard of any quota",
-        result("workloads.spending.spending.rights", _nameless),
-        stack="prod",
-    ),
     of_resource("role-without-names", "whoever writes any quota", _role("resourcequotas", "get", "patch")),
     of_resource("role-without-names", "whoever runs pods", _role("pods", "create")),
     of_resource("role-without-names", "whoever lists secrets", _role("secrets", "list")),
@@ -371,20 +187,6 @@ PODS = (
 )
 
 SECRETS = (
-    of_program(
-        "secret-in-plain-text",
-        "a token in a variable",
-        result("workloads.server.vllm_args.env", lambda variables: [*variables, {"name": "HF_TOKEN", "value": _TOKEN}]),
-        unspeakable=_TOKEN,
-        stack="guest",
-    ),
-    of_program(
-        "secret-in-plain-text",
-        "an API key among the flags",
-        result("workloads.server.vllm_args.args", lambda words: [*words, f"--api-key={_KEY}"]),
-        stack="guest",
-        unspeakable=_KEY,
-    ),
     of_resource(
         "secret-in-plain-text",
         "a token in an annotation",
@@ -470,7 +272,6 @@ SECRETS = (
 )
 
 ACCESS = (
-    of_program("broad-roles", "nodes that may edit the project", constant("infra.identity.NODE_ROLE", "roles/editor")),
     of_resource(
         "broad-roles",
         "nodes that read every bucket",
@@ -511,16 +312,8 @@ ACCESS = (
         agreed=[f"roles/storage.admin {_BOT}"],
     ),
     sound("broad-roles", "another machine's own role", _grant("roles/cloudtrace.agent", _BOT)),
-    of_program(
-        "long-lived-key", "a key for the nodes", Patch(target="infra.identity.serviceaccount.Account", stand_in=_keyed)
-    ),
     of_resource("long-lived-key", "a key", _made("serviceaccount/key:Key", {"serviceAccountId": "a"})),
     sound("long-lived-key", "an account", _made("serviceaccount/account:Account", {"accountId": "a"})),
-    of_program(
-        "node-account-default",
-        "a cluster without the nodes' account",
-        arguments("infra.cluster.container.Cluster", lambda given: given.pop("cluster_autoscaling")),
-    ),
     of_resource(
         "node-account-default",
         "the account removed",
@@ -536,12 +329,6 @@ ACCESS = (
         "node-account-default",
         "a cluster whose pools say it",
         _made("container/cluster:Cluster", {"removeDefaultNodePool": True}),
-    ),
-    of_program(
-        "namespace-without-network-policy",
-        "no default deny",
-        result("workloads.network_policies.policies", lambda specs: specs.pop("default-deny") and None),
-        stack="guest",
     ),
     of_resource("namespace-without-network-policy", "the default deny deleted", delete(_DENY), stack="cud"),
     of_resource(
@@ -573,15 +360,6 @@ ACCESS = (
         "a namespace of the system",
         new("system", "kubernetes:core/v1:Namespace", {"metadata": {"name": "kube-system"}}),
     ),
-    of_program(
-        "namespace-egress-open",
-        "nothing said of what goes out",
-        result(
-            "workloads.network_policies.policies",
-            lambda specs: set_at(specs, "default-deny.policy_types", value=["Ingress"]),
-        ),
-        stack="guest",
-    ),
     of_resource(
         "namespace-egress-open", "everything may go out", put(_DENY, "spec.egress", value=[{}]), stack="gateway"
     ),
@@ -596,12 +374,6 @@ ACCESS = (
         says="weights-writer",
     ),
     of_resource("namespace-egress-open", "a deny of what comes in", put(_DENY, "spec.policyTypes", value=["Ingress"])),
-    of_program(
-        "namespace-without-pod-security",
-        "no labels",
-        returning("workloads.namespace.pod_security_labels", {}),
-        stack="guest",
-    ),
     of_resource(
         "namespace-without-pod-security",
         "the level that allows everything",
@@ -610,12 +382,6 @@ ACCESS = (
     ),
     of_resource(
         "namespace-without-pod-security", "no label", drop("namespace-namespace", "metadata.labels"), says="missing"
-    ),
-    of_program(
-        "public-grant",
-        "results for everybody",
-        returning("infra.workload_access.principal", "allUsers"),
-        stack="gateway",
     ),
     of_resource(
         "public-grant",
@@ -657,11 +423,6 @@ ACCESS = (
                 "allUsers",
             ),
         )
-    ),
-    of_program(
-        "bucket-can-become-public",
-        "a bucket without prevention",
-        arguments("infra.results_bucket.storage.Bucket", lambda given: given.pop("public_access_prevention")),
     ),
     of_resource(
         "bucket-can-become-public",

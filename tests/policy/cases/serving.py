@@ -13,9 +13,7 @@ from tests.policy.case import (
     Case,
     Edit,
     Props,
-    arguments,
     change,
-    constant,
     drop,
     flag,
     get,
@@ -23,9 +21,6 @@ from tests.policy.case import (
     of_program,
     of_resource,
     put,
-    result,
-    returning,
-    set_at,
     sound,
     variable,
     without_flag,
@@ -39,10 +34,9 @@ _DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124f
 
 
 def _of_cases() -> Iterator[Case]:
-    """Every case of the lessons that breaks one: through the stack file, and in the rendered Deployment."""
+    """Every case of the lessons that breaks one, in the rendered Deployment."""
     for case in lessons.CASES:
         if case.broken:
-            yield of_program(case.lesson, case.what, stack=case.stack, settings=case.sections)
             yield of_resource(case.lesson, case.what, change(DEPLOYMENT, case.lay_over), stack=case.stack)
 
 
@@ -152,12 +146,6 @@ SPELLED_OTHERWISE = (
 )
 
 OF_RESOURCES = (
-    of_program(
-        "flags-vllm-refuses",
-        "an option that vLLM does not have",
-        result("workloads.server.vllm_args.args", lambda words: [*words, "--max-num-sequences=8192"]),
-        stack="guest",
-    ),
     of_resource(
         "flags-vllm-refuses", "a switch with a value", flag(DEPLOYMENT, "--enable-prefix-caching=true"), stack="cud"
     ),
@@ -172,12 +160,6 @@ OF_RESOURCES = (
         "a release that is not known",
         flag(DEPLOYMENT, "--new=1"),
         _runs("vllm/vllm-openai:v0.25.0"),
-    ),
-    of_program(
-        "image-not-pinned",
-        "the tag alone",
-        constant("settings.sections.server.Image.reference", property(lambda image: f"{image.repository}:{image.tag}")),
-        stack="guest",
     ),
     of_resource(
         "image-not-pinned",
@@ -194,14 +176,6 @@ OF_RESOURCES = (
         stack="spot",
     ),
     sound("image-not-pinned", "a digest without a tag", _runs(f"org/app@sha256:{'0' * 64}"), _commanded()),
-    of_program(
-        "image-of-another-digest",
-        "another image under the release's name",
-        constant(
-            "settings.sections.server.Image.reference",
-            property(lambda image: f"{image.repository}:{image.tag}@sha256:{'0' * 64}"),
-        ),
-    ),
     of_resource(
         "image-of-another-digest",
         "another image, written manually",
@@ -212,14 +186,6 @@ OF_RESOURCES = (
         "a digest that is agreed",
         put(DEPLOYMENT, f"{CONTAINER}.image", value=_image(f"v0.18.1@sha256:{'0' * 64}")),
         digests=[f"sha256:{'0' * 64}"],
-    ),
-    of_program(
-        "image-from-elsewhere",
-        "the writer from a registry of others",
-        result(
-            "workloads.weights.weights.download_job_spec",
-            lambda spec: set_at(spec, "template.spec.containers.0.image", value=f"ghcr.io/a/b:1@sha256:{'0' * 64}"),
-        ),
     ),
     of_resource(
         "image-from-elsewhere",
@@ -233,21 +199,9 @@ OF_RESOURCES = (
         put(DEPLOYMENT, f"{CONTAINER}.image", value=f"ghcr.io/a/b:1@sha256:{'0' * 64}"),
         registries=["ghcr.io/a"],
     ),
-    of_program(
-        "chart-not-pinned",
-        "whichever chart is newest",
-        arguments("workloads.gateway.gateway.k8s.helm.v3.Release", lambda given: given.pop("version")),
-        stack="gateway",
-    ),
     of_resource("chart-not-pinned", "no version", drop("gateway-pool", "version"), stack="gateway", says="missing"),
     of_resource("chart-not-pinned", "a range", put("gateway-pool", "version", value="^1.4.0"), stack="gateway"),
     sound("chart-not-pinned", "a candidate", put("gateway-pool", "version", value="1.4.0-rc.1"), stack="gateway"),
-    of_program(
-        "image-latest",
-        "the writer runs latest",
-        constant("workloads.weights.weights.WRITER_IMAGE", "alpine/git:latest"),
-        stack="guest",
-    ),
     of_resource(
         "image-latest",
         "an image without a tag prepares the benchmark",
@@ -269,16 +223,6 @@ OF_RESOURCES = (
         sound("image-latest", image, _runs(image))
         for image in ("busybox:1.37", f"busybox@{_DIGEST}", f"busybox:latest@{_DIGEST}")
     ),
-    of_program(
-        "model-not-pinned",
-        "a download without a revision",
-        result(
-            "workloads.server.pod.arguments",
-            lambda words: [word for word in words if not word.startswith("--revision")],
-        ),
-        settings={"weights": {"source": "huggingface"}},
-        stack="guest",
-    ),
     of_resource(
         "model-not-pinned",
         "the repository at a branch instead of the volume",
@@ -295,12 +239,6 @@ OF_RESOURCES = (
     ),
     sound("model-not-pinned", "a commit", _model(_REPOSITORY), flag(DEPLOYMENT, f"--revision={_COMMIT}")),
     *(sound("model-not-pinned", name, _model(name)) for name in ("gs://bucket/m", "./m", "$(MODEL)")),
-    of_program(
-        "needs-not-declared",
-        "a server that declares nothing",
-        returning("settings.checks.declarations.declarations", {}),
-        stack="guest",
-    ),
     of_resource("needs-not-declared", "annotations removed", change(DEPLOYMENT, _silence), stack="cud"),
     of_resource(
         "needs-not-declared",

@@ -5,22 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pulumi
-
 from tests.policy.case import (
     Edit,
     Props,
     Resources,
-    arguments,
     change,
     delete,
     drop,
     get,
-    of_program,
     of_resource,
     options,
     put,
-    returning,
     sound,
 )
 
@@ -77,12 +72,6 @@ def _and_then(props: Props) -> None:
     get(props, "spec.template.spec.containers.0.command").append('--config={"limitUsd": null}')
 
 
-def _ignored(given: Props) -> None:
-    given["opts"] = pulumi.ResourceOptions.merge(
-        given.get("opts"), pulumi.ResourceOptions(ignore_changes=["spec.hard"])
-    )
-
-
 _WEAK = {
     "no pod": delete(_GUARD),
     "no replica": put(_GUARD, "spec.replicas", value=0),
@@ -109,24 +98,6 @@ _WEAK = {
 }
 
 CASES = (
-    of_program(
-        "spending-guard-weak",
-        "a guard without rights",
-        returning("workloads.spending.spending.rights", []),
-        stack="prod",
-    ),
-    of_program(
-        "job-without-end",
-        "no deadline",
-        arguments(
-            "workloads.weights.weights.k8s.batch.v1.Job", lambda given: given["spec"].pop("active_deadline_seconds")
-        ),
-    ),
-    of_program(
-        "protection-ignored",
-        "whatever the quota is",
-        arguments("workloads.namespace.k8s.core.v1.ResourceQuota", _ignored),
-    ),
     *(of_resource("spending-guard-weak", what, edit, stack="prod") for what, edit in _WEAK.items()),
     of_resource("spending-guard-weak", "a limit of millions", _told(limitusd=3e6), stack="prod", mostUsd=300_000),
     of_resource("spending-guard-weak", "all of it is gone", _gone, stack="prod", mostUsd=300_000),

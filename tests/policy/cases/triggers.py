@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tests.policy.case import (
     HERE,
     Edit,
     append,
     change,
-    constant,
     delete,
     drop,
     new,
-    of_program,
     of_resource,
     put,
-    result,
     set_at,
     sound,
 )
@@ -97,18 +94,7 @@ _STUCK = {
 }
 
 
-def _narrow(made: dict[str, Any]) -> None:
-    made["minReplicaCount"] = made["maxReplicaCount"]
-
-
 CASES = (
-    of_program(
-        "scaler-asks-elsewhere",
-        "a stranger",
-        constant("workloads.autoscaling.GMP", "https://example.com/{0}"),
-        stack="prod",
-    ),
-    of_program("scaler-stuck", "one size", result("workloads.autoscaling.scaled_object_spec", _narrow), stack="prod"),
     *(
         of_resource("scaler-asks-elsewhere", what, put(_SCALER, _ADDRESS, value=address), stack="prod")
         for what, address in _ADDRESSES.items()

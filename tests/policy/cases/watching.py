@@ -9,15 +9,12 @@ from tests.policy.case import (
     DEPLOYMENT,
     Edit,
     append,
-    arguments,
     change,
     delete,
     drop,
     new,
-    of_program,
     of_resource,
     put,
-    result,
     sound,
 )
 
@@ -78,17 +75,6 @@ _BLIND = {
 }
 
 CASES = (
-    of_program(
-        "asked-of-nothing",
-        "log-based metrics disabled",
-        arguments("infra.alerting.logging.Metric", lambda given: given.update(disabled=True)),
-        stack="prod",
-    ),
-    of_program(
-        "server-unscraped",
-        "a slow scrape",
-        result("workloads.monitoring.server_scrape", lambda spec: spec["endpoints"][0].update(interval="10m")),
-    ),
     *(of_resource("asked-of-nothing", what, edit, stack="prod") for what, edit in _NOTHING.items()),
     *(of_resource("server-unscraped", what, edit) for what, edit in _BLIND.items()),
     sound("asked-of-nothing", "GKE's own namespace", _in(_ALERT, _QUERY, "vllm-prod", "kube-system"), stack="prod"),

@@ -96,8 +96,6 @@ WEAK = (
             ("networking.k8s.io/v1:NetworkPolicyPatch", {}), ("rbac.authorization.k8s.io/v1:RoleList", {"items": []}),
         )
     ),
-    Row("privileged-container", "in a kind of others", (("kubernetes:ray.io/v1:RayJob", {"spec": {"head": {"containers": [{"securityContext": {"privileged": True}}]}}}),)),
-    Row("host-namespaces", "in a kind of others", (("kubernetes:ray.io/v1:RayJob", {"spec": {"head": {"hostNetwork": True, "containers": [{}]}}}),)),
 )  # fmt: skip
 
 SOUND = (

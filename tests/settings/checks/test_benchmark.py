@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from facts import ledger
+from facts.finding import Finding
 from settings.checks.declared_server import DeclaredServer
 from settings.load import check
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.sections.benchmark import Benchmark, Dataset
 from settings.stack_file import read as read_stack_file
 from tests.support.settings import make_settings
@@ -18,13 +19,13 @@ SHA = "0123456789abcdef" * 4
 FILE = {"url": "https://example.com/requests.jsonl", "sha256": SHA}
 
 
-def found(**benchmark: Any) -> dict[str, Problem]:
+def found(**benchmark: Any) -> dict[str, Finding]:
     settings = make_settings(benchmark={"enabled": True, **benchmark})
-    return {problem.id: problem for problem in check(settings) if "benchmark" in problem.path}
+    return {problem.id: problem for problem in check(settings) if "benchmark" in problem.subject}
 
 
 def refused(**benchmark: Any) -> set[str]:
-    return {id_ for id_, problem in found(**benchmark).items() if problem.level == "refused"}
+    return {id_ for id_, problem in found(**benchmark).items() if problem.severity == "error"}
 
 
 def test_the_workloads_are_the_ledgers() -> None:
@@ -35,7 +36,7 @@ def test_the_workloads_are_the_ledgers() -> None:
 @pytest.mark.parametrize("workload", ["sharegpt", "trace"])
 def test_a_file_workload_needs_its_file_and_takes_it(workload: str) -> None:
     problem = found(workload=workload)["workload-without-dataset"]
-    assert (problem.level, problem.path, problem.value) == ("refused", "vllm-fleet:benchmark.dataset", None)
+    assert (problem.severity, problem.subject, problem.found) == ("error", "vllm-fleet:benchmark.dataset", None)
     assert "gs://" in problem.write
     assert refused(workload=workload, dataset=FILE) == set()
 
@@ -43,8 +44,8 @@ def test_a_file_workload_needs_its_file_and_takes_it(workload: str) -> None:
 @pytest.mark.parametrize("workload", ["article", "vllm-1024-512", "shared-prefix-512"])
 def test_the_other_workloads_take_no_file(workload: str) -> None:
     problem = found(workload=workload, dataset=FILE)["dataset-without-use"]
-    assert problem.level == "refused"
-    assert problem.value == FILE["url"]
+    assert problem.severity == "error"
+    assert problem.found == FILE["url"]
     assert refused(workload=workload) == set()
 
 
@@ -63,8 +64,8 @@ def test_the_other_workloads_take_no_file(workload: str) -> None:
 )
 def test_a_file_is_fetched_over_https_or_from_cloud_storage(url: str, why: str) -> None:
     problem = found(workload="trace", dataset={"url": url, "sha256": SHA})["dataset-url"]
-    assert problem.level == "refused"
-    assert problem.value == url
+    assert problem.severity == "error"
+    assert problem.found == url
     assert why in problem.why
     assert problem.write.startswith("url: https")
 
@@ -87,7 +88,7 @@ def test_a_hash_has_64_digits(sha256: str) -> None:
 
 def test_a_load_twice_is_a_repeat_and_told_to_be_one() -> None:
     problem = found(concurrency=[500, 1000, 500])["concurrency-twice"]
-    assert problem.level == "refused"
+    assert problem.severity == "error"
     assert "[500, 1000]" in problem.write
     assert "concurrency-twice" not in found(concurrency=[500, 1000])
 
@@ -107,8 +108,8 @@ def test_repeats_are_one_to_twenty(repeats: float) -> None:
 def test_a_load_above_what_the_scheduler_admits_repeats_the_articles_lesson() -> None:
     admitted = 8 * DeclaredServer(make_settings()).sequences
     problem = found(concurrency=[500, admitted + 1])["sequences-below-load"]
-    assert problem.level == "refused"
-    assert problem.path == "vllm-fleet:benchmark.concurrency"
+    assert problem.severity == "error"
+    assert problem.subject == "vllm-fleet:benchmark.concurrency"
     assert str(admitted) in problem.allowed
     assert "sequences-below-load" not in found(concurrency=[500, admitted])
     # A sweep that nobody runs measures no queue.
@@ -121,13 +122,13 @@ def test_limits_that_limit_nothing_are_refused() -> None:
 
 
 def test_requests_longer_than_the_context_are_refused() -> None:
-    def problems(**engine: Any) -> dict[str, Problem]:
+    def problems(**engine: Any) -> dict[str, Finding]:
         server = {"replicas": 1, "engine": engine, "needs": {"contextTokens": 1024}}
         settings = make_settings(server=server, benchmark={"enabled": True, "workload": "vllm-1024-512"})
         return {problem.id: problem for problem in check(settings)}
 
     problem = problems(maxModelLen=2048)["workload-above-context"]
-    assert problem.level == "refused"
+    assert problem.severity == "error"
     assert "2,304" in problem.allowed
     assert "workload-above-context" not in problems(maxModelLen=2304)
 
@@ -136,7 +137,7 @@ def test_a_sweep_of_a_day_is_a_finding_with_a_shorter_way() -> None:
     server = {"replicas": 1}
     slow = make_settings(server=server, benchmark={"enabled": True, "concurrency": [1, 16, 2000]})
     (problem,) = (one for one in check(slow) if one.id == "benchmark-takes-long")
-    assert problem.level == "finding"
+    assert problem.severity == "warning"
     assert problem.write.startswith("promptsPerClient: 100,")
     quick = make_settings(
         server=server, benchmark={"enabled": True, "concurrency": [1, 16, 2000], "promptsPerClient": 100}
@@ -164,26 +165,26 @@ def test_the_stacks_of_this_repository_measure_what_they_say(stack: str) -> None
 
     root = Path(__file__).resolve().parents[3]
     settings = parse(stack, read_stack_file(root, stack).config)
-    assert [one.id for one in check(settings) if "benchmark" in one.path and one.level != "notice"] == []
+    assert [one.id for one in check(settings) if "benchmark" in one.subject and one.severity != "note"] == []
 
 
 def test_a_wrong_load_is_told_once_and_with_a_list_to_write() -> None:
     with pytest.raises(SettingsError) as caught:
         found(concurrency=[0])
     (problem,) = caught.value.problems
-    assert (problem.path, problem.value, problem.allowed) == ("vllm-fleet:benchmark.concurrency[0]", 0, ">= 1")
+    assert (problem.subject, problem.found, problem.allowed) == ("vllm-fleet:benchmark.concurrency[0]", 0, ">= 1")
     assert problem.write == "concurrency: [500, 1000, 2000]"
     with pytest.raises(SettingsError) as caught:
         found(concurrency=[])
     (problem,) = caught.value.problems
-    assert (problem.value, problem.allowed) == ([], "at least 1 item(s)")
+    assert (problem.found, problem.allowed) == ([], "at least 1 item(s)")
 
 
 def test_more_prompts_than_a_pod_can_remember_are_a_finding() -> None:
     assert "benchmark-memory" not in found(promptsPerClient=50_000)
     problem = found(promptsPerClient=1_000_000)["benchmark-memory"]
-    assert problem.level == "finding"
-    assert problem.path == "vllm-fleet:benchmark.promptsPerClient"
+    assert problem.severity == "warning"
+    assert problem.subject == "vllm-fleet:benchmark.promptsPerClient"
     most = int(problem.write.removeprefix("promptsPerClient: ").partition(",")[0])
     assert 50_000 < most < 1_000_000
     assert "benchmark-memory" not in found(promptsPerClient=most - most // 10)

@@ -8,11 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from facts.engines import VERSIONS, Release, find
+from facts.finding import Finding
 from facts.releases import INSTEAD
 from fleet.verify.lessons import repeated
 from settings.checks.declared_server import DeclaredServer
 from settings.checks.lessons import engine_problems
-from settings.problems import Problem
 from settings.sections.engine import Engine
 from settings.stack import Settings
 from tests.support.settings import make_settings
@@ -21,7 +21,7 @@ RELEASES = ("0.18.1", "0.33.0")
 _ARGS = "vllm-fleet:server.engine.extraArgs"
 
 
-def problems(settings: Settings, arguments: tuple[str, ...], version: str) -> list[Problem]:
+def problems(settings: Settings, arguments: tuple[str, ...], version: str) -> list[Finding]:
     engine = settings.serving.engine.but({"extraArgs": arguments, "version": version})
     server = DeclaredServer(settings, engine=engine, tag=f"v{version}")
     return [one for one in engine_problems(settings, server) if one.id == "flags-vllm-refuses"]
@@ -62,12 +62,12 @@ def test_a_wrong_option_is_one_problem_with_its_key_and_flag(kind: object, versi
     arguments = tuple(one for one in kind(find(version)) if not has_a_place_elsewhere(one))
     assert len(arguments) > 30
     found = problems(make_settings(server={"profile": "serve-chat"}), arguments, version)
-    assert [one.value for one in found] == list(arguments)
-    assert {one.path for one in found} == {_ARGS}
+    assert [one.found for one in found] == list(arguments)
+    assert {one.subject for one in found} == {_ARGS}
     for one in found:
         assert one.allowed
-        assert one.value.partition("=")[0] in one.write
-    told = {one.value: one.why for one in found}
+        assert one.found.partition("=")[0] in one.write
+    told = {one.found: one.why for one in found}
     assert all(INSTEAD[name.removeprefix("--")] in told[name] for name in told if name.removeprefix("--") in INSTEAD)
 
 

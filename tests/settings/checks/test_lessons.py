@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
+from facts.finding import Finding
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.serving_judged import OPTION_WITH_REASON
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.checks.lessons import lesson_named
 from settings.load import check
-from settings.problems import Problem
 from settings.profiles import NAMES
 from tests.support.lessons import CASES, Case
 from tests.support.settings import make_settings
 
-LEVELS = {"mandatory": "refused", "advisory": "finding"}
+LEVELS = {"mandatory": "error", "advisory": "warning"}
 
 DIGEST = f"sha256:{'0' * 64}"
 
 
-def found(**sections: Any) -> dict[str, Problem]:
+def found(**sections: Any) -> dict[str, Finding]:
     server = {"replicas": 1, "profile": "record", **sections.pop("server", {})}
     return {problem.id: problem for problem in check(make_settings(server=server, **sections))}
 
@@ -29,12 +29,12 @@ def found(**sections: Any) -> dict[str, Problem]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 def test_a_stack_file_breaks_the_lesson_or_does_not(case: Case) -> None:
     told = lesson_named(case.lesson)
-    level = "notice" if told.name == OPTION_WITH_REASON else LEVELS[told.level]
-    repeated = [one for one in check(case.settings) if (one.id, one.level) == (told.id, level)]
-    on_purpose = [one for one in repeated if one.on_purpose]
+    level = "note" if told.name == OPTION_WITH_REASON else LEVELS[told.level]
+    repeated = [one for one in check(case.settings) if (one.id, one.severity) == (told.id, level)]
+    on_purpose = [one for one in repeated if one.severity == "deliberate"]
     assert bool(set(repeated) - set(on_purpose)) is case.broken
     for problem in repeated:
-        assert problem.path.startswith("vllm-fleet:server.")
+        assert problem.subject.startswith("vllm-fleet:server.")
         assert problem.allowed
         assert problem.why
         assert problem.write
@@ -87,26 +87,26 @@ def test_every_option_that_a_lesson_names_is_one_of_the_stack_file() -> None:
 
 def test_the_record_repeats_its_lessons_on_purpose_as_findings() -> None:
     problems = found()
-    assert problems["prefix-cache-never-hits"].on_purpose
-    assert not [problem for problem in problems.values() if problem.level == "refused"]
+    assert problems["prefix-cache-never-hits"].severity == "deliberate"
+    assert not [problem for problem in problems.values() if problem.severity == "error"]
 
 
 def test_a_lesson_repeated_by_hand_is_refused() -> None:
     by_hand = found(server={"engine": {"enablePrefixCaching": True}})["prefix-cache-never-hits"]
-    assert (by_hand.level, by_hand.on_purpose) == ("refused", False)
+    assert by_hand.severity == "error"
 
 
 def test_a_release_that_refuses_to_start_reproduces_nothing() -> None:
     problems = found(server={"image": {"tag": "v0.20.2", "digest": DIGEST}, "profile": "dp8-4096"})
-    assert problems["max-num-seqs-refused"].level == "refused"
-    assert problems["image-not-checked"].level == "finding"
+    assert problems["max-num-seqs-refused"].severity == "error"
+    assert problems["image-not-checked"].severity == "warning"
 
 
 def test_the_articles_printed_flags_are_told_one_way_out() -> None:
     """Its final list has neither the mamba flags nor max-num-seqs."""
     printed = {"enablePrefixCaching": True, "mambaCacheMode": None, "mambaBlockSize": None, "maxNumSeqs": None}
     problems = found(server={"engine": printed})
-    assert {one.id for one in problems.values() if one.level != "notice"} == {"prefix-cache-never-hits"}
+    assert {one.id for one in problems.values() if one.severity != "note"} == {"prefix-cache-never-hits"}
     mended = printed | {"enablePrefixCaching": None}
     assert (
         problems["prefix-cache-never-hits"].write
@@ -171,7 +171,7 @@ def test_the_mixture_of_experts_runs_kernels_that_write_nothing_into_the_image(
     problem = found(model=model, server={"profile": "397b-nvfp4", "engine": changes}).get("experts-write-into-image")
     assert (problem is None) == (write is None)
     if problem is not None and write is not None:
-        assert (problem.level, write in problem.write) == ("refused", True)
+        assert (problem.severity, write in problem.write) == ("error", True)
 
 
 def test_extra_arguments_count() -> None:
@@ -181,27 +181,27 @@ def test_extra_arguments_count() -> None:
 
 @pytest.mark.parametrize("family", ["c4", "n4", "e2"])
 def test_a_writer_that_cannot_attach_the_volume_is_refused(family: str) -> None:
-    assert found(weights={"writer": {"machineFamily": family}})["writer-cannot-attach"].level == "refused"
+    assert found(weights={"writer": {"machineFamily": family}})["writer-cannot-attach"].severity == "error"
 
 
 def test_a_gateway_without_its_subnet_is_refused() -> None:
     problems = found(gateway={"enabled": True}, network={"proxyOnly": {"enabled": False}})
-    assert problems["gateway-without-proxy-only-subnet"].level == "refused"
+    assert problems["gateway-without-proxy-only-subnet"].severity == "error"
     assert "gateway-without-proxy-only-subnet" not in found(gateway={"enabled": True})
 
 
-@pytest.mark.parametrize(("replicas", "cpu", "level"), [(4, 4, "refused"), (3, 4, None), (4, 10, None)])
+@pytest.mark.parametrize(("replicas", "cpu", "level"), [(4, 4, "error"), (3, 4, None), (4, 10, None)])
 def test_a_small_endpoint_picker_is_judged_by_its_connections(replicas: int, cpu: int, level: str | None) -> None:
     gateway = {"enabled": True, "epp": {"cpu": cpu}}
     problem = found(gateway=gateway, server={"replicas": replicas}).get("epp-undersized")
-    assert (problem and problem.level) == level
+    assert (problem and problem.severity) == level
 
 
 def test_endpoint_picker_replicas_are_standby_and_said_to_be() -> None:
-    assert found(gateway={"enabled": True, "epp": {"replicas": 2}})["epp-replicas-are-standby"].level == "finding"
+    assert found(gateway={"enabled": True, "epp": {"replicas": 2}})["epp-replicas-are-standby"].severity == "warning"
 
 
 def test_a_benchmark_client_that_saturates_is_refused() -> None:
     problem = found(benchmark={"enabled": True, "connectionsPerClient": 4000})["client-saturates"]
-    assert problem.level == "refused"
+    assert problem.severity == "error"
     assert "242K" in problem.why

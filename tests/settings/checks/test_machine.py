@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import node_room
+from facts.finding import Finding
 from facts.machines import MACHINES, Machine, of_accelerator
 from settings.checks.declared_server import DeclaredServer
 from settings.checks.machine import machine_problems
 from settings.derived.figures import figures
 from settings.derived.quota_needs import quota_needs
 from settings.load import check
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.sections.capacity import Ladder
 from settings.stack import Settings
 from tests.support.settings import make_settings
@@ -43,8 +44,8 @@ def stack(machine: str, mode: str = "spot", gpus: int | None = None, **resources
     )
 
 
-def refused(settings: Settings) -> dict[str, Problem]:
-    return {one.id: one for one in machine_problems(settings) if one.level == "refused"}
+def refused(settings: Settings) -> dict[str, Finding]:
+    return {one.id: one for one in machine_problems(settings) if one.severity == "error"}
 
 
 def made(settings: Settings) -> Machine:
@@ -118,14 +119,14 @@ def test_a_mode_that_the_machine_is_not_sold_in_is_refused_with_one_that_it_is()
 
 def test_requests_that_a_smaller_machine_holds_name_it() -> None:
     problem = refused(stack("g2-standard-12", cpu=4, memoryGib=20))["fits-a-smaller-machine"]
-    assert problem.path == "vllm-fleet:machine"
+    assert problem.subject == "vllm-fleet:machine"
     assert "g2-standard-8" in problem.write
     assert refused(stack("g2-standard-12", "ladder", cpu=4, memoryGib=20)) == {}  # its class names the machine
 
 
 def test_a_request_above_the_node_is_refused_with_the_most_there_is() -> None:
     problem = refused(stack("g2-standard-12", cpu=12))["pod-exceeds-node"]
-    assert problem.path == "vllm-fleet:server.resources.cpu"
+    assert problem.subject == "vllm-fleet:server.resources.cpu"
     assert problem.write.startswith("cpu: 10")
 
 
@@ -171,7 +172,7 @@ def test_an_unknown_machine_is_refused_with_the_nearest(given: str, near: str) -
     with pytest.raises(SettingsError) as refusal:
         make_settings(machine=given)
     (problem,) = refusal.value.problems
-    assert (problem.path, problem.write) == ("vllm-fleet:machine", f"machine: {near}")
+    assert (problem.subject, problem.write) == ("vllm-fleet:machine", f"vllm-fleet:machine: {near}")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,7 @@ def test_a_zone_without_the_machine_is_a_finding(machine: str, zones: list[str],
     if lacking is None:
         assert "zone-without-machine" not in found
     else:
-        assert (found["zone-without-machine"].level, found["zone-without-machine"].value) == ("finding", lacking)
+        assert (found["zone-without-machine"].severity, found["zone-without-machine"].found) == ("warning", lacking)
 
 
 def test_a_figure_of_another_machine_is_never_this_stacks_own() -> None:

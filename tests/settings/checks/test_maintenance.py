@@ -14,7 +14,7 @@ from tests.support.settings import make_settings
 
 
 def refused(**given: Any) -> dict[str, str]:
-    return {one.id: one.path for one in maintenance_problems("m", Maintenance.model_validate(tuples(given)))}
+    return {one.id: one.subject for one in maintenance_problems("m", Maintenance.model_validate(tuples(given)))}
 
 
 def exclusion(start: str, end: str | None, scope: str = "NO_UPGRADES", name: str = "a") -> dict[str, Any]:
@@ -104,4 +104,4 @@ def test_exclusions_beyond_the_limits_are_refused(exclusions: list[dict[str, Any
 def test_the_stack_file_hears_of_it_with_its_key() -> None:
     with pytest.raises(SettingsError) as refusal:
         make_settings(cluster={"maintenance": {"exclusions": [exclusion("2026-12-01", None)] * 21}})
-    assert {one.path for one in refusal.value.problems} == {"vllm-fleet:cluster.maintenance.exclusions"}
+    assert {one.subject for one in refusal.value.problems} == {"vllm-fleet:cluster.maintenance.exclusions"}

@@ -45,7 +45,7 @@ def refusals(**sections: Any) -> set[tuple[str, str]]:
         found = check(make_settings(**sections))
     except SettingsError as error:
         found = tuple(error.problems)
-    return {(one.id, one.path.removeprefix("vllm-fleet:")) for one in found if one.level == "refused"}
+    return {(one.id, one.subject.removeprefix("vllm-fleet:")) for one in found if one.severity == "error"}
 
 
 def test_the_id_of_a_listed_model_with_a_revision_is_enough() -> None:

@@ -20,7 +20,7 @@ def settings_of(machine: str, model: dict[str, Any] | None = None, mode: str = "
 
 
 def levels(settings: Any) -> dict[str, str]:
-    return {problem.id: problem.level for problem in check(settings)}
+    return {problem.id: problem.severity for problem in check(settings)}
 
 
 def test_a_profile_follows_the_gpus_of_the_pod() -> None:
@@ -51,10 +51,10 @@ def test_ranks_follow_the_tensor_parallel_size() -> None:
 @pytest.mark.parametrize(
     ("machine", "model", "ranks", "level"),
     [
-        ("g2-standard-12", OTHER, 1, "refused"),
+        ("g2-standard-12", OTHER, 1, "error"),
         ("g2-standard-96", OTHER, 8, None),
         ("a2-ultragpu-1g", OTHER, 1, None),
-        ("a3-megagpu-8g", {"id": "deepseek-ai/DeepSeek-V3.1", "revision": "a" * 40}, 8, "refused"),
+        ("a3-megagpu-8g", {"id": "deepseek-ai/DeepSeek-V3.1", "revision": "a" * 40}, 8, "error"),
         ("g2-standard-12", {"id": "Qwen/Qwen3.5-4B"}, 1, None),
     ],
 )
@@ -65,7 +65,7 @@ def test_a_model_that_its_gpus_do_not_hold_is_refused(
     try:
         found = levels(settings_of(machine, model, engine=engine))
     except SettingsError as error:
-        found = {problem.id: problem.level for problem in error.problems}
+        found = {problem.id: problem.severity for problem in error.problems}
     assert found.get("model-exceeds-gpus") == level
 
 

@@ -15,7 +15,7 @@ EMAIL = {"type": "email", "address": "oncall@example.com"}
 
 def refused(monitoring: dict[str, Any], **secrets: str) -> dict[str, str]:
     found = check(make_settings(monitoring=monitoring, **secrets))
-    return {one.id: one.path for one in found if one.level == "refused"}
+    return {one.id: one.subject for one in found if one.severity == "error"}
 
 
 def alerts(*channels: dict[str, Any], **more: Any) -> dict[str, Any]:

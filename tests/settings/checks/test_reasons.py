@@ -17,13 +17,13 @@ TEXT = "the tokenizer is code of the repository"
 def found(reasons: dict[str, str], *arguments: str, **sections: Any) -> dict[str, tuple[str, str]]:
     server = {"replicas": 1, "profile": "serve-chat", "reasons": reasons, "engine": {"extraArgs": list(arguments)}}
     problems = check(make_settings(server=server, **sections))
-    return {one.id: (one.level, one.path) for one in problems if "option" in one.id or one.id == "server-opened"}
+    return {one.id: (one.severity, one.subject) for one in problems if "option" in one.id or one.id == "server-opened"}
 
 
 def test_an_option_with_a_reason_is_a_note() -> None:
-    assert found({}, CODE) == {"option-without-reason": ("refused", "vllm-fleet:server.engine.extraArgs")}
+    assert found({}, CODE) == {"option-without-reason": ("error", "vllm-fleet:server.engine.extraArgs")}
     for key in (CODE, "--trust_remote_code"):
-        assert found({key: TEXT}, CODE) == {"option-with-reason": ("notice", "vllm-fleet:server.engine.extraArgs")}
+        assert found({key: TEXT}, CODE) == {"option-with-reason": ("note", "vllm-fleet:server.engine.extraArgs")}
 
 
 def test_a_reason_for_a_json_option_holds_for_its_parts() -> None:
@@ -35,7 +35,7 @@ def test_a_reason_for_a_json_option_holds_for_its_parts() -> None:
 def test_a_typed_setting_of_the_class_needs_a_reason() -> None:
     settings = make_settings(server={"profile": "serve-chat", "engine": {"enableLogRequests": True}})
     assert ("option-without-reason", "vllm-fleet:server.engine.enableLogRequests") in {
-        (one.id, one.path) for one in check(settings)
+        (one.id, one.subject) for one in check(settings)
     }
 
 
@@ -45,15 +45,15 @@ def test_a_typed_setting_of_the_class_needs_a_reason() -> None:
 def test_a_reason_that_allows_nothing_is_a_finding(arguments: tuple[str, ...]) -> None:
     key = (arguments or (CODE,))[0].replace("--no-", "--").partition("=")[0]
     problems = found({key: TEXT}, *arguments)
-    assert problems["reason-without-option"] == ("finding", f"vllm-fleet:server.reasons.{key}")
+    assert problems["reason-without-option"] == ("warning", f"vllm-fleet:server.reasons.{key}")
     assert ("server-opened" in problems) is ("--middleware=x.Y" in arguments)
 
 
 def test_a_canary_has_the_servers_reasons() -> None:
     canary = {"canary": {"engine": {"extraArgs": [CODE]}}}
     told = found({CODE: TEXT}, rollout=canary)
-    assert told == {"option-with-reason": ("notice", "vllm-fleet:rollout.canary.engine.extraArgs")}
-    assert found({}, rollout=canary)["option-without-reason"][0] == "refused"
+    assert told == {"option-with-reason": ("note", "vllm-fleet:rollout.canary.engine.extraArgs")}
+    assert found({}, rollout=canary)["option-without-reason"][0] == "error"
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_a_canary_has_the_servers_reasons() -> None:
 def test_a_reason_is_one_line_for_a_flag_or_a_variable(reasons: dict[str, Any]) -> None:
     with pytest.raises(SettingsError) as refused:
         found(reasons, CODE)
-    assert {one.path.startswith("vllm-fleet:server.reasons") for one in refused.value.problems} == {True}
+    assert {one.subject.startswith("vllm-fleet:server.reasons") for one in refused.value.problems} == {True}

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from facts.finding import Finding
 from settings.derived.canary import weights_ending
 from settings.load import check
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.sections.rollout import canary_path
 from settings.stack import Settings
 from tests.support.settings import make_settings
@@ -22,7 +23,7 @@ def canary(server: dict[str, Any] | None = None, **declared: Any) -> Settings:
     return make_settings(server=given, rollout={"canary": declared})
 
 
-def problems(settings: Settings) -> dict[str, Problem]:
+def problems(settings: Settings) -> dict[str, Finding]:
     return {problem.id: problem for problem in check(settings)}
 
 
@@ -39,8 +40,8 @@ def test_a_canary_is_one_node_more_and_counts_against_the_ceiling() -> None:
 )
 def test_what_is_refused_of_a_server_is_refused_of_its_canary_under_its_own_key(engine: dict[str, Any]) -> None:
     of_server = check(make_settings(server={"engine": engine}))
-    refused = {(one.id, canary_path(one.path)) for one in of_server if one.level == "refused"}
-    of_canary = {(one.id, one.path) for one in check(canary(engine=engine)) if one.level == "refused"}
+    refused = {(one.id, canary_path(one.subject)) for one in of_server if one.severity == "error"}
+    of_canary = {(one.id, one.subject) for one in check(canary(engine=engine)) if one.severity == "error"}
     assert refused
     assert refused == of_canary
     assert all(path.startswith("vllm-fleet:rollout.canary.engine.") for _, path in refused)
@@ -74,7 +75,7 @@ def test_another_release_brings_its_own_image() -> None:
 def test_a_wrong_canary_is_refused_by_its_own_key(declared: dict[str, Any], path: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         canary(**declared)
-    assert f"vllm-fleet:rollout.canary.{path}" in {problem.path for problem in refusal.value.problems}
+    assert f"vllm-fleet:rollout.canary.{path}" in {problem.subject for problem in refusal.value.problems}
 
 
 def test_a_gateway_before_the_servers_says_nothing_about_the_canary() -> None:
@@ -87,28 +88,28 @@ def test_a_gateway_before_the_servers_says_nothing_about_the_canary() -> None:
 def test_a_reservation_without_room_for_the_canary_is_refused() -> None:
     full = {"capacity": {"mode": "reservation", "name": "ours", "nodes": 12}}
     changed = {"canary": {"engine": {"seed": 1}}}
-    assert problems(make_settings(**full, rollout=changed))["reservation-too-small"].level == "refused"
+    assert problems(make_settings(**full, rollout=changed))["reservation-too-small"].severity == "error"
     assert "reservation-too-small" not in problems(make_settings(**full))
     unknown = make_settings(capacity={"mode": "reservation", "name": "ours"}, rollout=changed)
-    assert problems(unknown)["canary-needs-a-reserved-node"].level == "finding"
+    assert problems(unknown)["canary-needs-a-reserved-node"].severity == "warning"
 
 
 @pytest.mark.parametrize(
     ("settings", "problem", "level"),
     [
-        (canary(), "canary-without-difference", "finding"),
-        (canary(server={"replicas": 0}, engine={"seed": 1}), "canary-beside-paused-servers", "refused"),
-        (canary(server={"name": "s" * 34}, engine={"seed": 1}), "name-too-long-for-canary", "refused"),
-        (make_settings(rollout={"promoted": "a verdict"}), "promoted-without-canary", "refused"),
+        (canary(), "canary-without-difference", "warning"),
+        (canary(server={"replicas": 0}, engine={"seed": 1}), "canary-beside-paused-servers", "error"),
+        (canary(server={"name": "s" * 34}, engine={"seed": 1}), "name-too-long-for-canary", "error"),
+        (make_settings(rollout={"promoted": "a verdict"}), "promoted-without-canary", "error"),
         (
             make_settings(rollout={"promoted": "a verdict", "canary": {"engine": {"seed": 1}}}),
             "canary-after-promotion",
-            "finding",
+            "warning",
         ),
     ],
 )
 def test_what_a_canary_needs_beside_it(settings: Settings, problem: str, level: str) -> None:
-    assert problems(settings)[problem].level == level
+    assert problems(settings)[problem].severity == level
 
 
 def test_another_revision_has_weights_of_its_own_and_never_the_servers_ending() -> None:

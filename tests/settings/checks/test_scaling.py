@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from facts.finding import Finding
 from settings.checks.scaling import GKE_VERSION
 from settings.derived.figures import figures
 from settings.derived.scaling import ScalingPolicy, scaling_policy
 from settings.load import check
-from settings.problems import Problem
 from tests.support.settings import make_settings
 
 WINDOW = {"days": ["MO", "TU", "WE", "TH", "FR"], "start": "07:00", "end": "20:00", "replicas": 4}
 LOAD = {"mode": "load", "min": 2, "max": 8}
 
 
-def found(scaling: dict[str, Any], server: dict[str, Any] | None = None, **sections: Any) -> dict[str, Problem]:
+def found(scaling: dict[str, Any], server: dict[str, Any] | None = None, **sections: Any) -> dict[str, Finding]:
     settings = make_settings(server={"scaling": scaling, **(server or {})}, **sections)
     return {one.id: one for one in check(settings) if one.id.startswith(("scaling", "replicas", "platform-needs"))}
 
@@ -63,7 +63,7 @@ def test_nothing_speaks_against_bounds_and_windows_that_are_right(scaling: dict[
 )
 def test_what_would_not_scale_is_refused(scaling: dict[str, Any], said: str, path: str) -> None:
     problem = found(scaling)[said]
-    assert (problem.path, problem.level) == (f"vllm-fleet:server.scaling.{path}", "refused")
+    assert (problem.subject, problem.severity) == (f"vllm-fleet:server.scaling.{path}", "error")
 
 
 @pytest.mark.parametrize(("replicas", "told"), [(0, False), ("external", True), (1, True), (12, True)])
@@ -89,7 +89,7 @@ def test_gkes_own_metric_needs_the_control_plane_that_has_it(version: str | None
 
 
 def test_a_guest_of_a_given_cluster_is_told_that_it_needs_keda() -> None:
-    assert found(LOAD, platform={"kubeconfig": "cluster.yaml"})["platform-needs-keda"].level == "finding"
+    assert found(LOAD, platform={"kubeconfig": "cluster.yaml"})["platform-needs-keda"].severity == "warning"
     assert "scaling-gke-elsewhere" in found(LOAD | {"mechanism": "gke"}, platform={"stack": "spot"})
 
 
@@ -155,7 +155,7 @@ def test_a_reservation_costs_as_much_with_few_servers() -> None:
 )
 def test_what_is_shorter_than_a_start_deserves_a_look(scaling: dict[str, Any], id_: str, path: str, write: str) -> None:
     problem = found(LOAD | scaling)[id_]
-    assert (problem.level, problem.path) == ("finding", f"vllm-fleet:server.scaling.{path}")
+    assert (problem.severity, problem.subject) == ("warning", f"vllm-fleet:server.scaling.{path}")
     assert write in problem.write
 
 
@@ -165,7 +165,7 @@ def test_a_window_without_length_is_told_how_to_cover_a_day() -> None:
 
 
 def test_a_number_left_to_others_beside_an_autoscaler_deserves_a_look() -> None:
-    assert found(LOAD, {"replicas": "external"})["replicas-beside-scaling"].level == "finding"
+    assert found(LOAD, {"replicas": "external"})["replicas-beside-scaling"].severity == "warning"
     assert "replicas-beside-scaling" not in found({"mode": "none"}, {"replicas": "external"})
 
 

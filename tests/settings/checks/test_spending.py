@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from facts import cost
+from facts.finding import Finding
 from settings.checks.structure import structural_problems
-from settings.problems import Problem
 from settings.sections.spending import Spending
 from tests.support.settings import make_settings
 
@@ -20,41 +20,41 @@ KNOWN = dict.fromkeys(cost.priced_items(), 0.0)
 
 def problems(
     capacity: dict[str, Any] | None = None, prices: dict[str, float] | None = None, **terms: Any
-) -> dict[str, Problem]:
+) -> dict[str, Finding]:
     given = {"then": "pause", **terms}
     settings = make_settings(capacity=capacity or PRICED, prices=KNOWN if prices is None else prices, spending=given)
     return {one.id: one for one in structural_problems(settings) if one.id.startswith(("spending-", "node-price"))}
 
 
 def found(*given: Any, **terms: Any) -> dict[str, str]:
-    return {id_: one.level for id_, one in problems(*given, **terms).items()}
+    return {id_: one.severity for id_, one in problems(*given, **terms).items()}
 
 
 @pytest.mark.parametrize(
     ("terms", "expected"),
     [
-        ({"limit": 5000}, {"spending-lasts": "notice"}),
+        ({"limit": 5000}, {"spending-lasts": "note"}),
         ({"until": "2999-01-01T00:00:00Z"}, {}),
-        ({"until": "2020-01-01T00:00:00Z"}, {"spending-until-passed": "finding"}),
+        ({"until": "2020-01-01T00:00:00Z"}, {"spending-until-passed": "warning"}),
         (
             {"since": "2999-02-01T00:00:00Z", "until": "2999-01-01T00:00:00Z"},
-            {"spending-since-after-until": "refused"},
+            {"spending-since-after-until": "error"},
         ),
-        ({}, {"spending-without-end": "refused"}),
-        ({"limit": 39}, {"spending-limit-below-an-hour": "refused"}),
-        ({"limit": 5000, "onUnknown": "pause"}, {"spending-lasts": "notice"}),
+        ({}, {"spending-without-end": "error"}),
+        ({"limit": 39}, {"spending-limit-below-an-hour": "error"}),
+        ({"limit": 5000, "onUnknown": "pause"}, {"spending-lasts": "note"}),
     ],
 )
 def test_terms_are_held_against_themselves_and_an_hour_of_the_fleet(terms: Any, expected: dict[str, str]) -> None:
     assert found(**terms) == expected
 
 
-@pytest.mark.parametrize(("choice", "level"), [("warn", "notice"), ("pause", "refused")])
+@pytest.mark.parametrize(("choice", "level"), [("warn", "note"), ("pause", "error")])
 def test_a_missing_price_is_told_and_refused_where_it_would_pause_at_once(choice: str, level: str) -> None:
     assert found(prices={}, limit=5000, onUnknown=choice)["spending-unknown-prices"] == level
 
 
-@pytest.mark.parametrize(("then", "level"), [("pause", "refused"), ("warn", "finding")])
+@pytest.mark.parametrize(("then", "level"), [("pause", "error"), ("warn", "warning")])
 def test_a_limit_that_counts_no_nodes_can_pause_nothing(then: str, level: str) -> None:
     unpriced = {"mode": "reservation", "name": "block-7"}
     assert found(unpriced, limit=5000, then=then)["spending-counts-no-nodes"] == level
@@ -74,7 +74,7 @@ def test_the_moment_that_names_a_sum_is_shown() -> None:
     assert "2999-01-01T00:00:00Z" in problems(limit=5000, since="2999-01-01T00:00:00Z")["spending-lasts"].why
 
 
-@pytest.mark.parametrize(("then", "level"), [("pause", "finding"), ("warn", "notice")])
+@pytest.mark.parametrize(("then", "level"), [("pause", "warning"), ("warn", "note")])
 def test_a_reservation_at_the_foot_of_a_ladder_is_paid_anyway(then: str, level: str) -> None:
     ladder = {"mode": "ladder", "usdPerNodeHour": 50.0}
     reserved = {**ladder, "reservation": {"name": "block-7"}}

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from facts.finding import Finding
 from settings.derived.figures import figures
 from settings.load import check
-from settings.problems import Problem
 from tests.support.settings import make_settings
 
 
-def found(**sections: Any) -> dict[str, Problem]:
+def found(**sections: Any) -> dict[str, Finding]:
     return {problem.id: problem for problem in check(make_settings(**sections))}
 
 
 def refused(**sections: Any) -> set[str]:
-    return {id_ for id_, problem in found(**sections).items() if problem.level == "refused"}
+    return {id_ for id_, problem in found(**sections).items() if problem.severity == "error"}
 
 
 def test_the_base_stack_is_clean() -> None:
@@ -26,7 +26,7 @@ def test_the_base_stack_is_clean() -> None:
 
 def test_ranges_that_overlap_are_refused_by_both_names() -> None:
     problem = found(network={"nodeCidr": "10.64.0.0/20"})["ranges-overlap"]
-    assert problem.path == "vllm-fleet:network.podCidr"
+    assert problem.subject == "vllm-fleet:network.podCidr"
     assert "nodeCidr" in problem.allowed
 
 
@@ -39,7 +39,7 @@ def test_the_proxy_only_range_counts_only_where_it_exists() -> None:
 @pytest.mark.parametrize("field", ["nodeCidr", "podCidr"])
 def test_a_range_too_small_for_the_replicas_is_refused_with_the_prefix_that_is_not(field: str) -> None:
     problem = found(network={field: "10.200.0.0/28"}, server={"replicas": 128})["range-too-small"]
-    assert problem.path == f"vllm-fleet:network.{field}"
+    assert problem.subject == f"vllm-fleet:network.{field}"
     assert "/" in problem.write
 
 
@@ -63,7 +63,7 @@ def test_a_range_with_host_bits_is_refused_with_the_range_it_meant() -> None:
     ],
 )
 def test_no_subnet_lies_where_google_cloud_accepts_none(key: str, cidr: str) -> None:
-    assert found(network={key: cidr})["range-prohibited"].value == cidr
+    assert found(network={key: cidr})["range-prohibited"].found == cidr
 
 
 @pytest.mark.parametrize("cidr", ["100.64.0.0/14", "240.0.0.0/14", "34.64.0.0/14"])
@@ -132,7 +132,7 @@ def test_an_image_belongs_to_the_source_image(weights: dict[str, Any], *, is_ref
 
 def test_a_volume_too_small_for_the_clone_is_refused_with_the_size() -> None:
     problem = found(weights={"sizeGib": 28})["weights-volume-too-small"]
-    assert problem.value == 28
+    assert problem.found == 28
     assert problem.write.startswith("sizeGib: ")
 
 
@@ -142,7 +142,7 @@ def test_throughput_below_what_many_readers_need_is_refused() -> None:
 
 def test_a_guest_stack_refuses_sections_of_the_platform() -> None:
     problem = found(platform={"stack": "o/vllm-fleet/spot"}, cluster={"name": "mine"})["platform-is-elsewhere"]
-    assert problem.path == "vllm-fleet:cluster"
+    assert problem.subject == "vllm-fleet:cluster"
 
 
 class TestCalendar:
@@ -153,7 +153,7 @@ class TestCalendar:
         return {**capacity, **({"usdPerNodeHour": price} if price is not None else {})}
 
     def test_a_request_without_its_total_stays_a_draft_and_says_so(self) -> None:
-        assert found(capacity=self.capacity())["calendar-draft"].level == "notice"
+        assert found(capacity=self.capacity())["calendar-draft"].severity == "note"
 
     def test_a_wrong_total_is_refused_with_the_right_one(self) -> None:
         problem = found(capacity=self.capacity(totalUsd=1000.0))["calendar-total-wrong"]
@@ -174,7 +174,7 @@ def test_a_ladder_needs_two_rungs() -> None:
 
 
 def test_pausing_is_a_notice_and_a_benchmark_of_nothing_is_refused() -> None:
-    assert found(server={"replicas": 0})["paused"].level == "notice"
+    assert found(server={"replicas": 0})["paused"].severity == "note"
     assert "benchmark-without-server" in refused(server={"replicas": 0}, benchmark={"enabled": True})
 
 
@@ -239,5 +239,5 @@ def test_a_stated_price_fills_the_bill() -> None:
 
 def test_a_price_of_nothing_on_the_bill_is_refused_with_the_names_there_are() -> None:
     problem = found(prices={"hyperdisk": 0.1})["unknown-price"]
-    assert problem.path == "vllm-fleet:prices.hyperdisk"
+    assert problem.subject == "vllm-fleet:prices.hyperdisk"
     assert "hyperdisk-ml-capacity (USD per GiB-month)" in problem.allowed

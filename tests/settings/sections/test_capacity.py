@@ -85,8 +85,8 @@ def test_flex_start_refuses_durations_that_gke_refuses(seconds: int) -> None:
     with pytest.raises(SettingsError) as refusal:
         make_settings(capacity={"mode": "flex-start", "runDurationSeconds": seconds})
     problem = refusal.value.problems[0]
-    assert problem.path == "vllm-fleet:capacity.runDurationSeconds"
-    assert problem.value == seconds
+    assert problem.subject == "vllm-fleet:capacity.runDurationSeconds"
+    assert problem.found == seconds
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ def test_a_mode_that_does_not_exist_is_refused_with_the_reason(mode: str, reason
     with pytest.raises(SettingsError) as refusal:
         make_settings(capacity={"mode": mode})
     problem = refusal.value.problems[0]
-    assert problem.path == "vllm-fleet:capacity.mode"
+    assert problem.subject == "vllm-fleet:capacity.mode"
     assert reason in problem.why
     assert "reservation" in problem.allowed

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-import json
 
 import pytest
 
 from facts import fit, machines
 from facts.models import CATALOGUE
-from fleet.plan.models.report import UnknownError, listed, listed_json, print_listed
+from facts.user_error import UserError
+from fleet.plan.models.report import listed, outline
+from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
 
 
@@ -54,14 +55,14 @@ def test_a_gpu_without_the_formats_arithmetic_saves_memory_alone() -> None:
 
 def test_the_list_has_a_line_for_each_model_and_a_column_for_each_gpu() -> None:
     rows, text = listed(None), io.StringIO()
-    print_listed(Paper(stream=text, width=140, styled=False), rows)
+    print_text(Paper(stream=text, width=140, styled=False), outline(rows))
     lines = {line.split()[0]: line for line in text.getvalue().splitlines() if "/" in line.split("  ")[0]}
     assert lines.keys() >= CATALOGUE.keys()
     assert {machines.find(one).accelerator for one in rows[0].gpus} >= {"nvidia-l4", "nvidia-b200", "nvidia-h200-141gb"}
 
 
 def test_the_document_has_what_a_stack_file_needs() -> None:
-    document = json.loads(listed_json(listed("a3-highgpu-1g")))["models"]
+    document = outline(listed("a3-highgpu-1g")).data["models"]
     record = next(one for one in document if one["id"] == "Qwen/Qwen3.5-27B-FP8")
     assert record["gpus"] == {"a3-highgpu-1g": 1}
     assert (record["kind"], record["cacheBytesPerToken"], record["weightFormat"]) == ("hybrid", 65_536, "fp8")
@@ -69,5 +70,5 @@ def test_the_document_has_what_a_stack_file_needs() -> None:
 
 
 def test_an_unknown_machine_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UnknownError, match=r"n1-standard-4: unknown; allowed: .*a4-highgpu-8g"):
+    with pytest.raises(UserError, match=r"n1-standard-4: unknown; allowed: .*a4-highgpu-8g"):
         listed("n1-standard-4")

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from facts import prices
-from fleet.cli.exits import CommandError
+from facts.user_error import UserError
 from fleet.cli.prices import prices as command
-from fleet.plan.prices.report import UnknownError, known, known_json, print_known
+from fleet.plan.prices.report import known, outline
+from fleet.report.as_json import json_text
+from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
 from tests.fleet.plan.prices.made_up_skus import DAY, SKUS
 
@@ -46,7 +48,7 @@ def test_one_region_comes_with_what_stands_around_the_servers() -> None:
 
 
 def test_the_document_has_every_price_with_date_source_and_age() -> None:
-    document = json.loads(known_json(known("a4-highgpu-8g", "europe-west4", None, date(2027, 1, 1))))
+    document = json.loads(json_text(outline(known("a4-highgpu-8g", "europe-west4", None, date(2027, 1, 1)))))
     spot = document["prices"][0]
     assert (spot["region"], spot["date"], spot["source"], spot["old"]) == (
         "europe-west4",
@@ -62,19 +64,22 @@ def test_the_document_has_every_price_with_date_source_and_age() -> None:
     ("machine", "region", "named"), [("a5", None, "a4-highgpu-8g"), ("a4-highgpu-8g", "mars", "us-east4")]
 )
 def test_what_nobody_knows_is_refused_with_what_there_is(machine: str, region: str | None, named: str) -> None:
-    with pytest.raises(UnknownError, match=named):
+    with pytest.raises(UserError, match=named):
         known(machine, region, None, TODAY)
 
 
 def test_a_machine_without_any_price_says_so() -> None:
     stream = io.StringIO()
-    print_known(Paper(stream=stream, width=100, styled=False), known("a4x-highgpu-4g", None, None, TODAY))
+    print_text(Paper(stream=stream, width=100, styled=False), outline(known("a4x-highgpu-4g", None, None, TODAY)))
     assert "No published price" in stream.getvalue()
 
 
 def test_the_wording(golden: Any) -> None:
     stream = io.StringIO()
-    print_known(Paper(stream=stream, width=100, styled=False), known("a4-highgpu-8g", "us-central1", None, TODAY))
+    print_text(
+        Paper(stream=stream, width=100, styled=False),
+        outline(known("a4-highgpu-8g", "us-central1", None, TODAY)),
+    )
     golden("prices/us-central1.txt", stream.getvalue())
 
 
@@ -100,7 +105,7 @@ def test_a_wrong_list_leaves_the_file_alone(file: Path, tmp_path: Path) -> None:
     before = file.read_bytes()
     skus = tmp_path / "skus.json"
     skus.write_text("{}")
-    with pytest.raises(CommandError, match="skus"):
+    with pytest.raises(UserError, match="skus"):
         command(update=skus)
     assert file.read_bytes() == before
     assert not list(tmp_path.glob("*.new"))

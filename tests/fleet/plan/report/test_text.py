@@ -17,7 +17,8 @@ from fleet.plan.plan import Plan
 from fleet.plan.planning import compare, plan
 from fleet.plan.question.asking import question_of
 from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
-from fleet.plan.report.text import print_comparison, print_plan
+from fleet.plan.report.outline import comparison, outline
+from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
 
 GOALS: dict[str, dict[str, Any]] = {
@@ -37,13 +38,13 @@ def made(name: str) -> Plan:
 
 def printed(answer: Plan, width: int = 100, written: str | None = None) -> str:
     stream = io.StringIO()
-    print_plan(Paper(stream=stream, width=width, styled=False), answer, written=written)
+    print_text(Paper(stream=stream, width=width, styled=False), outline(answer, written=written))
     return stream.getvalue()
 
 
 def compared(name: str, width: int) -> str:
     stream = io.StringIO()
-    print_comparison(Paper(stream=stream, width=width, styled=False), compare(made(name).question))
+    print_text(Paper(stream=stream, width=width, styled=False), comparison(compare(made(name).question)))
     return stream.getvalue()
 
 
@@ -64,7 +65,7 @@ def test_no_line_sticks_out(name: str, width: int) -> None:
 def test_no_line_of_a_comparison_sticks_out(name: str, width: int) -> None:
     lines = compared(name, width).splitlines()
     assert [line for line in lines if len(line) > width] == []
-    assert sum(line.startswith(CAPACITIES) for line in lines if not line.startswith(" ")) == 14
+    assert sum(line.startswith(CAPACITIES) and ", " in line for line in lines) == 14
 
 
 @pytest.mark.parametrize("name", GOALS)
@@ -75,7 +76,7 @@ def test_total_and_output_tokens_are_both_there(name: str) -> None:
 
 
 def test_what_the_plan_sets_is_no_estimate() -> None:
-    line = next(line for line in printed(made("rate")).splitlines() if "requests/s" in line and "as given" in line)
+    line = next(line for line in printed(made("rate")).splitlines() if "Requests/s" in line and "given" in line)
     assert "640" in line
 
 
@@ -87,13 +88,13 @@ def test_an_unknown_price_is_said_and_never_shown_as_a_sum() -> None:
 
 
 def test_the_next_step_is_the_file_or_its_preview() -> None:
-    assert "--write STACK" in printed(made("users")).splitlines()[-1]
-    assert printed(made("users"), written="prod").rstrip().endswith("fleet preview --stack prod")
+    assert "→ add --write STACK" in printed(made("users"))
+    assert "→ fleet preview --stack prod" in printed(made("users"), written="prod")
 
 
 def test_styles_change_no_word() -> None:
     stream = io.StringIO()
-    print_plan(Paper(stream=stream, width=100, styled=True), made("users"))
+    print_text(Paper(stream=stream, width=100, styled=True), outline(made("users")))
     plain = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
     assert plain.split() == printed(made("users")).split()
 

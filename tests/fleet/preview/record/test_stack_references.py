@@ -6,10 +6,10 @@ from pathlib import Path
 import pulumi
 import pytest
 
+from facts.finding import Finding
 from fleet.cli.exits import error_text
 from fleet.preview.record.recorder import UNKNOWN, ProgramError, Recording, Secret, StackOutputs
 from fleet.preview.record.stack_references import StackReferences
-from settings.problems import Problem
 from tests.fleet.preview.programs import TOKEN, run
 
 
@@ -133,7 +133,7 @@ def test_a_saved_file_of_another_shape_is_refused(root: Path, text: str, complai
 
 
 def test_a_refusal_of_the_program_keeps_its_lines_and_names_no_line_of_code() -> None:
-    problem = Problem(id="x", path="vllm-fleet:platform.stack", value="spot", allowed="a", why="b", write="c")
+    problem = Finding(id="x", subject="vllm-fleet:platform.stack", found="spot", allowed="a", why="b", write="c")
 
     def refuses() -> None:
         raise pulumi.RunError(problem.text())

@@ -8,19 +8,30 @@ from typing import Any
 import pytest
 
 from fleet.preview.policy import Violation
-from fleet.preview.report.json_document import as_document, json_text
+from fleet.preview.report.json_document import as_document
 from fleet.preview.report.model import Policies
 from tests.fleet.preview.sample_report import TOKEN, sample_recording, sample_report
+from tests.support.formats import json_of
 
 
 def document(**report: Any) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(json_text(sample_report(**report)))
+    loaded: dict[str, Any] = json.loads(json_of(sample_report(**report)))
     return loaded
 
 
 def test_the_keys_are_the_contract() -> None:
     given = document()
-    assert set(given) == {"project", "stack", "resources", "outputs", "violations", "changes", "plan"}
+    assert set(given) == {
+        "version",
+        "project",
+        "stack",
+        "resources",
+        "outputs",
+        "violations",
+        "changes",
+        "plan",
+        "findings",
+    }
     keys = {"urn", "type", "name", "parent", "provider", "dependencies", "protect", "inputs"}
     assert {frozenset(one) for one in given["resources"]} == {frozenset(keys)}
     assert set(given["plan"]) >= {"figures", "bill", "findings", "mode"}
@@ -35,7 +46,7 @@ def test_every_resource_is_there_and_every_create_is_a_step() -> None:
 
 
 def test_secrets_and_unknown_values_are_named_not_shown() -> None:
-    text = json_text(sample_report())
+    text = json_of(sample_report())
     assert TOKEN not in text
     given = json.loads(text)
     secret = next(one for one in given["resources"] if one["type"] == "kubernetes:core/v1:Secret")
@@ -96,7 +107,7 @@ def test_prices_that_nobody_looked_at_for_half_a_year_are_a_finding(monkeypatch:
     assert "old-prices" not in {one["id"] for one in document()["plan"]["findings"]}
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1798761600")  # 2027-01-01
     found = next(one for one in document()["plan"]["findings"] if one["id"] == "old-prices")
-    assert found["value"] == "2026-07-03"
+    assert found["found"] == "2026-07-03"
     assert "fleet prices --update" in found["write"]
 
 
@@ -104,8 +115,8 @@ def test_findings_carry_id_path_and_purpose() -> None:
     findings = document()["plan"]["findings"]
     assert findings
     for finding in findings:
-        assert finding["path"].startswith("vllm-fleet:")
-        assert finding["onPurpose"] is True
+        assert finding["subject"].startswith("vllm-fleet:")
+        assert finding["severity"] == "deliberate"
         assert finding["write"]
 
 
@@ -119,5 +130,5 @@ def test_violations_are_listed_with_their_level() -> None:
 
 
 def test_the_document_is_the_same_every_time() -> None:
-    assert json_text(sample_report()) == json_text(sample_report())
+    assert json_of(sample_report()) == json_of(sample_report())
     assert as_document(sample_report()) == as_document(sample_report())

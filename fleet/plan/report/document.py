@@ -1,9 +1,8 @@
-"""A plan as one JSON document. docs/plan.md lists its keys."""
+"""The keys of a plan's JSON document. docs/plan.md lists them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,10 @@ from fleet.plan.words import format_goal, format_mean_lengths
 if TYPE_CHECKING:
     from facts.time_to_serve import TimeToServe
     from facts.workloads import Lengths
-    from fleet.plan.day.comparison import Comparison, Subject
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.model.performance import Performance
     from fleet.plan.plan import Alternative, Money, PerMillion, Plan
-    from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
+    from fleet.plan.question.goals import PlanQuestion
 
 _ESTIMATES = (
     "total_tokens_per_s",
@@ -39,37 +37,33 @@ _ESTIMATES = (
 )
 
 
-def plan_json(
+def plan_document(
     plan: Plan,
     alternatives: Sequence[Alternative] = (),
-    week: tuple[Subject, Sequence[Comparison]] | None = None,
-) -> str:
-    """The plan, with alternatives or the simulated week if requested."""
+    week: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The plan, with alternatives or the simulated week, `day_document`, if requested."""
     document: dict[str, Any] = {"question": _question(plan.question), "plan": _plan(plan)}
     if alternatives:
         document["alternatives"] = [_alternative(one) for one in alternatives]
     if week is not None:
-        from fleet.plan.report.day import day_document
-
-        document["day"] = day_document(*week)
-    return json_text(document)
+        document["day"] = week
+    return camel_case(document)
 
 
-def impossible_json(error: PlanImpossibleError, question: PlanQuestion) -> str:
-    """Why no fleet reaches the goal, and the nearest one that is possible."""
-    return json_text(
-        {"question": _question(question), "plan": None, "impossible": {"why": error.why, "nearest": error.nearest}}
-    )
+def no_plan_document(question: PlanQuestion) -> dict[str, Any]:
+    """The question that no fleet answers."""
+    return camel_case({"question": _question(question), "plan": None})
 
 
-def json_text(document: dict[str, Any]) -> str:
-    """Serialize a document, every key in camelCase."""
-    return json.dumps(_camel_case(document), indent=2, ensure_ascii=False) + "\n"
+def camel_case(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with every key in camelCase."""
+    return {_camel(key): _camel_case(item) for key, item in document.items()}
 
 
 def _camel_case(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_camel(key): _camel_case(item) for key, item in value.items()}
+        return camel_case(value)
     return [_camel_case(item) for item in value] if isinstance(value, list | tuple) else value
 
 

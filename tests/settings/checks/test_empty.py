@@ -12,8 +12,9 @@ import pulumi
 import pytest
 from pulumi.runtime.config import CONFIG
 
+from facts.finding import Finding
 from settings.load import KEYS, check, load, parse
-from settings.problems import Problem, SettingsError
+from settings.problems import SettingsError
 from settings.stack_file import read
 from tests.settings.near_valid import SCHEMA
 from tests.support.settings import make_config, make_settings
@@ -26,11 +27,11 @@ def refused(config: dict[str, str]) -> dict[str, str]:
     """Ids of the problems by path."""
     with pytest.raises(SettingsError) as error:
         parse("x", config)
-    assert all(one.value is not None for one in error.value.problems if one.id == "empty-key")
-    return {one.path: one.id for one in error.value.problems}
+    assert all(one.found is not None for one in error.value.problems if one.id == "empty-key")
+    return {one.subject: one.id for one in error.value.problems}
 
 
-def findings(**sections: Any) -> list[Problem]:
+def findings(**sections: Any) -> list[Finding]:
     return [one for one in check(make_settings(**sections)) if one.id == "empty-section"]
 
 
@@ -99,7 +100,7 @@ def test_no_key_inside_a_section_may_be_empty_but_those_whose_null_is_a_choice()
             try:
                 parse("x", config)
             except SettingsError as error:
-                told = {one.path: one.id for one in error.problems}
+                told = {one.subject: one.id for one in error.problems}
             else:
                 told = {}
             expected = None if empty is None and path in NULL_IS_A_CHOICE else "empty-key"
@@ -138,7 +139,7 @@ def test_a_label_and_a_variable_may_have_an_empty_text_but_no_null() -> None:
     ],
 )
 def test_a_section_that_sets_nothing_is_a_finding(sections: dict[str, Any], path: str) -> None:
-    assert [(one.path, one.level) for one in findings(**sections)] == [(f"vllm-fleet:{path}", "finding")]
+    assert [(one.subject, one.severity) for one in findings(**sections)] == [(f"vllm-fleet:{path}", "warning")]
 
 
 def test_a_section_with_required_keys_may_not_be_empty() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from settings.files import read_bounded, write_whole
+from facts.files import read_bounded, write_whole
 
 
 def test_a_pipe_a_folder_and_a_long_file_are_not_read(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
@@ -17,7 +17,7 @@ from typing import Literal
 from facts.finding import Finding
 from facts.names import stack_names
 from fleet import program_folder
-from fleet.cli.packages import install_command, pip_install
+from fleet.doctor.packages import install_command, pip_install
 
 Step = Literal["preview", "rehearse", "up", "bench", "pull-requests"]
 STEPS: tuple[Step, ...] = ("preview", "rehearse", "up", "bench", "pull-requests")
@@ -60,17 +60,16 @@ def prerequisite(*, name: str, steps: tuple[Step, ...], ok: bool, found: str, wh
     return Prerequisite(steps=steps, finding=finding)
 
 
-def inspect_machine(root: Path, stack: str | None = None) -> tuple[Prerequisite, ...]:
+def inspect_machine(
+    root: Path, stack: str | None = None, *, of_rehearsals: Iterable[Callable[[], Prerequisite]] = ()
+) -> tuple[Prerequisite, ...]:
     """Every check, in the order of the steps. With `stack`, only that stack's project id is checked."""
-    from fleet.cli import lab
-
     checks: list[Callable[[], Prerequisite]] = [
         _python,
         lambda: _packages(root),
         lambda: _rehearsal_packages(root),
         lambda: _benchmark_packages(root),
-        lab.system,
-        lab.go,
+        *of_rehearsals,
         lambda: _pulumi(root),
         _pulumi_login,
         lambda: _tool("gcloud", "login; installs the plugin and kubectl", "https://cloud.google.com/sdk/docs/install"),

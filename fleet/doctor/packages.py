@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.util import find_spec
 
+from facts.user_error import UserError
 from fleet import IS_INSTALLED
-from fleet.cli.command_error import CommandError
 
 FOR_BENCHMARKS = frozenset(
     {"aiohttp", "google", "numpy", "orjson", "prometheus_client", "requests", "resvg_py", "ttf_opensans"}
@@ -26,18 +26,18 @@ def how_to_install(module: str) -> str:
 
 
 def require_benchmark_packages() -> None:
-    """What merges and draws is there. Raises CommandError for the first that is not, which its import would tell an hour later."""
+    """What merges and draws is there. Raises UserError for the first that is not, which its import would tell an hour later."""
     # Of `google` something is always there: protobuf.
     _require("benchmark", ("google.auth", "google.cloud", "google.cloud.storage", *sorted(FOR_BENCHMARKS)))
 
 
 def require_verify_packages() -> None:
-    """What asks a server is there. Raises CommandError."""
+    """What asks a server is there. Raises UserError."""
     _require("benchmark", ("aiohttp",))
 
 
 def require_rehearsal_packages() -> None:
-    """What starts, asks and loads a control plane is there. Raises CommandError: a build takes minutes."""
+    """What starts, asks and loads a control plane is there. Raises UserError: a build takes minutes."""
     _require("rehearsal", sorted(FOR_REHEARSALS))
 
 
@@ -48,7 +48,7 @@ def _install(which: str) -> str:
 def _require(which: str, names: Iterable[str]) -> None:
     for name in names:
         if find_spec(name) is None:
-            raise CommandError(f"{name} is not installed; run: {_install(which)}")
+            raise UserError(f"{name} is not installed; run: {_install(which)}")
 
 
 def install_command(which: str) -> str:

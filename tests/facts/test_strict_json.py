@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from settings.strict_json import loads
+from facts.strict_json import loads
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from settings.problems import Problem
+from facts.finding import Finding
 from settings.sections.section import NAMESPACE, SECRET_KEYS, Section, key
 
 RUNG: Final = "flexStartSeconds"
@@ -28,7 +28,7 @@ def is_blank(value: Any) -> bool:
     return value is None or (isinstance(value, str) and value.strip() in ("", "null", "~"))
 
 
-def blanks(path: str, value: Any) -> Iterator[Problem]:
+def blanks(path: str, value: Any) -> Iterator[Finding]:
     """A refusal for each empty text and null in the value at `path`."""
     if isinstance(value, dict):
         for name, one in value.items():
@@ -42,23 +42,24 @@ def blanks(path: str, value: Any) -> Iterator[Problem]:
             yield blank(path, value)
 
 
-def blank(path: str, value: Any = None) -> Problem:
+def blank(path: str, value: Any = None) -> Finding:
     """The refusal of one empty key."""
-    from settings.explain import example_at
+    from settings.examples import line, listed_example
 
-    how = f"pulumi config set --secret {path}" if path.removeprefix(f"{NAMESPACE}:") in SECRET_KEYS else ""
+    is_secret = path.removeprefix(f"{NAMESPACE}:") in SECRET_KEYS
+    how = f"pulumi config set --secret {path}" if is_secret else line(path, listed_example(path) or "VALUE")
     last = path.rpartition(":")[2].rpartition(".")[2].partition("[")[0]
-    return Problem(
+    return Finding(
         id="empty-key",
-        path=path,
-        value="(empty)" if value is None else value,
+        subject=path,
+        found="(empty)" if value is None else value,
         allowed="a value, or no such key",
         why="an empty key looks like a forgotten value, and its default may be expensive or unsafe",
-        write=f"{how or example_at(path) or f'{last}: VALUE'}, or remove {last}",
+        write=f"{how}, or remove {last}",
     )
 
 
-def without_effect(section: Section, path: str = "") -> Iterator[Problem]:
+def without_effect(section: Section, path: str = "") -> Iterator[Finding]:
     """A finding for each section, list and mapping that is written and sets nothing."""
     for name in sorted(section.model_fields_set):
         field, value = type(section).model_fields[name], getattr(section, name)
@@ -66,14 +67,14 @@ def without_effect(section: Section, path: str = "") -> Iterator[Problem]:
         if isinstance(value, Section) and value.model_fields_set:
             yield from without_effect(value, at)
         elif isinstance(value, Section | Mapping | tuple) and not _sets(value) and value == field.get_default():
-            yield Problem(
+            yield Finding(
                 id="empty-section",
-                path=key(at),
-                value="(empty)",
+                subject=key(at),
+                found="(empty)",
                 allowed="a value, or no such key",
                 why="it sets nothing, so the defaults apply",
                 write=f"remove {at}, or its keys",
-                level="finding",
+                severity="warning",
             )
 
 

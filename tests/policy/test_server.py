@@ -1,22 +1,19 @@
-"""The rules as the SDK runs them: the pack's own analyzer, asked in this process."""
+"""The pack's servicer, asked in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import pulumi_policy.policy as sdk
 import pytest
 from google.protobuf import empty_pb2, json_format, struct_pb2  # type: ignore[import-untyped]
 from pulumi.runtime.proto import analyzer_pb2
 
-import read_once
-from analyzer import policies
-from not_asked import Configured
 from rule import Resource, all_rules
-from tests.policy.samples import IMAGE, kubernetes, rule_named, server
+from server import Analyzer
+from tests.policy.samples import kubernetes, rule_named, server
+from values import UNKNOWN_TEXT
 
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 LEVELS = {0: "advisory", 1: "mandatory", 2: "disabled"}
 RECORD = {
     "vllm-fleet.dev/reproduces": "phases.dp8",
@@ -26,17 +23,10 @@ LONG = ("--max-model-len=131072",)
 
 
 class Pack:
-    """The pack's servicer with its own defaults, as `_PolicyAnalyzerServicer` is started by PolicyPack."""
+    """The pack's servicer with its own defaults."""
 
     def __init__(self) -> None:
-        configured = Configured()
-        made = policies(all_rules(), configured)
-
-        class Servicer(sdk._PolicyAnalyzerServicer):  # type: ignore[misc]  # of its own, because `listen` changes the class
-            pass
-
-        configured.listen(Servicer)
-        self.servicer = Servicer("llm-fleet", "0.0.1", made, sdk.EnforcementLevel.ADVISORY)
+        self.servicer = Analyzer(all_rules())
         self.info = self.servicer.GetAnalyzerInfo(empty_pb2.Empty(), None)
         self.configure({})
 
@@ -166,7 +156,7 @@ def test_a_disabled_rule_is_not_told_on_purpose_either(pack: Pack) -> None:
 
 
 def test_an_unknown_image_stops_only_the_rules_that_read_it(pack: Pack) -> None:
-    found = pack.judge(server(*LONG, image=UNKNOWN))
+    found = pack.judge(server(*LONG, image=UNKNOWN_TEXT))
     unreached = {name for name, (_level, message) in found.items() if "can't run policy" in message}
     assert {"image-not-pinned", "image-latest", "image-not-checked"} <= unreached
     assert {found[name][0] for name in unreached} == {"advisory"}
@@ -193,95 +183,6 @@ def test_rules_about_a_stack_name_their_resource_and_its_price(pack: Pack) -> No
         "At stake: $32.61 to $43.14 an hour (1 A4 node, Spot, list prices of 10 regions, 2026-07-03 to 2026-07-30)"
     )
     assert "gpu-quota-above-plan" not in pack.judge_stack(server(), quota("96"))
-
-
-def test_custom_timeouts_reach_the_rules_about_a_resource(pack: Pack) -> None:
-    def found(**seconds: float) -> bool:
-        subject = server()
-        request = analyzer_pb2.AnalyzeRequest(
-            type=subject.type, urn=subject.urn, name=subject.name, properties=struct(subject.props)
-        )
-        for operation, given in seconds.items():
-            setattr(request.options.customTimeouts, operation, given)
-        return "timeout-below-start" in {one.policyName for one in pack.servicer.Analyze(request, None).diagnostics}
-
-    assert found()
-    assert found(create=1_800, update=1_800)
-    assert found(create=600, update=86_400)
-    assert not found(create=1_800, update=86_400)
-
-
-def test_what_stands_in_a_component_comes_after_all_that_it_depends_on(pack: Pack) -> None:
-    def found(*, component_needs: tuple[str, ...]) -> bool:
-        space = kubernetes("core/v1:Namespace", {"metadata": {"name": "vllm"}})
-        inside = server()
-        resources = [
-            analyzer_pb2.AnalyzerResource(type=one.type, urn=one.urn, name=one.name, properties=struct(one.props))
-            for one in (space, inside)
-        ]
-        resources[1].parent = "component"
-        component = analyzer_pb2.AnalyzerResource(type="a:b:C", urn="component", dependencies=component_needs)
-        request = analyzer_pb2.AnalyzeStackRequest(resources=[*resources, component])
-        told = pack.servicer.AnalyzeStack(request, None).diagnostics
-        return "object-before-its-namespace" in {one.policyName for one in told}
-
-    space = "urn:pulumi:test::fleet::kubernetes:core/v1:Namespace::vllm"
-    assert found(component_needs=())
-    assert not found(component_needs=(space,))
-
-
-def test_reading_once_changes_no_verdict(pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
-    subjects = [server(*LONG, gpus=4, image=image) for image in (IMAGE, UNKNOWN, "vllm/vllm-openai")]
-    before = [pack.judge(one) for one in subjects]
-    for name in ("json_format", "deserialize_properties", "unknown_checking_proxy"):
-        monkeypatch.setattr(sdk, name, getattr(sdk, name))
-    begin = sdk._PolicyAnalyzerServicer._configure_runtime_settings
-    monkeypatch.setattr(sdk._PolicyAnalyzerServicer, "_configure_runtime_settings", begin)
-    assert read_once.install(sdk)
-    calls: list[object] = []
-    original = sdk.unknown_checking_proxy._function
-    monkeypatch.setattr(sdk.unknown_checking_proxy, "_function", lambda one: calls.append(one) or original(one))
-    assert [pack.judge(one) for one in subjects] == before
-    assert len(calls) == len(subjects)
-    assert len(sdk.unknown_checking_proxy._known) == 1, "what an earlier question was about is forgotten"
-
-
-@pytest.mark.parametrize(
-    ("version", "environment"), [("1.20.0", {}), ("1.21.0", {read_once.SWITCH: "1"})], ids=["another", "switched off"]
-)
-def test_an_sdk_that_it_does_not_know_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, version: str, environment: dict[str, str]
-) -> None:
-    before = dict(vars(sdk))
-    monkeypatch.setattr(sdk, "VERSION", version)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert not read_once.install(sdk)
-    assert vars(sdk) == before | {"VERSION": version}
-
-
-def test_the_pinned_sdk_is_known() -> None:
-    """After an upgrade: run these tests and `make preview-speed`, then write the new version in `KNOWN`."""
-    assert read_once.KNOWN == (sdk.VERSION,)
-
-
-def test_a_memo_knows_objects_not_values_and_keeps_them_until_it_is_told_to_forget() -> None:
-    calls: list[list[int]] = []
-
-    def copied(one: list[int]) -> list[int]:
-        calls.append(one)
-        return list(one)
-
-    memo = read_once.Memo(copied)
-    equal = [[1] for _ in range(10_000)]
-    assert memo(equal[0]) is not memo(equal[1])
-    for _ in range(3):  # as one rule after the other asks about every resource of a large stack
-        for one in equal:
-            memo(one)
-    assert len(calls) == len(equal)
-    memo.forget()
-    memo(equal[0])
-    assert len(calls) == len(equal) + 1
 
 
 CEILING = {"hourly-cost-above-ceiling": {"maxUsdPerHour": 40}}

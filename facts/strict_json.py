@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from settings.files import MOST_BYTES, read_bounded
+from facts.files import MOST_BYTES, read_bounded
 
 MOST_ITEMS: Final = 2_000
 """Keys and values of a stack file (an alias counted in full each time), or of one of its sections. Assumed: ten times the largest here."""
