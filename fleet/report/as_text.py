@@ -312,6 +312,8 @@ class _Text:
 
 
 def _stands_apart(element: Element, before: Element | None) -> bool:
+    if isinstance(before, Section) and not isinstance(element, Section):
+        return True
     if isinstance(element, Table | Findings):
         return isinstance(before, Table | Findings | Figure)
     return isinstance(element, Box | Tiles | Tree | Next) and not (
