@@ -8,7 +8,7 @@ import typer
 
 from fleet.cli.completion import choices, machines
 from fleet.cli.documents import show
-from fleet.cli.exits import CLEAN, CommandError
+from fleet.cli.exits import CLEAN
 from fleet.cli.options import Format
 
 
@@ -29,11 +29,7 @@ def models(
 
     Reads facts/data/models.yaml. Uses no network.
     """
-    from fleet.plan.models.report import UnknownError, listed, outline
+    from fleet.plan.models.report import listed, outline
 
-    try:
-        rows = listed(machine)
-    except UnknownError as error:
-        raise CommandError(str(error)) from None
-    show(outline(rows), format_)
+    show(outline(listed(machine)), format_)
     return CLEAN

@@ -67,19 +67,16 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
 
     Needs no cloud, no credentials and no stack. Exits with 1 if no fleet reaches the goal, and shows the nearest one.
     """
-    from fleet.plan.question.asking import AskingError, question_of
+    from fleet.plan.question.asking import question_of
 
     formats = wanted.formats()
     _check_options(asked, wanted, place, formats)
     region = _region(asked.region, place.zone, write=wanted.write is not None)
-    try:
-        if asked.machine == ANY_MACHINE:
-            return _anywhere(asked, formats)
-        if wanted.stack is not None:
-            return _day_of_stack(wanted.stack, asked, formats, wanted.root)
-        question = question_of(replace(asked, region=region))
-    except AskingError as error:
-        raise CommandError(str(error)) from None
+    if asked.machine == ANY_MACHINE:
+        return _anywhere(asked, formats)
+    if wanted.stack is not None:
+        return _day_of_stack(wanted.stack, asked, formats, wanted.root)
+    question = question_of(replace(asked, region=region))
     from fleet.plan.planning import compare as alternatives_of
     from fleet.plan.planning import plan as plan_of
     from fleet.plan.question.goals import PlanImpossibleError

@@ -15,7 +15,7 @@ import typer
 
 from fleet.bench.errors import BenchmarkError
 from fleet.cli import judge
-from fleet.cli.documents import say_next
+from fleet.cli.documents import say_next, show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.judge import PLACE
@@ -97,7 +97,7 @@ class Version:
 @with_fields()
 def _plan_or_start(context: typer.Context, of: OneStack, version: Version, format_: Format = "text") -> int:
     """Show what a canary would change, what it costs and how long it takes. Writes nothing."""
-    from fleet.rollout.planned import benchmark_missing, plan_document, write_plan
+    from fleet.rollout.planned import outline
     from settings.derived.canary import weights_ending
 
     steps, name = _open(of)
@@ -105,14 +105,9 @@ def _plan_or_start(context: typer.Context, of: OneStack, version: Version, forma
     starts = context.info_name == "start"
     if starts:
         change.write()
+    show(outline(change.before, change.after), format_)
     if format_ == "json":
-        _print_json(plan_document(change.before, change.after))
         return CLEAN
-    page = Page(stdout_paper())
-    if missing := benchmark_missing(change.after):
-        page.prose(missing, indent=0)
-    write_plan(page, change.before, change.after)
-    page.print()
     first = shlex.join(["fleet", *("start" if one == "plan" else one for one in sys.argv[1:])])
     if starts:
         created = "weights and pods" if weights_ending(change.after) else "pods"

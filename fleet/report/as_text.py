@@ -312,6 +312,8 @@ class _Text:
 
 
 def _stands_apart(element: Element, before: Element | None) -> bool:
+    if isinstance(before, Section) and not isinstance(element, Section):
+        return True
     if isinstance(element, Table | Findings):
         return isinstance(before, Table | Findings | Figure)
     return isinstance(element, Box | Tiles | Tree | Next) and not (
@@ -320,7 +322,7 @@ def _stands_apart(element: Element, before: Element | None) -> bool:
 
 
 def _told(finding: Finding) -> str:
-    """Severity and id, as far as the headline does not say them."""
+    """Severity and id that the headline does not show."""
     severity = "" if finding.severity == "note" else finding.severity
     id_ = "" if finding.id == finding.subject.replace(" ", "-") else finding.id
     return ", ".join(filter(None, (severity, id_)))

@@ -238,7 +238,7 @@ def _is_changed(outcome: Outcome) -> bool:
 
 
 def _stack(outcome: Outcome, number: int, refused: int) -> Section:
-    """One of several stacks; those without changes are folded."""
+    """One of several stacks; those without changes are folded, and to a terminal only listed."""
     id_ = f"stack-{number}"
     if isinstance(outcome, Refusal):
         message = Code(tuple(_message(outcome, _ROOM_FOR_MESSAGES // refused)))
@@ -251,8 +251,9 @@ def _stack(outcome: Outcome, number: int, refused: int) -> Section:
         body=(*_head(outcome, dangers_are_told=True), *_body(outcome, alone=False)),
         id=id_,
         tone="warn" if tone in ("warn", "bad") else "plain",
-        folding="always" if is_folded else "open",
+        folding="page" if is_folded else "open",
         rank=2 if is_folded else 0,
+        only=("markdown", "html") if is_folded else ("text", "markdown", "html"),
     )
 
 

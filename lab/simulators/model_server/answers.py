@@ -1,4 +1,4 @@
-"""Request and response bodies of an OpenAI-compatible server, as far as clients and load generators use them.
+"""Request and response bodies of an OpenAI-compatible server: the parts that clients and load generators use.
 
 Source: vLLM 0.18.1, entrypoints/openai/completion/protocol.py and chat_completion/protocol.py: names, order and nulls.
 """
