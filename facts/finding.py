@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
-from facts.lessons.secrets_in_text import without_secrets
 from facts.redact import Redactor, plaintexts_in
+from facts.secrets_in_text import without_secrets
 from facts.texts import MOST_CHARACTERS, shortened
 
 Severity = Literal["error", "warning", "deliberate", "note", "passed", "unknown"]

@@ -8,9 +8,9 @@ from typing import Final
 from facts import judged
 from facts.judged import Judged
 from facts.lessons.lesson import Breach, Lesson, Limits
-from facts.lessons.secrets_in_text import without_secrets
 from facts.lessons.served import Served
 from facts.lessons.words import RESOURCES, variable
+from facts.secrets_in_text import without_secrets
 
 OPTION_WITH_REASON: Final = "option-with-reason"
 _LONGEST: Final = 80

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from facts.finding import Finding
-from facts.lessons.secrets_in_text import names_secret, secrets_in, secrets_in_files
+from facts.secrets_in_text import names_secret, secrets_in, secrets_in_files
 from objects import SYSTEM_NAMESPACES, all_pods, by_key, named, namespace_of, of_kind, own_name
 from pods import pods, servers
 from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, listed
