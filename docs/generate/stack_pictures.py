@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT = Path(__file__).resolve().parents[2]
-STACKS: Final = ("spot", "gateway", "prod")
+STACKS: Final = ("smoke", "spot", "gateway", "prod")
 DAY: Final = "1787184000"
 """2026-08-20: the checks of a stack file read the date."""
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from facts.finding import Finding, block
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS
 from fleet.cli.fields import with_fields
-from fleet.cli.options import OneStack
+from fleet.cli.options import Format, OneStack
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from facts.finding import Finding
-    from settings.stack import Settings
+    from fleet.report.outline import Outline
 
 config = typer.Typer(help="Print the JSON Schema of stack files.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -30,39 +33,52 @@ def schema() -> int:
 
 @config.command(hidden=True)  # the name before `fleet check`
 @with_fields()
-def check(of: OneStack) -> int:
+def check(of: OneStack, format_: Format = "text") -> int:
     """Check a stack file as `pulumi up` would: types, limits, and the lessons of the article.
 
     Exits with 2 for refused settings (including the placeholder project), with 1 for findings, else with 0. Deliberate
     exceptions of the stack's profile are shown and do not count.
     """
+    from settings.problems import SettingsError
+
     folder, name = of.find()
+    about = ""
+    try:
+        about, findings = _findings(folder, name)
+        if block(findings):
+            raise SettingsError(name, [one for one in findings if one.blocks])
+    except SettingsError as error:
+        if format_ == "json":
+            show(_outline(name, error.problems), format_)
+        raise
+    show(_outline(name, findings, about), format_)
+    return FINDINGS if any(one.severity == "warning" for one in findings) else CLEAN
+
+
+def _findings(folder: Path, name: str) -> tuple[str, tuple[Finding, ...]]:
+    """What is not known of the stack's environments, and all findings. Raises SettingsError for a file that cannot be read."""
     from settings.load import check as problems_of
     from settings.load import parse, placeholder
     from settings.neighbours import beside_others
-    from settings.problems import SettingsError
     from settings.stack_file import read
 
     file = read(folder, name)
     settings = parse(name, file.config, file.unopened)
-    problems = (*placeholder(settings), *problems_of(settings), *beside_others(folder, name, file.config))
-    refused = [problem for problem in problems if problem.severity == "error"]
-    if refused:
-        raise SettingsError(name, refused)
-    if file.environments:
-        sys.stdout.write(file.about_environments + "\n\n")
-    return _report(settings, problems)
+    findings = (*placeholder(settings), *problems_of(settings), *beside_others(folder, name, file.config))
+    return file.about_environments, findings
 
 
-def _report(settings: Settings, problems: tuple[Finding, ...]) -> int:
+def _outline(name: str, findings: tuple[Finding, ...], about: str = "") -> Outline:
+    from fleet.report.outline import Findings, Outline, Prose
 
-    unexpected = [one for one in problems if one.severity == "warning"]
-    for problem in problems:
-        sys.stdout.write(problem.text() + "\n\n")
-    shown = len(problems) - len(unexpected)
-    sys.stdout.write(
-        f"Pulumi.{settings.stack}.yaml: no errors, {plural(len(unexpected), 'finding')}"
-        + (f", {shown} for information" if shown else "")
-        + ".\n"
+    counts = Counter(one.severity for one in findings)
+    told = counts["note"] + counts["deliberate"]
+    errors = plural(counts["error"], "error") if counts["error"] else "no errors"
+    return Outline(
+        title=f"Pulumi.{name}.yaml",
+        kind="check",
+        verdict=f"{errors}, {plural(counts['warning'], 'finding')}" + (f", {told} for information" if told else ""),
+        tone="bad" if counts["error"] else "warn" if counts["warning"] else "good",
+        body=(*((Prose(about),) if about else ()), Findings(findings)),
+        data={"stack": name},
     )
-    return FINDINGS if unexpected else CLEAN

@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from facts.finding import block
+from facts.names import stack_names
 from fleet.cli import lab
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.options import Root, Stack
+from fleet.cli.options import Format, Root, Stack
+from fleet.cli.project import find_root, require_stack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +33,7 @@ def doctor(
         ),
     ] = False,
     stack: Stack = None,
-    format_: Annotated[Literal["text", "json"], typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     root: Root = None,
 ) -> int:
     """Check the prerequisites for previewing, rehearsing, bringing up and measuring a fleet, and for judging pull requests.
@@ -37,9 +41,6 @@ def doctor(
     Exits with 1 if one is missing or, with --live, unknown. Credentials are never shown; only --live reads one, an access
     token, for two queries without a gcloud command.
     """
-    from facts.finding import block
-    from fleet.cli.documents import show
-    from fleet.cli.project import find_root
     from fleet.doctor.machine import STEPS, inspect_machine, needed_by
     from fleet.doctor.report import outline
 
@@ -47,7 +48,7 @@ def doctor(
         raise CommandError("--live needs --for up")
     folder = find_root(root)
     report = _look_up(folder, stack) if live else None
-    checks = inspect_machine(folder, stack, of_rehearsals=(lab.system, lab.go))
+    checks = inspect_machine(folder, stack, of_rehearsals=lab.prerequisites())
     needed = {str(name): needed_by(checks, name) for name in STEPS}
     # The JSON document has all findings, whatever is asked for.
     steps = STEPS if step is None or format_ == "json" else (step,)
@@ -57,8 +58,6 @@ def doctor(
 
 def _look_up(folder: Path, stack: str | None) -> LiveReport:
     """Google Cloud's side of the stack. Raises SettingsError for a stack that `pulumi up` would refuse."""
-    from facts.names import stack_names
-    from fleet.cli.project import require_stack
     from fleet.doctor.live import look
     from settings.load import accept, parse
     from settings.problems import SettingsError

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from facts.files import write_whole
 from fleet.cli.completion import choices
+from fleet.report.terminal import PLAIN_WIDTH, Page, Paper, stdout_paper
 
 if TYPE_CHECKING:
     from fleet.report.outline import Outline
@@ -67,15 +69,12 @@ def show(outline: Outline, format_: str, file: Path | None = None) -> None:
 
 def deliver(document: str | Callable[[Paper], None], file: Path | None) -> None:
     """Write a document, or what is printed on paper, to a file or to stdout."""
-    from fleet.report.terminal import PLAIN_WIDTH, Paper, stdout_paper
-
     if file is None:
         if isinstance(document, str):
             sys.stdout.write(document)
         else:
             document(stdout_paper())
         return
-    from facts.files import write_whole
 
     if not isinstance(document, str):
         stream = io.StringIO()
@@ -86,8 +85,6 @@ def deliver(document: str | Callable[[Paper], None], file: Path | None) -> None:
 
 def say_next(*commands: str) -> None:
     """Print the commands that come next."""
-    from fleet.report.terminal import Page, stdout_paper
-
     page = Page(stdout_paper())
     page.title("Next")
     for command in commands:

@@ -6,15 +6,23 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from facts.files import write_whole
+from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
+from fleet.cli.bench.as_declared import require_as_declared
+from fleet.cli.bench.measurement import terminal
+from fleet.cli.bench.run import agree, require_writable
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
-from fleet.cli.options import Live, OneStack
+from fleet.cli.options import Format, Live, OneStack
+from fleet.cli.verify import api_key
 from fleet.doctor.packages import require_benchmark_packages
-from fleet.rollout.effort import REPEATS
+from fleet.report.outline import Next
+from fleet.rollout.effort import PASSES, REPEATS
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Limits, Verdict
@@ -22,7 +30,6 @@ if TYPE_CHECKING:
 
 PLACE = Path("out", "rollout")
 """Default folder of results and verdicts; each in STACK-TIME."""
-_Format = Literal["text", "json"]
 
 
 @with_fields()
@@ -52,7 +59,7 @@ def judge(
             help="Folder for results and verdict. Default: out/rollout/STACK-TIME, or beside --results.",
         ),
     ] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Confirm the cost without a prompt.")] = False,
 ) -> int:
     """Benchmark the canary and one old replica, compare their answers to the same prompts, and write a verdict.
@@ -61,11 +68,9 @@ def judge(
     rollout-verdict.json.
     """
     require_benchmark_packages()
-    from facts.files import write_whole
     from fleet.bench.folder import VERDICT_FILE
-    from fleet.report.terminal import stdout_paper
     from fleet.rollout.judge import verdict
-    from fleet.rollout.judge.judging import judge_folders, print_text
+    from fleet.rollout.judge.judging import judge_folders, outline
     from fleet.rollout.steps import Rollout
 
     folder, name = of.find()
@@ -90,9 +95,8 @@ def judge(
     if format_ == "json":
         sys.stdout.write(verdict.as_text(found))
     else:
-        print_text(stdout_paper(), found)
         promote = f"fleet rollout promote --stack {name} --verdict {shlex.quote(str(file))}"
-        sys.stdout.write(f"\n→ {promote if found.verdict == 'promote' else file}\n")
+        show(outline(found, Next(promote if found.verdict == "promote" else str(file))), "text")
     return CLEAN if found.verdict == "promote" else FINDINGS
 
 
@@ -139,14 +143,8 @@ def _measure(
     from fleet.bench.run.fetching import require_new
     from fleet.bench.run.launch import require_prepared
     from fleet.bench.run.session import cluster_of, google_of, require_bucket
-    from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
-    from fleet.cli.bench.as_declared import require_as_declared
-    from fleet.cli.bench.measurement import terminal
-    from fleet.cli.bench.run import agree, require_writable
-    from fleet.cli.verify import api_key
     from fleet.clients import stack_outputs
     from fleet.plan.benchmark_price import price_of
-    from fleet.rollout.effort import PASSES
     from fleet.rollout.judge import measuring
 
     require_new(place)

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from lab.commands.prerequisites import go as go
-from lab.commands.prerequisites import system as system
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from lab.commands.rehearse import rehearse as rehearse
 from lab.commands.selftest import selftest as selftest
+
+if TYPE_CHECKING:
+    from fleet.doctor.machine import Prerequisite
+
+
+def prerequisites() -> tuple[Callable[[], Prerequisite], ...]:
+    """Checks of what a rehearsal needs, for `fleet doctor`. Imported when asked for: they would take a tenth of `fleet --help`."""
+    from lab.commands.prerequisites import go, system
+
+    return system, go

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from fleet.cli.completion import choices, machines
-from fleet.cli.exits import CLEAN, CommandError
-
-_Format = Literal["text", "json"]
+from fleet.cli.documents import show
+from fleet.cli.exits import CLEAN
+from fleet.cli.options import Format
 
 
 def models(
@@ -23,18 +23,13 @@ def models(
             autocompletion=choices(machines),
         ),
     ] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
 ) -> int:
     """List the catalogue's models: size, format, oldest vLLM release, and the GPUs needed on each machine.
 
     Reads facts/data/models.yaml. Uses no network.
     """
-    from fleet.cli.documents import show
-    from fleet.plan.models.report import UnknownError, listed, outline
+    from fleet.plan.models.report import listed, outline
 
-    try:
-        rows = listed(machine)
-    except UnknownError as error:
-        raise CommandError(str(error)) from None
-    show(outline(rows), format_)
+    show(outline(listed(machine)), format_)
     return CLEAN

@@ -91,12 +91,11 @@ def _require_one(root: Path, source: Source, place: Place) -> None:
 
 
 def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tuple[Path, ...]:
-    """One replica of the model. Raises CommandError for what is not in the catalogue or does not fit."""
+    """One replica of the model. Raises UserError for what is not in the catalogue or does not fit."""
     from facts.machines import MACHINES
     from facts.models import CATALOGUE
     from fleet.plan.planning import plan
-    from fleet.plan.question.asking import AskingError, question_of
-    from fleet.plan.question.goals import PlanImpossibleError
+    from fleet.plan.question.asking import question_of
     from fleet.plan.stack_file import region_with, write_stack
 
     assert source.machine is not None
@@ -105,12 +104,8 @@ def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tup
         _require_known("--model", source.model, CATALOGUE)
     region = place.zone.rpartition("-")[0] if place.zone else region_with(source.machine)
     asked = Asked(users=1, machine=source.machine, model=source.model, capacity=source.capacity, region=region)
-    try:
-        answer = plan(question_of(asked))
-    except (AskingError, PlanImpossibleError) as error:
-        raise CommandError(str(error)) from None
     heading = f"{stack}: one replica, written by `fleet new`. `fleet plan` sizes a fleet for a load."
-    return write_stack(root, stack, answer, place, heading=heading)
+    return write_stack(root, stack, plan(question_of(asked)), place, heading=heading)
 
 
 def _require_known(option: str, name: str, known: Iterable[str]) -> None:

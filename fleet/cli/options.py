@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from facts.names import STACK_NAME, STACK_NAMES, stack_names
+from facts.texts import shortened
 from fleet.cli.completion import choices, profiles
 from fleet.cli.exits import CommandError
 from fleet.cli.project import find_root, require_stack
@@ -27,8 +28,6 @@ def _possible(given: Any) -> Any:
     """Option callback that rejects a name that Pulumi refuses; hints print names in commands."""
     for name in given if isinstance(given, list | tuple) else [given]:
         if name and not STACK_NAME.fullmatch(name):
-            from facts.texts import shortened
-
             raise typer.BadParameter(f"{shortened(name)!r} is not a stack's name: {STACK_NAMES}.")
     return given
 
@@ -78,6 +77,8 @@ Root = Annotated[
         "--root", metavar="DIR", file_okay=False, help="Project folder. Default: the nearest parent with a Pulumi.yaml."
     ),
 ]
+
+Format = Annotated[Literal["text", "json"], typer.Option("--format", "-f", help="Output format.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

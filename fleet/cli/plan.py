@@ -15,6 +15,7 @@ from fleet.cli.documents import Documents, documents_of, format_option, show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Root
+from fleet.cli.project import find_root, require_stack
 from fleet.plan.asked import ANY_MACHINE, Asked, Place
 
 if TYPE_CHECKING:
@@ -66,19 +67,16 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
 
     Needs no cloud, no credentials and no stack. Exits with 1 if no fleet reaches the goal, and shows the nearest one.
     """
-    from fleet.plan.question.asking import AskingError, question_of
+    from fleet.plan.question.asking import question_of
 
     formats = wanted.formats()
     _check_options(asked, wanted, place, formats)
     region = _region(asked.region, place.zone, write=wanted.write is not None)
-    try:
-        if asked.machine == ANY_MACHINE:
-            return _anywhere(asked, formats)
-        if wanted.stack is not None:
-            return _day_of_stack(wanted.stack, asked, formats, wanted.root)
-        question = question_of(replace(asked, region=region))
-    except AskingError as error:
-        raise CommandError(str(error)) from None
+    if asked.machine == ANY_MACHINE:
+        return _anywhere(asked, formats)
+    if wanted.stack is not None:
+        return _day_of_stack(wanted.stack, asked, formats, wanted.root)
+    question = question_of(replace(asked, region=region))
     from fleet.plan.planning import compare as alternatives_of
     from fleet.plan.planning import plan as plan_of
     from fleet.plan.question.goals import PlanImpossibleError
@@ -88,7 +86,6 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     except PlanImpossibleError as error:
         return _impossible(error, question, formats)
     if wanted.write is not None:
-        from fleet.cli.project import find_root
         from fleet.plan.stack_file import write_stack
 
         write_stack(find_root(wanted.root), wanted.write, answer, place, replace=wanted.force)
@@ -106,7 +103,6 @@ def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | Non
     peak = asked.requests_per_second
     if peak is not None and peak <= 0:
         raise CommandError(f"--requests-per-second {peak:g}: must be above 0")
-    from fleet.cli.project import find_root, require_stack
     from fleet.plan.day.comparison import comparisons, subject_of_stack
     from fleet.plan.report.day import outline
     from settings.load import parse

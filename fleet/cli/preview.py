@@ -13,6 +13,7 @@ from fleet.cli.documents import Documents, deliver, documents_of, format_option
 from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, CommandError, error_text, exit_code, leave
 from fleet.cli.fields import with_fields
 from fleet.cli.options import OneStack, Root, Stacks
+from fleet.cli.project import find_root, require_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +62,6 @@ def preview(
     Needs no credentials and no Pulumi CLI. Exits with 1 if a mandatory policy is violated. Repeat --stack, or pass
     --all-stacks, for one report on several stacks.
     """
-    from fleet.cli.project import find_root, require_stacks
     from fleet.clients.stopping import stopped_by_exception
 
     if detailed_exitcode and against is None:
@@ -154,20 +154,23 @@ def _exit_code(outcomes: Sequence[Outcome], *, changes_count: bool) -> int:
 
 
 def _write(outcomes: Sequence[Outcome], documents: Documents) -> None:
+    from fleet.preview.report.outline import preview_outline
+
+    outline = preview_outline(*outcomes, with_data="json" in documents)
     for format_, file in documents.items():
         if format_ == "text":
-            from fleet.preview.report.text import print_text
+            from fleet.report.as_text import print_text
 
-            deliver(lambda paper: print_text(paper, *outcomes), file)
+            deliver(lambda paper: print_text(paper, outline), file)
         elif format_ == "json":
-            from fleet.preview.report.json_document import json_text
+            from fleet.report.as_json import json_text
 
-            deliver(json_text(*outcomes), file)
+            deliver(json_text(outline), file)
         elif format_ == "markdown":
-            from fleet.preview.report.comment import markdown_text
+            from fleet.report.as_markdown import markdown_text
 
-            deliver(markdown_text(*outcomes), file)
+            deliver(markdown_text(outline), file)
         else:
-            from fleet.preview.report.html_page import html_text
+            from fleet.report.as_html import html_text
 
-            deliver(html_text(*outcomes), file)
+            deliver(html_text(outline), file)

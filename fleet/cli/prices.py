@@ -8,11 +8,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from facts.files import write_whole
 from fleet.cli.completion import choices, machines
-from fleet.cli.exits import CLEAN, CommandError
+from fleet.cli.documents import show
+from fleet.cli.exits import CLEAN
+from fleet.cli.options import Format
 
 _Mode = Literal["on-demand", "spot", "flex-start", "calendar", "cud-1y", "cud-3y"]
-_Format = Literal["text", "json"]
 
 
 def prices(
@@ -21,7 +23,7 @@ def prices(
     ] = "a4-highgpu-8g",
     region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="One region. Default: all.")] = None,
     mode: Annotated[_Mode | None, typer.Option("--mode", help="One purchase option. Default: all.")] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     update: Annotated[
         Path | None,
         typer.Option(
@@ -37,28 +39,19 @@ def prices(
     Reads facts/data/prices.csv; --update rewrites it. Uses no network.
     """
     from facts.prices import today
-    from fleet.cli.documents import show
-    from fleet.plan.prices.report import UnknownError, known, outline
+    from fleet.plan.prices.report import known, outline
 
     if update is not None:
         return _update(update)
-    try:
-        found = known(machine, region, mode, today())
-    except UnknownError as error:
-        raise CommandError(str(error)) from None
-    show(outline(found), format_)
+    show(outline(known(machine, region, mode, today())), format_)
     return CLEAN
 
 
 def _update(path: Path) -> int:
     from facts import prices as facts
-    from facts.files import write_whole
-    from fleet.plan.prices.sku_list import SOURCE, SkuListError, file_text, read, rewritten
+    from fleet.plan.prices.sku_list import SOURCE, file_text, read, rewritten
 
-    try:
-        rows = rewritten(facts.rows(), read(path))
-    except SkuListError as error:
-        raise CommandError(str(error)) from None
+    rows = rewritten(facts.rows(), read(path))
     new = [row for row in rows if row.source == SOURCE]
     heading = "".join(line for line in facts.FILE.read_text("utf-8").splitlines(keepends=True) if line.startswith("#"))
     write_whole(facts.FILE, file_text(rows, heading, facts.COLUMNS).encode())

@@ -6,19 +6,22 @@ import json
 import re
 import shlex
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fleet.bench.errors import BenchmarkError
 from fleet.cli import judge
-from fleet.cli.completion import choices
-from fleet.cli.documents import say_next
+from fleet.cli.documents import say_next, show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
-from fleet.cli.options import Context, Kubeconfig, OneStack, Profile
+from fleet.cli.judge import PLACE
+from fleet.cli.options import Context, Format, Kubeconfig, OneStack, Profile
 from fleet.doctor.packages import require_benchmark_packages
+from fleet.report.terminal import Page, stdout_paper
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Verdict
@@ -31,7 +34,6 @@ rollout = typer.Typer(
 )
 rollout.command(short_help="Compare the canary with an old replica: promote, reject or undecided.")(judge.judge)
 
-_FORMATS = ("text", "json")
 VerdictFile = Annotated[
     Path | None,
     typer.Option(
@@ -49,11 +51,6 @@ ClusterOf = Annotated[
         dir_okay=False,
         help="Output of `pulumi stack output --json --show-secrets`; also checks the cluster.",
     ),
-]
-
-Format = Annotated[
-    Literal["text", "json"],
-    typer.Option("--format", "-f", help="Output format.", autocompletion=choices(lambda: _FORMATS)),
 ]
 
 
@@ -100,8 +97,7 @@ class Version:
 @with_fields()
 def _plan_or_start(context: typer.Context, of: OneStack, version: Version, format_: Format = "text") -> int:
     """Show what a canary would change, what it costs and how long it takes. Writes nothing."""
-    from fleet.report.terminal import Page, stdout_paper
-    from fleet.rollout.planned import benchmark_missing, plan_document, write_plan
+    from fleet.rollout.planned import outline
     from settings.derived.canary import weights_ending
 
     steps, name = _open(of)
@@ -109,14 +105,9 @@ def _plan_or_start(context: typer.Context, of: OneStack, version: Version, forma
     starts = context.info_name == "start"
     if starts:
         change.write()
+    show(outline(change.before, change.after), format_)
     if format_ == "json":
-        _print_json(plan_document(change.before, change.after))
         return CLEAN
-    page = Page(stdout_paper())
-    if missing := benchmark_missing(change.after):
-        page.prose(missing, indent=0)
-    write_plan(page, change.before, change.after)
-    page.print()
     first = shlex.join(["fleet", *("start" if one == "plan" else one for one in sys.argv[1:])])
     if starts:
         created = "weights and pods" if weights_ending(change.after) else "pods"
@@ -280,7 +271,6 @@ def _print_status(name: str, steps: Rollout, document: dict[str, Any], place: st
 
 def _verdict_on(steps: Rollout, file: Path | None) -> dict[str, Any] | None:
     """The stored verdict, and whether it promotes the declared canary."""
-    from fleet.bench.errors import BenchmarkError
     from settings.problems import SettingsError
 
     try:
@@ -300,8 +290,6 @@ def _verdict_on(steps: Rollout, file: Path | None) -> dict[str, Any] | None:
 def _pods(
     name: str, steps: Rollout, outputs: Path | None, kubeconfig: Path | None, context: str | None
 ) -> list[dict[str, Any]]:
-    from contextlib import ExitStack
-
     from fleet.clients import stack_outputs
     from fleet.clients.kubectl import Kubectl
     from fleet.verify.cluster import read_pods
@@ -355,7 +343,6 @@ def _value(option: str, text: str) -> Any:
 def _newest(stack: str) -> Path | None:
     """The stack's newest verdict in `fleet rollout judge`'s default folder."""
     from fleet.bench.folder import VERDICT_FILE
-    from fleet.cli.judge import PLACE
 
     own = re.compile(rf"{re.escape(stack)}-[0-9]{{8}}-[0-9]{{6}}")
     found = [one for one in PLACE.glob(f"*/{VERDICT_FILE}") if own.fullmatch(one.parent.name)]
@@ -363,8 +350,6 @@ def _newest(stack: str) -> Path | None:
 
 
 def _place(file: Path | None, stack: str) -> str:
-    from fleet.cli.judge import PLACE
-
     return str(file or PLACE / f"{stack}-TIME")
 
 
@@ -378,8 +363,6 @@ def _read(file: Path | None) -> Verdict | None:
 
 
 def _print(text: str) -> None:
-    from fleet.report.terminal import Page, stdout_paper
-
     page = Page(stdout_paper())
     page.prose(text, indent=0)
     page.print()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from facts.names import SPENDING_APP, spending_namespace
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Live, OneStack
@@ -29,7 +30,6 @@ def spending(of: OneStack, live: Live) -> int:
     Exits with 1 while the stack is paused or no guard is running. Changes nothing: raise a limit in the stack file.
     """
     folder, name = of.find()
-    from facts.names import SPENDING_APP, spending_namespace
     from fleet.clients import stack_outputs
     from fleet.clients.kubectl import Kubectl
     from settings.load import parse

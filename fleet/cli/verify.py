@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
+from facts.names import HTTP_PORT
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
-from fleet.cli.options import Live, OneStack
+from fleet.cli.options import Format, Live, OneStack
 from fleet.doctor.packages import require_verify_packages
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-_Format = Literal["text", "json"]
 _KEY_VARIABLE = "VLLM_API_KEY"
 
 
@@ -33,7 +36,7 @@ def verify(
         ),
     ] = None,
     canary: Annotated[bool, typer.Option("--canary", help="Check the canary's pods against rollout.canary.")] = False,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=10.0, max=600.0, help="Time limit of the whole check.")
     ] = 60.0,
@@ -46,9 +49,6 @@ def verify(
     folder, name = of.find()
     url = None if endpoint is None else base_url(endpoint)
     require_verify_packages()
-    from dataclasses import replace
-
-    from facts.names import HTTP_PORT
     from settings.load import parse
     from settings.stack_file import read
 
@@ -87,16 +87,12 @@ def verify(
     if found.outcome == "not checked":
         why = next((check[0].found for check in found.checks if check[0].id == "reachable"), found.verdict)
         raise CommandError(f"nothing could be checked: {why}")
-    from fleet.cli.documents import show
-
     show(outline(found), format_)
     return CLEAN if found.outcome == "passed" else FINDINGS
 
 
 def base_url(given: str) -> str:
     """The URL without a trailing slash. Raises CommandError for anything but a server's base URL."""
-    from urllib.parse import urlsplit
-
     try:
         parts = urlsplit(given)
         port_is_fine = parts.port is None or parts.port > 0

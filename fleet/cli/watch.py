@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fleet.cli.exits import CLEAN, error_text, flush
+from fleet.report.printable import beneath
+from fleet.report.terminal import Page, Paper, stdout_paper
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -87,14 +89,14 @@ def _show(preview: Callable[[], Report], former: str, changed: Iterable[str]) ->
         _clear()
         sys.stderr.write(error_text(error) + "\n")
     else:
-        from fleet.preview.report.text import print_text
-        from fleet.report.terminal import Paper, stdout_paper
+        from fleet.preview.report.outline import preview_outline
+        from fleet.report.as_text import print_text
 
-        paper, plain = stdout_paper(), io.StringIO()
-        print_text(Paper(stream=plain, width=paper.width, styled=False), report)
+        paper, plain, outline = stdout_paper(), io.StringIO(), preview_outline(report)
+        print_text(Paper(stream=plain, width=paper.width, styled=False), outline)
         text = plain.getvalue()
         _clear()
-        print_text(paper, report)
+        print_text(paper, outline)
     seconds = time.perf_counter() - began
     _stamp(f"{time.strftime('%H:%M:%S')} · {seconds:.2f} s · {', '.join(changed) or 'first preview'}", former, text)
     flush(CLEAN)
@@ -102,15 +104,11 @@ def _show(preview: Callable[[], Report], former: str, changed: Iterable[str]) ->
 
 
 def _clear() -> None:
-    from fleet.report.printable import beneath
-
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         beneath(sys.stdout).write("\x1b[H\x1b[2J\x1b[3J")
 
 
 def _stamp(line: str, former: str, text: str) -> None:
-    from fleet.report.terminal import Page, stdout_paper
-
     page = Page(stdout_paper())
     page.rule()
     differences = list(_differences(former, text)) if former else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from facts.user_error import UserError
 from facts.workloads import Workload
 from fleet.plan.asked import DEFAULT_HEADROOM
 from fleet.plan.model.deployment import Deployment, OfferedLoad
@@ -21,7 +22,7 @@ MOST_NODES = 4_096
 _HALVINGS = 11
 
 
-class ImpossibleGoalError(ValueError):
+class ImpossibleGoalError(UserError, ValueError):
     """No number of nodes reaches the goal. The message gives the reason and the nearest possible goal."""
 
 

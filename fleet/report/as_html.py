@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _CLASSES: Final = {"+": "create", "~": "update", "-": "delete", "+-": "replace", "?": "update", "": "same"}
 """Of a branch, by what happens to it."""
 _TONES: Final = {"plain": "", "strong": "strong", "good": "good", "warn": "warn", "bad": "bad", "soft": "soft small"}
-_MOST_OPEN: Final = 6
+_MOST_OPEN: Final = 20
 """Edits up to which a resource starts unfolded."""
 _NOT_OF_AN_ID: Final = re.compile(r"[^a-z0-9]+")
 
@@ -31,7 +31,9 @@ def html_text(outline: Outline) -> str:
             "classes": _CLASSES,
             "grouped": grouped,
             "id_of": section_id,
-            "is_open": lambda branch: branch.mark in ("-", "+-") or len(branch.edits) <= _MOST_OPEN,
+            "is_open": lambda branch: (
+                not branch.is_folded and (branch.mark in ("-", "+-") or len(branch.edits) <= _MOST_OPEN)
+            ),
             "kind_of": lambda element: type(element).__name__.lower(),
             "marks": MARKS,
             "plural": plural,

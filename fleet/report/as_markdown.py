@@ -138,9 +138,9 @@ def _element(element: Element, depth: int) -> Iterator[str]:
             )
         case Finding():
             yield from _group([element])
-        case Findings(findings):
+        case Findings(findings, explains_passed):
             for group in grouped(findings):
-                yield from _group(group)
+                yield from _group(group, explains_passed=explains_passed)
         case Tree(top):
             yield from fenced(_branch(top, 0))
 
@@ -149,13 +149,13 @@ def _toned(text: str, tone: Tone) -> str:
     return f"**{text}**" if text and tone in ("strong", "bad") else text
 
 
-def _group(group: Sequence[Finding]) -> Iterator[str]:
+def _group(group: Sequence[Finding], *, explains_passed: bool = False) -> Iterator[str]:
     first = group[0]
     mark = MARKS[first.severity]
-    if first.severity == "passed":
+    if first.severity == "passed" and not explains_passed:
         yield f"- {mark} {_subject(first)}" + (f" ({prose(first.allowed)})" if first.allowed else "")
         return
-    name = "" if first.severity == "note" else f" ({first.severity}, {code(first.id)})"
+    name = "" if first.severity in ("passed", "note") else f" ({first.severity}, {code(first.id)})"
     if len(group) == 1:
         yield f"- {mark} {_subject(first)}{name}"
     else:
@@ -196,9 +196,11 @@ def _branch(branch: Branch, depth: int) -> Iterator[str]:
     yield f"{_SIGNS[branch.mark]} {indent}{branch.mark:>2} {kind}{branch.name}  {branch.facts}".rstrip()
     for reason in branch.reasons:
         yield f"! {indent}     {reason}"
-    for edit in branch.edits[:_MOST_EDITS]:
+    if branch.is_folded and branch.edits:
+        yield f"  {indent}     … {plural(len(branch.edits), 'difference')}"
+    for edit in () if branch.is_folded else branch.edits[:_MOST_EDITS]:
         yield from _edit(edit, f"{indent}     ")
-    if len(branch.edits) > _MOST_EDITS:
+    if not branch.is_folded and len(branch.edits) > _MOST_EDITS:
         yield f"  {indent}     … {len(branch.edits) - _MOST_EDITS} more"
     for child in branch.children:
         yield from _branch(child, depth + 1)

@@ -117,9 +117,9 @@ class _Text:
                 self._box(element, indent)
             case Finding():
                 self._group([element], indent)
-            case Findings(findings):
+            case Findings(findings, explains_passed):
                 for group in grouped(findings):
-                    self._group(group, indent)
+                    self._group(group, indent, explains_passed=explains_passed)
             case Tree(top):
                 self._tree(top)
 
@@ -155,14 +155,15 @@ class _Text:
 
     # Findings ---------------------------------------------------------------------------------------------------------
 
-    def _group(self, group: Sequence[Finding], indent: int) -> None:
+    def _group(self, group: Sequence[Finding], indent: int, *, explains_passed: bool = False) -> None:
         first, style = group[0], _SEVERITIES[group[0].severity]
         mark = f"{MARKS[first.severity]} "
-        if first.severity == "passed":
+        if first.severity == "passed" and not explains_passed:
             held = f" ({first.allowed})" if first.allowed else ""
             self._page.prose(headline(first) + held, indent=indent, mark=mark, mark_style=style)
             return
-        tail = f" ({_told(first)})".replace(", ", ",\N{NO-BREAK SPACE}")
+        told = "" if first.severity == "passed" else _told(first)
+        tail = f" ({told})".replace(", ", ",\N{NO-BREAK SPACE}") if told else ""
         if len(group) == 1:
             self._page.prose(headline(first) + tail, indent=indent, mark=mark, style=style, mark_style=style)
         else:
@@ -306,11 +307,13 @@ class _Text:
             ("+ ", edit.after, _side(edit, "green")),
             ("  ", edit.remark, "dim"),
         ):
-            for number, line in enumerate(_wrapped(text, room)):
+            for number, line in enumerate(textwrap.wrap(text, room, break_on_hyphens=False)):
                 self._page.line((margin, "dim"), "    ", ("  " if number else sign, style), (line, style))
 
 
 def _stands_apart(element: Element, before: Element | None) -> bool:
+    if isinstance(before, Section) and not isinstance(element, Section):
+        return True
     if isinstance(element, Table | Findings):
         return isinstance(before, Table | Findings | Figure)
     return isinstance(element, Box | Tiles | Tree | Next) and not (
@@ -319,7 +322,10 @@ def _stands_apart(element: Element, before: Element | None) -> bool:
 
 
 def _told(finding: Finding) -> str:
-    return ", ".join(filter(None, (finding.severity if finding.severity != "note" else "", finding.id)))
+    """Severity and id that the headline does not show."""
+    severity = "" if finding.severity == "note" else finding.severity
+    id_ = "" if finding.id == finding.subject.replace(" ", "-") else finding.id
+    return ", ".join(filter(None, (severity, id_)))
 
 
 def _side(edit: Edit, style: str) -> str:

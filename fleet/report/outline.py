@@ -97,6 +97,8 @@ class Findings:
     """Findings in order. Neighbours that differ only in subject and value are shown as one, with all subjects."""
 
     findings: tuple[Finding, ...]
+    explains_passed: bool = False
+    """Whether what passed is shown with its reason, too, instead of on one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,7 @@ class Page:
         else:
             self.line((left, style))
             if right:
-                self.line(("  " + right, "dim"))
+                self.prose(right, style="dim")
 
     def item(self, text: str, *, indent: int = 2) -> None:
         """One entry of a list."""

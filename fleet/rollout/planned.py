@@ -10,6 +10,7 @@ from facts.machines import DEFAULT_MACHINE
 from facts.time_to_serve import Start, time_to_serve
 from fleet.plan.benchmark_price import Price, price_of
 from fleet.preview.report.consequences import release_changes
+from fleet.report.outline import Findings, Items, Outline, Prose, Section, some
 from fleet.report.words import format_duration, format_usd, plural
 from fleet.rollout.effort import MEASUREMENTS, REPEATS
 from settings.derived.canary import release, weights_ending
@@ -20,52 +21,45 @@ from settings.sections.section import key
 if TYPE_CHECKING:
     from facts.finding import Finding
     from facts.time_to_serve import TimeToServe
-    from fleet.report.terminal import Page
     from settings.stack import Settings
 
 
-def write_plan(page: Page, before: Settings, after: Settings) -> None:
-    """Print differences, effects, findings, price and duration."""
-    canary = after.as_canary
-    assert canary is not None
-    page.heading(f"Canary {canary.server.name}: {plural(canary.replicas, 'replica')} beside {after.replicas}")
-    for line in differences(after):
-        page.item(line)
-    for line in release_changes(canary, before.serving.engine.release, canary.serving.engine.release):
-        page.item(line)
-    if found := _new_findings(before, after):
-        page.title("Deserves a look")
-        for problem in found:
-            page.item(f"{problem.subject}: {problem.why}")
-    page.title("Costs and takes")
-    page.item(_cost(before, after))
-    page.item(_time(after, canary))
-    page.item(_judgement(after))
-
-
-def _new_findings(before: Settings, after: Settings) -> list[Finding]:
-    of_servers = {one.text() for one in check(before)}
-    return [one for one in check(after) if one.severity in ("warning", "deliberate") and one.text() not in of_servers]
-
-
-def plan_document(before: Settings, after: Settings) -> dict[str, Any]:
-    """The plan as JSON values. An unknown price is null."""
+def outline(before: Settings, after: Settings) -> Outline:
+    """Differences, effects, findings, price and duration. An unknown price is null in the document."""
     canary, less, more = after.as_canary, figures(before).bill.usd_per_hour, figures(after).bill.usd_per_hour
     assert canary is not None
-    way, one = _way(after, canary), one_measurement(after)
-    return {
-        "stack": after.stack,
-        "canary": canary.server.name,
-        "replicas": canary.replicas,
-        "differences": difference_rows(after),
-        "findings": [{"path": found.subject, "why": found.why} for found in _new_findings(before, after)],
-        "nodesMore": after.nodes - before.nodes,
-        "usdPerHourMore": None if less is None or more is None else more - less,
-        "readySeconds": {"likely": way.likely_seconds, "low": way.low_seconds, "high": way.high_seconds},
-        "measurements": MEASUREMENTS,
-        "measuringMinutes": MEASUREMENTS * one.minutes,
-        "benchmarkEnabled": after.benchmark.enabled,
-    }
+    way, one, missing = _way(after, canary), one_measurement(after), benchmark_missing(after)
+    changes = release_changes(canary, before.serving.engine.release, canary.serving.engine.release)
+    found = _new_findings(before, after)
+    costs = (_cost(before, after), _time(after, canary), _judgement(after))
+    return Outline(
+        title=f"Canary {canary.server.name}: {plural(canary.replicas, 'replica')} beside {after.replicas}",
+        head=some(Prose(missing, "warn") if missing else None),
+        body=some(
+            Section(title="What differs", body=(Items((*differences(after), *changes)),)),
+            Section(title="Deserves a look", body=(Findings(found),)) if found else None,
+            Section(title="Costs and takes", body=(Items(costs),)),
+        ),
+        data={
+            "stack": after.stack,
+            "canary": canary.server.name,
+            "replicas": canary.replicas,
+            "differences": difference_rows(after),
+            "nodesMore": after.nodes - before.nodes,
+            "usdPerHourMore": None if less is None or more is None else more - less,
+            "readySeconds": {"likely": way.likely_seconds, "low": way.low_seconds, "high": way.high_seconds},
+            "measurements": MEASUREMENTS,
+            "measuringMinutes": MEASUREMENTS * one.minutes,
+            "benchmarkEnabled": after.benchmark.enabled,
+        },
+    )
+
+
+def _new_findings(before: Settings, after: Settings) -> tuple[Finding, ...]:
+    of_servers = {one.text() for one in check(before)}
+    return tuple(
+        one for one in check(after) if one.severity in ("warning", "deliberate") and one.text() not in of_servers
+    )
 
 
 def differences(settings: Settings) -> Iterator[str]:

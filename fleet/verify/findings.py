@@ -32,7 +32,7 @@ def judged(
 
 def difference(where: str, name: str, declared: str, found: str) -> Finding:
     """Where declared and found differ: `where` is a pod, `endpoint`, or an object's name. `judged` gives it the check's id."""
-    return Finding(id="", subject=f"{where}: {name}", found=found, allowed=declared)
+    return Finding(id="", subject=f"{where} · {name}", found=found, allowed=declared)
 
 
 def not_checked(id_: str, title: str, why: str, lessons: Iterable[Finding] = ()) -> Check:
@@ -57,7 +57,7 @@ def _together(found: Iterable[Finding]) -> Iterable[Finding]:
     """What differs in the same way on several pods, next to each other."""
     by_name: dict[tuple[str, str], list[Finding]] = {}
     for one in found:
-        by_name.setdefault((one.subject.rpartition(": ")[2], one.allowed), []).append(one)
+        by_name.setdefault((one.subject.partition(" · ")[2], one.allowed), []).append(one)
     return (one for several in by_name.values() for one in several)
 
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from facts.files import write_whole
 from fleet.cli.completion import choices, drills
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
 from fleet.cli.fields import with_fields
-from fleet.cli.options import OneStack
+from fleet.cli.options import Format, OneStack
 from fleet.doctor.packages import require_rehearsal_packages
+from fleet.report.terminal import stderr_paper, stdout_paper
 
 if TYPE_CHECKING:
     from lab.drills.drill import Drill
     from lab.report.model import RehearsalReport
 
-_Format = Literal["text", "json"]
 MAX_SPEED = 600.0
 """Above it, a second of Kubernetes' controllers counts as more than ten simulated minutes."""
 
@@ -50,7 +53,7 @@ def rehearse(
     speed: Annotated[
         float, typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds per wall second.")
     ] = 60.0,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -92,16 +95,14 @@ def rehearse(
 
 
 def _run(
-    root: Path, stack: str, drills: tuple[Drill, ...], speed: float, format_: _Format, out: Path | None
+    root: Path, stack: str, drills: tuple[Drill, ...], speed: float, format_: Format, out: Path | None
 ) -> NoReturn:
-    from fleet.report.terminal import stdout_paper
     from lab.commands.rehearsal import rehearse as play
     from lab.report.progress import shown
 
     with shown(stdout_paper(), quiet=format_ == "json") as progress:
         report = play(root, stack, drills, speed=speed, shown=progress)
     written, trouble = ((), None) if out is None else _written(report, out)
-    from fleet.cli.documents import show
     from lab.report.outline import outline
 
     show(outline(report, written=written), format_)
@@ -111,7 +112,6 @@ def _run(
 
 
 def _open_shell(root: Path, stack: str, commands: tuple[str, ...], speed: float) -> NoReturn:
-    from fleet.report.terminal import stderr_paper
     from lab.commands.shell import open_shell
     from lab.report.progress import shown
 
@@ -131,7 +131,6 @@ def _prepare(out: Path) -> None:
 
 def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], CommandError | None]:
     """The written files, and the error of the others: the report is printed in any case."""
-    from facts.files import write_whole
     from fleet.report.as_html import html_text
     from fleet.report.as_json import json_text
     from lab.report.outline import outline
@@ -151,10 +150,8 @@ def _unwritable(out: Path, error: OSError) -> CommandError:
     return CommandError(f"--out {out}: {error.strerror or error}")
 
 
-def _print_drills(drills: tuple[Drill, ...], format_: _Format) -> None:
+def _print_drills(drills: tuple[Drill, ...], format_: Format) -> None:
     if format_ == "json":
-        import json
-
         listed = [
             {"name": drill.name, "title": drill.title, "proves": drill.proves, "fast": drill.fast} for drill in drills
         ]

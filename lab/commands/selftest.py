@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
+from fleet.cli.options import Format
 from fleet.doctor.packages import require_benchmark_packages
 from fleet.report.terminal import PLAIN_WIDTH
 
 if TYPE_CHECKING:
-    from fleet.report.terminal import Page
-    from lab.selftest.cost import Cost
     from lab.selftest.course import Outcome
     from lab.selftest.load import Mode, SelfTest
 
-_Format = Literal["text", "json"]
 _EVERY_SECONDS: Final = 5.0
 """Seconds between progress lines in a log."""
-_EXPECTED: Final[Mapping[Mode, str]] = {
-    "sound": "Expected: the default run is too short for a certificate, and a busy machine makes clients late. docs/selftest.md has "
-    "options for a certified one.",
-    "slow-server": "Expected: such servers get no certificate.",
-    "saturated-client": "Expected: such a client gets no certificate.",
-}
-"""Why a self-test that agrees may have no certificate, by mode."""
 
 
 def selftest(
@@ -72,7 +62,7 @@ def selftest(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the measurement and its report here.")
     ] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
 ) -> int:
     """Run the whole benchmark on this machine against simulated servers, and check that everything agrees.
 
@@ -128,63 +118,8 @@ def _stderr_terminal() -> tuple[bool, int]:
     return True, os.get_terminal_size(sys.stderr.fileno()).columns or PLAIN_WIDTH
 
 
-def _show(outcome: Outcome, format_: _Format, *, kept: bool) -> int:
-    from lab.selftest.course import as_plain
+def _show(outcome: Outcome, format_: Format, *, kept: bool) -> int:
+    from lab.selftest.report import outline
 
-    if format_ == "json":
-        plain = as_plain(outcome)
-        if not kept:
-            plain["folder"] = plain["report"] = None
-        sys.stdout.write(json.dumps(plain, indent=1) + "\n")
-    else:
-        _print(outcome, kept=kept)
+    show(outline(outcome, kept=kept), format_)
     return CLEAN if outcome.agrees else FINDINGS
-
-
-def _print(outcome: Outcome, *, kept: bool) -> None:
-    from fleet.report.terminal import Page, stdout_paper
-    from lab.selftest.course import NOT_PROVED
-
-    page = Page(stdout_paper())
-    disagree = sum(not finding.agrees for finding in outcome.findings)
-    number = len(outcome.findings)
-    if disagree:
-        page.prose(f"{disagree} of {number} findings disagree.", indent=0, style="bold red")
-    else:
-        page.prose(f"All {number} findings agree.", indent=0, style="bold green")
-    page.prose(
-        f"{outcome.program}, {outcome.measured.played.seconds:.0f} s on {outcome.cores} cores", indent=0, style="dim"
-    )
-    page.blank()
-    for one in outcome.findings:
-        mark = ("✓ ", "green") if one.agrees else ("✗ ", "bold red")
-        page.line(mark, (one.title, ""))
-        page.prose(one.found, indent=4, style="dim")
-    page.blank()
-    page.line(("What a chunk costs", "bold"))
-    if outcome.before is not None:
-        _cost(page, "client, chunk by chunk", outcome.before)
-    _cost(page, "client, saturated" if outcome.before is not None else "clients", outcome.client)
-    _cost(page, "servers", outcome.server)
-    page.blank()
-    page.line(("Certificate", "bold"))
-    certificate = outcome.measured.judged.certificate
-    page.prose(f"{certificate.headline} {certificate.reason}", indent=2)
-    if outcome.agrees and certificate.verdict == "not certified":
-        page.prose(_EXPECTED[outcome.test.mode], indent=2, style="dim")
-    page.blank()
-    page.prose(NOT_PROVED, indent=0, style="dim")
-    page.blank()
-    if kept:
-        page.pointer(str(outcome.report))
-    else:
-        page.prose("Pass --out DIR to keep the measurement and its page.", indent=0, style="dim")
-    page.print()
-
-
-def _cost(page: Page, who: str, cost: Cost) -> None:
-    page.prose(
-        f"{who}: {cost.us_per_chunk:,.1f} us of CPU a chunk ({cost.chunks:,} chunks, {cost.requests:,} requests); a core carries "
-        f"{cost.chunks_per_s_per_core:,.0f} chunks/s, {cost.requests_per_s_per_core:,.0f} requests/s",
-        indent=2,
-    )

@@ -136,7 +136,7 @@ def _play(stage: Stage, proof: Proof) -> None:
     opens = begins - timedelta(minutes=policy.early_minutes)
     stage.keda.restart_at(begins - timedelta(hours=6))
     stage.bring_up()
-    _until_no_machine(stage)
+    stage.until_empty()
     stage.rest(opens - timedelta(minutes=10))
     diary = _Diary(stage, began=stage.clock.now_seconds())
     first, callers = stage.until("the guard's first count", lambda: state_of(stage), 600), _Callers(stage)
@@ -162,10 +162,6 @@ def _play(stage: Stage, proof: Proof) -> None:
     _cost(stage, proof, diary, counted)
     _noticed(proof, requests.report, after, waited)
     proof.day = _day(stage, diary, opens - timedelta(minutes=10))
-
-
-def _until_no_machine(stage: Stage) -> None:
-    stage.until("every node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
 
 
 def _morning(stage: Stage, proof: Proof, diary: _Diary, opens: datetime, begins: datetime) -> None:
@@ -264,7 +260,7 @@ def _zero(stage: Stage, proof: Proof, diary: _Diary, ends: datetime) -> TrafficR
     stage.clock.sleep(AFTER_HOURS_SECONDS)
     after = stage.traffic.finish()
     diary.note("traffic", "after hours", f"{after.sent} requests, none answered", "bad")
-    _until_no_machine(stage)
+    stage.until_empty()
     diary.note("node", "last node", "removed", "good")
     proof.check(
         "the schedule removes the last replicas",

@@ -189,7 +189,7 @@ def _destroy(stage: Stage, proof: Proof) -> None:
     proof.check("no replica remains", not pods, ", ".join(pods) or "none")
     disks = [volume["metadata"]["name"] for volume in stage.api.list_all(PERSISTENT_VOLUME)]
     proof.check("no billed disk remains", not disks, ", ".join(disks) or "none")
-    stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
+    stage.until_empty()
     gone = stage.meter.gpu_nodes.gone_at(began)
     proof.check("no GPU node remains", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} nodes")
     proof.figure(

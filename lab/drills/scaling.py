@@ -23,7 +23,7 @@ def _pause(stage: Stage, proof: Proof) -> None:
     paused_at = report.began_seconds
     proof.succeeds("pulumi up with zero replicas succeeds", report)
     stage.until("every replica to go", lambda: stage.meter.servers.now == 0, 1800)
-    stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
+    stage.until_empty()
     empty = stage.meter.gpu_nodes.gone_at(paused_at)
     kept = _disks_and_images(stage)
     proof.check("the weights are kept", volumes <= kept, f"{len(kept)} disks and images")
@@ -53,7 +53,7 @@ def _to_zero_and_back(stage: Stage, proof: Proof) -> None:
     report = stage.up(external)
     proof.succeeds("pulumi up to external replicas succeeds", report)
     stage.scale(0)
-    stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
+    stage.until_empty()
     stage.up(external)
     proof.check("pulumi up keeps zero replicas", stage.meter.servers.now == 0, f"{stage.meter.servers.now} replicas")
     began = stage.clock.now_seconds()

@@ -77,9 +77,7 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
     before = 0 if one_server_only(stage.settings) else stage.settings.replicas
     if not before:
         stage.up({"server": {"replicas": 0}, "benchmark": {"enabled": False}})
-        stage.until(
-            "every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds
-        )
+        stage.until_empty()
     began = stage.clock.now_seconds()
     machines = stage.machines_for(before)
     servers = machines * stage.servers_a_machine

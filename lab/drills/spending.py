@@ -76,7 +76,7 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     proof.check("the guard warned at 95 % before", warned == [0.95], f"at {warned}")
     proof.check("requests find no endpoint", requests.unserved > 0, f"{requests.unserved} requests")
     running = stage.meter.gpu_nodes.integral(began, emptied) * USD + (emptied - began) * prices.fixed
-    stage.until("every GPU node to go", lambda: stage.meter.gpu_nodes.now == 0, 3 * stage.timings.scale_down_seconds)
+    stage.until_empty()
     gone = stage.meter.gpu_nodes.gone_at(emptied)
     paid = (running + machines * IDLE_SECONDS * USD) / SECONDS_PER_HOUR
     # Two intervals of the guard, and the delay of controllers in wall time.

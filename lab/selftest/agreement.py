@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from facts.finding import Finding
 from fleet.bench.measurement import Check
 from lab.selftest.cost import warm_up
 from lab.selftest.load import Mode
@@ -17,15 +17,6 @@ RATE_SHARE: Final = 0.02
 RATE_SECONDS: Final = 0.5
 """Servers are read once a second, so a window's begin and end are known to half of one; 2 % on top."""
 _SATURATION: Final = ("client-cpu", "event-loop", "pod-cpu")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One comparison."""
-
-    title: str
-    agrees: bool
-    found: str
 
 
 def findings(measured: Measured, mode: Mode) -> tuple[Finding, ...]:
@@ -58,13 +49,14 @@ def _counts(measured: Measured) -> Iterator[Finding]:
         ),
     }
     for what, (servers, merged, warm) in given.items():
-        yield Finding(
-            title=f"{what} equal the servers' count",
-            agrees=servers == merged + warm,
-            found=f"servers counted {servers:,}; merged {merged:,} + warm-up {warm:,} = {merged + warm:,}",
+        yield _finding(
+            "counts",
+            f"{what} equal the servers' count",
+            servers == merged + warm,
+            f"servers counted {servers:,}; merged {merged:,} + warm-up {warm:,} = {merged + warm:,}",
         )
     failed = sum(run.failed for run in runs)
-    yield Finding(title="no request failed", agrees=not failed, found=f"{failed:,} failed")
+    yield _finding("counts", "no request failed", not failed, f"{failed:,} failed")
 
 
 def _rates(measured: Measured) -> Iterator[Finding]:
@@ -72,15 +64,16 @@ def _rates(measured: Measured) -> Iterator[Finding]:
     for run in measured.judged.measurement.runs:
         title = f"measured rate agrees with the servers' counters ({run.title})"
         if run.steady is None or run.server is None:
-            yield Finding(title=title, agrees=False, found=f"no steady window: {run.steady_why}")
+            yield _finding("rates", title, False, f"no steady window: {run.steady_why}")
             continue
         known = sum(engine.generation_tokens for engine in run.server.engines) / run.steady.seconds
         off = run.steady.output_tokens_per_s / known - 1 if known else float("inf")
         allowed = RATE_SHARE + RATE_SECONDS / run.steady.seconds
-        yield Finding(
-            title=title,
-            agrees=abs(off) <= allowed,
-            found=f"clients {run.steady.output_tokens_per_s:,.0f}, servers {known:,.0f} output tok/s: {off:+.1%}, "
+        yield _finding(
+            "rates",
+            title,
+            abs(off) <= allowed,
+            f"clients {run.steady.output_tokens_per_s:,.0f}, servers {known:,.0f} output tok/s: {off:+.1%}, "
             f"allowed: {allowed:.1%} over {run.steady.seconds:.1f} s",
         )
 
@@ -92,16 +85,16 @@ def _verdict(measured: Measured, mode: Mode) -> Iterator[Finding]:
     data = _blaming(failed, "data")
     if mode != "saturated-client":
         # Its many prompts repeat by chance.
-        yield Finding(title="no check blames the data", agrees=not data, found=_format(data))
+        yield _finding("blame", "no check blames the data", not data, _format(data))
     if mode == "saturated-client":
         caught = [check for check in clients if check.id in _SATURATION]
-        yield Finding(title="the saturated client is found", agrees=bool(caught), found=_format(caught))
-        yield Finding(title="no check blames a server", agrees=not servers, found=_format(servers))
+        yield _finding("blame", "the saturated client is found", bool(caught), _format(caught))
+        yield _finding("blame", "no check blames a server", not servers, _format(servers))
     elif mode == "slow-server":
-        yield Finding(title="the starving engine is found", agrees=bool(servers), found=_format(servers))
-        yield Finding(title="no check blames a client", agrees=not clients, found=_format(clients))
+        yield _finding("blame", "the starving engine is found", bool(servers), _format(servers))
+        yield _finding("blame", "no check blames a client", not clients, _format(clients))
     else:
-        yield Finding(title="no check blames a server", agrees=not servers, found=_format(servers))
+        yield _finding("blame", "no check blames a server", not servers, _format(servers))
 
 
 def _blaming(failed: list[Check], whom: str) -> list[Check]:
@@ -110,3 +103,7 @@ def _blaming(failed: list[Check], whom: str) -> list[Check]:
 
 def _format(checks: list[Check]) -> str:
     return "; ".join(f"{check.id}: {check.found}" for check in checks) or "nothing"
+
+
+def _finding(id_: str, title: str, agrees: bool, found: str) -> Finding:
+    return Finding(id=id_, subject=title, severity="passed" if agrees else "error", found=found)

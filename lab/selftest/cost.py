@@ -21,17 +21,17 @@ class Cost:
 
     @property
     def us_per_chunk(self) -> float:
-        """Microseconds of CPU, including requests."""
+        """CPU time per chunk, including requests."""
         return 1e6 * self.cpu_seconds / max(1, self.chunks)
 
     @property
     def chunks_per_s_per_core(self) -> float:
-        """Chunks a second of one core at that cost."""
+        """Chunks per second of one core."""
         return self.chunks / max(1e-9, self.cpu_seconds)
 
     @property
     def requests_per_s_per_core(self) -> float:
-        """At this workload's length."""
+        """Requests per second of one core."""
         return self.requests / max(1e-9, self.cpu_seconds)
 
 

@@ -5,22 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from facts.finding import Finding, block
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.run.display import Display, State
 from fleet.clients.scratch import scratch
-from lab.selftest.agreement import Finding, findings
+from lab.selftest.agreement import findings
 from lab.selftest.cost import Cost, client_cost, server_cost
 from lab.selftest.load import SelfTest, calibrating, saturating, slow_server, sound
 from lab.selftest.measure import Measured, measure
 from lab.selftest.true_client import require_vllm
-
-NOT_PROVED = (
-    "One machine only: servers, clients and bucket share cores and clock. This shows that programs, merge and certificate agree with "
-    "servers that count every token. It proves nothing about a network, GKE, or vLLM's "
-    "engine."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +38,7 @@ class Outcome:
     @property
     def agrees(self) -> bool:
         """Whether all findings agree."""
-        return all(finding.agrees for finding in self.findings)
+        return not block(self.findings)
 
 
 def run(test: SelfTest, display: Display) -> Outcome:
@@ -94,35 +88,3 @@ def _program(folder: Path) -> str:
 
     file = min(folder.glob("*/client-*.witness.json"))
     return Witness.model_validate_json(file.read_bytes()).program
-
-
-def as_plain(outcome: Outcome) -> dict[str, Any]:
-    """As JSON."""
-
-    def cost(cost: Cost) -> dict[str, float]:
-        return {
-            "us_per_chunk": cost.us_per_chunk,
-            "chunks_per_s_per_core": cost.chunks_per_s_per_core,
-            "requests_per_s_per_core": cost.requests_per_s_per_core,
-            "chunks": cost.chunks,
-            "requests": cost.requests,
-            "cpu_seconds": cost.cpu_seconds,
-        }
-
-    certificate = outcome.measured.judged.certificate
-    return {
-        "mode": outcome.test.mode,
-        "program": outcome.program,
-        "agrees": outcome.agrees,
-        "findings": [
-            {"title": finding.title, "agrees": finding.agrees, "found": finding.found} for finding in outcome.findings
-        ],
-        "client": cost(outcome.client),
-        "client_before": cost(outcome.before) if outcome.before else None,
-        "server": cost(outcome.server),
-        "cores": outcome.cores,
-        "certificate": certificate.model_dump(mode="json"),
-        "folder": str(outcome.test.folder),
-        "report": str(outcome.report),
-        "not_proved": NOT_PROVED,
-    }

@@ -15,7 +15,7 @@ Mode = Literal["sound", "slow-server", "saturated-client"]
 MODEL: Final = "selftest/model"
 WORKLOAD: Final = "selftest"
 STEP_SECONDS: Final = 0.05
-"""Of the sound servers. Assumed: a usual time between chunks, at which a client has little to do."""
+"""Step time of healthy servers. Assumed: a usual time between chunks, at which a client has little to do."""
 SLOW_STEP_SECONDS: Final = 0.4
 """Long, so that a busy machine's delays stay far below a tenth of the time between chunks, which a client may be late by."""
 STARVING_SHOULD_HOLD: Final = 12
@@ -28,7 +28,7 @@ OVERLOAD: Final = 8.0
 """Chunks offered to a client that shall be saturated, as a multiple of what it carries by that cost. A client that is late reads
 several chunks at once, and then spends a third or less on each."""
 SATURATED_CHUNK_SECONDS: Final = 30.0
-"""How long the saturated client would be busy, if each chunk cost what it costs alone."""
+"""Planned duration of the saturated client."""
 LONG_ANSWER_TOKENS: Final = 1_600
 """Where chunks shall be what costs, and not requests."""
 INPUT_TOKENS: Final = 256
@@ -48,7 +48,7 @@ class SelfTest:
     """Requests in flight, all clients together."""
     servers: int = 2
     requests: int = 320
-    """All clients together, in each repeat."""
+    """Requests of all clients in each repeat."""
     repeats: int = 1
     vllm: Path | None = None
     """Python of an environment with vLLM; None: the small client."""
@@ -75,7 +75,7 @@ class SelfTest:
 
     @property
     def requests_per_client(self) -> int:
-        """The same for each; rounded up."""
+        """Requests per client, rounded up."""
         return -(-self.requests // self.clients)
 
     @property
@@ -103,7 +103,7 @@ class Load:
 
     @property
     def tokens_per_chunk(self) -> float:
-        """On average, after the first chunk."""
+        """Mean chunks of a request after the first."""
         return 1 + ACCEPTANCE * self.node.speculative_tokens
 
     @property

@@ -31,7 +31,7 @@ class Measured:
 
     load: Load
     folder: Path
-    """As `fleet bench fetch` would have left it, with merged.json."""
+    """The measurement's folder, as after `fleet bench fetch`, with merged.json."""
     judged: Judged
     servers: tuple[Mapping[str, Any], ...]
     """Each server's own counts at the end."""

@@ -22,7 +22,7 @@ from lab.simulators.local_server import Answer, Request, served
 TOKEN: Final = "token-of-the-selftest"  # noqa: S105 - opens nothing but this process's own bucket
 TOKEN_PATH: Final = "/computeMetadata/v1/instance/service-accounts/default/token"  # noqa: S105 - a path
 PAGE: Final = 1000
-"""Objects of one listing. Source: Cloud Storage JSON API, objects.list: maxResults is 1,000 unless told otherwise."""
+"""Objects of one listing. Source: Cloud Storage JSON API, objects.list: maxResults defaults to 1,000."""
 _RANGE: Final = re.compile(r"bytes=(\d+)-")
 
 
@@ -53,7 +53,7 @@ def of_error(status: int, message: str) -> Answer:
 
 
 class LocalBucket:
-    """A context manager: inside, `url` serves as storage and as metadata URL."""
+    """A context manager. `url` is both storage and metadata URL."""
 
     def __init__(self, name: str = "selftest", *, page: int = PAGE) -> None:
         self.name, self.page = name, page
@@ -71,7 +71,7 @@ class LocalBucket:
         self._stack.close()
 
     def put(self, name: str, content: bytes) -> Stored:
-        """Store an object in the place of one of that name."""
+        """Store an object, replacing one of the same name."""
         with self.lock:
             self._generation += 1
             at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -79,7 +79,7 @@ class LocalBucket:
         return stored
 
     def answer(self, request: Request) -> Answer:
-        """What this server says."""
+        """The answer to a request."""
         if request.path == TOKEN_PATH:
             return self.token(request)
         if not self.knows((request.headers.get("Authorization") or "").removeprefix("Bearer ")):
@@ -96,7 +96,7 @@ class LocalBucket:
         return of_error(404, f"no such bucket or call: {request.path}")
 
     def knows(self, token: str) -> bool:
-        """Whether a token is good."""
+        """Whether a token is accepted."""
         return token == TOKEN
 
     def token(self, request: Request) -> Answer:
@@ -106,7 +106,7 @@ class LocalBucket:
         return Answer.of_json(200, {"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"})
 
     def upload(self, request: Request) -> Answer:
-        """Store what came, unless it should be the first of its name and is not."""
+        """Store an object, unless a precondition fails or it would be overwritten."""
         name = request.query["name"]
         with self.lock:
             if request.query.get("ifGenerationMatch") == "0" and name in self.objects:
@@ -116,7 +116,7 @@ class LocalBucket:
             return Answer.of_json(200, self.put(name, request.content).described(name))
 
     def listing(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """One page of objects, and the folders below the prefix where a delimiter says what a folder is."""
+        """One page of objects; with a delimiter, also the folders below the prefix."""
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         with self.lock:
             names = sorted(name for name in self.objects if name.startswith(prefix))
@@ -141,7 +141,7 @@ class LocalBucket:
         return answer
 
     def content(self, name: str, request: Request) -> Answer:
-        """An object, from where it is asked for."""
+        """An object's content or description; honours Range."""
         stored = self.objects.get(name)
         if stored is None or request.query.get("generation", str(stored.generation)) != str(stored.generation):
             return of_error(404, f"no object {name}")

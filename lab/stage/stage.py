@@ -327,6 +327,10 @@ class Stage:
         )
         return self.clock.now_seconds()
 
+    def until_empty(self) -> None:
+        """Wait until no GPU node is left."""
+        self.until("every GPU node to go", lambda: self.meter.gpu_nodes.now == 0, 4 * self.timings.scale_down_seconds)
+
     def scale(self, replicas: int, name: str | None = None) -> None:
         """`kubectl scale`."""
         self.timeline.note("operator", name or self.server, f"kubectl scale --replicas={replicas}")
@@ -403,7 +407,7 @@ class Stage:
         if self.is_scattered:
             # Consolidation by the autoscaler is not simulated.
             self.up({"server": {"replicas": 0}, "benchmark": {"enabled": False}})
-            self.until("every node to go", lambda: self.meter.gpu_nodes.now == 0, 4 * self.timings.scale_down_seconds)
+            self.until_empty()
             self.up()
             self.until_ready(self.servers)
         self.until(

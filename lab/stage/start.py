@@ -35,7 +35,7 @@ from lab.stage.meter import Meter
 from lab.stage.stage import LAG_SECONDS, History, Stage, Surroundings, record
 from lab.stage.story import Story
 from lab.stage.traffic.traffic import load_of
-from lab.stage.updates import Updates
+from lab.stage.updates import updating
 from lab.stage.variants import varied
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
         for controller in (provisioner, disks, gateway, writer, standby, caches, prometheus):
             closing.enter_context(controller)
         updates = closing.enter_context(
-            Updates(
+            updating(
                 opened.root,
                 api,
                 clock,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,60 +37,64 @@ if TYPE_CHECKING:
 SKIP_PREVIEW: Final = "--skip-preview"
 
 
+@contextlib.contextmanager
+def updating(
+    root: Path,
+    api: ClusterApi,
+    clock: Clock,
+    timeline: Timeline,
+    *,
+    chart_objects: Callable[[Release], list[Manifest]],
+    redactor: Redactor,
+    slack_seconds: float,
+    folder: Path,
+    kubeconfig: Path,
+    progress: Callable[[str], None],
+) -> Iterator[Updates]:
+    """The engine with its providers running.
+
+    `folder`: new, private, and the caller's to remove. `slack_seconds`: minimum wall time of a wait; see waiter.SLACK_SECONDS.
+    """
+    stop, killed = threading.Event(), threading.Event()
+    observed, cloud = Observed(clock, timeline, progress), SimulatedCloud()
+    with contextlib.ExitStack() as opened:
+        waiter = opened.enter_context(Waiter(api, clock, stop, slack_seconds))
+
+        def kubernetes(*, upsert: bool) -> Kubernetes:
+            operations = Operations(api, clock, waiter, stop, killed, upsert=upsert)
+            return Kubernetes(observed, api, operations, Releases(operations, chart_objects), redactor, stop)
+
+        plain = opened.enter_context(Served(Google(observed, cloud), kubernetes(upsert=False)))
+        upsert = opened.enter_context(Served(kubernetes(upsert=True)))
+        variables = {"KUBECONFIG": str(kubeconfig)}
+        yield Updates(
+            api=api,
+            waiter=waiter,
+            redactor=redactor,
+            stop=stop,
+            killed=killed,
+            observed=observed,
+            cloud=cloud,
+            pulumi=Pulumi(root, folder, providers=plain.ports, progress=progress, variables=variables),
+            upsert_variables=attached({**plain.ports, **upsert.ports}),
+        )
+
+
+@dataclass(kw_only=True)
 class Updates:
-    """Runs the engine. A context manager."""
+    """Runs the engine. `updating` makes it."""
 
-    def __init__(
-        self,
-        root: Path,
-        api: ClusterApi,
-        clock: Clock,
-        timeline: Timeline,
-        *,
-        chart_objects: Callable[[Release], list[Manifest]],
-        redactor: Redactor,
-        slack_seconds: float,
-        folder: Path,
-        kubeconfig: Path,
-        progress: Callable[[str], None],
-    ) -> None:
-        """`folder`: new, private, and the caller's to remove. `slack_seconds`: minimum wall time of a wait; see waiter.SLACK_SECONDS."""
-        self._root, self._folder, self._kubeconfig = root, folder, kubeconfig
-        self._api, self._progress = api, progress
-        self._redactor, self._chart_objects = redactor, chart_objects
-        self._stop, self._killed = threading.Event(), threading.Event()
-        self._clock, self._slack_seconds = clock, slack_seconds
-        self.observed = Observed(clock, timeline, progress)
-        self.cloud = SimulatedCloud()
-        self.upsert_variables: dict[str, str] = {}
-        """Environment of an operation whose creates update existing objects, as with the provider's variable."""
-        self._running: Operation | None = None
-        self._opened = contextlib.ExitStack()
-
-    def __enter__(self) -> Updates:
-        with contextlib.ExitStack() as opened:
-            self._waiter = opened.enter_context(Waiter(self._api, self._clock, self._stop, self._slack_seconds))
-            google = Google(self.observed, self.cloud)
-            plain = opened.enter_context(Served(google, self._kubernetes(upsert=False)))
-            upsert = opened.enter_context(Served(self._kubernetes(upsert=True)))
-            self.upsert_variables = attached({**plain.ports, **upsert.ports})
-            self.pulumi = Pulumi(
-                self._root,
-                self._folder,
-                providers=plain.ports,
-                progress=self._progress,
-                variables={"KUBECONFIG": str(self._kubeconfig)},
-            )
-            self._opened = opened.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
-
-    def _kubernetes(self, *, upsert: bool) -> Kubernetes:
-        operations = Operations(self._api, self._clock, self._waiter, self._stop, self._killed, upsert=upsert)
-        releases = Releases(operations, self._chart_objects)
-        return Kubernetes(self.observed, self._api, operations, releases, self._redactor, self._stop)
+    api: ClusterApi
+    waiter: Waiter
+    redactor: Redactor
+    stop: threading.Event
+    killed: threading.Event
+    observed: Observed
+    cloud: SimulatedCloud
+    pulumi: Pulumi
+    upsert_variables: Mapping[str, str]
+    """Environment of an operation whose creates update existing objects, as with the provider's variable."""
+    running: Operation | None = None
 
     # What a person types
 
@@ -102,7 +107,7 @@ class Updates:
         """`pulumi up` with these options. `upsert`: with the Kubernetes provider's variable set."""
         variables = self.upsert_variables if upsert else None
         outcome = self._operate("up", stack, *options, variables=variables)
-        return UpReport.of(outcome, self.observed, self._redactor)
+        return UpReport.of(outcome, self.observed, self.redactor)
 
     def preview(self, stack: str, *options: str) -> Outcome:
         """`pulumi preview`."""
@@ -116,9 +121,9 @@ class Updates:
         """`pulumi destroy`, and what remains."""
         before = self.pulumi.state(stack)
         outcome = self._operate("destroy", stack, *options)
-        report = UpReport.of(outcome, self.observed, self._redactor)
+        report = UpReport.of(outcome, self.observed, self.redactor)
         after = self.pulumi.state(stack)
-        retained, unexpected = ((), ()) if not report.deleted else account(self._api, self._waiter, before, after)
+        retained, unexpected = ((), ()) if not report.deleted else account(self.api, self.waiter, before, after)
         return DestroyReport(
             began_seconds=report.began_seconds,
             deleted=report.deleted,
@@ -135,26 +140,26 @@ class Updates:
     def cancel(self) -> None:
         """Ctrl-C."""
         self.observed.may_change.set()
-        if (running := self._running) is not None:
+        if (running := self.running) is not None:
             running.cancel()
 
     def kill(self) -> None:
         """`kill -9` of the engine and its plugins: what they were doing stays undone."""
-        self._killed.set()
-        self._stop.set()
+        self.killed.set()
+        self.stop.set()
         self.observed.may_change.set()
-        if (running := self._running) is not None:
+        if (running := self.running) is not None:
             running.kill()
         self.observed.until_idle()
 
     def _operate(
         self, operation: str, stack: str, *options: str, variables: Mapping[str, str] | None = None
     ) -> Outcome:
-        self._stop.clear()
-        self._killed.clear()
+        self.stop.clear()
+        self.killed.clear()
         self.observed.begin()
         try:
-            with self.pulumi.start(operation, stack, *options, variables=variables) as self._running:
-                return self._running.wait()
+            with self.pulumi.start(operation, stack, *options, variables=variables) as self.running:
+                return self.running.wait()
         finally:
-            self._running = None
+            self.running = None

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.policy import Violation, start
 from fleet.preview.policy_config import PolicyError, read_config
 from fleet.preview.record.recording import Recording
 from rule import all_rules
 from tests.inventory import ROOT
+from tests.support.stacks import recorded_stack
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ CONFIGURED = ("dev", "spot", "cud", "gateway")
 
 @pytest.fixture(scope="module")
 def spot() -> Recording:
-    return record_stack(open_stack(ROOT, "spot"), "known")
+    return recorded_stack("spot")
 
 
 @pytest.fixture(scope="module")

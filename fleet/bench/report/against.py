@@ -40,21 +40,26 @@ def outcome(found: Sequence[Comparison]) -> Outcome | None:
 
 
 def comparisons(found: Sequence[Comparison]) -> Table:
-    """Every quantity before and now."""
+    """Every quantity before and now. A reason that holds for several stands beside the first of them."""
+    first = {one.why: index for index, one in reversed([*enumerate(found)])}
     return Table(
         id="baseline-table",
         caption="Against the stored baseline",
         columns=(*texts("quantity"), *numbers("before", "now", "change", "noise"), *texts("verdict")),
         rows=tuple(
             (
-                Cell(one.quantity, note=one.baseline),
+                Cell(one.quantity),
                 Cell(_mean(one.before)),
                 Cell(_mean(one.after)),
                 Cell(_change(one)),
                 Cell(NOTHING if one.verdict == "not comparable" else f"± {format_percent(one.noise_share)}"),
-                Cell(one.verdict, note=one.why, style="lost" if one.verdict == "regressed" else ""),
+                Cell(
+                    one.verdict,
+                    note=one.why if first[one.why] == index else "",
+                    style="lost" if one.verdict == "regressed" else "",
+                ),
             )
-            for one in found
+            for index, one in enumerate(found)
         ),
     )
 

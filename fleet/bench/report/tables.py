@@ -102,9 +102,12 @@ def points(shown: Shown) -> Table:
         id="points-table",
         caption="Every load of the sweep",
         columns=(
-            *numbers(
-                "in flight", "total tok/s", "output tok/s", "requests/s", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99"
-            ),
+            *numbers("in flight", "total tok/s", "output tok/s"),
+            *numbers("requests/s", is_optional=True),
+            *numbers("TTFT p50"),
+            *numbers("TTFT p99", is_optional=True),
+            *numbers("TPOT p50"),
+            *numbers("TPOT p99", is_optional=True),
             *numbers("USD a million tokens"),
         ),
         rows=tuple(
@@ -197,7 +200,14 @@ def latency(shown: Shown, published: Published) -> Table:
     return Table(
         id="latency-table",
         caption="Latency percentiles",
-        columns=(*texts("quantity"), *numbers("mean", "p50", "p90", "p95", "p99", "p99.9", "longest", "values")),
+        columns=(
+            *texts("quantity"),
+            *numbers("mean", is_optional=True),
+            *numbers("p50", "p90"),
+            *numbers("p95", is_optional=True),
+            *numbers("p99", "p99.9"),
+            *numbers("longest", "values", is_optional=True),
+        ),
         rows=tuple(_latency_rows(shown, published)),
     )
 

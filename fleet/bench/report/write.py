@@ -10,10 +10,11 @@ from fleet.bench.errors import BenchmarkError
 from fleet.bench.measurement import Judged
 from fleet.bench.report import article, ledger_entry
 from fleet.bench.report.headline import caption
-from fleet.bench.report.html import html_text
+from fleet.bench.report.outline import outline
 from fleet.bench.report.plots import IDS, plots_of
 from fleet.bench.report.shown import shown
 from fleet.bench.signature import format_signer, signer
+from fleet.report.as_html import html_text
 from fleet.report.charts import drawing
 from fleet.report.png import png
 
@@ -34,7 +35,7 @@ def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]
     plots = plots_of(found, article.published(judged.measurement.asked))
     entry, words = ledger_entry.entry(found, source)
     signed = format_signer(signer(source))
-    page = html_text(judged, plots, source=source, entry=entry, how_to_record=words, signed=signed)
+    page = html_text(outline(judged, plots, source=source, entry=entry, how_to_record=words, signed=signed))
     content = {PAGE: page.encode("utf-8", "replace")}
     content |= {f"{plot.id}.png": png(drawing(plot, "wide"), caption(judged, found, plot)) for plot in plots}
     left_over = {f"{id_}.png" for id_ in IDS} - content.keys() if (out / PAGE).exists() else ()

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from facts.files import write_whole
 from fleet.cli.exits import CLEAN, CommandError
 from fleet.doctor.packages import require_benchmark_packages
 
@@ -26,7 +27,6 @@ def export(
     The report names the verdict of the certificate. docs/certificate.md lists what is left out, and why.
     """
     require_benchmark_packages()
-    from facts.files import write_whole
     from fleet.bench.export import report
     from fleet.bench.report.source import judged_of
     from fleet.cli.bench.written import require_outside, require_own_file

@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleet.cli.bench.merge import exit_code
+from fleet.cli.bench.report import FOLDER
+from fleet.cli.documents import show
+from fleet.report.terminal import stdout_paper
+
 if TYPE_CHECKING:
     from fleet.bench.run.display import Display
     from fleet.bench.run.session import Google
@@ -51,15 +56,12 @@ def judge(folder: Path) -> int:
     from fleet.bench.judged import judge as judged_of
     from fleet.bench.judged import write
     from fleet.bench.merge import MergeOptions
+    from fleet.bench.report.outline import outline
     from fleet.bench.report.write import write_report
-    from fleet.cli.bench.merge import exit_code
-    from fleet.cli.bench.merge_text import print_judged
-    from fleet.cli.bench.report import FOLDER
-    from fleet.report.terminal import stdout_paper
 
     judged = judged_of(folder, MergeOptions(), None)
     write(judged, folder / MERGED_FILE)
-    print_judged(stdout_paper(), judged, written=folder / MERGED_FILE)
+    show(outline(judged, source=folder, written=folder / MERGED_FILE), "text")
     page, *_ = write_report(judged, folder / FOLDER, source=folder)
     sys.stdout.write(f"page: {page}\n")
     return exit_code(judged)
@@ -67,7 +69,5 @@ def judge(folder: Path) -> int:
 
 def terminal() -> tuple[bool, int]:
     """Whether stdout shows a live line, and how wide it is."""
-    from fleet.report.terminal import stdout_paper
-
     paper = stdout_paper()
     return paper.styled and paper.knows_unicode and sys.stdout.isatty(), paper.width

@@ -5,17 +5,17 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS
+from fleet.cli.options import Format
 from fleet.doctor.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
     from fleet.bench.measurement import Judged
-
-_Format = Literal["text", "json"]
 
 
 def merge(
@@ -46,7 +46,7 @@ def merge(
         Path | None,
         typer.Option("--baseline", metavar="FILE", dir_okay=False, help="Compare with this stored baseline."),
     ] = None,
-    format_: Annotated[_Format, typer.Option("--format", "-f", help="Output format.")] = "text",
+    format_: Format = "text",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -77,10 +77,9 @@ def merge(
     if format_ == "json":
         sys.stdout.write(as_text(judged))
     else:
-        from fleet.cli.bench.merge_text import print_judged
-        from fleet.report.terminal import stdout_paper
+        from fleet.bench.report.outline import outline
 
-        print_judged(stdout_paper(), judged, written=target)
+        show(outline(judged, source=folder, written=target), "text")
         if out is None:
             sys.stdout.write(f"  page: fleet bench report {shlex.quote(str(folder))}\n")
     return exit_code(judged)

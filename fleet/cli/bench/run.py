@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleet.bench.run.wanted import Changes
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
 from fleet.cli.bench.as_declared import require_as_declared
 from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, terminal
 from fleet.cli.exits import CLEAN, INTERRUPTED, CommandError
@@ -72,7 +73,6 @@ def run(of: OneStack, changes: Changes, live: Live, wishes: Wishes) -> int:
 
 
 def _prepared(root: Path, stack: str, changes: Changes, outputs: Path | None) -> tuple[Settings, StackOutputs]:
-    from fleet.bench.run.wanted import require_the_same_stack, settings_for
     from fleet.clients import stack_outputs
 
     settings = settings_for(root, stack, changes)
@@ -186,7 +186,6 @@ def _exit_code(stop: BaseException) -> int:
 
 def _failed(kubectl: Kubectl, google: Google, launched: Launched, over: Ended, folder: Path, display: Display) -> str:
     """Message for a failed Job: its pods' last log lines, and the runs that were stored."""
-    from fleet.bench.errors import BenchmarkError
     from fleet.bench.run.cluster_view import last_words
     from fleet.bench.run.fetching import fetch
     from fleet.clients.errors import LiveError

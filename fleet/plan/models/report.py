@@ -9,6 +9,7 @@ from facts import fit, machines
 from facts.machines import Machine
 from facts.memory import CacheLayout, sequence_bytes_at_most, sequence_bytes_per_token
 from facts.models import CATALOGUE, CatalogueModel
+from facts.user_error import UserError
 from fleet.report.outline import Outline, Prose, Section
 from fleet.report.table import Cell, Column, Table, numbers, texts
 from fleet.report.words import NOTHING
@@ -23,14 +24,10 @@ class Listed:
     """GPUs needed, by machine type; None if it does not fit one machine."""
 
 
-class UnknownError(ValueError):
-    """Unknown machine type; the message lists the known ones."""
-
-
 def listed(machine: str | None) -> tuple[Listed, ...]:
-    """Every model, on one machine or the largest of each GPU. Raises UnknownError."""
+    """Every model, on one machine or the largest of each GPU. Raises UserError."""
     if machine is not None and machine not in machines.MACHINES:
-        raise UnknownError(f"--machine {machine}: unknown; allowed: {', '.join(machines.MACHINES)}")
+        raise UserError(f"--machine {machine}: unknown; allowed: {', '.join(machines.MACHINES)}")
     chosen = (machines.find(machine),) if machine else _largest()
     return tuple(
         Listed(model=model, gpus={one.type: fit.gpus_needed(model.shape, one) for one in chosen})

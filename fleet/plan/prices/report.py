@@ -8,6 +8,7 @@ from datetime import date
 
 from facts import ledger, prices
 from facts.prices import Mode, Price
+from facts.user_error import UserError
 from fleet.report.outline import Items, Outline, Prose, Section, some
 from fleet.report.table import Cell, Column, Table, numbers, texts
 from fleet.report.words import format_usd, plural
@@ -26,20 +27,16 @@ class Known:
     today: date
 
 
-class UnknownError(ValueError):
-    """A machine or region without known prices; the message lists the known ones."""
-
-
 def known(machine: str, region: str | None, mode: Mode | None, today: date) -> Known:
-    """Known prices of a machine, optionally filtered by region and provisioning mode. Raises UnknownError."""
+    """Known prices of a machine, optionally filtered by region and provisioning mode. Raises UserError."""
     rows = prices.rows()
     items = tuple(ledger.section("prices", "items"))
     machines = sorted({row.what for row in rows} - set(items))
     if machine not in machines:
-        raise UnknownError(f"--machine {machine}: no known prices; allowed: {', '.join(machines)}")
+        raise UserError(f"--machine {machine}: no known prices; allowed: {', '.join(machines)}")
     regions = sorted({row.region for row in rows if row.what == machine})
     if region is not None and region not in regions:
-        raise UnknownError(f"--region {region}: no known prices or zones of {machine}; allowed: {', '.join(regions)}")
+        raise UserError(f"--region {region}: no known prices or zones of {machine}; allowed: {', '.join(regions)}")
     found = {item: prices.find(item, region) for item in items} if region is not None else {}
     return Known(
         machine=machine,

@@ -19,6 +19,7 @@ from typing import Any, Final, cast
 from facts import ledger, strict_json
 from facts.cost import HOURS_PER_MONTH
 from facts.prices import EVERYWHERE, MODES, Mode, Row
+from facts.user_error import UserError
 
 SOURCE: Final = "downloaded-sku-list"
 MOST_BYTES: Final = 64 * 2**20
@@ -66,7 +67,7 @@ _ITEMS: Final[Mapping[str, str]] = {
 }
 
 
-class SkuListError(ValueError):
+class SkuListError(UserError):
     """The file is not a usable SKU list."""
 
 

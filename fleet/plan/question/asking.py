@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from facts import ledger
 from facts.machines import DEFAULT, DEFAULT_MACHINE, MACHINES, Machine
+from facts.user_error import UserError
 from facts.workloads import Lengths, Workload, named_workload, workloads_with_lengths
 from fleet.plan.asked import ANY_MACHINE, DEFAULT_CAPACITY, Asked
 from fleet.plan.economics import Duty
 from fleet.plan.model.deployment import Routing
 from fleet.plan.model.gpu_memory import DoesNotFitError
-from fleet.plan.question.fitting import UnknownModelError, fitted, model_facts
+from fleet.plan.question.fitting import fitted, model_facts
 from fleet.plan.question.goals import (
     DEFAULT_REGION,
     Batch,
@@ -34,7 +35,7 @@ _OF_BATCH = ("tokens_per_document", "output_tokens", "longest_document", "deadli
 _OF_TRAFFIC = ("workload", "isl", "osl", "hours_per_week")
 
 
-class AskingError(ValueError):
+class AskingError(UserError):
     """Invalid or conflicting options. The message gives the fix."""
 
 
@@ -78,9 +79,7 @@ def question_of(asked: Asked) -> PlanQuestion:
             compile_cache=asked.compile_cache,
             notes=(*chosen, *notes),
         )
-    except AskingError:
-        raise
-    except (UnknownModelError, ValueError) as error:
+    except ValueError as error:
         raise AskingError(str(error)) from None
 
 

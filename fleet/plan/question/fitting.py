@@ -13,6 +13,7 @@ from facts.engines import Scalar
 from facts.lessons.limits import TWO_BYTE_UTILISATION
 from facts.machines import B200, DEFAULT_MACHINE, LEAST_FP8_CACHE, Machine
 from facts.model_config import MOST_BYTES, ModelShape
+from facts.user_error import UserError
 from facts.workloads import Workload
 from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.fleet_rate import fleet_load
@@ -26,7 +27,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,200}")
 _OF_A_DRAFT: Final = "speculative-config."
 
 
-class UnknownModelError(LookupError):
+class UnknownModelError(UserError):
     """The model's shape is unknown. The message gives the fix."""
 
 

@@ -186,6 +186,8 @@ class Changes:
     """Headline sentences of the blast radius, most important first. Never empty."""
     price_and_rate: tuple[str, ...] = ()
     """Price and throughput changes, one line each."""
+    aftermath: tuple[str, ...] = ()
+    """What else happens: Jobs that run, what is replaced or deleted, what another release changes."""
     dangers: tuple[Danger, ...] = ()
     deltas: tuple[Delta, ...] = ()
     """Every number known for either side, changed or not."""
@@ -195,9 +197,14 @@ class Changes:
 
     @property
     def headline(self) -> tuple[str, ...]:
-        """All effects as sentences, with the assumption behind the minutes."""
+        """All effects as sentences: restarts and minutes, price and rate, what else happens, the assumption behind the minutes."""
         assumed = self.blast_radius.assumption
-        return (*self.effects, *([sentence(assumed).rstrip(".")] if assumed else []), *self.price_and_rate)
+        return (
+            *self.effects,
+            *self.price_and_rate,
+            *self.aftermath,
+            *([sentence(assumed).rstrip(".")] if assumed else []),
+        )
 
     @property
     def summary(self) -> Mapping[Operation, int]:

@@ -200,6 +200,12 @@ def _toleration(element: Any) -> str | None:
     return " ".join(str(part) for part in parts if part is not None) or None
 
 
+def _rule(element: Any) -> str | None:
+    """A recording or an alert of Prometheus: both can stand in one group."""
+    name = element.get("record") or element.get("alert")
+    return name if isinstance(name, str) else None
+
+
 _NAMED_LISTS: Final[Mapping[str, tuple[_Key, ...]]] = {
     "ports": (
         _by("containerPort", "protocol", protocol="TCP"),
@@ -212,6 +218,7 @@ _NAMED_LISTS: Final[Mapping[str, tuple[_Key, ...]]] = {
     "matchExpressions": (_by("key"),),
     "topologySpreadConstraints": (_by("topologyKey", "whenUnsatisfiable"),),
     "hostAliases": (_by("ip"),),
+    "rules": (_rule,),
     "secondaryIpRanges": (_by("rangeName"),),
     "cidrBlocks": (_by("cidrBlock"),),
 }

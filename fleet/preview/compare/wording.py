@@ -12,11 +12,24 @@ from fleet.report.words import format_usd, plural
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fleet.preview.compare.changes import Changes, Delta, Operation, PropertyChange, ResourceChange
+    from fleet.preview.compare.changes import (
+        Changes,
+        Delta,
+        Operation,
+        PropertyChange,
+        PropertyChangeKind,
+        ResourceChange,
+    )
+    from fleet.report.outline import Mark
 
-MARKS: Final[Mapping[Operation, str]] = {"create": "+", "update": "~", "replace": "+-", "delete": "-", "same": ""}
+MARKS: Final[Mapping[Operation, Mark]] = {"create": "+", "update": "~", "replace": "+-", "delete": "-", "same": ""}
 """Operation marks as in `pulumi preview`."""
-PROPERTY_MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "may change": "?"}
+PROPERTY_MARKS: Final[Mapping[PropertyChangeKind, Mark]] = {
+    "added": "+",
+    "removed": "-",
+    "changed": "~",
+    "may change": "?",
+}
 _TO_DO: Final[Mapping[Operation, str]] = {
     "create": "to create",
     "update": "to update",

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from fleet.preview.compare.wording import (
+    MARKS,
+    PROPERTY_MARKS,
+    forcing,
+    format_fate,
+    format_reasons,
+    format_sides,
+    is_text,
+    lines_that_differ,
+    properties_of,
+)
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE
 from fleet.preview.record.redact import Redactor
 from fleet.preview.report.resource_facts import cloud_name, facts_of, kind_of
+from fleet.report.outline import Branch, Edit
 
 if TYPE_CHECKING:
-    from fleet.preview.compare.changes import Changes, Operation, ResourceChange
+    from fleet.preview.compare.changes import Changes, PropertyChange, ResourceChange
     from fleet.preview.record.recording import RecordedResource, Recording
 
+_BENCHMARK: Final = "Benchmark"
+_FOLDED: Final = frozenset({"Rules", "monitoring.AlertPolicy", "monitoring.Dashboard"})
+"""Kinds whose differences follow from others, and are many."""
+_MOST_LINES: Final = 12
+"""Lines shown of a changed text; the JSON document has all."""
+_LONGEST_VALUE: Final = 240
+"""Characters shown of a value, around where it differs."""
+_HASH: Final = re.compile(r"\b[0-9a-f]{6,16}\b")
 GROUP_FROM = 4
 """Minimum of siblings with equal changes that are grouped on one line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeNode:
-    """One line of the tree, and the lines below it."""
-
-    kind: str
-    name: str
-    operation: Operation
-    changes: tuple[ResourceChange, ...]
-    """One resource, or a group with equal changes."""
-    facts: tuple[str, ...]
-    component: bool
-    unchanged: int
-    """Unchanged children without a line."""
-    children: tuple[ChangeNode, ...]
-
-
-def change_tree(changes: Changes, recording: Recording) -> ChangeNode | None:
+def change_tree(changes: Changes, recording: Recording) -> Branch | None:
     """The stack with all changes below it; None without changes."""
     listed = [one for one in changes.resources if one.type != STACK_REFERENCE_TYPE]
     if all(one.silent for one in listed):
@@ -60,7 +64,7 @@ class _Planter:
         for siblings in self._below.values():
             siblings.sort(key=self._place)
 
-    def tree(self) -> ChangeNode:
+    def tree(self) -> Branch:
         top = next((one for one in self._tops if one.operation != "delete"), self._tops[0])
         strays = [one for one in self._tops if one is not top]
         self._below.setdefault(top.urn, []).extend(strays)
@@ -72,12 +76,12 @@ class _Planter:
         file, _, line = recorded.source_position.rpartition(":") if recorded else ("", "", "")
         return recorded is None, file, int(line) if line.isdigit() else 0, change.urn
 
-    def _node(self, change: ResourceChange) -> ChangeNode:
+    def _node(self, change: ResourceChange, of_benchmark: bool = False) -> Branch:
         below = self._below.get(change.urn, [])
         telling = [one for one in below if not self._is_silent(one)]
-        return self._line(
-            [change], tuple(self._grouped(telling)), sum(map(self._size, below)) - sum(map(self._size, telling))
-        )
+        unchanged = sum(map(self._size, below)) - sum(map(self._size, telling))
+        of_benchmark = of_benchmark or kind_of(change.type) == _BENCHMARK
+        return self._line([change], tuple(self._grouped(telling, of_benchmark)), unchanged, of_benchmark)
 
     def _is_silent(self, change: ResourceChange) -> bool:
         return change.silent and all(map(self._is_silent, self._below.get(change.urn, ())))
@@ -85,7 +89,7 @@ class _Planter:
     def _size(self, change: ResourceChange) -> int:
         return 1 + sum(map(self._size, self._below.get(change.urn, ())))
 
-    def _grouped(self, siblings: Sequence[ResourceChange]) -> list[ChangeNode]:
+    def _grouped(self, siblings: Sequence[ResourceChange], of_benchmark: bool) -> list[Branch]:
         alike: dict[str, list[ResourceChange]] = {}
         for one in siblings:
             alike.setdefault(self._likeness(one), []).append(one)
@@ -93,9 +97,9 @@ class _Planter:
         for one in siblings:
             kin = alike[self._likeness(one)]
             if len(kin) < GROUP_FROM:
-                nodes.append(self._node(one))
+                nodes.append(self._node(one, of_benchmark))
             elif one is kin[0]:
-                nodes.append(self._line(kin, (), 0))
+                nodes.append(self._line(kin, (), 0, of_benchmark))
         return nodes
 
     def _likeness(self, change: ResourceChange) -> str:
@@ -104,25 +108,54 @@ class _Planter:
             return change.urn
         return repr((change.type, change.operation, change.properties, change.options, change.reasons))
 
-    def _line(self, changes: Sequence[ResourceChange], children: tuple[ChangeNode, ...], unchanged: int) -> ChangeNode:
+    def _line(
+        self, changes: Sequence[ResourceChange], children: tuple[Branch, ...], unchanged: int, of_benchmark: bool
+    ) -> Branch:
         first = changes[0]
         recorded = [self._recorded.get(one.urn) for one in changes]
         names = [
             cloud_name(resource) if resource is not None else one.name
             for one, resource in zip(changes, recorded, strict=True)
         ]
-        facts: tuple[str, ...] = tuple(sorted(names))
+        facts: Sequence[str] = [", ".join(sorted(names))]
         name = f"× {len(changes)}"
         if len(changes) == 1:
             name = names[0]
             facts = facts_of(recorded[0]) if recorded[0] is not None and first.operation == "create" else ()
-        return ChangeNode(
-            kind=kind_of(first.type),
+        told = (format_fate(first), *facts, f"{unchanged} below unchanged" if unchanged else "")
+        kind = kind_of(first.type)
+        # What forces a replacement comes first, so that a long list never leaves it out.
+        edits = sorted(properties_of(first), key=lambda one: one.path not in forcing(first))
+        return Branch(
+            kind=kind,
             name=self._redactor.text(name),
-            operation=first.operation,
-            changes=tuple(changes),
-            facts=tuple(self._redactor.text(fact) for fact in facts),
-            component=not first.custom,
-            unchanged=unchanged,
+            mark=MARKS[first.operation],
+            facts=self._redactor.text(" · ".join(filter(None, told))),
+            is_group=not first.custom,
+            reasons=tuple(format_reasons(first)),
+            edits=tuple(map(edit_of, edits)),
             children=children,
+            is_folded=of_benchmark or kind in _FOLDED,
         )
+
+
+def edit_of(change: PropertyChange) -> Edit:
+    """One difference for a report."""
+    mark = PROPERTY_MARKS[change.kind]
+    if change.secret:
+        hidden = "a secret, which may change" if change.kind == "may change" else f"a secret, {change.kind}"
+        return Edit(path=change.path, mark=mark, remark=hidden)
+    if is_text(change):
+        return Edit(path=change.path, mark=mark, lines=tuple(lines_that_differ(change, _MOST_LINES)))
+    before, after = format_sides(change, _LONGEST_VALUE)
+    if _is_hash_in_a_name(change):
+        return Edit(path=change.path, mark=mark, remark="another hash")
+    return Edit(path=change.path, mark=mark, before=before, after=after)
+
+
+def _is_hash_in_a_name(change: PropertyChange) -> bool:
+    """Whether a name differs in nothing but a hash of the object's contents, which are told themselves."""
+    sides = (change.before, change.after)
+    if change.kind != "changed" or not change.path.endswith(("name", "Name")):
+        return False
+    return len({_HASH.sub("#", one) if isinstance(one, str) else one for one in sides}) == 1

@@ -36,8 +36,7 @@ def with_consequences(
         return changes
     return replace(
         changes,
-        effects=(
-            *changes.effects,
+        aftermath=(
             *_upgrade(changes, settings),
             *_scaled(changes, recording.by_urn),
             *_runs(changes, settings, recording.by_urn),

@@ -1,12 +1,11 @@
-"""The report as one JSON document for machines; its keys are a contract (docs/preview.md)."""
+"""What the report says to machines, as JSON data; its keys are a contract (docs/preview.md)."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from fleet.preview.compare.engine_words import engine_words
 from fleet.preview.record.redact import Redactor
-from fleet.preview.report.several_stacks import Outcome, refusals_of, reports_of
 
 if TYPE_CHECKING:
     from facts.cost import LineItem
@@ -40,10 +39,10 @@ def as_document(report: Report) -> dict[str, Any]:
         "outputs": recording.outputs,
         "violations": [
             {
+                **one.finding.as_json(),
                 "policy": one.policy,
                 "level": one.level,
                 "urn": one.urn,
-                "message": one.message,
                 "judges": list(one.judges) or [judge.side for judge in report.policies.judges],
             }
             for one in report.policies.violations
@@ -52,23 +51,6 @@ def as_document(report: Report) -> dict[str, Any]:
         "plan": _plan(report),
     }
     return dict(Redactor(recording.plaintexts).value(document))
-
-
-def json_text(*outcomes: Outcome) -> str:
-    """The document, indented, in a fixed order, with a line break at its end.
-
-    For several stacks: `stacks`, a list of such documents, and `refused`, the stacks that could not be previewed.
-    """
-    reports, refusals = reports_of(outcomes), refusals_of(outcomes)
-    document = (
-        as_document(reports[0])
-        if len(outcomes) == 1 and reports
-        else {
-            "stacks": [as_document(report) for report in reports],
-            "refused": [{"stack": one.stack, "message": one.message} for one in refusals],
-        }
-    )
-    return json.dumps(document, indent=2, default=str) + "\n"
 
 
 def _created(report: Report) -> dict[str, Any]:
@@ -86,6 +68,7 @@ def _changes(changes: Changes, policies: Policies) -> dict[str, Any]:
         "summary": {operation: count for operation, count in sorted(changes.summary.items()) if count},
         "against": changes.against,
         "pending": changes.pending,
+        "engine": engine_words(changes.resources),
         "headline": list(changes.headline),
         "dangers": [{"id": one.id, "message": one.message, "urns": list(one.urns)} for one in changes.dangers],
         "deltas": [

@@ -18,7 +18,8 @@ from fleet.preview.record.recording import (
 )
 from fleet.preview.record.redact import Redactor
 from fleet.preview.report.resource_facts import cloud_name, facts_of, kind_of
-from fleet.report.words import LADDERS_RESERVATION
+from fleet.report.outline import Branch
+from fleet.report.words import LADDERS_RESERVATION, plural
 from settings.sections.capacity import Calendar, Ladder, Reservation
 
 if TYPE_CHECKING:
@@ -43,24 +44,6 @@ class Change:
 
     operation: Operation
     urn: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """One line of the resource tree, and the lines below it."""
-
-    kind: str
-    name: str
-    facts: tuple[str, ...]
-    component: bool
-    count: int
-    """Resources on this line: 1, or the size of a group."""
-    children: tuple[Node, ...]
-
-    @property
-    def total(self) -> int:
-        """Resources of this line and all below it."""
-        return self.count + sum(child.total for child in self.children)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +116,7 @@ class Report:
 
     recording: Recording
     fleet: Fleet
-    tree: Node
+    tree: Branch
     changes: tuple[Change, ...]
     figures: Figures
     dangers: tuple[str, ...]
@@ -334,7 +317,7 @@ def _sort(resource: RecordedResource) -> str:
     return "provider" if resource.type.startswith("pulumi:providers:") else "resource"
 
 
-def _tree(recording: Recording, redactor: Redactor) -> Node:
+def _tree(recording: Recording, redactor: Redactor) -> Branch:
     below: dict[str, list[RecordedResource]] = {}
     top: RecordedResource | None = None
     for resource in _registered(recording):
@@ -355,18 +338,25 @@ def _place(resource: RecordedResource) -> tuple[str, int]:
     return file, int(line) if line.isdigit() else 0
 
 
-def _node(resource: RecordedResource, below: Mapping[str, list[RecordedResource]]) -> Node:
-    return Node(
+def _node(resource: RecordedResource, below: Mapping[str, list[RecordedResource]]) -> Branch:
+    facts = " · ".join(facts_of(resource))
+    if not resource.custom and (count := _count(resource.urn, below)):
+        facts = plural(count, "resource")
+    return Branch(
         kind=kind_of(resource.type),
         name=cloud_name(resource),
-        facts=facts_of(resource),
-        component=not resource.custom,
-        count=1,
+        mark="+",
+        facts=facts,
+        is_group=not resource.custom,
         children=tuple(_grouped(below.get(resource.urn, ()), below)),
     )
 
 
-def _grouped(siblings: Sequence[RecordedResource], below: Mapping[str, list[RecordedResource]]) -> Iterator[Node]:
+def _count(urn: str, below: Mapping[str, list[RecordedResource]]) -> int:
+    return sum(1 + _count(one.urn, below) for one in below.get(urn, ()))
+
+
+def _grouped(siblings: Sequence[RecordedResource], below: Mapping[str, list[RecordedResource]]) -> Iterator[Branch]:
     """Children in the given order, with many leaves of one kind grouped."""
     by_kind: dict[str, list[RecordedResource]] = {}
     for one in siblings:
@@ -380,16 +370,10 @@ def _grouped(siblings: Sequence[RecordedResource], below: Mapping[str, list[Reco
             yield _group(kin)
 
 
-def _group(kin: Sequence[RecordedResource]) -> Node:
+def _group(kin: Sequence[RecordedResource]) -> Branch:
     kind = kind_of(kin[0].type)
     # An API or a role is more informative than the resource's name.
     says_itself = kind in ("projects.Service", "projects.IAMMember")
     names = [", ".join(facts_of(one)) if says_itself else cloud_name(one) for one in kin]
-    return Node(
-        kind=kind,
-        name=f"× {len(kin)}",
-        facts=tuple(sorted(dict.fromkeys(name for name in names if name))),
-        component=False,
-        count=len(kin),
-        children=(),
-    )
+    facts = ", ".join(sorted(dict.fromkeys(name for name in names if name)))
+    return Branch(kind=kind, name=f"× {len(kin)}", mark="+", facts=facts)

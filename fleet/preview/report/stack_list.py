@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from facts.lessons.verdict import REPEATED_ON_PURPOSE
+from fleet.preview.compare.engine_words import engine_words
 from fleet.preview.compare.wording import format_after, format_before
 from fleet.preview.report.judges import format_gaps
 from fleet.preview.report.several_stacks import Refusal
@@ -56,7 +57,7 @@ def line_of(outcome: Outcome) -> StackLine:
     return StackLine(
         stack=outcome.recording.stack,
         verdict=format_verdict(outcome.policies, changes),
-        change=(created,) if changes is None else changes.effects[:_MOST_EFFECTS],
+        change=(created,) if changes is None else _changed(changes),
         price=_price(_delta(changes, USD_PER_HOUR)) or outcome.figures.bill.format_hourly_total(),
         rate=_rate(outcome, _delta(changes, TOKENS_PER_SECOND)),
         stops=bool(outcome.policies.mandatory),
@@ -67,6 +68,12 @@ def line_of(outcome: Outcome) -> StackLine:
             or outcome.dangers
         ),
     )
+
+
+def _changed(changes: Changes) -> tuple[str, ...]:
+    """What changes in the servers, then the effects."""
+    words = engine_words(changes.resources)
+    return (*([words] if words else []), *changes.effects, *changes.aftermath)[:_MOST_EFFECTS]
 
 
 def format_verdict(policies: Policies, changes: Changes | None) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from facts.machines import MACHINES
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
+from fleet.preview.record.values import Value, transform
 from fleet.preview.report.resource_facts import at, cloud_name, kind_of
 from fleet.report.words import format_usd, plural
 
@@ -113,8 +114,15 @@ class _Reader:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._by_kind: dict[str, list[RecordedResource]] = {}
+        redactor = Redactor(recording.plaintexts)
+
+        def hidden(leaf: Value) -> Value:
+            return redactor.text(leaf) if isinstance(leaf, str) else leaf
+
         for resource in recording.resources:
-            self._by_kind.setdefault(kind_of(resource.type), []).append(resource)
+            # Hidden before it is taken apart: a piece of a secret is not recognized as one.
+            safe = replace(resource, inputs=transform(dict(resource.inputs), hidden))
+            self._by_kind.setdefault(kind_of(resource.type), []).append(safe)
 
     def of_kind(self, *kinds: str) -> list[RecordedResource]:
         """The custom resources of these kinds, in the recording's order."""

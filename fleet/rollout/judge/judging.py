@@ -1,4 +1,4 @@
-"""Computes a verdict from two folders and formats it."""
+"""Computes a verdict from two folders as an outline."""
 
 from __future__ import annotations
 
@@ -6,19 +6,26 @@ import json
 from pathlib import Path
 from typing import Final
 
+from facts.finding import Finding, Severity
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.recomputed import Results, located, part_of, require_same, results_of, stated_in
-from fleet.report.terminal import Page, Paper
+from fleet.report.outline import Findings, Items, Next, Outline, Tone, some
 from fleet.rollout.judge import figures, output_check
 from fleet.rollout.judge.side import Side, read_side, require_in_turn, require_one_load
-from fleet.rollout.judge.verdict import Limits, Part, Verdict, as_text, decide, declaration_of
+from fleet.rollout.judge.verdict import Limits, Part, Reason, Verdict, as_text, decide, declaration_of
 
-_MARKS: Final = {"reject": "✗ ", "undecided": "? ", "promote": "✓ ", "note": "· "}
+_SEVERITIES: Final[dict[str, Severity]] = {
+    "reject": "error",
+    "undecided": "unknown",
+    "promote": "passed",
+    "note": "note",
+}
+"""Of a line of the stored verdict, which is a file format of its own. Decisive ones first."""
 _ONE_POD: Final = (
     "One pod of each was measured, so a difference between their nodes counts as the release's. The chance of error applies to runs on "
     "these two nodes only. If your nodes differ, allow for it: --limit throughput=5."
 )
-_STYLES: Final = {"reject": "bold red", "undecided": "yellow", "promote": "green", "note": "dim"}
+_TONES: Final[dict[str, Tone]] = {"reject": "bad", "undecided": "warn", "promote": "good"}
 
 
 def judge(old: Side, canary: Side, limits: Limits) -> Verdict:
@@ -70,19 +77,30 @@ class _BothResults(Part):
     canary: Results
 
 
-def print_text(paper: Paper, verdict: Verdict) -> None:
-    """The verdict, then one line per reason, decisive ones first."""
-    page = Page(paper)
-    style = _STYLES[verdict.verdict]
-    page.prose(verdict.headline, indent=0, mark=_MARKS[verdict.verdict], style=style, mark_style=style)
-    for name, asked in (("old", verdict.old), ("canary", verdict.canary)):
-        what = f"{asked[0].served_model}, {asked[0].image}, profile {asked[0].profile}"
-        page.prose(f"{name}: {what}: {', '.join(one.name for one in asked)}", style="dim")
-    page.blank()
-    for one in sorted(verdict.reasons, key=lambda one: list(_MARKS).index(one.verdict)):
-        said = f"{one.id}: {one.found}; allowed: {one.limit}"
-        page.prose(said, mark=_MARKS[one.verdict], mark_style=_STYLES[one.verdict])
-        page.prose(one.evidence, indent=4, style="dim")
-    page.blank()
-    page.prose(_ONE_POD, style="dim")
-    page.print()
+def outline(verdict: Verdict, then: Next | None = None) -> Outline:
+    """The verdict, then its reasons, decisive ones first. `then`: what to type or to open."""
+    reasons = sorted(verdict.reasons, key=lambda one: list(_SEVERITIES).index(one.verdict))
+    sides = [
+        f"{name}: {asked[0].served_model}, {asked[0].image}, profile {asked[0].profile}: {', '.join(one.name for one in asked)}"
+        for name, asked in (("old", verdict.old), ("canary", verdict.canary))
+    ]
+    return Outline(
+        title=f"Canary of {verdict.canary[0].stack}",
+        kind="verdict",
+        verdict=verdict.headline,
+        tone=_TONES[verdict.verdict],
+        head=(Items(tuple(sides), "soft"),),
+        body=some(Findings(tuple(map(_finding, reasons)), explains_passed=True), then),
+        footer=(_ONE_POD,),
+    )
+
+
+def _finding(reason: Reason) -> Finding:
+    return Finding(
+        id=reason.id,
+        subject=reason.id,
+        severity=_SEVERITIES[reason.verdict],
+        found=reason.found,
+        allowed=reason.limit,
+        why=reason.evidence,
+    )

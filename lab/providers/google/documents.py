@@ -26,7 +26,7 @@ class Field:
 
     document: Document
     raw: Mapping[str, Any]
-    """What is said at the field itself: read-only, deprecated, the description."""
+    """The field's own attributes: read-only, deprecated, description."""
     schema: Mapping[str, Any]
     """What it holds, references followed."""
     label: str

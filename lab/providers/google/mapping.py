@@ -25,7 +25,7 @@ class Rename:
     converted: str = ""
     """How the provider changes the value; empty where it is sent as it is."""
     inferred: str = ""
-    """Why this is believed although nobody has read the code that does it."""
+    """Reason for an entry that was not verified in the provider's code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Table:
     services: Mapping[str, str]
     """APIs that can be enabled and have no description, with who names them."""
     roles: Mapping[str, str]
-    """Predefined roles that somebody has looked up, with where."""
+    """Predefined roles, each with its source."""
     everywhere: Mapping[str, str]
     """Inputs of many types that no request has, and why."""
 

@@ -1,4 +1,4 @@
-"""The bodies that an OpenAI-compatible server sends and takes, reduced to what clients and load generators read.
+"""Request and response bodies of an OpenAI-compatible server: the parts that clients and load generators use.
 
 Source: vLLM 0.18.1, entrypoints/openai/completion/protocol.py and chat_completion/protocol.py: names, order and nulls.
 """
@@ -19,7 +19,7 @@ Finish = Literal["length", "stop"]
 DEFAULT_OUTPUT_TOKENS: Final = 16
 """Source: the completions API's default for `max_tokens`. Chat has none there; a server without a context length uses the same."""
 LARGEST_OUTPUT_TOKENS: Final = 1_000_000
-"""Assumed: far above any context length; keeps a slip from asking for an endless answer."""
+"""Upper bound of `max_tokens`. Assumed: far above any context length."""
 _WORD: Final = " token"
 _SUM: Final = re.compile(r"(\d+) ([-+*]) (\d+) =$")
 _OPERATORS: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -27,14 +27,14 @@ END_OF_STREAM: Final = b"data: [DONE]\n\n"
 
 
 class BadRequestError(Exception):
-    """A request that an OpenAI-compatible server refuses. `status` is the HTTP status, `kind` the error's type."""
+    """A refused request. `status` is the HTTP status, `kind` the error's type."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
         self.status, self.kind, self.message = status, kind, message
 
     def body(self) -> dict[str, Any]:
-        """As vLLM words it: an `error` object with message, type and code."""
+        """The `error` object as vLLM returns it."""
         return {"error": {"message": self.message, "type": self.kind, "param": None, "code": self.status}}
 
 
@@ -50,31 +50,31 @@ def by_words(text: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a request asks for."""
+    """A parsed request."""
 
     api: Api
     model: str
     input_tokens: int
     output_tokens: int
-    """At most so many."""
+    """Maximum number of tokens."""
     stream: bool
     include_usage: bool
     """Whether the stream ends with a chunk that carries the usage."""
     least_tokens: int = 0
     ignore_eos: bool = False
-    """Whether the answer goes on to its limit whatever the model would have said."""
+    """`ignore_eos`: whether the answer always reaches its limit."""
     thinks: bool = False
-    """Whether the answer begins with reasoning: a chat that did not switch it off."""
+    """Whether the answer begins with reasoning."""
     shows_reasoning: bool = True
     prompt: str | tuple[int, ...] = ""
-    """As it came; the prefix cache compares it."""
+    """The prompt as sent, for the prefix cache."""
     tells_tokens: bool = False
     """Whether the answer shall name its tokens: then it says something, where a load's answers are one word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a server reads a request against."""
+    """Limits of a server that requests are validated against."""
 
     model: str
     max_model_len: int | None = None
@@ -84,7 +84,7 @@ class Limits:
 
 
 def read_request(api: Api, body: bytes, limits: Limits) -> Asked:
-    """The request in a body. Raises BadRequestError."""
+    """Parse a body. Raises BadRequestError."""
     try:
         fields = json.loads(body)
     except ValueError:
@@ -179,7 +179,7 @@ def usage(asked: Asked, output_tokens: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What was answered."""
+    """A generated answer."""
 
     tokens: int
     content: str | None
@@ -189,7 +189,7 @@ class Said:
 
 
 def words(tokens: int) -> str:
-    """A text of that many tokens."""
+    """A text of `tokens` tokens."""
     return _WORD * tokens
 
 
@@ -208,7 +208,7 @@ def spoken(asked: Asked, tokens: int, *, wrong: bool) -> tuple[str, list[int]]:
 
 
 def whole_answer(asked: Asked, id_: str, created: int, said: Said) -> dict[str, Any]:
-    """The answer to a request that does not stream."""
+    """The response of a non-streaming request."""
     choice: dict[str, Any] = {"index": 0}
     if asked.api == "chat":
         choice["message"] = {
@@ -230,7 +230,7 @@ def whole_answer(asked: Asked, id_: str, created: int, said: Said) -> dict[str, 
 
 
 class ChunkWriter:
-    """Server-sent events of one answer. What does not change from chunk to chunk is written once."""
+    """Server-sent events of one answer; constant parts are serialized once."""
 
     def __init__(self, asked: Asked, id_: str, created: int) -> None:
         self._asked = asked
@@ -239,14 +239,14 @@ class ChunkWriter:
         self._chat = asked.api == "chat"
 
     def opening(self) -> bytes:
-        """What a chat stream says before its first token; nothing for completions."""
+        """The first chunk of a chat stream; empty for completions."""
         if not self._chat:
             return b""
         delta = '{"role":"assistant","content":""}'
         return f'{self._begin}{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":null}}]}}\n\n'.encode()
 
     def tokens(self, number: int, *, last: bool, part: Part = "content", finish: Finish = "length") -> bytes:
-        """A chunk of that many tokens; the last one says why the answer ended."""
+        """A chunk of tokens; the last one has the finish reason."""
         return self.text(_WORD * number, part, finish if last else None)
 
     def text(self, text: str, part: Part, finish: Finish | None) -> bytes:
@@ -263,7 +263,7 @@ class ChunkWriter:
         return f'{self._begin}{{"index":0,{body}}}],"usage":null}}\n\n'.encode()
 
     def closing(self, output_tokens: int) -> bytes:
-        """The usage, where it was asked for, and the end."""
+        """The usage, if requested, and the end of the stream."""
         if not self._asked.include_usage:
             return END_OF_STREAM
         told = usage(self._asked, output_tokens)
@@ -295,5 +295,5 @@ def model_list(
 
 
 def prefix_units(prompt: str | Sequence[int]) -> Sequence[Any]:
-    """What the prefix cache compares of a prompt: its token numbers, or its words."""
+    """Key of a prompt in the prefix cache: its token numbers or words."""
     return prompt.split() if isinstance(prompt, str) else prompt

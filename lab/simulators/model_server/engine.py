@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lab.simulators.model_server.outbox import Outbox
 
 _DRAWS: Final = 4096
-"""Draws of accepted drafts that are made once and used in turn: a draw for each token would cost more than sending it."""
+"""Precomputed draws of accepted drafts, reused in turn: a draw per token would cost more than sending it."""
 MOST_BEHIND_SECONDS: Final = 0.25
 """Of the wall. Steps that are late are made up for at once, up to so much: a rate holds on a busy machine. One that is even
 later starts the beat anew and is counted: the machine is too slow for this pace."""
@@ -28,7 +28,7 @@ Emit = Callable[[int, bool, Finish], None]
 
 
 class Generation:
-    """One request in an engine. Whoever sent it hears of every step by `emit`, which must not fail."""
+    """One request in an engine. `emit` is called after every step and must not fail."""
 
     __slots__ = ("asked", "blocks", "cached", "emit", "generated", "goal", "natural_end", "prompt_left", "rank")
 
@@ -42,7 +42,7 @@ class Generation:
 
     @property
     def finish(self) -> Finish:
-        """Why it ends when it has reached its goal."""
+        """Finish reason at its target length."""
         return "stop" if self.natural_end else "length"
 
 
@@ -93,12 +93,12 @@ class Engine:
         self.accepted_by_position = [0] * node.speculative_tokens
         self.steps = 0
         self.late_steps = 0
-        """Turns that came so late that the beat was started anew: this machine could not keep the pace."""
+        """Steps so late that the schedule restarted: this machine is too slow."""
 
     # Work
 
     def submit(self, generation: Generation) -> None:
-        """Take a request into the queue."""
+        """Queue a request."""
         generation.rank = self.rank
         self.waiting.append(generation)
         if self._timer is None and not self.running:
@@ -108,7 +108,7 @@ class Engine:
             self._timer = loop.call_at(self._due, self._turn)
 
     def abort(self, generation: Generation) -> None:
-        """Drop an abandoned request; an ended one stays."""
+        """Drop an aborted request. Has no effect on a finished one."""
         if generation in self.running:
             self._release(generation)
         elif generation in self.waiting:
@@ -118,7 +118,7 @@ class Engine:
         self.finished["abort"] += 1
 
     def stop(self) -> None:
-        """No more steps."""
+        """Stop."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -132,7 +132,7 @@ class Engine:
     # Steps
 
     def _turn(self) -> None:
-        """The step that is due, and those after it that are due as well."""
+        """Execute all steps that are due."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         if now - self._due > MOST_BEHIND_SECONDS:
@@ -150,7 +150,7 @@ class Engine:
         self._timer = loop.call_at(self._due, self._turn) if goes_on else None
 
     def _begin_step(self) -> bool:
-        """Decide what the next step holds and when it ends; False when there is nothing to do."""
+        """Schedule the next step. False without work."""
         decoding = sum(not generation.prompt_left for generation in self.running)
         width = 1 + self.node.speculative_tokens
         prompt_tokens = self._admit(self.node.max_num_batched_tokens - decoding * width)
@@ -191,7 +191,7 @@ class Engine:
                 self._prefixes.add(prefix_units(generation.asked.prompt))
 
     def _admit(self, budget: int) -> int:
-        """Give the step's tokens to prompts, those begun first; returns how many."""
+        """Assign the step's tokens to prompts, oldest first; returns the number."""
         spent = 0
         for generation in self.running:
             if generation.prompt_left and spent < budget:
@@ -252,7 +252,7 @@ class Engine:
         generation.blocks += needed
 
     def _preempt(self, generation: Generation) -> None:
-        """Back to the head of the queue; its tokens are computed again when there is room."""
+        """Preempt: requeue at the head; its tokens are recomputed later."""
         self._release(generation)
         self.preemptions += 1
         self.waiting.appendleft(generation)
@@ -264,7 +264,7 @@ class Engine:
 
 
 def _draws(node: Node, rank: int, *, rejected: bool) -> Sequence[int]:
-    """How many drafts were accepted, step by step: each only when those before it were."""
+    """Accepted drafts per step; a draft is accepted only if those before it were."""
     if rejected or not node.speculative_tokens:
         return bytes(_DRAWS)
     random_ = random.Random(rank)  # noqa: S311 - a load, not a secret

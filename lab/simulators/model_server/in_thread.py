@@ -1,4 +1,4 @@
-"""A server beside code that knows nothing of asyncio: in a thread of its own, for as long as a `with` lasts."""
+"""Runs an asyncio server in a thread, for synchronous code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _START_SECONDS = 10.0
 
 @contextmanager
 def serving(make: Callable[[], S], *, port: int = 0, ready: bool = True) -> Iterator[S]:
-    """The server that `make` builds, listening; its `url` says where. Raises what `make` or the port raised."""
+    """Start the server that `make` builds; stop it at the end of the block. Raises errors of `make` and of the port."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="model-server", daemon=True)
     thread.start()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 1024
-"""Connections that the kernel holds until they are taken: a thousand clients that start together find room."""
+"""Listen backlog: enough for a thousand clients that connect at once."""
 _CLEANUP_WALL_SECONDS: Final = 0.05
 """What aiohttp waits for its own bookkeeping when a server closes; every connection is already cut by then."""
 _LARGEST_BODY_BYTES: Final = 64 * 2**20
@@ -27,33 +27,33 @@ _LARGEST_BODY_BYTES: Final = 64 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What became of a server's requests when it was stopped."""
+    """Requests of a server at its shutdown."""
 
     in_flight: int
-    """Accepted and not answered when the end began."""
+    """In flight when the shutdown began."""
     accepted_late: int
-    """Accepted after the end began."""
+    """Accepted after the shutdown began."""
     cut: int
-    """Of those in flight when the end began, how many were cut off."""
+    """Aborted requests among those in flight."""
     cut_late: int
-    """Of those accepted later, how many were cut off."""
+    """Aborted requests among those accepted later."""
 
     @property
     def share_cut(self) -> float:
-        """Share of the requests in flight that were cut off; 0 where there were none."""
+        """Aborted share of the requests in flight; 0 without requests."""
         return self.cut / self.in_flight if self.in_flight else 0.0
 
 
 class Listener(ABC):
-    """One server on one port of loopback. Start and stop it in the same event loop."""
+    """A server on a loopback port. Start and stop it in the same event loop."""
 
     def __init__(self, clock: Clock) -> None:
-        """Not ready until `ready` is set: /health answers 503, as nothing answers before vLLM's engines are up."""
+        """Until `ready` is set, /health returns 503."""
         self.clock = clock
         self.ready = False
         self.url = ""
         self.accepted = 0
-        """Requests taken, ever."""
+        """Requests accepted since the start."""
         self._created = int(time.time())
         self._ids = itertools.count(1)
         self._open: dict[int, web.Request] = {}
@@ -66,10 +66,10 @@ class Listener(ABC):
 
     @abstractmethod
     def _routes(self) -> Sequence[web.RouteDef]:
-        """Everything it answers."""
+        """Routes."""
 
     async def start(self, host: str = LOOPBACK, port: int = 0) -> str:
-        """Listen; port 0 is any free one. Returns the URL, without a path."""
+        """Listen; port 0 chooses a free one. Returns the URL without a path."""
         from aiohttp import web
 
         app = web.Application(client_max_size=_LARGEST_BODY_BYTES)
@@ -99,7 +99,7 @@ class Listener(ABC):
         await asyncio.get_running_loop().connect_accepted_socket(self._runner.server, connection)
 
     async def stop_accepting(self) -> None:
-        """Refuse new connections; what is open goes on."""
+        """Refuse new connections; keep open ones."""
         if self._listening is None:
             return
         listening, self._listening = self._listening, None
@@ -115,7 +115,7 @@ class Listener(ABC):
         listening.close()
 
     async def cut(self) -> None:
-        """End now: every open request loses its connection."""
+        """Stop immediately: abort every open request."""
         self._over = True
         self._cut_off |= set(self._open)
         await self.stop_accepting()
@@ -149,14 +149,14 @@ class Listener(ABC):
 
     @property
     def in_flight(self) -> int:
-        """Requests accepted and not yet answered."""
+        """Requests in flight."""
         return len(self._open)
 
     # For those that answer
 
     @contextmanager
     def _taken(self, request: web.Request) -> Iterator[int]:
-        """A request from when it is accepted to its end, with a number of its own."""
+        """Track a request until its end; yields its number."""
         id_ = next(self._ids)
         self.accepted += 1
         self._open[id_] = request

@@ -20,7 +20,7 @@ class Pace:
     sequence_s: float = 0.0
     token_s: float = 0.0
     uncaptured_s: float = 0.0
-    """Added to a step with more tokens than captured CUDA graphs reach."""
+    """Additional duration of a step beyond the captured CUDA graphs."""
     captured_tokens: int = 512
     """Source: vLLM 0.18.1, config/vllm.py: CUDA graphs are captured up to this many tokens unless told otherwise."""
 
@@ -29,7 +29,7 @@ class Pace:
             raise ValueError(f"parts of a step are zero or more and a step takes time, got {self}")
 
     def step_s(self, sequences: int, tokens: int) -> float:
-        """Seconds of a step with so many sequences and so many tokens, those of prompts and drafts included."""
+        """Duration of a step; `tokens` includes prompts and drafts."""
         seconds = self.fixed_s + sequences * self.sequence_s + tokens * self.token_s
         return seconds + (self.uncaptured_s if tokens > self.captured_tokens else 0.0)
 
@@ -45,7 +45,7 @@ class Cache:
     prefix_caching: bool = True
     memory_utilization: float = 0.9
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Further labels of vllm:cache_config_info, or other values for those there are."""
+    """Additional or overridden labels of vllm:cache_config_info."""
 
     def info(self) -> dict[str, str]:
         """Labels of vllm:cache_config_info, without the engine. Source: vLLM 0.18.1, CacheConfig.metrics_info(), run."""
@@ -79,7 +79,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One server: engines that work side by side behind one front end."""
+    """One server: data-parallel engines behind one front end."""
 
     model: str
     ranks: int = 8
@@ -131,7 +131,7 @@ class Faults:
     drafts_rejected: bool = False
     """Every draft token is rejected: speculation costs and gains nothing."""
     wrong_answers: bool = False
-    """Other words and other results than a sound server's, as with broken weights; told where a request asks for token numbers."""
+    """Wrong answers, as with broken weights; visible where a request asks for token numbers."""
     metrics_missing: bool = False
     """/metrics answers 404."""
     engine_dead: bool = False

@@ -8,14 +8,14 @@ from typing import Any
 
 
 class PrefixCache:
-    """Remembers the blocks of prompts; the oldest go first."""
+    """Blocks of prompts, evicted by age."""
 
     def __init__(self, block_tokens: int, blocks: int) -> None:
         self._block_tokens, self._blocks = block_tokens, blocks
         self._known: OrderedDict[int, None] = OrderedDict()
 
     def hit_tokens(self, units: Sequence[Any]) -> int:
-        """Tokens at the beginning of a prompt that an earlier one had. Never the whole prompt: its last token is always
+        """Leading tokens of a prompt found in the cache. Never the whole prompt: its last token is always
         computed, as in vLLM.
         """
         found = 0
@@ -27,7 +27,7 @@ class PrefixCache:
         return found
 
     def add(self, units: Sequence[Any]) -> None:
-        """Remember a prompt."""
+        """Add a prompt's blocks."""
         for key in self._keys(units):
             self._known[key] = None
             self._known.move_to_end(key)

@@ -23,7 +23,7 @@ from lab.simulators.model_server.processes import CONNECTION, SNAPSHOT
 
 
 async def serve(control: socket.socket, options: dict[str, Any]) -> None:
-    """Listen, say where, and do what the control connection asks until it ends."""
+    """Listen, report the address, and serve control requests until the connection ends."""
     server = EngineServer(
         from_plain(Node, options["node"]),
         faults=from_plain(Faults, options["faults"]),

@@ -27,36 +27,36 @@ from lab.simulators.model_server.listener import BACKLOG, LOOPBACK
 from lab.simulators.model_server.node import Faults, Node
 
 START_SECONDS: Final = 20.0
-"""How long a server may take to listen. Measured: half a second on a free core."""
+"""Timeout of a server's start. Measured: half a second on a free core."""
 ANSWER_SECONDS: Final = 10.0
 END_SECONDS: Final = 5.0
 CONNECTION: Final = b"c"
-"""On the control connection: a client's connection comes with this byte."""
+"""Control message: a client connection is passed with this byte."""
 SNAPSHOT: Final = b"s"
-"""On the control connection: tell what you gave so far."""
+"""Control message: report the counts."""
 
 
 class ServerProcessError(Exception):
-    """A server did not start or no longer answers; the message has its last words."""
+    """A server did not start or no longer answers; the message quotes its output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerProcess:
-    """One server to be: what it is, what is wrong with it, and where it runs."""
+    """Configuration of one server process."""
 
     node: Node
     faults: Faults = field(default_factory=Faults)
     host: str = LOOPBACK
-    """Any address of loopback; a port of its own is found."""
+    """Loopback address; the port is chosen."""
     port: int = 0
     cores: tuple[int, ...] = ()
-    """CPUs it may use; none: any."""
+    """CPU affinity; empty: any CPU."""
     speed: float = 1.0
-    """How much faster than the wall its clock runs."""
+    """Simulated seconds per wall second."""
 
 
 class ServerProcesses:
-    """A context manager: inside, the servers answer at `url` together and at `urls` each."""
+    """A context manager. `url` is the common address, `urls` those of the servers."""
 
     def __init__(self, servers: Sequence[ServerProcess]) -> None:
         if not servers:
@@ -69,7 +69,7 @@ class ServerProcesses:
         self.urls: tuple[str, ...] = ()
 
     def __enter__(self) -> ServerProcesses:
-        """Raises ServerProcessError when a server does not come up."""
+        """Raises ServerProcessError if a server does not start."""
         try:
             # All at once; each is waited for afterwards.
             for server in self._asked:
@@ -90,7 +90,7 @@ class ServerProcesses:
         self.close()
 
     def close(self) -> None:
-        """End them all. May be called twice."""
+        """Stop all servers. Idempotent."""
         common, self._common = self._common, None
         if common is not None:
             # Closing alone does not wake up the thread that accepts.
@@ -104,7 +104,7 @@ class ServerProcesses:
         self._children = []
 
     def snapshots(self) -> tuple[Mapping[str, Any], ...]:
-        """What every server gave so far: `accepted`, `chunks_sent`, `cpu_seconds`, and by engine `generation_tokens`,
+        """Counts of every server: `accepted`, `chunks_sent`, `cpu_seconds`, and by engine `generation_tokens`,
         `prompt_tokens`, `finished`, `steps`, `late_steps`. Raises ServerProcessError when one no longer answers.
         """
         for child in self._children:
@@ -131,7 +131,7 @@ class ServerProcesses:
 
 
 class _Child:
-    """One server's process and the connection by which it is told things."""
+    """A server's process and its control connection."""
 
     def __init__(self, server: ServerProcess) -> None:
         self._control, theirs = socket.socketpair()
@@ -172,7 +172,7 @@ class _Child:
             socket.send_fds(self._control, [CONNECTION], [connection.fileno()])
 
     def read(self) -> dict[str, Any]:
-        """One line of JSON from the server."""
+        """The server's next line of JSON."""
         while b"\n" not in self._unread:
             try:
                 part = self._control.recv(65536)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lab.simulators.model_server.engine import Engine
 
 REFRESH_SECONDS: Final = 0.1
-"""How old the front end's counts get. Source: vLLM 0.18.1, v1/engine/core_client.py and coordinator.py."""
+"""Maximum age of the front end's counts. Source: vLLM 0.18.1, v1/engine/core_client.py and coordinator.py."""
 _WAITING_WEIGHS: Final = 4
 
 
@@ -31,7 +31,7 @@ class Router:
         self._chosen_from = [engine.rank for engine in engines if engine.rank not in starving]
 
     def choose(self, rank: int | None) -> Engine:
-        """The engine of the rank that a request names, or the least loaded. Raises BadRequestError for a rank that is not there."""
+        """The engine of the rank that a request names, or the least loaded. Raises BadRequestError for an unknown rank."""
         if rank is not None:
             if not 0 <= rank < len(self._engines):
                 raise bad_request(f"X-data-parallel-rank: {rank} is not one of 0 to {len(self._engines) - 1}")

@@ -17,9 +17,10 @@ from fleet.bench.judged import judge, recomputed
 from fleet.bench.measurement import Judged
 from fleet.bench.merge import MergeOptions, merge_folder, slo_of
 from fleet.bench.record import baseline_file
+from fleet.bench.report.outline import outline
 from fleet.cli.bench.merge import exit_code, merge
-from fleet.cli.bench.merge_text import print_judged
 from fleet.cli.exits import CommandError
+from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
 from tests.fleet.bench.merge.folders import client, copied, edit, sound
 from tests.fleet.cli.command import fleet
@@ -30,7 +31,8 @@ CERTIFIED = {"requests_per_client": 260, "connections_per_client": 8, "repeats":
 def printed(judged: Judged, width: int) -> list[str]:
     """The report's lines."""
     stream = StringIO()
-    print_judged(Paper(stream=stream, width=width, styled=False), judged, written=Path("out/merged.json"))
+    report = outline(judged, source=Path("out"), written=Path("out/merged.json"))
+    print_text(Paper(stream=stream, width=width, styled=False), report)
     return stream.getvalue().splitlines()
 
 
@@ -50,17 +52,19 @@ def test_a_certified_measurement_in_text(certified: Path, width: int) -> None:
     assert (judged.certificate.verdict, exit_code(judged)) == ("certified", 0)
     lines = printed(judged, width)
     assert max(len(line) for line in lines) <= width
-    assert lines[0].startswith("Certified: ")
+    assert lines[1].startswith("✓ Certified: ")
     point = judged.measurement.points[0]
     for estimate in (point.total_tokens_per_s, point.output_tokens_per_s):
         assert estimate.low is not None
         assert estimate.high is not None
-        assert f"{estimate.mean:,.0f} ± {(estimate.high - estimate.low) / 2:,.0f}" in " ".join(lines[:3])
+        assert f"{estimate.mean:,.0f} ± {(estimate.high - estimate.low) / 2:,.0f}" in " ".join(lines[1:4])
     # The article's figure stands under its own name, and is another one than the certified.
-    row = next(line for line in lines if "article's way" in line)
+    text = " ".join(" ".join(lines).split())
+    own, certified_rate = text.partition("Counted the article's way")[2][:200], f"{point.total_tokens_per_s.mean:,.0f}"
     summed = sum(run.summed.total_tokens_per_s for run in judged.measurement.runs) / 3
-    assert f"{summed:,.0f}" in row
-    assert f"{point.total_tokens_per_s.mean:,.0f}" not in row
+    assert f"{summed:,.0f}" in own
+    assert certified_rate in text
+    assert certified_rate not in own
 
 
 def test_json_is_one_document_and_what_is_written(certified: Path, tmp_path: Path) -> None:
@@ -77,8 +81,8 @@ def test_what_is_not_certified_says_why(tmp_path: Path, capsys: pytest.CaptureFi
     folder = copied(tmp_path, saturated_client=2, fail_share=0.05, clients=10)
     assert merge(folder) == 1
     text = capsys.readouterr().out
-    assert text.startswith("Not certified: ")
-    for words in ("[client-cpu]", "found: ", "allowed: ", "requests failed", "connection: "):
+    assert text.splitlines()[1].startswith("✗ Not certified: ")
+    for words in ("(error, client-cpu)", "allowed: ", "Failed requests", "connection "):
         assert words in text, words
     lines = printed(Judged.model_validate_json((folder / "merged.json").read_bytes()), 80)
     assert max(len(line) for line in lines) <= 80
@@ -87,8 +91,8 @@ def test_what_is_not_certified_says_why(tmp_path: Path, capsys: pytest.CaptureFi
 def test_several_loads_stand_in_one_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     merge(copied(tmp_path, points=3, with_gpu=False))
     lines = capsys.readouterr().out.splitlines()
-    table = lines[lines.index("Loads") + 2 :][:3]
-    assert [line.split()[0] for line in table] == ["16", "32", "64"]
+    table = lines[lines.index("Throughput against requests in flight") + 2 :]
+    assert [line.split()[0] for line in table if re.match(r" +\d+ +\d", line)][:3] == ["16", "32", "64"]
 
 
 def stored(folder: Path, file: Path) -> Path:
@@ -106,11 +110,10 @@ def test_a_baseline_that_was_better_is_a_finding(
     assert merge(slower, baseline=same) == 1
     out = capsys.readouterr().out
     # The first lines say why a certified measurement exits with 1.
-    assert out.startswith("Certified: ")
-    why = next(line for line in out.splitlines() if line.startswith("Worse than "))
-    lost = re.search(r"bench-00000000: total tok/s (-\d+\.\d %)", why)
+    assert out.splitlines()[1].startswith("✓ Certified: ")
+    lost = re.search(r"✗ Worse than baseline bench-00000000\s+beyond\s+noise:\s+total\s+tok/s\s+(-\d+\.\d %)", out)
     assert lost is not None
-    assert out.count(f"total tok/s: regressed {lost[1]}") == 1
+    assert re.search(rf"total tok/s .* {re.escape(lost[1])} .* regressed", out)
     assert recomputed(slower).comparisons
     for edited in (same, client(certified)):
         before = edited.read_bytes()
@@ -128,8 +131,9 @@ def test_a_baseline_of_another_shape_passes_no_gate(
     other = stored(another, tmp_path / "other.json")
     assert merge(certified, baseline=other) == 1
     out = capsys.readouterr().out
-    assert "bench-00000000" in next(line for line in out.splitlines() if line.startswith("Not comparable"))
-    assert out.count("engine_version was 0.33.0, is 0.18.1") == 1  # one reason for all quantities
+    assert "✗ Not comparable with baseline bench-00000000: " in out
+    # In the verdict, and one reason for all quantities.
+    assert " ".join(out.split()).count("engine_version was 0.33.0, is 0.18.1") == 2
 
 
 @pytest.mark.parametrize("at", ["run.json", "point-00-repeat-0/client-000.json", "mine.json"])
@@ -161,8 +165,7 @@ def test_what_many_checks_lack_is_said_once(tmp_path: Path, capsys: pytest.Captu
     )
     assert merge(folder) == 1
     out = capsys.readouterr().out
-    assert out.count("/metrics") == 1
-    assert "[engine-balance]" in out
+    assert "checks not measured" in out
     assert f"fleet bench report {folder}" in out
 
 
@@ -178,7 +181,7 @@ def test_what_cannot_be_merged_exits_with_2_and_writes_nothing(tmp_path: Path) -
     assert sorted(folder.rglob("*")) == before
     done = fleet("bench", "merge", str(folder), "--exclude", "client-001.json", "--exclude", "reason:truncated")
     assert done.returncode == 1
-    assert "Excluded (2)" in done.stdout
+    assert "Left out" in done.stdout
 
 
 def test_missing_files_are_merged_by_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

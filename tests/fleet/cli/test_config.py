@@ -143,6 +143,30 @@ def test_findings_decide_the_exit_code(tmp_path: Path, old: str, new: str, code:
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "code", "severity"),
+    [
+        ("replicas: 1}", "replicas: 1, engine: {maxNumSeqs: 8000}}", 1, "warning"),
+        ("replicas: 1}", "replicas: 1, engine: {dataParallelSize: 1, tensorParallelSize: 8}}", 2, "error"),
+        ("replicas: 1}", "replica: 1}", 2, "error"),
+    ],
+    ids=["a finding", "a refused lesson", "a key that does not exist"],
+)
+def test_the_document_has_the_findings_whatever_the_exit_code(
+    tmp_path: Path, old: str, new: str, code: int, severity: str
+) -> None:
+    folder = project(tmp_path, blue=SMALL_STACK.replace(old, new))
+    done = fleet("check", "--stack", "blue", "--format", "json", cwd=folder)
+    assert done.returncode == code
+    document = json.loads(done.stdout)
+    assert (document["version"], document["stack"]) == (1, "blue")
+    subjects = [one["subject"] for one in document["findings"] if one["severity"] == severity]
+    assert subjects
+    assert all(one.startswith("vllm-fleet:server.") for one in subjects)
+    keys = {"id", "subject", "severity", "found", "allowed", "why", "write"}
+    assert all(one.keys() == keys for one in document["findings"])
+
+
+@pytest.mark.parametrize(
     ("command", "place"),
     [("check", "server"), ("preview", "server"), ("rollout plan --set", "rollout.canary")],
 )

@@ -32,7 +32,7 @@ TOOLS = {
 
 
 def inspected(root: Path) -> tuple[Prerequisite, ...]:
-    return inspect_machine(root, of_rehearsals=(lab.system, lab.go))
+    return inspect_machine(root, of_rehearsals=lab.prerequisites())
 
 
 def tools(folder: Path, **replaced: str | None) -> str:
@@ -161,7 +161,7 @@ def test_a_package_of_the_benchmark_is_a_lack_of_bench_alone(monkeypatch: pytest
 
 def test_windows_rehearses_in_its_subsystem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
-    check = lab.system()
+    check = prerequisites.system()
     assert (check.finding.severity, check.finding.found, check.steps) == ("error", "win32", ("rehearse",))
     assert "Windows Subsystem for Linux" in check.finding.write
 

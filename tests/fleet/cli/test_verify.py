@@ -63,9 +63,9 @@ def test_a_bad_server_ends_with_1_and_the_lesson() -> None:
         done = fleet("verify", "--stack", "dev", "--endpoint", url, COLUMNS="80")
     assert done.returncode == 1, done.stdout + done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
-    assert "endpoint: cache_dtype: auto (error, configuration)\n    allowed: fp8_e4m3" in done.stdout
+    assert "endpoint · cache_dtype: auto (error, configuration)\n    allowed: fp8_e4m3" in done.stdout
     assert "(utilisation-with-mtp)" in done.stdout
-    assert "endpoint: acceptance: " in done.stdout
+    assert "endpoint · acceptance: " in done.stdout
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_the_json_document_has_every_check() -> None:
     }
     found = {(one["id"], one["severity"]): one["subject"] for one in document["findings"]}
     assert ("speculation", "error") in found
-    assert "endpoint: acceptance" in {one["subject"] for one in document["findings"]}
+    assert "endpoint · acceptance" in {one["subject"] for one in document["findings"]}
     assert ("phases.tp8-mtp5", "note") in found
     assert ("prefix-caching", "note") in found  # serve-chat caches no prefixes
     assert {severity for _, severity in found} == {"passed", "error", "unknown", "note"}
@@ -95,7 +95,7 @@ def test_a_refused_connection_is_a_finding_and_not_a_traceback() -> None:
     done = fleet("verify", "--stack", "dev", "--endpoint", f"http://127.0.0.1:{port}")
     assert done.returncode == 1, done.stderr
     assert done.stderr == ""
-    assert "endpoint: /health: Connection refused" in done.stdout
+    assert "endpoint · /health: Connection refused" in done.stdout
     assert "Traceback" not in done.stdout
 
 
@@ -103,7 +103,7 @@ def test_a_refused_connection_is_a_finding_and_not_a_traceback() -> None:
 def test_a_name_that_nobody_knows_is_a_finding() -> None:
     done = fleet("verify", "--stack", "dev", "--endpoint", "http://fleet.invalid")
     assert done.returncode == 1, done.stderr
-    assert "endpoint: /health: " in done.stdout
+    assert "endpoint · /health: " in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_server_that_says_nothing_does_not_hold_the_command() -> None:
     with silent_server() as url:
         done = fleet("verify", "--stack", "dev", "--endpoint", url)
     assert done.returncode == 1, done.stderr
-    assert "endpoint: /health: " in done.stdout
+    assert "endpoint · /health: " in done.stdout
     assert time.monotonic() - began < 25
 
 

@@ -12,7 +12,7 @@ from fleet.preview.policy import Violation, start
 from fleet.preview.policy_config import Declared, PolicyState, merge, weaker
 from fleet.preview.report.judges import changes_of, format_gaps, remarks_of
 from fleet.preview.report.model import Policies
-from fleet.preview.report.verdicts import format_counts
+from fleet.preview.report.policies import format_counts
 from tests.fleet.preview.programs import fleet_like
 from tests.fleet.preview.sample_changes import ADVISORY, BASE, HEAD, JUDGE_CHANGED, MANDATORY, judge, state
 

@@ -172,9 +172,9 @@ def in_state(report: Report, state: str) -> list[str]:
 
 def where_of(difference: Finding) -> str:
     """The pod, endpoint or object."""
-    return difference.subject.partition(": ")[0]
+    return difference.subject.partition(" · ")[0]
 
 
 def name_of(difference: Finding) -> str:
     """What of it."""
-    return difference.subject.partition(": ")[2]
+    return difference.subject.partition(" · ")[2]

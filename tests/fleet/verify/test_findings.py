@@ -35,9 +35,9 @@ def test_what_differs_alike_on_several_pods_stands_together_and_a_lesson_is_told
     check = judged("flags", "Flags", found, held="", failed="other flags", lessons=(lesson, lesson))
     assert [(one.id, one.subject) for one in check] == [
         ("flags", "Flags"),
-        ("flags", "a: --x"),
-        ("flags", "b: --x"),
-        ("flags", "a: --y"),
-        ("flags", "b: --y"),
+        ("flags", "a · --x"),
+        ("flags", "b · --x"),
+        ("flags", "a · --y"),
+        ("flags", "b · --y"),
         ("a-lesson", "Flags"),
     ]

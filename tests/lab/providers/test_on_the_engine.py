@@ -16,7 +16,7 @@ from lab.providers.google.cloud import Refusal
 from lab.results.clock import Clock
 from lab.results.timeline import Timeline
 from lab.stage.update_report import UpReport
-from lab.stage.updates import SKIP_PREVIEW, Updates
+from lab.stage.updates import SKIP_PREVIEW, Updates, updating
 from tests.lab.providers.kubernetes.fake_cluster import FakeCluster, refuse
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,7 @@ def engine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Fixture]:
         "progress": lambda _: None,
     }
     folders = {"folder": tmp_path / "run", "kubeconfig": tmp_path / "none"}
-    with Updates(root, api, clock, Timeline(clock), chart_objects=lambda _: [], **folders, **given) as updates:
+    with updating(root, api, clock, Timeline(clock), chart_objects=lambda _: [], **folders, **given) as updates:
         assert updates.pulumi.run("stack", "init", "dev").code == 0
         assert updates.pulumi.run("config", "set", "gcp:project", "my-project", "--stack", "dev").code == 0
         yield Fixture(updates, cluster)

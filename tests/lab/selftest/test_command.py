@@ -30,7 +30,9 @@ def played(*options: str, timeout: float = 300) -> tuple[int, dict[str, Any], st
 
 
 def disagreeing(said: dict[str, Any]) -> list[str]:
-    return [f"{finding['title']}: {finding['found']}" for finding in said["findings"] if not finding["agrees"]]
+    return [
+        f"{finding['subject']}: {finding['found']}" for finding in said["findings"] if finding["severity"] == "error"
+    ]
 
 
 @pytest.mark.parametrize(

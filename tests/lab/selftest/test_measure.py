@@ -63,7 +63,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory, told: list[State]) -> Mea
 
 def counted(measured: Measured) -> dict[str, bool]:
     """Whether requests, output tokens and input tokens are the servers' own, and no request failed: by their first words."""
-    return {finding.title.split()[0]: finding.agrees for finding in findings(measured, "saturated-client")[:4]}
+    return {finding.subject.split()[0]: not finding.blocks for finding in findings(measured, "saturated-client")[:4]}
 
 
 def test_the_whole_chain_agrees_with_servers_that_count_every_token(measured: Measured) -> None:
@@ -144,7 +144,7 @@ def test_the_certificate_must_blame_who_is_to_blame(
     measured: Measured, mode: Mode, failed: list[tuple[str, Any]], agrees: list[bool]
 ) -> None:
     found = findings(judged_with(measured, *failed), mode)
-    assert [one.agrees for one in found[-len(agrees) :]] == agrees
+    assert [not one.blocks for one in found[-len(agrees) :]] == agrees
 
 
 def test_a_rate_that_the_servers_did_not_give_disagrees(measured: Measured) -> None:
@@ -160,8 +160,8 @@ def test_a_rate_that_the_servers_did_not_give_disagrees(measured: Measured) -> N
         changed = run.model_copy(update={"steady": steady, "server": server})
         merged = measured.judged.measurement.model_copy(update={"runs": (changed,)})
         off = replace(measured, judged=measured.judged.model_copy(update={"measurement": merged}))
-        (found,) = [finding for finding in findings(off, "sound") if "load 1, repeat 1" in finding.title]
-        assert found.agrees is agrees
+        (found,) = [finding for finding in findings(off, "sound") if "load 1, repeat 1" in finding.subject]
+        assert found.blocks is not agrees
 
 
 def test_a_pod_that_fails_is_quoted(tmp_path: Path) -> None:

@@ -25,13 +25,15 @@ from fleet.bench.merge.gpus import _DCGM, _DMON
 from fleet.bench.recomputed import digest_of_all
 from fleet.bench.record import add, entry_of
 from fleet.bench.report import article
-from fleet.bench.report.html import html_text
 from fleet.bench.report.ledger_entry import entry
+from fleet.bench.report.outline import finding
+from fleet.bench.report.outline import outline as outline_of
 from fleet.bench.report.plots import plots_of
 from fleet.bench.report.shown import shown
 from fleet.bench.report.tables import format_clocks
 from fleet.bench.report.texts import TEXTS
 from fleet.bench.report.words import interval
+from fleet.report.as_html import html_text
 from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd
 from settings.sections.benchmark import Benchmark
 from tests.fleet.bench.certificate.sound import sound
@@ -50,7 +52,7 @@ from tests.fleet.bench.measurements import (
 from tests.fleet.plan.report.pages import Page
 
 MOST_ROWS = 12
-BLOCKS = ("h1", "h2", "h3", "p", "figcaption", "summary", "dt", "dd", "li", "pre")
+BLOCKS = ("h1", "h2", "h3", "h4", "p", "figcaption", "summary", "dt", "dd", "li", "pre")
 HOSTILE = "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>&\"'` <svg onload=x>"
 SOURCE = Path("bench/one")
 
@@ -58,7 +60,7 @@ SOURCE = Path("bench/one")
 def text_of(judged: Judged, *, recorded: str | None = "entry: text", words: str = "how it is written") -> str:
     measurement = judged.measurement
     plots = plots_of(shown(measurement), article.published(measurement.asked))
-    return html_text(judged, plots, source=SOURCE, entry=recorded, how_to_record=words)
+    return html_text(outline_of(judged, plots, source=SOURCE, entry=recorded, how_to_record=words))
 
 
 def page_of(measurement: Measurement | None = None, **certificate: Any) -> Page:
@@ -150,18 +152,16 @@ def test_nothing_is_fetched_nothing_runs_and_every_reference_finds_its_id(make: 
 def test_the_verdict_comes_first_and_failed_checks_stand_open() -> None:
     measurement = a_measurement(an_asked(repeats=1), collected=False)
     page = page_of(measurement, failed=("client-cpu", "errors"), unknown=("engines",))
-    verdict = next(one for one in page.all("section") if "verdict" in one.attributes["class"].split())
-    assert "certified" not in verdict.attributes["class"].split()
-    assert page.elements.index(verdict) < page.elements.index(page.all("figure")[0])
-    assert plain(a_certificate(failed=("client-cpu", "errors"), unknown=("engines",)).headline) in verdict.words
+    (answer,) = [one for one in page.all("p") if "answer" in one.attributes.get("class", "").split()]
+    assert "bad" in answer.attributes["class"].split()
+    assert page.elements.index(answer) < page.elements.index(page.all("figure")[0])
+    assert plain(a_certificate(failed=("client-cpu", "errors"), unknown=("engines",)).headline) in answer.words
     for check in CHECKS:
-        titles = [one for one in page.elements if one.tag in ("h3", "td") and check.title in one.words]
-        assert len(titles) == 1, check.id
-        folds = [one for one in titles[0].ancestors if one.tag == "details"]
-        is_open = all("open" in one.attributes for one in folds)
-        assert is_open == (check.id in ("client-cpu", "errors", "engines"))
-        assert check.found in verdict.words
-        assert check.allowed in verdict.words
+        (found,) = [
+            one for one in page.elements if one.tag in ("h4", "li") and f"{check.title}: {check.found}" in one.words
+        ]
+        assert found.inside("details") != (check.id in ("client-cpu", "errors"))
+        assert check.allowed in page.words
     assert "do not quote" in page.words
 
 
@@ -174,11 +174,19 @@ def test_commands_in_a_check_are_code_wherever_they_stand() -> None:
 
 
 def test_a_certified_measurement_has_its_checks_folded(whole: Page) -> None:
-    verdict = next(one for one in whole.all("section") if "verdict" in one.attributes["class"].split())
-    assert "certified" in verdict.attributes["class"].split()
-    assert len(whole.cells("passed-table")) == len(CHECKS) + 1
-    assert "open" not in next(one for one in whole.all("details") if one.inside("section")).attributes
+    (answer,) = [one for one in whole.all("p") if "answer" in one.attributes.get("class", "").split()]
+    assert "good" in answer.attributes["class"].split()
+    assert {one.severity for one in outline_of(a_judged(), source=SOURCE).findings} == {"passed"}
+    passed = next(one for one in whole.all("details") if one.attributes.get("id") == "passed-checks")
+    assert "open" not in passed.attributes
     assert "do not quote" not in whole.words
+
+
+def test_a_failed_check_says_its_cause_and_one_that_is_not_required_only_warns() -> None:
+    (check,) = [one for one in a_certificate(failed=("client-cpu",)).checks if one.verdict == "failed"]
+    optional = finding(check.model_copy(update={"required": False}))
+    assert (finding(check).severity, optional.severity) == ("error", "warning")
+    assert "Cause: the clients." in finding(check).why
 
 
 def test_the_headline_holds_total_and_output_with_intervals_price_and_efficiency(whole: Page) -> None:
@@ -257,7 +265,7 @@ def test_published_rows_stand_beside_ours_with_their_label(whole: Page) -> None:
 
 def test_another_workload_is_told_why_nothing_published_stands_beside_it() -> None:
     page = page_of(a_measurement(an_asked(repeats=1, workload="vllm-1024-512"), collected=False))
-    assert "vllm-1024-512" in next(one.words for one in page.all("p") if one.attributes.get("class") == "missing")
+    assert "vllm-1024-512" in page.words
     assert "1,103,941" not in page.words
     assert "11.6 s" not in page.words
     assert tiles(page)["efficiency against one node"] == "unknown"
@@ -477,8 +485,8 @@ def test_a_certified_measurement_that_is_worse_than_its_baseline_says_so_in_the_
 ) -> None:
     judged = a_judged(a_measurement(an_asked(repeats=1), collected=False)).model_copy(update={"comparisons": found})
     page = Page(text_of(judged))
-    against = next(one for one in page.all("p") if "against" in one.attributes.get("class", "").split())
-    assert against.inside("section")
+    against = next(one for one in page.all("p") if "bench-1" in one.words)
+    assert page.elements.index(against) < page.elements.index(page.all("h2")[0])
     assert against.words.startswith(mark)
     assert "bench-1" in against.words
     assert said in against.words
@@ -660,7 +668,9 @@ def test_the_ledger_s_entry_is_on_the_page_as_the_ledger_gets_it(tmp_path: Path)
     assert words.startswith(
         "`fleet bench record 'a folder' --id spot-2-nodes-2026-11-21 --title 'spot, 2 nodes, vLLM 0.18.1'` adds this entry"
     )
-    assert text in [one.words for one in Page(text_of(a_judged(measurement), recorded=text, words=words)).all("pre")]
+    assert text.rstrip() in [
+        one.words for one in Page(text_of(a_judged(measurement), recorded=text, words=words)).all("pre")
+    ]
 
 
 def test_what_the_ledger_refuses_is_told_why() -> None:

@@ -204,7 +204,7 @@ def refusals(stack: str, scaling: dict[str, Any]) -> list[str]:
     config = dict(read(ROOT, stack).config)
     server = {key: value for key, value in json.loads(config["vllm-fleet:server"]).items() if key != "replicas"}
     config["vllm-fleet:server"] = json.dumps({**server, "scaling": scaling})
-    return [problem.id for problem in check(parse(stack, config)) if problem.level == "refused"]
+    return [problem.id for problem in check(parse(stack, config)) if problem.blocks]
 
 
 def test_a_peak_past_the_fleet_is_said_with_the_number_that_it_takes() -> None:

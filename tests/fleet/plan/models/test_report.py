@@ -8,7 +8,8 @@ import pytest
 
 from facts import fit, machines
 from facts.models import CATALOGUE
-from fleet.plan.models.report import UnknownError, listed, outline
+from facts.user_error import UserError
+from fleet.plan.models.report import listed, outline
 from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
 
@@ -69,5 +70,5 @@ def test_the_document_has_what_a_stack_file_needs() -> None:
 
 
 def test_an_unknown_machine_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UnknownError, match=r"n1-standard-4: unknown; allowed: .*a4-highgpu-8g"):
+    with pytest.raises(UserError, match=r"n1-standard-4: unknown; allowed: .*a4-highgpu-8g"):
         listed("n1-standard-4")

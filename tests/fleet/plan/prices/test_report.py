@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from facts import prices
-from fleet.cli.exits import CommandError
+from facts.user_error import UserError
 from fleet.cli.prices import prices as command
-from fleet.plan.prices.report import UnknownError, known, outline
+from fleet.plan.prices.report import known, outline
 from fleet.report.as_json import json_text
 from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
@@ -64,7 +64,7 @@ def test_the_document_has_every_price_with_date_source_and_age() -> None:
     ("machine", "region", "named"), [("a5", None, "a4-highgpu-8g"), ("a4-highgpu-8g", "mars", "us-east4")]
 )
 def test_what_nobody_knows_is_refused_with_what_there_is(machine: str, region: str | None, named: str) -> None:
-    with pytest.raises(UnknownError, match=named):
+    with pytest.raises(UserError, match=named):
         known(machine, region, None, TODAY)
 
 
@@ -105,7 +105,7 @@ def test_a_wrong_list_leaves_the_file_alone(file: Path, tmp_path: Path) -> None:
     before = file.read_bytes()
     skus = tmp_path / "skus.json"
     skus.write_text("{}")
-    with pytest.raises(CommandError, match="skus"):
+    with pytest.raises(UserError, match="skus"):
         command(update=skus)
     assert file.read_bytes() == before
     assert not list(tmp_path.glob("*.new"))

@@ -41,6 +41,15 @@ def test_mounts_go_by_path_and_tolerations_by_what_they_tolerate() -> None:
     ]
 
 
+def test_rules_go_by_the_name_of_the_recording_or_alert() -> None:
+    old = {"rules": [{"record": "a", "expr": "1"}, {"alert": "b", "expr": "2"}, {"record": "c", "expr": "3"}]}
+    new = {"rules": [{"alert": "b", "expr": "2"}, {"record": "c", "expr": "4"}]}
+    assert told(old, new) == [
+        ("rules[c].expr", "changed", "3", "4"),
+        ("rules[a]", "removed", {"record": "a", "expr": "1"}, None),
+    ]
+
+
 def test_arguments_go_by_flag() -> None:
     old = {"args": ["/model", "--max-num-seqs=512", "--enable-prefix-caching", "--host", "::"]}
     new = {"args": ["/model", "--max-num-seqs=1024", "--host", "0.0.0.0"]}

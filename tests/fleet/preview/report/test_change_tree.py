@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleet.preview.compare.changes import Changes
-from fleet.preview.report.change_tree import ChangeNode, change_tree
+from fleet.preview.compare.wording import MARKS
+from fleet.preview.report.change_tree import change_tree, edit_of
+from fleet.report.outline import Branch
 from tests.fleet.preview.sample_changes import change, edited, sample_changes
 from tests.fleet.preview.sample_report import TOKEN, sample_recording
 
+OPERATIONS = {mark: operation for operation, mark in MARKS.items()}
+
 
 def lines(changes: Changes) -> list[str]:
-    def walk(node: ChangeNode, depth: int) -> list[str]:
-        counted = f" ({node.unchanged} unchanged)" if node.unchanged else ""
+    def walk(node: Branch, depth: int) -> list[str]:
+        counted = f" ({node.facts})" if "unchanged" in node.facts else ""
         below = [line for child in node.children for line in walk(child, depth + 1)]
-        return [f"{'  ' * depth}{node.operation} {node.kind} {node.name}{counted}", *below]
+        return [f"{'  ' * depth}{OPERATIONS[node.mark]} {node.kind} {node.name}{counted}", *below]
 
     tree = change_tree(changes, sample_recording())
     return [] if tree is None else walk(tree, 0)
@@ -26,7 +30,7 @@ def test_it_follows_the_code_and_leaves_out_what_is_the_same() -> None:
         "  same OwnPlatform platform",
         "    update kubernetes provider platform-kubernetes",
         "    update projects.Service × 4",
-        "  same Server server (1 unchanged)",
+        "  same Server server (1 below unchanged)",
         "    replace Deployment qwen35-server",
         "    update ConfigMap weights-download",
         "    delete PersistentVolumeClaim weights-old",
@@ -83,3 +87,28 @@ def test_a_name_that_is_a_secret_is_hidden() -> None:
     top = sample_changes().resources[0]
     named = change("kubernetes:core/v1:ConfigMap", TOKEN, top.urn, "delete")
     assert lines(sample_changes(resources=(top, named)))[1:] == ["  delete ConfigMap [secret]"]
+
+
+def folded(kind: str, parent_kind: str = "vllm-fleet:workloads:Server") -> bool:
+    top = sample_changes().resources[0]
+    component = change(parent_kind, "parent", top.urn)
+    below = change(kind, "below", component.urn, "update", properties=(edited("a", 1, 2),))
+    tree = change_tree(sample_changes(resources=(top, component, below)), sample_recording())
+    assert tree is not None
+    return tree.children[0].children[0].is_folded
+
+
+def test_the_benchmark_and_rules_are_folded_and_the_server_is_open() -> None:
+    assert not folded("kubernetes:apps/v1:Deployment")
+    assert folded("kubernetes:monitoring.googleapis.com/v1:Rules")
+    assert folded("gcp:monitoring/alertPolicy:AlertPolicy")
+    assert folded("kubernetes:batch/v1:Job", "vllm-fleet:workloads:Benchmark")
+
+
+def test_a_name_that_differs_only_in_a_hash_is_told_as_one() -> None:
+    hashed = edit_of(edited("metadata.name", "benchmark-28163b05", "benchmark-7ce5a4ce"))
+    named = edit_of(edited("metadata.name", "benchmark-28163b05", "other-7ce5a4ce"))
+    image = edit_of(edited("spec.image", "vllm@28163b05", "vllm@7ce5a4ce"))
+    assert hashed.remark == "another hash"
+    assert (named.before, named.after) == ("benchmark-28163b05", "other-7ce5a4ce")
+    assert image.remark == ""

@@ -8,19 +8,30 @@ from typing import Any
 import pytest
 
 from fleet.preview.policy import Violation
-from fleet.preview.report.json_document import as_document, json_text
+from fleet.preview.report.json_document import as_document
 from fleet.preview.report.model import Policies
 from tests.fleet.preview.sample_report import TOKEN, sample_recording, sample_report
+from tests.support.formats import json_of
 
 
 def document(**report: Any) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(json_text(sample_report(**report)))
+    loaded: dict[str, Any] = json.loads(json_of(sample_report(**report)))
     return loaded
 
 
 def test_the_keys_are_the_contract() -> None:
     given = document()
-    assert set(given) == {"project", "stack", "resources", "outputs", "violations", "changes", "plan"}
+    assert set(given) == {
+        "version",
+        "project",
+        "stack",
+        "resources",
+        "outputs",
+        "violations",
+        "changes",
+        "plan",
+        "findings",
+    }
     keys = {"urn", "type", "name", "parent", "provider", "dependencies", "protect", "inputs"}
     assert {frozenset(one) for one in given["resources"]} == {frozenset(keys)}
     assert set(given["plan"]) >= {"figures", "bill", "findings", "mode"}
@@ -35,7 +46,7 @@ def test_every_resource_is_there_and_every_create_is_a_step() -> None:
 
 
 def test_secrets_and_unknown_values_are_named_not_shown() -> None:
-    text = json_text(sample_report())
+    text = json_of(sample_report())
     assert TOKEN not in text
     given = json.loads(text)
     secret = next(one for one in given["resources"] if one["type"] == "kubernetes:core/v1:Secret")
@@ -113,11 +124,12 @@ def test_violations_are_listed_with_their_level() -> None:
     violation = Violation(policy="no-public-service", level="mandatory", urn="urn:x", message="saw it")
     given = document(policies=Policies(state="judged", violations=(violation,)))
     assert given["violations"] == [
-        {"policy": "no-public-service", "level": "mandatory", "urn": "urn:x", "message": "saw it", "judges": []}
+        violation.finding.as_json()
+        | {"policy": "no-public-service", "level": "mandatory", "urn": "urn:x", "judges": []}
     ]
     assert given["plan"]["policies"] == "judged"
 
 
 def test_the_document_is_the_same_every_time() -> None:
-    assert json_text(sample_report()) == json_text(sample_report())
+    assert json_of(sample_report()) == json_of(sample_report())
     assert as_document(sample_report()) == as_document(sample_report())

@@ -16,9 +16,10 @@ from fleet.bench.certificate.baseline import shared_confidence
 from fleet.bench.measurement import Certificate, Run
 from fleet.bench.repeats import estimate, welch_half_width
 from fleet.bench.student_t import two_sided
+from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
 from fleet.rollout.judge.figures import PROMOTING, decided, runs_to_decide
-from fleet.rollout.judge.judging import judge, print_text
+from fleet.rollout.judge.judging import judge, outline
 from fleet.rollout.judge.side import Pod, Side
 from fleet.rollout.judge.verdict import Limits, declaration_of
 from tests.fleet.rollout.judge.sides import decided_by, faster, reason, replica, with_runs
@@ -246,5 +247,5 @@ def test_what_was_not_judged_is_not_promoted() -> None:
 def test_the_verdict_as_text(golden: Any) -> None:
     stream = io.StringIO()
     canary = replace(faster(lambda number: NOISY[number]), pod=Pod(name="canary-pod", node="node-2", restarts=1))
-    print_text(Paper(stream=stream, width=100, styled=False), judge(OLD, canary, Limits()))
+    print_text(Paper(stream=stream, width=100, styled=False), outline(judge(OLD, canary, Limits())))
     golden("rollout/verdict.txt", stream.getvalue())

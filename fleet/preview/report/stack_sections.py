@@ -1,0 +1,198 @@
+"""Sections about one stack: what it is, its throughput, its bill, its findings and its resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from facts.finding import Finding
+from fleet.plan.words import format_figure
+from fleet.preview.compare.wording import format_value
+from fleet.preview.report.stack_drawing import stack_drawing
+from fleet.preview.report.stack_picture import stack_picture
+from fleet.preview.report.wording import (
+    bill_lines,
+    format_bill_title,
+    format_per_million,
+    format_published_nodes,
+    format_rate,
+    format_residual,
+    format_size,
+)
+from fleet.report.outline import Box, Element, Figure, Findings, Items, Next, Prose, Section, Tree, some
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.words import format_usd, plural
+
+if TYPE_CHECKING:
+    from facts.cost import Bill
+    from fleet.preview.report.model import Report
+
+
+def what_it_is(report: Report) -> Iterator[Element]:
+    """Size, model, price and rate, and what costs money at once."""
+    fleet = report.fleet
+    yield Prose(f"{format_size(fleet)} {fleet.bought} in {', '.join(fleet.zones)}")
+    yield Prose(f"{fleet.model} @ {fleet.revision[:12]}, vLLM {fleet.vllm}, profile {fleet.profile}")
+    if fleet.platform is not None:
+        yield Prose(f"on the cluster of {fleet.platform}")
+    yield Prose(f"{report.figures.bill.format_hourly_total()} · {format_rate(report)}", "strong")
+    for danger in report.dangers:
+        yield Box(body=(Prose(danger),))
+
+
+def picture(report: Report) -> Figure:
+    """The stack as a picture, where something can be drawn."""
+    return Figure(
+        drawn=lambda format_: stack_drawing(stack_picture(report.recording, report.figures.bill), format_),
+        caption="Drawn from what the program registers, with list prices. Hollow nodes run only under load.",
+    )
+
+
+def stack_section(report: Report) -> Section:
+    """What the stack is after a change."""
+    return Section(title="The stack", body=(*what_it_is(report), picture(report)), rank=1)
+
+
+def throughput_section(report: Report) -> Section:
+    """The published figure, or why there is none, and the model's estimate."""
+    figures, match = report.figures, report.figures.match
+    estimate = Prose(report.modelled.format()) if report.modelled is not None else None
+    if match.figure is None:
+        nodes = format_published_nodes(report)
+        why = f"{match.reason}; the article has figures for {nodes} of its own model and machine."
+        return Section(title="Throughput", body=some(Prose(why), estimate), rank=1)
+    differences = _differences(report)
+    if figures.proven:
+        body = some(
+            Prose(format_figure(match.figure), "strong"),
+            Prose(f"{match.figure.title}: {match.reason}"),
+            *(Prose(f"also published: {one}", "soft") for one in match.figure.also_published),
+            differences,
+        )
+        return Section(title="Throughput", remark=match.figure.label, body=body, rank=1)
+    body = some(
+        Prose(f"nearest: {match.figure.title}, {format_figure(match.figure)} ({match.figure.label})"),
+        Prose(match.reason, "warn"),
+        estimate,
+        differences,
+    )
+    return Section(title="Throughput", remark="no published figure for this shape", body=body, rank=1)
+
+
+def _differences(report: Report) -> Section | None:
+    match = report.figures.match
+    if not match.differences:
+        return None
+    origin = match.figure.origin if match.figure is not None else "published"
+    table = Table(
+        id=f"differences-{report.recording.stack}",
+        caption="Settings in which this stack differs from the published run",
+        columns=texts("setting", origin, "here", "justification"),
+        rows=tuple(
+            (
+                Cell(one.field, style="mono"),
+                Cell(format_value(one.published), style="mono"),
+                Cell(format_value(one.ours), style="mono"),
+                Cell(one.argument or "not argued"),
+            )
+            for one in match.differences
+        ),
+    )
+    title = f"{plural(len(match.differences), 'difference')} from the {origin} run"
+    # A terminal gets the line that counts them: `reason` names those that matter.
+    return Section(title=title, body=(table,), folding="always")
+
+
+def cost_section(report: Report) -> Section:
+    """The bill, line by line, and what it leaves out."""
+    bill, figures = report.figures.bill, report.figures
+    total = f"{'at least ' if bill.unknown else ''}{format_usd(bill.usd_per_hour_known)}"
+    reasons = {item.name: item.reason or "" for item in bill.items if item is not bill.nodes} | {bill.nodes.name: ""}
+    what = "total" if bill.usd_per_hour is not None else "total without the nodes"
+    table = Table(
+        id=f"bill-{report.recording.stack}",
+        caption=f"Bill: {format_bill_title(bill)}",
+        columns=(*texts("item"), *numbers("quantity", "price of", "USD an hour")),
+        rows=tuple(
+            (
+                Cell(line.name, note=reasons[line.name]),
+                Cell(line.quantity, style="dim"),
+                Cell(line.dated, style="dim"),
+                Cell(format_usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"),
+            )
+            for line in bill_lines(bill)
+        ),
+        foot=(Cell(what), Cell(""), Cell(""), Cell(total)),
+    )
+    notes = (*_unknown_prices(bill), format_per_million(figures), *format_residual(bill))
+    excluded = f"Not on the bill: {'; '.join(bill.excluded)}."
+    body = (table, Items(notes), Prose(excluded, "soft"))
+    return Section(title="Cost", remark=format_bill_title(bill), body=body, rank=2)
+
+
+def _unknown_prices(bill: Bill) -> Iterator[str]:
+    if bill.nodes.reason is not None:
+        yield f"nodes: {bill.nodes.reason}"
+    if bill.unknown:
+        what = "price has" if len(bill.unknown) == 1 else "prices have"
+        yield f"{len(bill.unknown)} {what} no dated source; the total is a lower bound"
+
+
+def finding_sections(report: Report) -> Iterator[Section]:
+    """What the checks and the program found, what the profile repeats on purpose, and notes."""
+    unexpected, deliberate = (
+        tuple(one for one in report.findings if (one.severity == "deliberate") is on_purpose)
+        for on_purpose in (False, True)
+    )
+    said = tuple(
+        Finding(
+            id="program",
+            subject=one.urn.rpartition("::")[2] or "the program",
+            severity="error" if one.severity == "error" else "warning",
+            found=one.message,
+        )
+        for one in report.diagnostics
+    )
+    if unexpected or said:
+        body: tuple[Element, ...] = (Findings((*unexpected, *said)),)
+        yield Section(title=f"Findings ({len(unexpected) + len(said)})", body=body, tone="warn", rank=1)
+    if deliberate:
+        title = f"Deliberate exceptions ({len(deliberate)})"
+        remark = f"profile {report.fleet.profile}"
+        yield Section(title=title, remark=remark, body=(Findings(deliberate),), folding="page", rank=2)
+    if report.notices:
+        title = f"Notes ({len(report.notices)})"
+        yield Section(title=title, body=(Findings(report.notices),), folding="page", rank=2)
+
+
+def resource_section(report: Report) -> Section:
+    """Every resource that is created."""
+    counted = report.counted
+    parts = [plural(counted["resource"], "resource"), plural(counted["component"], "component")]
+    if counted["provider"]:
+        parts.append(plural(counted["provider"], "provider"))
+    remark = f"{len(report.changes)} to create: {', '.join(parts)}, the stack"
+    return Section(title="Resources", remark=remark, body=(Tree(report.tree),), folding="page", rank=2)
+
+
+def about_section(report: Report) -> Section:
+    """What the reader should know about this preview itself."""
+    written = [] if report.out is None else [f"Manifests: {report.out}"]
+    remarks = (*report.remarks, *written)
+    return Section(title="About this preview", body=(Items(remarks),) if remarks else (), rank=1)
+
+
+def next_section(report: Report) -> Section:
+    """What to type next."""
+    return Section(title="Next", body=tuple(_next_steps(report)), only=("text",))
+
+
+def _next_steps(report: Report) -> Iterator[Element]:
+    stack = report.recording.stack
+    if report.policies.mandatory:
+        yield Prose("fix the blocking policy violations, then preview again")
+        return
+    if report.fleet.stand_in_project:
+        yield Next(f"pulumi config set gcp:project MY-PROJECT --stack {stack}")
+    yield Next(f"fleet doctor --for up --stack {stack}")
+    yield Next(f"pulumi preview --stack {stack}")

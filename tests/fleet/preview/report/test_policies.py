@@ -1,0 +1,77 @@
+"""What a pack says, as findings of the one shape."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet.preview.policy import Violation
+from fleet.preview.report.model import Policies, Unreached
+from fleet.preview.report.policies import findings_of, format_blocking
+from tests.fleet.preview.sample_changes import ADVISORY, JUDGE_CHANGED, MANDATORY
+from tests.fleet.preview.sample_report import sample_report
+from tests.support.formats import text_of
+
+
+def judged(*violations: Violation) -> Policies:
+    return Policies(state="judged", violations=violations)
+
+
+def test_what_blocks_comes_first_and_places_of_one_policy_stay_together() -> None:
+    found = findings_of(judged(ADVISORY[0], MANDATORY, ADVISORY[1]))
+    assert [(one.id, one.severity, one.subject) for one in found] == [
+        ("no-surge-on-gpu-pods", "error", "server-deployment"),
+        ("declared-needs-missing", "warning", "chat"),
+        ("declared-needs-missing", "warning", "code"),
+    ]
+
+
+def test_the_parts_of_a_message_are_told_apart() -> None:
+    (found,) = findings_of(judged(MANDATORY))
+    assert found.allowed == MANDATORY.description
+    assert found.found.startswith("spec.strategy.rollingUpdate.maxSurge is 1; at stake: $391.32 an hour")
+    assert (found.why, found.write) == (
+        "a surge pod waits for a node that does not exist",
+        "maxSurge: 0, maxUnavailable: 1",
+    )
+
+
+def test_a_message_of_another_pack_is_kept_as_it_is() -> None:
+    plain = Violation(policy="p", level="mandatory", urn="", message="line one\nNote: line two")
+    (found,) = findings_of(judged(plain))
+    assert (found.subject, found.found, found.allowed) == ("the stack", "line one\nNote: line two", "")
+
+
+def test_a_violation_of_one_judge_says_whose() -> None:
+    found = {one.id: one.found for one in findings_of(JUDGE_CHANGED)}
+    assert found["no-surge-on-gpu-pods"].endswith("only by main (1a2b3c4d)")
+    assert "only by" not in found["declared-needs-missing"]
+
+
+def test_what_is_repeated_on_purpose_is_deliberate_and_told_in_short() -> None:
+    repeated = Violation(policy="repeated-on-purpose", level="advisory", urn="urn:x::a", message="x\nwhy: y\nwrite: z")
+    (found,) = findings_of(judged(repeated))
+    assert (found.severity, found.found, found.why, found.write) == ("deliberate", "x", "", "")
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("the nodes cost $545.18 an hour, above $420.00 (16 x $34.07)", "p $545.18 > $420.00"),
+        ("spec.replicas is 3. It must be 2", "p (spec.replicas is 3)"),
+        ("x" * 300, f"p ({'x' * 99}…)"),
+    ],
+)
+def test_the_verdict_names_the_policy_with_its_figure(message: str, said: str) -> None:
+    assert format_blocking(judged(Violation(policy="p", level="mandatory", urn="", message=message))) == said
+
+
+def test_many_blocking_policies_are_counted_beyond_three() -> None:
+    several = (Violation(policy=f"p{number}", level="mandatory", urn="", message="m") for number in range(5))
+    assert format_blocking(judged(*several)) == "p0 (m); p1 (m); p2 (m); 2 more"
+
+
+@pytest.mark.parametrize(("rules", "said"), [(2, "rule-0 at server"), (40, "40 rules at server")])
+def test_many_policies_that_a_first_preview_cannot_judge_are_counted_by_resource(rules: int, said: str) -> None:
+    unreached = tuple(Unreached(policy=f"rule-{i}", urns=("urn:pulumi:x::y::z::server",)) for i in range(rules))
+    text = text_of(sample_report(policies=Policies(state="judged", unreached=unreached)))
+    assert f"· {said}\n" in text
