@@ -176,7 +176,8 @@ def test_a_benchmark_that_is_off_is_said_first(root: Path) -> None:
     assert "vllm-fleet:benchmark" in told
     assert "Pulumi.dev.yaml" in told
     printed = fleet("rollout", "plan", "--stack", "dev", "--set", "engine.seed=1")
-    assert printed.stdout.splitlines()[0] == told[: len(printed.stdout.splitlines()[0])]
+    first = printed.stdout.splitlines()[1]
+    assert first == told[: len(first)]
     assert "git commit Pulumi.dev.yaml" in printed.stdout
 
 
