@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pydantic import ValidationError
 
 from facts.finding import Finding
-from facts.lessons.secrets_in_text import without_secrets
+from facts.secrets_in_text import without_secrets
 from settings.sections.section import Section
 
 

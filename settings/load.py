@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from facts import strict_json
 from facts.finding import Finding
 from facts.ledger import LedgerError
-from facts.lessons.secrets_in_text import secrets_in, without_secrets
 from facts.machines import DEFAULT_MACHINE, MACHINES
 from facts.names import ESC_OFFLINE, STACK_NAME
+from facts.secrets_in_text import secrets_in, without_secrets
 from settings.checks.empty import blank, blanks, is_blank
 from settings.problems import (
     SettingsError,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from facts.finding import Finding
-from facts.lessons.secrets_in_text import SECRET_TEXT, form_of
 from facts.names import ESC_OFFLINE, STACK_NAME, stack_names
+from facts.secrets_in_text import SECRET_TEXT, form_of
 from settings import strict_yaml
 from settings.checks.empty import is_blank
 from settings.problems import (

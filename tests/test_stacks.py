@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from facts.lessons.secrets_in_text import without_secrets
 from facts.names import stack_names
+from facts.secrets_in_text import without_secrets
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.policy_messages import seconds
 from fleet.preview.record.recording import needs_of

@@ -17,8 +17,8 @@ from facades.inputs import PACKAGE, require_text
 from facades.model_weights import ModelWeights
 from facades.vllm_fleet import VllmFleet
 from facades.vllm_server import VllmServer
-from facts.lessons.secrets_in_text import without_secrets
 from facts.redact import Redactor, plaintexts_in
+from facts.secrets_in_text import without_secrets
 from settings.problems import nearest
 
 VERSION = "0.1.0"

@@ -13,7 +13,7 @@ from pulumi.errors import InputPropertiesError, InputPropertyError, InputPropert
 from pulumi.provider.experimental.util import camel_case
 
 from facts.finding import Finding, shown
-from facts.lessons.secrets_in_text import form_of
+from facts.secrets_in_text import form_of
 from settings.load import check, parse
 from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from engines import described, reasons
+from engines import described
 from facts import ledger
+from facts.finding import Finding
 from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET, Picker
 from facts.lessons.lesson import Lesson
 from facts.lessons.words import CONCURRENCY_ANNOTATION, RESOURCES
@@ -25,7 +26,7 @@ from routing import (
     stake,
 )
 from routing import Picker as RenderedPicker
-from rule import Finding, Resource, Setting, Settings, StackRule, dig
+from rule import Resource, Setting, Settings, StackRule, dig, finding, with_stake
 
 SUBNET = "gcp:compute/subnetwork:Subnetwork"
 CLUSTER = "gcp:container/cluster:Cluster"
@@ -63,7 +64,7 @@ def _clusters(resources: Sequence[Resource]) -> tuple[Resource, ...]:
     return tuple(one for one in resources if one.type == CLUSTER)
 
 
-def _without_subnet(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+def _without_subnet(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     subnets = [one for one in resources if one.type == SUBNET]
     # A stack without subnets uses another stack's network.
     if not subnets:
@@ -82,18 +83,17 @@ def _without_subnet(resources: Sequence[Resource], _: Settings) -> Iterator[Find
             if not regions or any(region.startswith(str(dig(one.props, "region") or "")) for region in regions)
         ]
         label, urn = f"{named(gateway.resource)} ({gateway.class_name})", gateway.resource.urn
-        if not right:
-            where = f" in {', '.join(regions)}" if regions else ""
-            yield Finding(
-                what=f"{label}: no subnet of this stack has purpose {PROXY_ONLY} and role ACTIVE{where}", urn=urn
-            )
+        where = f" in {', '.join(regions)}" if regions else ""
+        for breach in PROXY_ONLY_SUBNET.judge(bool(right), settings):
+            found = f"{label}: no subnet of this stack has purpose {PROXY_ONLY} and role ACTIVE{where}"
+            yield RESOURCES.finding(PROXY_ONLY_SUBNET, breach, subject=urn, found=found)
         for subnet in right:
             cidr = str(dig(subnet.props, "ipCidrRange") or "")
             if _prefix_length(cidr) > SMALLEST_PREFIX:
-                yield Finding(
-                    what=f"{subnet.label}: ipCidrRange {cidr} is smaller than /{SMALLEST_PREFIX}",
+                yield finding(
+                    f"{subnet.label}: ipCidrRange {cidr} is smaller than /{SMALLEST_PREFIX}",
                     why="Google Cloud refuses a smaller proxy-only subnet, because each proxy needs addresses",
-                    fix="a /23, at least a /26",
+                    write="a /23, at least a /26",
                     urn=subnet.urn,
                 )
 
@@ -111,8 +111,8 @@ def _without_health_check(resources: Sequence[Resource], _: Settings) -> Iterato
     for backend, through in model_backends(resources).items():
         checks = gke_policies(resources, "HealthCheckPolicy", backend)
         if not checks and backend not in brought:
-            yield Finding(
-                what=f"{named(through[0].resource)} routes to {backend}, and no HealthCheckPolicy in {backend.namespace} targets it",
+            yield finding(
+                f"{named(through[0].resource)} routes to {backend}, and no HealthCheckPolicy in {backend.namespace} targets it",
                 urn=through[0].resource.urn,
                 at_stake=stake(servers_behind(resources, backend)),
             )
@@ -120,10 +120,10 @@ def _without_health_check(resources: Sequence[Resource], _: Settings) -> Iterato
             config = dig(check.props, "spec", "default", "config")
             path = dig(config, "httpHealthCheck", "requestPath") or "/"
             if dig(config, "type") in (None, "HTTP") and path not in HEALTH_PATHS:
-                yield Finding(
-                    what=f"{named(check)}: spec.default.config.httpHealthCheck.requestPath is {path}",
+                yield finding(
+                    f"{named(check)}: spec.default.config.httpHealthCheck.requestPath is {path}",
                     why="vLLM answers 404 there or requires its key, so every replica counts as unhealthy",
-                    fix="requestPath: /health",
+                    write="requestPath: /health",
                     urn=check.urn,
                     at_stake=stake(servers_behind(resources, backend)),
                 )
@@ -148,18 +148,16 @@ def _cuts_streams(resources: Sequence[Resource], _: Settings) -> Iterator[Findin
                 if timeout is None
                 else f"spec.default.timeoutSec is {timeout:g}"
             )
-            yield Finding(
-                what=f"{named(where)}: {found}", urn=where.urn, at_stake=stake(servers_behind(resources, backend))
-            )
+            yield finding(f"{named(where)}: {found}", urn=where.urn, at_stake=stake(servers_behind(resources, backend)))
 
 
 def _short_timeout(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     wanted = float(settings["timeoutSeconds"])
     for _, where, timeout in _timeouts(resources):
         if timeout is not None and SHORTEST_TIMEOUT_SECONDS <= timeout < wanted:
-            yield Finding(
-                what=f"{named(where)}: spec.default.timeoutSec is {timeout:g}",
-                fix=f"timeoutSec: {wanted:g} or more",
+            yield finding(
+                f"{named(where)}: spec.default.timeoutSec is {timeout:g}",
+                write=f"timeoutSec: {wanted:g} or more",
                 urn=where.urn,
             )
 
@@ -199,14 +197,12 @@ def _pickers(lesson: Lesson[Picker]) -> Callable[[Sequence[Resource], Settings],
         for pool in pools(resources):
             if pool.picker is None:
                 continue
-            for broken in lesson.judge(_Picker(resources, pool, pool.picker), settings):
-                yield Finding(
-                    what=f"{pool.picker.resource.label}, {pool.picker.path}: {RESOURCES.what(broken)}",
-                    urn=pool.picker.resource.urn,
-                    # An advisory concerns the pickers, not the servers.
-                    at_stake=stake(servers_behind(resources, pool.backend)) if lesson.level == "mandatory" else "",
-                    **reasons(lesson, broken),
-                )
+            picker = pool.picker
+            # An advisory concerns the pickers, not the servers.
+            at_stake = stake(servers_behind(resources, pool.backend)) if lesson.level == "mandatory" else ""
+            for breach in lesson.judge(_Picker(resources, pool, picker), settings):
+                found = with_stake(f"{picker.resource.label}, {picker.path}: {RESOURCES.found(breach)}", at_stake)
+                yield RESOURCES.finding(lesson, breach, subject=picker.resource.urn, found=found)
 
     return judge
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import money
 from facts.engines import EXIT_SECONDS
+from facts.finding import Finding
 from objects import named, namespace_of, number, of_kind, selects, shown
 from pods import Container, Pod, pods, servers
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
+from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, listed, mapped
 from scalers import least_replicas
 
 DEFAULT_GRACE_SECONDS = 30
@@ -65,8 +66,8 @@ def _surge(resource: Resource, settings: Settings) -> Iterator[Finding]:
         value = DEFAULT_SURGE if written is None else written
         surge = count(value, max(1, pod.replicas), up=True)
         if surge:
-            yield Finding(
-                what=f"spec.strategy.rollingUpdate.maxSurge is {shown(value)}{'' if written is not None else ' (default)'}: "
+            yield finding(
+                f"spec.strategy.rollingUpdate.maxSurge is {shown(value)}{'' if written is not None else ' (default)'}: "
                 f"{surge} more pod{'' if surge == 1 else 's'} of {pod.gpus} GPUs during every rollout",
                 at_stake=money.format_cost(pod, pod.nodes_for(surge)) + " more, if capacity is available",
             )
@@ -82,7 +83,7 @@ def _least(pod: Pod, given: float | None) -> float:
 def _recreate(resource: Resource, _: Settings) -> Iterator[Finding]:
     for _resource, pod in _gpu_deployments([resource]):
         if dig(_strategy(resource), "type") == "Recreate" and _many(resource, pod):
-            yield Finding(what=f"spec.strategy.type is Recreate with {_replicas(resource, pod)}")
+            yield finding(f"spec.strategy.type is Recreate with {_replicas(resource, pod)}")
 
 
 def _replicas(resource: Resource, pod: Pod) -> str:
@@ -99,8 +100,8 @@ def _half(resource: Resource, settings: Settings) -> Iterator[Finding]:
         gone = count(value, replicas, up=False)
         # Without a surge, at least one must stop at a time.
         if gone is not None and gone > max(1, replicas * float(settings["share"])):
-            yield Finding(
-                what=f"spec.strategy.rollingUpdate.maxUnavailable is {shown(value)}: {gone} of {replicas} replicas stop together"
+            yield finding(
+                f"spec.strategy.rollingUpdate.maxUnavailable is {shown(value)}: {gone} of {replicas} replicas stop together"
             )
 
 
@@ -115,8 +116,8 @@ def _no_budget(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
             if namespace_of(one) == pod.namespace and selects(dig(one.props, "spec", "selector"), pod.labels)
         ]
         if not mine:
-            yield Finding(
-                what=f"{named(resource)}: no PodDisruptionBudget of {pod.namespace} selects its pods",
+            yield finding(
+                f"{named(resource)}: no PodDisruptionBudget of {pod.namespace} selects its pods",
                 urn=resource.urn,
                 at_stake=money.at_stake(resource),
             )
@@ -124,10 +125,10 @@ def _no_budget(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         for budget in mine:
             evicted = _evictable(budget, least)
             if evicted is not None and evicted > max(1, least / 2):
-                yield Finding(
-                    what=f"{named(budget)} allows evicting {'all' if evicted >= least else f'{evicted} of'} {least} replicas of "
+                yield finding(
+                    f"{named(budget)} allows evicting {'all' if evicted >= least else f'{evicted} of'} {least} replicas of "
                     f"{named(resource)} together: {_limit(budget)}",
-                    fix="maxUnavailable: 1",
+                    write="maxUnavailable: 1",
                     urn=budget.urn,
                     at_stake=money.at_stake(resource),
                 )
@@ -160,8 +161,8 @@ def _blocking_budget(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
             if namespace_of(budget) != pod.namespace or not selects(dig(budget.props, "spec", "selector"), pod.labels):
                 continue
             if pod.replicas and _evictable(budget, pod.replicas) == 0:
-                yield Finding(
-                    what=f"{named(budget)} allows evicting none of the {pod.replicas} pods of {named(resource)}: {_limit(budget)}",
+                yield finding(
+                    f"{named(budget)} allows evicting none of the {pod.replicas} pods of {named(resource)}: {_limit(budget)}",
                     urn=budget.urn,
                     at_stake=money.at_stake(resource),
                 )
@@ -189,10 +190,10 @@ def _grace(resource: Resource, settings: Settings) -> Iterator[Finding]:
         drain = server.flags.number("shutdown-timeout") or 0
         needed = sleep + drain + float(settings["exitSeconds"])
         if grace < needed:
-            yield Finding(
-                what=f"{server.label}: {server.pod.spec_path}.terminationGracePeriodSeconds is {grace:g}; preStop {sleep:g} s + "
+            yield finding(
+                f"{server.label}: {server.pod.spec_path}.terminationGracePeriodSeconds is {grace:g}; preStop {sleep:g} s + "
                 f"--shutdown-timeout {drain:g} s + {float(settings['exitSeconds']):g} s to exit are {needed:g} s",
-                fix=f"terminationGracePeriodSeconds: {needed:g} or more; on Spot, limited to 15 s, shorten the other two",
+                write=f"terminationGracePeriodSeconds: {needed:g} or more; on Spot, limited to 15 s, shorten the other two",
             )
 
 
@@ -200,7 +201,7 @@ def _no_pre_stop(resource: Resource, _: Settings) -> Iterator[Finding]:
     for server in servers(resource):
         hook = dig(server.container.props, "lifecycle", "preStop")
         if hook is None and _many(resource, server.pod) and resource.kind in ("Deployment", "StatefulSet"):
-            yield Finding(what=f"{server.label}: {server.container.path}.lifecycle.preStop is missing")
+            yield finding(f"{server.label}: {server.container.path}.lifecycle.preStop is missing")
 
 
 def budget_seconds(probe: Any) -> float:
@@ -225,10 +226,10 @@ def _start(resource: Resource, settings: Settings) -> Iterator[Finding]:
         # Without a startup probe, the liveness probe judges a server that is still loading.
         name, probe = ("livenessProbe", live) if start is None else ("startupProbe", start)
         if probe is not None and budget_seconds(probe) < needed:
-            yield Finding(
-                what=f"{server.label}: {server.container.path}.{name} fails after {budget_seconds(probe):g} s"
+            yield finding(
+                f"{server.label}: {server.container.path}.{name} fails after {budget_seconds(probe):g} s"
                 + (", and startupProbe is missing" if start is None else ""),
-                fix=f"startupProbe on /health with failureThreshold x periodSeconds of {needed:g} s or more",
+                write=f"startupProbe on /health with failureThreshold x periodSeconds of {needed:g} s or more",
             )
 
 
@@ -243,13 +244,13 @@ def _without_probes(resource: Resource, _: Settings) -> Iterator[Finding]:
             probe = dig(server.container.props, name)
             path = f"{server.label}: {server.container.path}.{name}"
             if not any(has(probe, how) for how in ("httpGet", "exec", "grpc", "tcpSocket")):
-                yield Finding(what=f"{path} is missing or checks nothing", why=f"without it {lost}")
+                yield finding(f"{path} is missing or checks nothing", why=f"without it {lost}")
             elif has(probe, "httpGet") and dig(probe, "httpGet", "path") in (None, "/"):
-                yield Finding(what=f"{path} requests /, which vLLM answers with 404")
+                yield finding(f"{path} requests /, which vLLM answers with 404")
 
 
 RULES = (
-    Rule(
+    ResourceRule(
         name="surge-on-whole-node-pods",
         subject="rollout",
         statement="A rollout of whole-node GPU pods stops one pod before it starts the next.",
@@ -267,7 +268,7 @@ RULES = (
         ),
         judge=_surge,
     ),
-    Rule(
+    ResourceRule(
         name="recreate-on-many-replicas",
         subject="rollout",
         statement="A fleet of several replicas is not restarted all at the same time.",
@@ -278,7 +279,7 @@ RULES = (
         severity="high",
         judge=_recreate,
     ),
-    Rule(
+    ResourceRule(
         name="rollout-stops-too-many",
         subject="rollout",
         statement="A rollout stops at most a third of the replicas at a time.",
@@ -314,7 +315,7 @@ RULES = (
         severity="medium",
         judge=_blocking_budget,
     ),
-    Rule(
+    ResourceRule(
         name="grace-below-drain",
         subject="rollout",
         statement="The grace period covers the preStop sleep, the shutdown timeout and the exit.",
@@ -334,7 +335,7 @@ RULES = (
         ),
         judge=_grace,
     ),
-    Rule(
+    ResourceRule(
         name="stops-before-endpoints-go",
         subject="rollout",
         statement="With several replicas, a server sleeps before its stop signal so that clients reach the others.",
@@ -345,7 +346,7 @@ RULES = (
         severity="medium",
         judge=_no_pre_stop,
     ),
-    Rule(
+    ResourceRule(
         name="probe-shorter-than-loading",
         subject="rollout",
         statement="No probe kills a server that is still loading.",
@@ -366,7 +367,7 @@ RULES = (
         ),
         judge=_start,
     ),
-    Rule(
+    ResourceRule(
         name="server-without-probes",
         subject="rollout",
         statement="A server has a readiness and a liveness probe.",

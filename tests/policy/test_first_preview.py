@@ -14,12 +14,12 @@ import pytest
 from fleet.preview.policy import PolicyRun, find_pack, start
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.values import UNKNOWN, merge
-from rule import Resource, StackRule, message, with_defaults
+from rule import Resource, StackRule, with_defaults
 from tests.inventory import ROOT
 from tests.policy.case import Case, Edit, delete
 from tests.policy.cases import CASES
 from tests.policy.mutation import mutated, unchanged
-from tests.policy.samples import rule_named
+from tests.policy.samples import message, rule_named
 from tests.policy.test_cases import seen
 from tests.policy.test_server import Pack, pack, started  # noqa: F401 - fixtures
 from tests.support.stacks import recorded_stack
@@ -45,7 +45,8 @@ def judged_by(rule: str, recording: Recording, limits: Mapping[str, Any], *, by_
     inputs = {one.urn: one for one in seen(recording, by_inputs=True)}
     stack = [inputs[urn] if by_inputs and one.is_kubernetes else one for urn, one in outputs.items()]
     return {
-        f"{one.urn}: {message(stack_rule, one)}" for one in stack_rule.judge(stack, with_defaults(stack_rule, limits))
+        f"{one.subject}: {message(stack_rule, one)}"
+        for one in stack_rule.judge(stack, with_defaults(stack_rule, limits))
     }
 
 

@@ -109,10 +109,11 @@ def test_a_verdict_has_the_rules_level_its_reason_and_its_price(pack: Pack) -> N
     level, message = pack.judge(server(*LONG))["context-far-above-need"]
     assert level == "mandatory"
     assert message.startswith(f"{rule_named('context-far-above-need').statement}\nDeployment server")
-    assert "\nWhy: " in message
+    assert "\nwhy: " in message
     assert "131,072" in message
-    assert message.endswith(
-        "At stake: $391.28 to $517.67 an hour (12 A4 nodes, Spot, list prices of 10 regions, 2026-07-03 to 2026-07-30)"
+    assert (
+        "; at stake: $391.28 to $517.67 an hour (12 A4 nodes, Spot, list prices of 10 regions, 2026-07-03 to 2026-07-30)\n"
+        in message
     )
 
 
@@ -179,8 +180,9 @@ def test_rules_about_a_stack_name_their_resource_and_its_price(pack: Pack) -> No
 
     level, message = pack.judge_stack(server(), quota("104"))["gpu-quota-above-plan"]
     assert level == "mandatory"
-    assert message.endswith(
-        "At stake: $32.61 to $43.14 an hour (1 A4 node, Spot, list prices of 10 regions, 2026-07-03 to 2026-07-30)"
+    assert (
+        "; at stake: $32.61 to $43.14 an hour (1 A4 node, Spot, list prices of 10 regions, 2026-07-03 to 2026-07-30)\n"
+        in message
     )
     assert "gpu-quota-above-plan" not in pack.judge_stack(server(), quota("96"))
 
@@ -191,7 +193,7 @@ CEILING = {"hourly-cost-above-ceiling": {"maxUsdPerHour": 40}}
 def not_asked(pack: Pack) -> str:
     """What the pack says of its own configuration, without reasons."""
     _, message = pack.judge_stack(server()).get("rules-not-asked", ("", ""))
-    return message.partition("\n")[2].partition("\nWhy: ")[0]
+    return message.partition("\n")[2].partition("\nwhy: ")[0]
 
 
 def test_a_pack_that_is_asked_everything_says_nothing_of_itself(pack: Pack) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from facts.lessons.secrets_in_text import looks_drawn, looks_secret, without_secrets
+from facts.secrets_in_text import looks_drawn, looks_secret, without_secrets
 from fleet.cli.exits import error_text
 from fleet.preview.report.several_stacks import Refusal, preview_each
 from settings.load import check, parse

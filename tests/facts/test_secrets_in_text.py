@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from facts.lessons.secrets_in_text import FORMS, SECRET_TEXT, Form, form_of, secrets_in, without_secrets
+from facts.secrets_in_text import FORMS, SECRET_TEXT, Form, form_of, secrets_in, without_secrets
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.what)
