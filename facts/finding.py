@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
-from facts.lessons.secrets_in_text import without_secrets
 from facts.redact import Redactor, plaintexts_in
+from facts.secrets_in_text import without_secrets
 from facts.texts import MOST_CHARACTERS, shortened
 
 Severity = Literal["error", "warning", "deliberate", "note", "passed", "unknown"]
@@ -31,8 +31,10 @@ JSON_VERSION: Final = 1
 """Version of the shape of `as_json`; a change of a key or of its meaning raises it."""
 _MOST_OF_A_TEXT: Final = 20 * MOST_CHARACTERS
 """Characters. Lists of what is allowed, such as all of vLLM's parsers, are shown whole."""
+_MOST_OF_A_URN: Final = 4 * MOST_CHARACTERS
+"""Characters. A URN names the types of all components around a resource."""
 _LABELS: Final = ("allowed", "why", "write")
-_KEY: Final = re.compile(r"(?:.*\s)?[\w-]+: ?[^\s:]+")
+_KEY: Final = re.compile(r"(?:.*\s)?[\w-]+:[^\s:]+|.*line [0-9]+: \S+")
 """A key of a stack file, such as `vllm-fleet:server.image` or `line 2: server.image`: its names tell whether its value is a secret."""
 _NOT_TEXT: Final = re.compile(r"[-+.]?[0-9][0-9_.eE+-]*|true|false|yes|no|on|off|null|~", re.IGNORECASE)
 """Text that YAML takes for something else unless it is in quotes."""
@@ -60,7 +62,11 @@ class Finding:
         """Replace secrets, by their form and by the names in a key, and shorten texts."""
         redactor = _redactor_of(self.subject, self.found)
         object.__setattr__(self, "found", _quoted(self.subject, redactor.value(self.found)))
-        object.__setattr__(self, "subject", shortened(without_secrets(self.subject)))
+        object.__setattr__(
+            self,
+            "subject",
+            shortened(without_secrets(self.subject), _MOST_OF_A_URN if "::" in self.subject else MOST_CHARACTERS),
+        )
         for name in _LABELS:
             object.__setattr__(self, name, shortened(redactor.text(getattr(self, name)), _MOST_OF_A_TEXT))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, TypeVar
 
-from facts.lessons.secrets_in_text import SECRET_TEXT, secrets_in, without_secrets
+from facts.secrets_in_text import SECRET_TEXT, secrets_in, without_secrets
 
 T = TypeVar("T")
 _SHORTEST_INSIDE: Final = 4

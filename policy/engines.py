@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from facts.engines import DEFAULT_READY_SECONDS, Flags
-from facts.lessons.lesson import Broken, Lesson, Told
+from facts.finding import Finding
+from facts.lessons.lesson import Lesson
 from facts.lessons.served import READY_TIMEOUT, Served
 from facts.lessons.words import (
     CONCURRENCY_ANNOTATION,
@@ -20,7 +21,7 @@ from facts.lessons.words import (
 )
 from facts.machines import Gpu
 from pods import Server, quantity, servers
-from rule import Finding, Resource, Rule, Settings, dig
+from rule import Resource, ResourceRule, Settings, dig, finding
 
 MODEL_ANNOTATION: Final = "vllm-fleet.dev/model"
 
@@ -43,7 +44,7 @@ class Engine(Served):
 
     def found(self, what: str, *, why: str = "", fix: str = "") -> Finding:
         """A finding about this server."""
-        return Finding(what=f"{self.label}: {what}", why=why, fix=fix)
+        return finding(f"{self.label}: {what}", why=why, write=fix)
 
     @cached_property
     def model_names(self) -> tuple[str, ...]:
@@ -149,22 +150,18 @@ def each_engine(
     return over
 
 
-def engine_rule(lesson: Lesson[Served]) -> Rule:
+def engine_rule(lesson: Lesson[Served]) -> ResourceRule:
     """A lesson about vLLM servers as a rule of the pack."""
 
     def judge(engine: Engine, settings: Settings) -> Iterator[Finding]:
-        for broken in lesson.judge(engine, settings):
-            yield engine.found(RESOURCES.what(broken), **reasons(lesson, broken))
+        for breach in lesson.judge(engine, settings):
+            found = f"{engine.label}: {RESOURCES.found(breach)}"
+            yield RESOURCES.finding(lesson, breach, subject="", found=found)
 
-    return Rule(judge=each_engine(judge), lesson=lesson.id if lesson.excusable else "", **described(lesson))
-
-
-def reasons(lesson: Told, broken: Broken) -> dict[str, str]:
-    """Why and fix of a finding, where they depend on it."""
-    return {"why": RESOURCES.text(broken.why), "fix": RESOURCES.fix(lesson, broken)}
+    return ResourceRule(judge=each_engine(judge), lesson=lesson.id if lesson.excusable else "", **described(lesson))
 
 
-def described(lesson: Told) -> dict[str, Any]:
+def described(lesson: Lesson[Any]) -> dict[str, Any]:
     """A lesson's texts, level and settings as arguments of a rule."""
     return {
         "name": lesson.name,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from facts.lessons.secrets_in_text import without_secrets
-from facts.lessons.verdict import Verdict, encode
+from facts.finding import Finding
+from facts.lessons.verdict import RULES_NOT_ASKED
 from rule import AnyRule
 
 STATEMENT: Final = "Every rule is asked, at its own level or a higher one, and with the limit that it needs."
@@ -16,15 +16,17 @@ _DISABLED: Final = 2
 _MOST_NAMES: Final = 8
 
 
-def told(rules: Sequence[AnyRule], configured: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[str]:
-    """One verdict, if anything is disabled, lowered or without its limit. `configured`: level and settings of every policy."""
+def told(rules: Sequence[AnyRule], configured: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
+    """One finding, if anything is disabled, lowered or without its limit. `configured`: level and settings of every policy."""
     if parts := list(_parts(rules, configured)):
-        verdict = Verdict(
-            what="; ".join(parts),
+        yield Finding(
+            id=RULES_NOT_ASKED,
+            subject="",
+            severity="warning",
+            found="; ".join(parts),
             why="what is not asked finds nothing, and a change can switch off the rule that would stop it",
-            fix="remove the entries from the stack's policy config file, set the limit, and pass the file with --policy-pack-config",
+            write="remove the entries from the stack's policy config file, set the limit, and pass the file with --policy-pack-config",
         )
-        yield without_secrets(encode(verdict))
 
 
 def _parts(rules: Sequence[AnyRule], configured: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[str]:

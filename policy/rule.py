@@ -11,14 +11,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from facts.lessons import verdict
-from facts.lessons.lesson import Level, Severity
+from facts.finding import Finding
+from facts.lessons.lesson import Rule
 from facts.lessons.lesson import Setting as Setting
-from facts.lessons.secrets_in_text import without_secrets
 from values import UnknownValueError
 
 ON_PURPOSE: Final = "vllm-fleet.dev/on-purpose"
@@ -30,6 +29,7 @@ REPRODUCES: Final = "vllm-fleet.dev/reproduces"
 Settings = Mapping[str, Any]
 """Values of all declared settings of a rule by name; None where unset."""
 _NO_SETTINGS: Final[Settings] = {}
+_AT_STAKE: Final = "; at stake: "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,54 +67,24 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One violation of a rule. `message` adds the rule's own texts."""
-
-    what: str
-    """Path and value: "spec.strategy.rollingUpdate.maxSurge is 1"."""
-    why: str = ""
-    """Reason, where it depends on the value. Default: the rule's evidence."""
-    fix: str = ""
-    """What to write, where it depends on the value. Default: the rule's fix."""
-    urn: str = ""
-    """The resource concerned, in stack rules."""
-    at_stake: str = ""
-    """Cost, where it cannot be read from the resource: "$391.32 an hour (12 A4 nodes, Spot)"."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Described:
-    name: str
-    """kebab-case; equal to the lesson of the settings where there is one."""
-    subject: str
-    """Heading in the README: serving, capacity, storage, network, rollout, security, cost."""
-    statement: str
-    """The requirement in one sentence."""
-    evidence: str
-    """Why: figure, source and the reason for the level."""
-    fix: str
-    level: Level
-    severity: Severity
-    settings: tuple[Setting, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule(_Described):
+class ResourceRule(Rule):
     """A rule about a single resource."""
 
     judge: Callable[[Resource, Settings], Iterator[Finding]]
+    """Makes its findings with `finding`."""
     lesson: str = ""
     """Name for a deliberate exception, see `ON_PURPOSE`. Empty: no exception is possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StackRule(_Described):
+class StackRule(Rule):
     """A rule about several resources together."""
 
     judge: Callable[[Sequence[Resource], Settings], Iterator[Finding]]
+    """As of a ResourceRule, with the URN of the resource concerned."""
 
 
-AnyRule = Rule | StackRule
+AnyRule = ResourceRule | StackRule
 
 
 @lru_cache(maxsize=1)
@@ -139,18 +109,30 @@ def with_defaults(rule: AnyRule, given: Mapping[str, Any]) -> Settings:
     return {one.name: given.get(one.name, one.default) for one in rule.settings} if rule.settings else _NO_SETTINGS
 
 
-def message(rule: AnyRule, finding: Finding, *, at_stake: str = "") -> str:
-    """The verdict as text: what, why, fix, cost."""
-    return without_secrets(
-        verdict.encode(
-            verdict.Verdict(
-                what=finding.what,
-                why=finding.why or rule.evidence,
-                fix=finding.fix or rule.fix,
-                at_stake=finding.at_stake or at_stake,
-            )
-        )
+def finding(found: str, *, urn: str = "", why: str = "", write: str = "", at_stake: str = "") -> Finding:
+    """What a rule finds; `complete` adds the rule's own texts where these say nothing.
+
+    `found`: path and value, "spec.strategy.rollingUpdate.maxSurge is 1". `urn`: the resource concerned, in stack rules. `at_stake`: the
+    cost, where it cannot be read from the resource.
+    """
+    return Finding(id="", subject=urn, found=with_stake(found, at_stake), why=why, write=write)
+
+
+def complete(rule: AnyRule, made: Finding, *, at_stake: str = "") -> Finding:
+    """The finding with the rule's name, level and texts, and with the cost of the resource."""
+    return replace(
+        made,
+        id=rule.name,
+        severity="error" if rule.level == "mandatory" else "warning",
+        found=made.found if _AT_STAKE in made.found else with_stake(made.found, at_stake),
+        why=made.why or rule.evidence,
+        write=made.write or rule.fix,
     )
+
+
+def with_stake(found: str, at_stake: str) -> str:
+    """What was found, and what it costs."""
+    return f"{found}{_AT_STAKE}{at_stake}" if at_stake else found
 
 
 def dig(value: Any, *path: str | int) -> Any:

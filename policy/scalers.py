@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import money
+from facts.finding import Finding
 from objects import by_key, namespace_of, number, of_kind
 from pods import Pod, pods
-from rule import Finding, Resource, dig, listed, mapped
+from rule import Resource, dig, finding, listed, mapped
 
 KEDA: Final = "keda.sh"
 CLOCKS: Final = ("cron",)
@@ -62,7 +63,7 @@ class Scaler:
 
     def found(self, what: str, fix: str = "", *, urn: str = "") -> Finding:
         """A finding about it, with the cost of its servers."""
-        return Finding(what=what, fix=fix, urn=urn or self.resource.urn, at_stake=money.at_stake(self.deployment))
+        return finding(what, write=fix, urn=urn or self.resource.urn, at_stake=money.at_stake(self.deployment))
 
 
 def scalers(resources: Sequence[Resource]) -> Iterator[Scaler]:

@@ -21,9 +21,10 @@ from pulumi.runtime.proto import analyzer_pb2_grpc, plugin_pb2
 import money
 import not_asked
 import pods
+from facts.finding import Finding
 from facts.lessons.lesson import Level, Severity
-from facts.lessons.verdict import REPEATED_ON_PURPOSE, RULES_NOT_ASKED
-from rule import AnyRule, Finding, Resource, Rule, Settings, message, with_defaults
+from facts.lessons.verdict import REPEATED_ON_PURPOSE, RULES_NOT_ASKED, encode
+from rule import AnyRule, Resource, ResourceRule, Settings, StackRule, complete, finding, with_defaults
 from values import UnknownValueError, readable
 
 PACK: Final = "llm-fleet"
@@ -66,11 +67,12 @@ class _Configured:
     level: int
     settings: Settings
 
-    def says(self, text: str, *, urn: str = "") -> Any:
+    def says(self, finding: Finding) -> Any:
         """A violation."""
         # A policy without remediation can only block.
         level = messages.MANDATORY if self.level == messages.REMEDIATE else self.level
-        return self._diagnostic(f"{self.policy.statement}\n{text}", level, urn, _SEVERITIES[self.policy.severity])
+        text = f"{self.policy.statement}\n{encode(finding)}"
+        return self._diagnostic(text, level, finding.subject, _SEVERITIES[self.policy.severity])
 
     def cannot_say(self, error: UnknownValueError) -> Any:
         """Why the policy judges nothing in this preview."""
@@ -156,21 +158,21 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         self._asked = [one for one in every if one.level != messages.DISABLED]
 
     def _of_resource(self, resource: Resource) -> Iterator[Any]:
-        excused: list[str] = []
+        excused: list[Finding] = []
         for asked in self._asked:
             rule = asked.policy.rule
             if rule is None:
                 # Excuses are of rules that were asked before.
                 yield from map(asked.says, excused if asked.policy is _EXCUSED else ())
-            elif isinstance(rule, Rule):
+            elif isinstance(rule, ResourceRule):
                 try:
-                    for finding in rule.judge(resource, asked.settings):
-                        stake = money.at_stake(resource)
+                    for made in rule.judge(resource, asked.settings):
+                        finding = complete(rule, made, at_stake=money.at_stake(resource))
                         if is_excused(rule, resource):
-                            named = replace(finding, what=f"{rule.name}: {rule.statement}\n{finding.what}")
-                            excused.append(message(rule, named, at_stake=stake))
+                            named = f"{rule.name}: {rule.statement}\n{finding.found}"
+                            excused.append(replace(finding, found=named))
                         else:
-                            yield asked.says(message(rule, finding, at_stake=stake))
+                            yield asked.says(finding)
                 except UnknownValueError as error:
                     yield asked.cannot_say(error)
 
@@ -181,14 +183,14 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
             rule = asked.policy.rule
             if asked.policy is _NOT_ASKED:
                 yield from map(asked.says, self._told)
-            elif rule is not None and not isinstance(rule, Rule):
+            elif isinstance(rule, StackRule):
                 if unseen:
-                    yield asked.says(message(rule, _unjudged(unseen)))
+                    yield asked.says(complete(rule, _unjudged(unseen)))
                     continue
                 try:
-                    for finding in rule.judge(resources, asked.settings):
-                        stake = money.at_stake(by_urn[finding.urn]) if finding.urn in by_urn else ""
-                        yield asked.says(message(rule, finding, at_stake=stake), urn=finding.urn)
+                    for made in rule.judge(resources, asked.settings):
+                        stake = money.at_stake(by_urn[made.subject]) if made.subject in by_urn else ""
+                        yield asked.says(complete(rule, made, at_stake=stake))
                 except UnknownValueError as error:
                     yield asked.cannot_say(error)
 
@@ -209,16 +211,16 @@ def serve(rules: Sequence[AnyRule]) -> None:
         server.stop(0)
 
 
-def is_excused(rule: Rule, resource: Resource) -> bool:
+def is_excused(rule: ResourceRule, resource: Resource) -> bool:
     """Whether the resource deliberately breaks this rule to reproduce a published result."""
     return bool(rule.lesson) and rule.lesson in pods.on_purpose(resource)
 
 
 def _unjudged(objects: int) -> Finding:
-    return Finding(
-        what=f"{objects} Kubernetes objects have no outputs in this preview, and no policy was asked about their inputs",
+    return finding(
+        f"{objects} Kubernetes objects have no outputs in this preview, and no policy was asked about their inputs",
         why="a first preview gives a stack policy the outputs alone; this pack keeps the inputs that its resource policies get",
-        fix=f"enable a resource policy, for example {REPEATED_ON_PURPOSE}",
+        write=f"enable a resource policy, for example {REPEATED_ON_PURPOSE}",
     )
 
 
@@ -237,7 +239,7 @@ def _policy_of(rule: AnyRule) -> Policy:
         statement=rule.statement,
         level=rule.level,
         severity=rule.severity,
-        of_stack=not isinstance(rule, Rule),
+        of_stack=isinstance(rule, StackRule),
         rule=rule,
     )
 

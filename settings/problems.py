@@ -7,8 +7,8 @@ from difflib import SequenceMatcher
 from typing import Any, Final
 
 from facts.finding import Finding
-from facts.lessons.secrets_in_text import SECRET_TEXT, without_secrets
 from facts.names import STACK_NAMES, fitted
+from facts.secrets_in_text import SECRET_TEXT, without_secrets
 from facts.texts import shortened
 from facts.user_error import UserError
 from settings.sections.section import NAMESPACE, SECRET_KEYS

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -14,12 +16,13 @@ import pytest
 GOLDENS = Path(__file__).parent / "goldens"
 Golden = Callable[[str, str], None]
 """What the fixture `golden` gives."""
+_RECORDINGS = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 # No example is judged by the clock: on a busy machine the first one, which builds schemas, takes longer than any limit that
 # would say something. Every run tries the same examples, so that a change is not refused for what it did not touch: new ones are
 # looked for with `--hypothesis-profile=new`, and by the fuzzers.
-hypothesis.settings.register_profile("fleet", deadline=None, derandomize=True)
-hypothesis.settings.register_profile("new", deadline=None, derandomize=False)
+hypothesis.settings.register_profile("fleet", deadline=None, derandomize=True, max_examples=20)
+hypothesis.settings.register_profile("new", deadline=None, derandomize=False, max_examples=500)
 hypothesis.settings.load_profile("fleet")
 
 
@@ -31,6 +34,22 @@ os.environ["SOURCE_DATE_EPOCH"] = "1787184000"  # 2026-08-20
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give all workers of a run one folder for recordings of stacks (tests/support/stacks.py)."""
+    folder = node.config.stash.get(_RECORDINGS, None)
+    if folder is None:
+        folder = node.config.stash[_RECORDINGS] = tempfile.TemporaryDirectory(prefix="recordings-")
+        node.config.add_cleanup(folder.cleanup)
+    node.workerinput["recordings"] = folder.name
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """In a worker, tell where recordings are shared."""
+    if hasattr(config, "workerinput"):
+        os.environ["SHARED_RECORDINGS"] = config.workerinput["recordings"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,9 +16,9 @@ from typing import Any
 
 import yaml
 
-from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recording import RecordedResource, Recording
 from fleet.preview.record.values import UNKNOWN, Secret
+from tests.support.stacks import recorded_stack
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "inventories"
@@ -223,11 +223,6 @@ def laid_over(base: Any, changes: Any) -> Any:
     kept = {key: value for key, value in base.items() if key not in changes}
     given = {key: laid_over(base[key], value) if key in base else value for key, value in changes.items()}
     return {**kept, **{key: value for key, value in given.items() if value != MISSING}}
-
-
-def recorded_stack(stack: str) -> Recording:
-    """A stack of this repository, with outputs."""
-    return record_stack(open_stack(ROOT, stack), "known")
 
 
 def reviewed_stack(stack: str, own: Recording, base: Recording) -> str:

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from facts.lessons.secrets_in_text import without_secrets
 from facts.names import stack_names
+from facts.secrets_in_text import without_secrets
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.policy_messages import seconds
-from fleet.preview.record.recording import Mode, Recording, needs_of
+from fleet.preview.record.recording import needs_of
 from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transform
 from settings.derived.readme import filled
 from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over, reviewed_stack
 from tests.support.recorded import goes_before
 from tests.support.schemas import problems
+from tests.support.stacks import recorded_stack as recorded
 from tests.workflows.steps import ATTEMPTS, UP_MINUTES
 
 STACKS = stack_names(ROOT)
-
-
-@cache
-def recorded(stack: str, mode: Mode) -> Recording:
-    return record_stack(open_stack(ROOT, stack), mode)
 
 
 def test_there_are_the_stacks_that_the_documentation_promises() -> None:

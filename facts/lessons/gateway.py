@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from facts.lessons.lesson import Broken, Lesson, Limits, Setting, Told
+from facts.lessons.lesson import Breach, Lesson, Limits, Setting
 from facts.lessons.words import CONCURRENCY_ANNOTATION
 from facts.sizing import EPP_CONNECTIONS, EPP_CPU
 
@@ -26,10 +26,10 @@ class Picker(Protocol):
         """Declared requests in flight of all servers behind it."""
 
 
-def _undersized(picker: Picker, limits: Limits) -> Iterator[Broken]:
+def _undersized(picker: Picker, limits: Limits) -> Iterator[Breach]:
     if picker.cpu is None or picker.cpu >= limits["cpu"] or picker.connections < limits["connections"]:
         return
-    yield Broken(
+    yield Breach(
         option="epp-cpu",
         value=picker.cpu,
         allowed=f"{limits['cpu']:g} or more",
@@ -38,13 +38,23 @@ def _undersized(picker: Picker, limits: Limits) -> Iterator[Broken]:
     )
 
 
-def _standby(picker: Picker, _: Limits) -> Iterator[Broken]:
+def _standby(picker: Picker, _: Limits) -> Iterator[Breach]:
     if picker.replicas > 1:
-        yield Broken(
+        yield Breach(
             option="epp-replicas",
             value=picker.replicas,
             allowed="1, or 2 to 3 for standby",
             changes={"epp-replicas": 1},
+        )
+
+
+def _no_subnet(has_subnet: bool, _: Limits) -> Iterator[Breach]:
+    if not has_subnet:
+        yield Breach(
+            option="proxy-only-subnet",
+            value=False,
+            allowed="true (or left out) with the gateway",
+            changes={"proxy-only-subnet": True},
         )
 
 
@@ -87,7 +97,7 @@ EPP_REPLICAS: Final[Lesson[Picker]] = Lesson(
     severity="low",
     judge=_standby,
 )
-PROXY_ONLY_SUBNET: Final = Told(
+PROXY_ONLY_SUBNET: Final[Lesson[bool]] = Lesson(
     name="gateway-without-proxy-only-subnet",
     subject="network",
     statement="A regional GKE Gateway has an active proxy-only subnet in its network and region.",
@@ -97,4 +107,6 @@ PROXY_ONLY_SUBNET: Final = Told(
     fix="a Subnetwork with purpose REGIONAL_MANAGED_PROXY, role ACTIVE and a /23",
     level="mandatory",
     severity="high",
+    judge=_no_subnet,
 )
+"""Judges whether the gateway's network has an active one."""

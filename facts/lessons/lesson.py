@@ -35,8 +35,8 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
-    """One breach of a lesson."""
+class Breach:
+    """How a lesson is broken. `words` makes it a finding."""
 
     option: str
     """The option that is wrong."""
@@ -53,35 +53,22 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """The texts and the level of a lesson. `Lesson` adds a function that judges it."""
+class Rule:
+    """The texts and the level of a rule. Its subclasses add the function that judges."""
 
     name: str
     """kebab-case: the policy's name."""
-    of: str = ""
-    """The lesson's id, if the lesson has a policy for each of two levels. Default: `name`."""
     subject: str = "serving"
     """Heading in the pack's README."""
     statement: str
-    """The rule in one line."""
+    """The requirement in one sentence."""
     evidence: str
-    """The reason, with its figure and source."""
-    level_reason: str
-    """The reason for the level."""
+    """Why: the reason, with its figure and source."""
     fix: str
     level: Level
-    """`mandatory` is an error in a stack file, `advisory` a finding."""
+    """`mandatory` is an error in a stack file, `advisory` a warning."""
     severity: Severity
-    excusable: bool = True
-    """Whether a workload that reproduces a published result may break it as a deliberate exception."""
-    reads: tuple[str, ...] = ()
-    """Options that cause it: no deliberate exception applies if the stack file sets one of them."""
     settings: tuple[Setting, ...] = ()
-
-    @property
-    def id(self) -> str:
-        """Stable identifier in problems, in `Profile.lessons_reproduced` and in the annotation `on-purpose`."""
-        return self.of or self.name
 
     @property
     def defaults(self) -> Limits:
@@ -90,8 +77,21 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson(Told, Generic[Subject]):
-    """A lesson with a function that judges a stack's settings, rendered resources and a running server."""
+class Lesson(Rule, Generic[Subject]):
+    """A rule that judges a stack's settings, rendered resources and a running server alike."""
 
-    judge: Callable[[Subject, Limits], Iterator[Broken]]
+    of: str = ""
+    """The lesson's id, if it has a policy for each of two levels. Default: `name`."""
+    level_reason: str
+    """The reason for the level."""
+    excusable: bool = True
+    """Whether a workload that reproduces a published result may break it as a deliberate exception."""
+    reads: tuple[str, ...] = ()
+    """Options that cause it: no deliberate exception applies if the stack file sets one of them."""
+    judge: Callable[[Subject, Limits], Iterator[Breach]]
     """Must read lazily: a value may be unknown in a preview, and reading it ends the rule."""
+
+    @property
+    def id(self) -> str:
+        """Stable identifier in findings, in `Profile.lessons_reproduced` and in the annotation `on-purpose`."""
+        return self.of or self.name

@@ -8,7 +8,7 @@ from typing import Final
 
 from facts import memory
 from facts.ledger import value
-from facts.lessons.lesson import Broken, Lesson, Limits, Setting
+from facts.lessons.lesson import Breach, Lesson, Limits, Setting
 from facts.lessons.limits import (
     CRASH_UTILISATION,
     GRAPH_RISK_UTILISATION,
@@ -30,7 +30,7 @@ _DRAFTS: Final = "speculative-config.num_speculative_tokens"
 _MEMORY: Final = ("gpu-memory-utilization", "kv-cache-dtype", "speculative-config", ESTIMATE_CUDAGRAPHS)
 
 
-def _split_without_need(server: Served, limits: Limits) -> Iterator[Broken]:
+def _split_without_need(server: Served, limits: Limits) -> Iterator[Breach]:
     size = server.flags.tensor_parallel_size
     if size < 2 or not server.is_on_b200:
         return
@@ -40,7 +40,7 @@ def _split_without_need(server: Served, limits: Limits) -> Iterator[Broken]:
     name, gigabytes = weights
     room = server.cache_gib(weights_gib=gigabytes * 1e9 / GIB)
     if room > 0:
-        yield Broken(
+        yield Breach(
             option="tensor-parallel-size",
             value=size,
             allowed="1",
@@ -49,9 +49,9 @@ def _split_without_need(server: Served, limits: Limits) -> Iterator[Broken]:
         )
 
 
-def _experts_of_a_dense_model(server: Served, _: Limits) -> Iterator[Broken]:
+def _experts_of_a_dense_model(server: Served, _: Limits) -> Iterator[Breach]:
     if server.flags.on("enable-expert-parallel") and server.is_dense:
-        yield Broken(
+        yield Breach(
             option="enable-expert-parallel",
             value=True,
             allowed="left out",
@@ -60,25 +60,25 @@ def _experts_of_a_dense_model(server: Served, _: Limits) -> Iterator[Broken]:
         )
 
 
-def _more_drafts_than_it_bears(server: Served, limits: Limits) -> Iterator[Broken]:
+def _more_drafts_than_it_bears(server: Served, limits: Limits) -> Iterator[Breach]:
     drafts = server.mtp_tokens
     if drafts > limits["mostTokens"]:
-        yield Broken(option=_DRAFTS, value=drafts, allowed="1", changes={_DRAFTS: 1})
+        yield Breach(option=_DRAFTS, value=drafts, allowed="1", changes={_DRAFTS: 1})
 
 
-def _a_second_draft(server: Served, _: Limits) -> Iterator[Broken]:
+def _a_second_draft(server: Served, _: Limits) -> Iterator[Breach]:
     if server.mtp_tokens == 2:
-        yield Broken(option=_DRAFTS, value=2, allowed="1", changes={_DRAFTS: 1})
+        yield Breach(option=_DRAFTS, value=2, allowed="1", changes={_DRAFTS: 1})
 
 
-def _no_draft(server: Served, _: Limits) -> Iterator[Broken]:
+def _no_draft(server: Served, _: Limits) -> Iterator[Breach]:
     # Measured with this model alone.
     if not server.is_called("Qwen3.5-27B") or not server.is_on_b200 or server.flags.speculative_tokens:
         return
     if server.prefix_caching and _would_hit_with_drafts(server):
         return  # prefix-caching-with-mtp would reject a draft
     drafting = {"method": "mtp", "num_speculative_tokens": 1}
-    yield Broken(
+    yield Breach(
         option="speculative-config", value=None, allowed="one draft token", changes={"speculative-config": drafting}
     )
 
@@ -91,12 +91,12 @@ def _would_hit_with_drafts(server: Served) -> bool:
     return shortest is not None and longest >= shortest
 
 
-def _crowded_memory(server: Served, _: Limits) -> Iterator[Broken]:
+def _crowded_memory(server: Served, _: Limits) -> Iterator[Breach]:
     share = server.utilisation
     if share < CRASH_UTILISATION or not server.flags.speculative_tokens:
         return
     if server.has_two_byte_cache:
-        yield Broken(
+        yield Breach(
             option="gpu-memory-utilization",
             value=share,
             allowed=f"below {CRASH_UTILISATION}; {TWO_BYTE_UTILISATION} worked",
@@ -104,7 +104,7 @@ def _crowded_memory(server: Served, _: Limits) -> Iterator[Broken]:
             changes={"gpu-memory-utilization": TWO_BYTE_UTILISATION},
         )
     elif not server.estimates_cudagraphs:
-        yield Broken(
+        yield Breach(
             option="gpu-memory-utilization",
             value=share,
             allowed=f"below {CRASH_UTILISATION}; {GRAPH_RISK_UTILISATION} worked with {{{ESTIMATE_CUDAGRAPHS}=true}}",
@@ -114,12 +114,12 @@ def _crowded_memory(server: Served, _: Limits) -> Iterator[Broken]:
         )
 
 
-def _memory_without_gain(server: Served, _: Limits) -> Iterator[Broken]:
+def _memory_without_gain(server: Served, _: Limits) -> Iterator[Breach]:
     share = server.utilisation
     if not server.flags.speculative_tokens:
         return
     if server.has_two_byte_cache and TWO_BYTE_UTILISATION < share < CRASH_UTILISATION:
-        yield Broken(
+        yield Breach(
             option="gpu-memory-utilization",
             value=share,
             allowed=f"{TWO_BYTE_UTILISATION} or less",
@@ -129,7 +129,7 @@ def _memory_without_gain(server: Served, _: Limits) -> Iterator[Broken]:
             changes={"gpu-memory-utilization": TWO_BYTE_UTILISATION},
         )
     elif not server.has_two_byte_cache and share >= CRASH_UTILISATION and server.estimates_cudagraphs:
-        yield Broken(
+        yield Breach(
             option="gpu-memory-utilization",
             value=share,
             allowed=f"{GRAPH_RISK_UTILISATION}",
@@ -138,14 +138,14 @@ def _memory_without_gain(server: Served, _: Limits) -> Iterator[Broken]:
         )
 
 
-def _uncounted_graphs(server: Served, limits: Limits) -> Iterator[Broken]:
+def _uncounted_graphs(server: Served, limits: Limits) -> Iterator[Breach]:
     share = server.utilisation
     if share < limits["fromUtilisation"] or server.flags.on("enforce-eager"):
         return
     if share >= CRASH_UTILISATION and server.flags.speculative_tokens:
         return  # utilisation-with-mtp reports it
     if not server.estimates_cudagraphs:
-        yield Broken(
+        yield Breach(
             option=ESTIMATE_CUDAGRAPHS,
             value=None if server.env(ESTIMATE_CUDAGRAPHS) is None else False,
             allowed="true (1)",

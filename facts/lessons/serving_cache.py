@@ -8,7 +8,7 @@ from typing import Final
 
 from facts import memory
 from facts.ledger import value
-from facts.lessons.lesson import Broken, Lesson, Limits, Setting
+from facts.lessons.lesson import Breach, Lesson, Limits, Setting
 from facts.lessons.limits import CONTEXT_SLACK, STATES_MARGIN
 from facts.lessons.served import Served
 from facts.models import of_the_article
@@ -26,12 +26,12 @@ _NO_CACHING: Final = dict.fromkeys(_CACHING)
 _CORRUPTS: Final = next(one for one in DEFECTS if one.id == "prefix-caching-with-mtp")
 
 
-def _mode_left_out(server: Served, limits: Limits) -> Iterator[Broken]:
+def _mode_left_out(server: Served, limits: Limits) -> Iterator[Breach]:
     if not server.is_hybrid or not server.prefix_caching or "mamba-cache-mode" in server.flags:
         return
     if any(_never_hits(server, limits)):
         return  # prefix-cache-never-hits reports it; no mode helps
-    yield Broken(
+    yield Breach(
         option="mamba-cache-mode",
         value=None,
         allowed="align",
@@ -40,16 +40,16 @@ def _mode_left_out(server: Served, limits: Limits) -> Iterator[Broken]:
     )
 
 
-def _two_bytes(server: Served, _: Limits) -> Iterator[Broken]:
+def _two_bytes(server: Served, _: Limits) -> Iterator[Breach]:
     # Measured with a hybrid model; the effect on the accuracy of other models is unknown.
     if server.has_two_byte_cache and server.is_hybrid and server.is_on_b200:
         chosen = server.flags.text("kv-cache-dtype")
-        yield Broken(option="kv-cache-dtype", value=chosen, allowed="fp8_e4m3", changes={"kv-cache-dtype": "fp8_e4m3"})
+        yield Breach(option="kv-cache-dtype", value=chosen, allowed="fp8_e4m3", changes={"kv-cache-dtype": "fp8_e4m3"})
 
 
-def _flags_without_caching(server: Served, _: Limits) -> Iterator[Broken]:
+def _flags_without_caching(server: Served, _: Limits) -> Iterator[Breach]:
     if server.is_hybrid and not server.prefix_caching and "mamba-block-size" in server.flags:
-        yield Broken(
+        yield Breach(
             option="mamba-block-size",
             value=server.flags.text("mamba-block-size"),
             allowed="left out",
@@ -58,14 +58,14 @@ def _flags_without_caching(server: Served, _: Limits) -> Iterator[Broken]:
         )
 
 
-def _never_hits(server: Served, _: Limits) -> Iterator[Broken]:
+def _never_hits(server: Served, _: Limits) -> Iterator[Breach]:
     layout, longest = server.layout, server.context_tokens
     if not server.prefix_caching or layout is None or longest is None:
         return
     shortest = memory.shortest_prompt_prefix_caching_can_hit(layout)
     if shortest is not None and longest < shortest:
         dropped = ", and MTP drops the last matched block" if server.flags.speculative_tokens else ""
-        yield Broken(
+        yield Breach(
             option="enable-prefix-caching",
             value=True,
             allowed=f"left out, or {{max-model-len}} of {shortest} or more",
@@ -76,14 +76,14 @@ def _never_hits(server: Served, _: Limits) -> Iterator[Broken]:
         )
 
 
-def _corrupted(server: Served, limits: Limits) -> Iterator[Broken]:
+def _corrupted(server: Served, limits: Limits) -> Iterator[Breach]:
     if not server.mtp_tokens or not server.prefix_caching:
         return
     # The shortest prompt that hits is known for releases with caching off by default; later releases match shorter pieces.
     if any(_never_hits(server, limits)) and not server.read_as.has("caches-prefixes-of-hybrids"):
         return
     asked = server.flags.on("enable-prefix-caching")
-    yield Broken(
+    yield Breach(
         option="enable-prefix-caching",
         value=asked,
         allowed="false, or no MTP",
@@ -93,11 +93,11 @@ def _corrupted(server: Served, limits: Limits) -> Iterator[Broken]:
     )
 
 
-def _too_few_sequences(server: Served, _: Limits) -> Iterator[Broken]:
+def _too_few_sequences(server: Served, _: Limits) -> Iterator[Breach]:
     offered, engines, each = server.offered_concurrency, server.flags.engines, server.sequences
     if offered is not None and each * engines < offered:
         needed = ceil(offered / engines)
-        yield Broken(
+        yield Breach(
             option="max-num-seqs",
             value=each,
             allowed=f"{needed} or more",
@@ -106,9 +106,9 @@ def _too_few_sequences(server: Served, _: Limits) -> Iterator[Broken]:
         )
 
 
-def _batch_below_sequences(server: Served, _: Limits) -> Iterator[Broken]:
+def _batch_below_sequences(server: Served, _: Limits) -> Iterator[Breach]:
     if server.batched_tokens < server.sequences:
-        yield Broken(
+        yield Breach(
             option="max-num-batched-tokens",
             value=server.batched_tokens,
             allowed=f"{server.sequences} or more",
@@ -117,13 +117,13 @@ def _batch_below_sequences(server: Served, _: Limits) -> Iterator[Broken]:
         )
 
 
-def _block_above_batch(server: Served, _: Limits) -> Iterator[Broken]:
+def _block_above_batch(server: Served, _: Limits) -> Iterator[Breach]:
     layout = server.layout
     if not server.prefix_caching or layout is None:
         return
     block = memory.attention_block_tokens(layout)
     if block > server.batched_tokens:
-        yield Broken(
+        yield Breach(
             option="max-num-batched-tokens",
             value=server.batched_tokens,
             allowed=f"{block} or more",
@@ -132,7 +132,7 @@ def _block_above_batch(server: Served, _: Limits) -> Iterator[Broken]:
         )
 
 
-def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Broken]:
+def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Breach]:
     # The limit is known for this GPU without tensor parallelism.
     if not server.is_on_b200 or server.flags.tensor_parallel_size > 1 or "max-num-seqs" not in server.flags:
         return
@@ -142,7 +142,7 @@ def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Bro
         return
     limit = memory.max_num_seqs_limit(layout, server.cache_gib())
     if server.sequences > limit * margin:
-        yield Broken(
+        yield Breach(
             option="max-num-seqs",
             value=server.sequences,
             allowed=f"up to {limit}",
@@ -151,16 +151,16 @@ def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Bro
         )
 
 
-def _refused_above_state(server: Served, limits: Limits) -> Iterator[Broken]:
+def _refused_above_state(server: Served, limits: Limits) -> Iterator[Breach]:
     for broken in _above_state(server, limits, STATES_MARGIN):
         if server.read_as.has("refuses-sequences-above-states"):
             yield broken
 
 
-def _context_below_need(server: Served, _: Limits) -> Iterator[Broken]:
+def _context_below_need(server: Served, _: Limits) -> Iterator[Breach]:
     configured, needed = server.context_tokens, server.needed_context_tokens
     if configured is not None and needed is not None and configured < needed:
-        yield Broken(
+        yield Breach(
             option="max-model-len",
             value=configured,
             allowed=f"{needed} or more",
@@ -169,10 +169,10 @@ def _context_below_need(server: Served, _: Limits) -> Iterator[Broken]:
         )
 
 
-def _context_above_need(server: Served, limits: Limits) -> Iterator[Broken]:
+def _context_above_need(server: Served, limits: Limits) -> Iterator[Breach]:
     configured, needed = server.context_tokens, server.needed_context_tokens
     if configured is not None and needed and configured > needed * limits["slack"]:
-        yield Broken(
+        yield Breach(
             option="max-model-len",
             value=configured,
             allowed=f"{needed} to {needed * limits['slack']:g}",

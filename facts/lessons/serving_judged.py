@@ -7,10 +7,10 @@ from typing import Final
 
 from facts import judged
 from facts.judged import Judged
-from facts.lessons.lesson import Broken, Lesson, Limits
-from facts.lessons.secrets_in_text import without_secrets
+from facts.lessons.lesson import Breach, Lesson, Limits
 from facts.lessons.served import Served
 from facts.lessons.words import RESOURCES, variable
+from facts.secrets_in_text import without_secrets
 
 OPTION_WITH_REASON: Final = "option-with-reason"
 _LONGEST: Final = 80
@@ -64,10 +64,10 @@ def _at(value: object, name: str) -> object:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def _refused(server: Served, _: Limits) -> Iterator[Broken]:
+def _refused(server: Served, _: Limits) -> Iterator[Breach]:
     for option, value, verdict in parts(server):
         if verdict.trust == "refused" and not needs_reason(server, verdict):
-            yield Broken(
+            yield Breach(
                 option=option,
                 value=value,
                 allowed="left out",
@@ -76,11 +76,11 @@ def _refused(server: Served, _: Limits) -> Iterator[Broken]:
             )
 
 
-def _without_reason(server: Served, _: Limits) -> Iterator[Broken]:
+def _without_reason(server: Served, _: Limits) -> Iterator[Breach]:
     for option, value, verdict in parts(server):
         if needs_reason(server, verdict) and reason(server, option) is None:
             name = RESOURCES.name(option)
-            yield Broken(
+            yield Breach(
                 option=option,
                 value=value,
                 allowed="left out, or with a reason that reviewers see",
@@ -89,19 +89,19 @@ def _without_reason(server: Served, _: Limits) -> Iterator[Broken]:
             )
 
 
-def _with_reason(server: Served, _: Limits) -> Iterator[Broken]:
+def _with_reason(server: Served, _: Limits) -> Iterator[Breach]:
     for option, value, verdict in parts(server):
         given = reason(server, option)
         if given is not None and (needs_reason(server, verdict) or verdict.trust == "unknown"):
-            yield Broken(
+            yield Breach(
                 option=option, value=value, allowed="with its reason", because=f"reason: {given}", why=verdict.why
             )
 
 
-def _not_judged(server: Served, _: Limits) -> Iterator[Broken]:
+def _not_judged(server: Served, _: Limits) -> Iterator[Breach]:
     for option, value, verdict in parts(server):
         if verdict.trust == "unknown" and reason(server, option) is None:
-            yield Broken(
+            yield Breach(
                 option=option,
                 value=value,
                 allowed="options and variables that were judged, or any other with a reason",

@@ -7,7 +7,7 @@ from math import ceil
 from typing import Final
 
 from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS, VERSIONS, mistakes
-from facts.lessons.lesson import Broken, Lesson, Limits, Setting
+from facts.lessons.lesson import Breach, Lesson, Limits, Setting
 from facts.lessons.limits import ENGINES_PER_API_SERVER
 from facts.lessons.served import READY_TIMEOUT, USE_DEEP_GEMM, USE_FLASHINFER_MOE, Served
 from facts.model_config import EXPERTS
@@ -18,11 +18,11 @@ _TRTLLM_EXPERTS: Final = "flashinfer_trtllm"
 _ONE_RANK_EACH: Final = ("data-parallel-rank", "data-parallel-external-lb")
 
 
-def _accuracy(server: Served, _: Limits) -> Iterator[Broken]:
+def _accuracy(server: Served, _: Limits) -> Iterator[Breach]:
     if not server.is_of_qwen35 or not server.is_on_b200 or server.env(USE_DEEP_GEMM) == "0":
         return
     if server.release is not None and server.release.number < (0, 18, 1):
-        yield Broken(
+        yield Breach(
             option="image-tag",
             value=server.tag,
             allowed=f"v0.18.1, or v0.18.0 with {{{USE_DEEP_GEMM}=false}}",
@@ -30,7 +30,7 @@ def _accuracy(server: Served, _: Limits) -> Iterator[Broken]:
         )
 
 
-def _for_another_architecture(server: Served, _: Limits) -> Iterator[Broken]:
+def _for_another_architecture(server: Served, _: Limits) -> Iterator[Breach]:
     parts = server.parts
     if parts is None:
         return
@@ -38,7 +38,7 @@ def _for_another_architecture(server: Served, _: Limits) -> Iterator[Broken]:
         part = part_for(option, value)
         # expert-parallel-on-dense-model reports experts.
         if part is not None and part != EXPERTS and part not in parts:
-            yield Broken(
+            yield Breach(
                 option=option,
                 value=value["method"] if isinstance(value, Mapping) else value,
                 allowed="left out",
@@ -47,14 +47,14 @@ def _for_another_architecture(server: Served, _: Limits) -> Iterator[Broken]:
             )
 
 
-def _experts_write_into_the_image(server: Served, _: Limits) -> Iterator[Broken]:
+def _experts_write_into_the_image(server: Served, _: Limits) -> Iterator[Breach]:
     if not server.is_on_b200:
         return
     chosen, form = (server.flags.text("moe-backend") or "auto").lower().replace("-", "_"), server.expert_format
     by_itself = chosen == "auto" and form and server.env(f"{USE_FLASHINFER_MOE}{form}") != "0"
     if chosen == _TRTLLM_EXPERTS or by_itself:
         other = "triton" if form == "FP8" else "flashinfer_cutlass"
-        yield Broken(
+        yield Breach(
             option="moe-backend",
             value=None if by_itself else chosen,
             allowed=other,
@@ -63,18 +63,18 @@ def _experts_write_into_the_image(server: Served, _: Limits) -> Iterator[Broken]
         )
 
 
-def _unchecked_release(server: Served, _: Limits) -> Iterator[Broken]:
+def _unchecked_release(server: Served, _: Limits) -> Iterator[Breach]:
     if server.release is None or not server.release.known:
         allowed = " or ".join(f"v{version}" for version in VERSIONS)
-        yield Broken(option="image-tag", value=server.tag or None, allowed=allowed)
+        yield Breach(option="image-tag", value=server.tag or None, allowed=allowed)
 
 
-def _of_another_release(server: Served, _: Limits) -> Iterator[Broken]:
+def _of_another_release(server: Served, _: Limits) -> Iterator[Breach]:
     release = server.release
     if release is None or not release.known:
         return
     for wrong in mistakes(server.flags, release):
-        yield Broken(
+        yield Breach(
             option=wrong.option,
             value=wrong.value,
             allowed=wrong.allowed,
@@ -84,13 +84,13 @@ def _of_another_release(server: Served, _: Limits) -> Iterator[Broken]:
         )
 
 
-def _starved(server: Served, limits: Limits) -> Iterator[Broken]:
+def _starved(server: Served, limits: Limits) -> Iterator[Breach]:
     if not server.has_gpus:
         return
     cores, engines, api_servers = server.cores, server.flags.engines, server.flags.api_servers
     needed = ceil(engines * limits["coresPerEngine"] + api_servers * limits["coresPerApiServer"] + 1)
     if cores is None or cores < needed:
-        yield Broken(
+        yield Breach(
             option="cpu",
             value=cores,
             allowed=f"{needed} or more",
@@ -99,7 +99,7 @@ def _starved(server: Served, limits: Limits) -> Iterator[Broken]:
         )
 
 
-def _few_api_servers(server: Served, limits: Limits) -> Iterator[Broken]:
+def _few_api_servers(server: Served, limits: Limits) -> Iterator[Breach]:
     flags = server.flags
     # Ranks that are separate servers have a load balancer outside this project.
     if not server.has_gpus or any(option in flags for option in _ONE_RANK_EACH):
@@ -107,7 +107,7 @@ def _few_api_servers(server: Served, limits: Limits) -> Iterator[Broken]:
     needed = ceil(flags.engines / limits["enginesPerApiServer"])
     if flags.api_servers < needed:
         option, change = ("api-server-count", needed) if flags.entrypoint == "serve" else ("entrypoint", "serve")
-        yield Broken(
+        yield Breach(
             option=option,
             value=flags.api_servers if option == "api-server-count" else flags.entrypoint,
             allowed=f"{needed} or more API servers",
@@ -116,13 +116,13 @@ def _few_api_servers(server: Served, limits: Limits) -> Iterator[Broken]:
         )
 
 
-def _ready_timeout(server: Served, _: Limits) -> Iterator[Broken]:
+def _ready_timeout(server: Served, _: Limits) -> Iterator[Breach]:
     budget = server.startup_seconds
     if budget is None:
         return
     seconds = server.ready_seconds
     if seconds is not None and seconds < budget:
-        yield Broken(
+        yield Breach(
             option=READY_TIMEOUT,
             value=int(seconds),
             allowed=f"{budget:g} or more",

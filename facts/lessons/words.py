@@ -10,10 +10,11 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from facts.engines import render
-from facts.lessons.lesson import Broken, Told
+from facts.finding import Finding, Severity
+from facts.lessons.lesson import Breach, Lesson
 
 CONTEXT_ANNOTATION: Final = "vllm-fleet.dev/context-tokens"
 """Longest prompt plus output of the expected traffic."""
@@ -78,11 +79,23 @@ class Spelling(ABC):
         option, value = match[1], match[2]
         return self.name(option) if value is None else self.assignment(option, _WORDS.get(value, value))
 
-    def fix(self, told: Told, broken: Broken) -> str:
-        """What to write instead."""
-        if not broken.changes:
-            return self.text(told.fix)
-        return self._joined([self.assignment(option, value) for option, value in broken.changes.items()])
+    def finding(
+        self, rule: Lesson[Any], breach: Breach, *, subject: str, found: object, severity: Severity = "error"
+    ) -> Finding:
+        """A breach in the same words everywhere, apart from the names of its options."""
+        allowed = self.text(breach.allowed)
+        if breach.because:
+            allowed += f"; {self.text(breach.because)}"
+        changes = [self.assignment(option, value) for option, value in breach.changes.items()]
+        return Finding(
+            id=rule.id,
+            subject=subject,
+            severity=severity,
+            found=found,
+            allowed=allowed,
+            why=self.text(breach.why or rule.evidence),
+            write=self._joined(changes) if changes else self.text(rule.fix),
+        )
 
     @staticmethod
     @abstractmethod
@@ -109,14 +122,13 @@ class _OfResources(Spelling):
             return f"{_bare(option)}={int(value) if isinstance(value, bool) else value}"
         return render({option: value})[0]
 
-    def what(self, broken: Broken) -> str:
-        """The option, its value and the facts behind the verdict."""
-        value = broken.value
+    def found(self, breach: Breach) -> str:
+        """The option and its value."""
+        value = breach.value
         state = (
             "not set" if value is None else ("set" if value else "off") if isinstance(value, bool) else _shown(value)
         )
-        what = f"{self.name(broken.option)} is {state}"
-        return f"{what}: {self.text(broken.because)}" if broken.because else what
+        return f"{self.name(breach.option)} is {state}"
 
     @staticmethod
     def _joined(assignments: list[str]) -> str:
@@ -165,11 +177,6 @@ class StackFile(Spelling):
         for key in reversed(outer):
             written = f"{key}: {{{written}}}"
         return written
-
-    def allowed(self, broken: Broken) -> str:
-        """What is accepted, and the facts behind it."""
-        allowed = self.text(broken.allowed)
-        return f"{allowed}; {self.text(broken.because)}" if broken.because else allowed
 
     @staticmethod
     def _joined(assignments: list[str]) -> str:

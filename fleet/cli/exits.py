@@ -56,7 +56,7 @@ def error_text(error: Exception) -> str:
     """The message for an error, without secrets. With FLEET_DEBUG the error is raised instead."""
     if os.environ.get("FLEET_DEBUG"):
         raise error
-    from facts.lessons.secrets_in_text import without_secrets
+    from facts.secrets_in_text import without_secrets
 
     return without_secrets(_message(error) or _defect(error))
 

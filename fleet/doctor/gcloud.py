@@ -12,7 +12,7 @@ import subprocess
 from typing import Any, Final, Literal
 
 from facts import strict_json
-from facts.lessons.secrets_in_text import without_secrets
+from facts.secrets_in_text import without_secrets
 from fleet.clients.kubectl_errors import GCLOUD, OFFLINE
 
 ANSWER_SECONDS: Final = 30.0

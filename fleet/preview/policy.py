@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from facts.finding import Finding, Severity
+from facts.lessons.verdict import REPEATED_ON_PURPOSE, decode
 from fleet import program_folder
 from fleet.preview import children
-from fleet.preview.policy_config import LEVELS, Given, Level, PolicyError, PolicyState, config_file
+from fleet.preview.policy_config import LEVELS, STOPS, Given, Level, PolicyError, PolicyState, config_file
 from fleet.preview.record.recording import ORGANIZATION, STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
 from fleet.preview.record.values import Secret, Value, paths_of_unknowns
@@ -57,6 +59,16 @@ class Violation:
     """`low`, `medium`, `high` or `critical`; empty where the pack does not say."""
     judges: tuple[str, ...] = ()
     """The sides that say so, where two packs or configurations judge; see `fleet.preview.judges`."""
+
+    @property
+    def finding(self) -> Finding:
+        """What the message says, about the resource."""
+        severity: Severity = "error" if self.level in STOPS else "warning"
+        if self.policy == REPEATED_ON_PURPOSE:
+            severity = "deliberate"
+        return decode(
+            self.message, policy=self.policy, subject=self.urn, severity=severity, description=self.description
+        )
 
 
 def find_pack(root: Path) -> Path | None:

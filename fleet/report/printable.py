@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
-from facts.lessons.secrets_in_text import without_forms
+from facts.secrets_in_text import without_forms
 
 _OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Control characters but tab and newline, and those that turn the direction of text around."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from facts import memory, strict_json
 from facts.engines import render
 from facts.judged import variable
-from facts.lessons.secrets_in_text import SECRET_TEXT, looks_secret
+from facts.secrets_in_text import SECRET_TEXT, looks_secret
 from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.report.words import plural
 from fleet.verify import declared, lessons

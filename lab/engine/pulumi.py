@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from facts.lessons.secrets_in_text import SECRET_TEXT
+from facts.secrets_in_text import SECRET_TEXT
 from fleet.preview.offline import OfflineStack
 from lab.control_plane.cache import Progress
 from lab.engine import installation, state

@@ -103,8 +103,8 @@ def _not_asked(outcome: Outcome) -> Iterator[Finding]:
     for text in dict.fromkeys(
         violation.message for violation in _violations(outcome) if violation.policy == RULES_NOT_ASKED
     ):
-        said = decode(text.partition("\n")[2])  # without the policy's description
-        yield Finding(id=RULES_NOT_ASKED, subject=RULES_NOT_ASKED, severity="warning", found=said.what, write=said.fix)
+        said = text.partition("\n")[2]  # without the policy's description
+        yield decode(said, policy=RULES_NOT_ASKED, subject=RULES_NOT_ASKED, severity="warning")
 
 
 def _violations(outcome: Outcome) -> Iterator[Violation]:

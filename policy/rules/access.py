@@ -7,11 +7,12 @@ from typing import Any
 
 import money
 from addresses import is_wide, spans
+from facts.finding import Finding
 from grants import grants
 from network_policies import blocks, policy_specs
 from objects import SYSTEM_NAMESPACES, named, namespace_of, of_kind, own_name, selects
 from pods import all_servers, pods
-from rule import Finding, Resource, Rule, Settings, StackRule, dig, has, listed, mapped
+from rule import Resource, ResourceRule, Settings, StackRule, dig, finding, has, listed, mapped
 
 _BUCKET_GRANTS = "gcp:storage/bucketIAM"
 _READS, _CREATES = "roles/storage.objectViewer", "roles/storage.objectCreator"
@@ -25,8 +26,8 @@ def _no_policy(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         if any(_denies(one, "Ingress") for one in mine):
             continue
         inside = [one for one in resources if pods(one) and namespace_of(one) == name]
-        yield Finding(
-            what=(f"Namespace {name}" if made_here else f"Namespace {name}, where this stack runs pods,")
+        yield finding(
+            (f"Namespace {name}" if made_here else f"Namespace {name}, where this stack runs pods,")
             + (f" has {len(mine)} NetworkPolicies and no default deny of Ingress" if mine else " has no NetworkPolicy"),
             urn=urn,
             at_stake="; ".join(text for one in inside if (text := money.at_stake(one))),
@@ -37,16 +38,16 @@ def _open_egress(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
     for name, urn, _made_here in _namespaces(resources):
         mine = [one for one in of_kind(resources, "NetworkPolicy") if namespace_of(one) == name]
         if mine and not any(_denies(one, "Egress") for one in mine):
-            yield Finding(
-                what=f"Namespace {name}: none of its {len(mine)} NetworkPolicies denies Egress by default", urn=urn
+            yield finding(
+                f"Namespace {name}: none of its {len(mine)} NetworkPolicies denies Egress by default", urn=urn
             )
     for server in all_servers(resources):
         # Another server downloads its model itself.
         for one in resources if (server.flags.model or "").startswith("/") else ():
             if namespace_of(one) == server.pod.namespace and _leads_out(one, server.pod.labels):
-                yield Finding(
-                    what=f"{named(one)} lets {server.label} reach the internet",
-                    fix="egress to the services that it calls, by range or name",
+                yield finding(
+                    f"{named(one)} lets {server.label} reach the internet",
+                    write="egress to the services that it calls, by range or name",
                     urn=one.urn,
                 )
 
@@ -99,8 +100,8 @@ def _cache_writers(resources: Sequence[Resource], _: Settings) -> Iterator[Findi
                     creates = any(member.endswith(subject) and grant.condition == its for subject, its in own)
                     if grant.role == _READS or (grant.role == _CREATES and creates):
                         continue
-                    yield Finding(
-                        what=f"{one.label} grants {grant.role} on {bucket} to {member}, and {server.label} runs code from it",
+                    yield finding(
+                        f"{one.label} grants {grant.role} on {bucket} to {member}, and {server.label} runs code from it",
                         urn=one.urn,
                     )
 
@@ -137,7 +138,7 @@ def _no_pod_security(resource: Resource, _: Settings) -> Iterator[Finding]:
         return
     level = dig(resource.props, "metadata", "labels", "pod-security.kubernetes.io/enforce")
     if level not in ("baseline", "restricted"):
-        yield Finding(what=f"metadata.labels: pod-security.kubernetes.io/enforce is {level or 'missing'}")
+        yield finding(f"metadata.labels: pod-security.kubernetes.io/enforce is {level or 'missing'}")
 
 
 def _unprevented(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -145,14 +146,12 @@ def _unprevented(resource: Resource, _: Settings) -> Iterator[Finding]:
         return
     prevention = dig(resource.props, "publicAccessPrevention")
     if prevention != "enforced":
-        yield Finding(
-            what=f"publicAccessPrevention is {prevention or 'missing'}", fix="publicAccessPrevention: enforced"
-        )
+        yield finding(f"publicAccessPrevention is {prevention or 'missing'}", write="publicAccessPrevention: enforced")
     if dig(resource.props, "uniformBucketLevelAccess") is not True:
-        yield Finding(
-            what="uniformBucketLevelAccess is not true",
+        yield finding(
+            "uniformBucketLevelAccess is not true",
             why="single objects can be made public despite the bucket's IAM; source: Cloud Storage documentation",
-            fix="uniformBucketLevelAccess: true",
+            write="uniformBucketLevelAccess: true",
         )
 
 
@@ -191,7 +190,7 @@ RULES = (
         severity="medium",
         judge=_open_egress,
     ),
-    Rule(
+    ResourceRule(
         name="namespace-without-pod-security",
         subject="security",
         statement="Each namespace enforces a Pod Security level.",
@@ -202,7 +201,7 @@ RULES = (
         severity="low",
         judge=_no_pod_security,
     ),
-    Rule(
+    ResourceRule(
         name="bucket-can-become-public",
         subject="security",
         statement="A bucket cannot be made public.",

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from environment import ENVIRONMENT, why_production
+from facts.finding import Finding
 from objects import number
 from promql import never_fires, seconds
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, known_items, listed
+from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, known_items, listed
 
 POLICY: Final = "gcp:monitoring/alertPolicy:AlertPolicy"
 CHANNEL: Final = "gcp:monitoring/notificationChannel:NotificationChannel"
@@ -36,7 +37,7 @@ _UNREACHABLE: Final = 1e15
 def _to_nobody(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     for one in resources:
         if one.type == POLICY and (why := _untold(one, resources)):
-            yield Finding(what=f"{one.label}: {why}", urn=one.urn)
+            yield finding(f"{one.label}: {why}", urn=one.urn)
 
 
 def _untold(policy: Resource, resources: Sequence[Resource]) -> str:
@@ -83,9 +84,9 @@ def _no_page(resources: Sequence[Resource], settings: Settings) -> Iterator[Find
     policies = [one for one in resources if one.type == POLICY]
     lowered = [one for one in policies if _is_marked(one) and dig(one.props, "severity") != _PAGE]
     for one in lowered:
-        yield Finding(
-            what=f"{one.label}: severity is {dig(one.props, 'severity') or 'missing'}, and a label of it is severity: page",
-            fix=f"severity: {_PAGE}, or another label",
+        yield finding(
+            f"{one.label}: severity is {dig(one.props, 'severity') or 'missing'}, and a label of it is severity: page",
+            write=f"severity: {_PAGE}, or another label",
             urn=one.urn,
         )
     if not policies and not settings["required"]:
@@ -93,11 +94,11 @@ def _no_page(resources: Sequence[Resource], settings: Settings) -> Iterator[Find
     pages = [one for one in policies if dig(one.props, "severity") == _PAGE]
     working = [one for one in pages if not _untold(one, resources) and not any(_silences(one, _NO_LIMIT))]
     if not working:
-        yield Finding(what=f"{len(policies)} alert policies, {len(pages)} of them {_PAGE}, and none pages anyone")
+        yield finding(f"{len(policies)} alert policies, {len(pages)} of them {_PAGE}, and none pages anyone")
     elif len(working) < len(pages) and (because := why_production(resources, settings)):
         for one in pages:
             if one not in working:
-                yield Finding(what=f"{one.label} is a page of production ({because}) and reaches no one", urn=one.urn)
+                yield finding(f"{one.label} is a page of production ({because}) and reaches no one", urn=one.urn)
 
 
 def _is_marked(policy: Resource) -> bool:
@@ -109,7 +110,7 @@ def _is_marked(policy: Resource) -> bool:
 def _never(resource: Resource, settings: Settings) -> Iterator[Finding]:
     if resource.type == POLICY:
         for what in _silences(resource, settings):
-            yield Finding(what=what)
+            yield finding(what)
     elif resource.is_kubernetes and resource.kind in RULES_OBJECTS:
         groups = tuple(listed(dig(resource.props, "spec", "groups")))
         rules = [
@@ -118,15 +119,15 @@ def _never(resource: Resource, settings: Settings) -> Iterator[Finding]:
             for place, one in enumerate(listed(dig(group, "rules")))
         ]
         if not rules:
-            yield Finding(what="spec.groups has no rule")
+            yield finding("spec.groups has no rule")
         for index, group in enumerate(groups):
             if seconds(dig(group, "interval")) > _LONGEST_EVALUATION:
-                yield Finding(what=f"spec.groups[{index}].interval is {dig(group, 'interval')}")
+                yield finding(f"spec.groups[{index}].interval is {dig(group, 'interval')}")
         for path, one in rules:
             if why := never_fires(str(dig(one, "expr") or "")):
-                yield Finding(what=f"{path}.expr {why}")
+                yield finding(f"{path}.expr {why}")
             if seconds(dig(one, "for")) > float(settings["mostSeconds"]):
-                yield Finding(what=f"{path}.for is {dig(one, 'for')}")
+                yield finding(f"{path}.for is {dig(one, 'for')}")
 
 
 _KINDS: Final = (
@@ -172,25 +173,16 @@ def _silences(policy: Resource, settings: Settings) -> Iterator[str]:
                 yield f"{where}.thresholdValue is {threshold:g}"
 
 
-def _without_runbook(resource: Resource, _: Settings) -> Iterator[Finding]:
-    page = resource.type == POLICY and str(dig(resource.props, "severity") or "") == _PAGE
-    is_on = page and dig(resource.props, "enabled") is not False
-    if is_on and not str(dig(resource.props, "documentation", "content") or "").strip():
-        yield Finding(what=f"severity is {_PAGE} and documentation.content is empty")
-
-
 def _late_budget(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.type != BUDGET:
         return
     shares = [number(dig(one, "thresholdPercent")) for one in listed(dig(resource.props, "thresholdRules"))]
     if not any(share is not None and share <= 1 for share in shares):
-        yield Finding(what="thresholdRules has no share of 1 (100 %) or less")
+        yield finding("thresholdRules has no share of 1 (100 %) or less")
     told = dig(resource.props, "allUpdatesRule")
     others = (dig(told, "pubsubTopic"), dig(told, "monitoringNotificationChannels"))
     if dig(told, "disableDefaultIamRecipients") is True and not any(others):
-        yield Finding(
-            what="allUpdatesRule.disableDefaultIamRecipients is true, and no channel or topic is told instead"
-        )
+        yield finding("allUpdatesRule.disableDefaultIamRecipients is true, and no channel or topic is told instead")
 
 
 RULES: Final = (
@@ -222,7 +214,7 @@ RULES: Final = (
         ),
         judge=_no_page,
     ),
-    Rule(
+    ResourceRule(
         name="alert-never-fires",
         subject="alerting",
         statement="An alert or recording rule can be true, soon enough to matter.",
@@ -237,17 +229,7 @@ RULES: Final = (
         ),
         judge=_never,
     ),
-    Rule(
-        name="page-without-runbook",
-        subject="alerting",
-        statement="A page includes instructions.",
-        evidence="Cloud Monitoring sends the policy's documentation with the message. Advisory: a pager may add its own",
-        fix="documentation.content: first the command to type, then how to read its output",
-        level="advisory",
-        severity="low",
-        judge=_without_runbook,
-    ),
-    Rule(
+    ResourceRule(
         name="budget-warns-late",
         subject="alerting",
         statement="A budget warns someone before it is spent.",

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS
+from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE, MACHINES, Machine, of_accelerator
 from facts.node_labels import BUILT_IN_CLASSES
 from money import is_spot
 from pods import GKE, Pod, pods, quantity
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
+from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, listed, mapped
 
 CLUSTER: Final = "gcp:container/cluster:Cluster"
 _SPOT: Final = f"{GKE}/gke-spot"
@@ -29,9 +30,9 @@ def _partial_node(resource: Resource, _: Settings) -> Iterator[Finding]:
     for pod in pods(resource):
         counts = _counts(pod)
         if pod.gpu is not None and pod.gpus and pod.gpus not in counts:
-            yield Finding(
-                what=f"{pod.spec_path} requests {pod.gpus} {pod.gpu.name}",
-                fix=f"{_format_counts(counts)} nvidia.com/gpu in requests and limits",
+            yield finding(
+                f"{pod.spec_path} requests {pod.gpus} {pod.gpu.name}",
+                write=f"{_format_counts(counts)} nvidia.com/gpu in requests and limits",
             )
 
 
@@ -53,23 +54,23 @@ def _no_selector(resource: Resource, _: Settings) -> Iterator[Finding]:
         if not pod.gpus or _custom_class(pod):
             continue
         if not pod.selector(_ACCELERATOR):
-            yield Finding(
-                what=f"{pod.spec_path} requests {pod.gpus} GPUs without a GPU type or a ComputeClass",
-                fix=f"{_ACCELERATOR}: {DEFAULT_MACHINE.accelerator}, or the label of your GPU",
+            yield finding(
+                f"{pod.spec_path} requests {pod.gpus} GPUs without a GPU type or a ComputeClass",
+                write=f"{_ACCELERATOR}: {DEFAULT_MACHINE.accelerator}, or the label of your GPU",
             )
         machine = pod.machine
         if machine is None or "on-demand" in machine.ways:
             continue
         if not is_spot(pod) and not _is_flex(pod) and not pod.selector(_RESERVATION):
-            yield Finding(what=f"{pod.spec_path} selects {machine.gpu.name} nodes and declares no provisioning mode")
+            yield finding(f"{pod.spec_path} selects {machine.gpu.name} nodes and declares no provisioning mode")
 
 
 def _unspecific(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.type in ("gcp:compute/reservation:Reservation", "gcp:compute/futureReservation:FutureReservation"):
         if dig(resource.props, "specificReservationRequired") is not True:
-            yield Finding(
-                what=f"{resource.label} has no specificReservationRequired: true",
-                fix="specificReservationRequired: true; the change replaces the reservation",
+            yield finding(
+                f"{resource.label} has no specificReservationRequired: true",
+                write="specificReservationRequired: true; the change replaces the reservation",
             )
         return
     for pod in pods(resource):
@@ -78,22 +79,22 @@ def _unspecific(resource: Resource, _: Settings) -> Iterator[Finding]:
         name, affinity = pod.selector(_RESERVATION), pod.selector(_AFFINITY)
         where = f"{pod.spec_path}.nodeSelector"
         if name and affinity != "specific":
-            yield Finding(what=f"{where} selects the reservation {name} with affinity {affinity or 'missing'}")
+            yield finding(f"{where} selects the reservation {name} with affinity {affinity or 'missing'}")
         elif affinity == "specific" and not name:
-            yield Finding(what=f"{where} selects a specific reservation without a name", fix=f"add {_RESERVATION}")
+            yield finding(f"{where} selects a specific reservation without a name", write=f"add {_RESERVATION}")
         elif affinity in ("any", "any-reservation-then-fail"):
-            yield Finding(what=f"{where} has affinity {affinity}")
+            yield finding(f"{where} has affinity {affinity}")
 
 
 def _flex_limits(resource: Resource, _: Settings) -> Iterator[Finding]:
     for pod in pods(resource):
         duration = pod.selector(_DURATION)
         if duration is not None and _is_flex(pod) and not _within(duration):
-            yield Finding(what=f"{pod.spec_path}.nodeSelector has {_DURATION}: {duration}")
+            yield finding(f"{pod.spec_path}.nodeSelector has {_DURATION}: {duration}")
     for path, rung in _rungs(resource):
         duration = dig(rung, "maxRunDurationSeconds")
         if dig(rung, "flexStart", "enabled") is True and duration is not None and not _within(duration):
-            yield Finding(what=f"{path}.maxRunDurationSeconds is {_as_written(duration)}")
+            yield finding(f"{path}.maxRunDurationSeconds is {_as_written(duration)}")
 
 
 def _spot_grace(resource: Resource, settings: Settings) -> Iterator[Finding]:
@@ -105,8 +106,8 @@ def _spot_grace(resource: Resource, settings: Settings) -> Iterator[Finding]:
 
 def _too_long(pod: Pod, grace: float, most: float) -> Finding:
     given = "" if has(pod.spec, "terminationGracePeriodSeconds") else " (the default)"
-    return Finding(
-        what=f"{pod.spec_path}.terminationGracePeriodSeconds is {grace:g}{given} on Spot nodes, above {most:g}",
+    return finding(
+        f"{pod.spec_path}.terminationGracePeriodSeconds is {grace:g}{given} on Spot nodes, above {most:g}",
         urn=pod.resource.urn,
     )
 
@@ -116,26 +117,26 @@ def _unsound_class(resource: Resource, _: Settings) -> Iterator[Finding]:
         return
     name = str(dig(resource.props, "metadata", "name") or "")
     if name.startswith(("gke", "autopilot")):
-        yield Finding(what=f"metadata.name is {name}", fix="a name that does not begin with gke or autopilot")
+        yield finding(f"metadata.name is {name}", write="a name that does not begin with gke or autopilot")
     for path, rung in _rungs(resource):
         count, counts = quantity(dig(rung, "gpu", "count")), sorted({machine.gpus for machine in _machines(rung)})
         if counts and count is not None and count not in counts:
-            yield Finding(what=f"{path}.gpu.count is {count:g}", fix=f"gpu.count: {_format_counts(counts)}")
+            yield finding(f"{path}.gpu.count is {count:g}", write=f"gpu.count: {_format_counts(counts)}")
         if dig(rung, "reservations", "affinity") == "Specific":
             if dig(rung, "location", "zones") or dig(resource.props, "spec", "priorityDefaults", "location", "zones"):
-                yield Finding(
-                    what=f"{path} has both a specific reservation and location.zones",
-                    fix="move the zones to reservations.specific[].zones",
+                yield finding(
+                    f"{path} has both a specific reservation and location.zones",
+                    write="move the zones to reservations.specific[].zones",
                 )
             if not tuple(listed(dig(rung, "reservations", "specific"))):
-                yield Finding(what=f"{path} has a specific reservation without a name", fix="add reservations.specific")
+                yield finding(f"{path} has a specific reservation without a name", write="add reservations.specific")
         if dig(rung, "flexStart", "enabled") is True and (dig(rung, "spot") is True or has(rung, "reservations")):
-            yield Finding(what=f"{path} combines flex-start with another mode", fix="one priority for each mode")
+            yield finding(f"{path} combines flex-start with another mode", write="one priority for each mode")
     gpus = any(dig(rung, "gpu") is not None for _path, rung in _rungs(resource))
     if gpus and dig(resource.props, "spec", "whenUnsatisfiable") != "DoNotScaleUp":
-        yield Finding(
-            what=f"spec.whenUnsatisfiable is {dig(resource.props, 'spec', 'whenUnsatisfiable') or 'missing'}",
-            fix="whenUnsatisfiable: DoNotScaleUp",
+        yield finding(
+            f"spec.whenUnsatisfiable is {dig(resource.props, 'spec', 'whenUnsatisfiable') or 'missing'}",
+            write="whenUnsatisfiable: DoNotScaleUp",
         )
 
 
@@ -152,10 +153,10 @@ def _class_and_pods(resources: Sequence[Resource], settings: Settings) -> Iterat
             counts = {int(count) for rung in rungs if (count := quantity(dig(rung, "gpu", "count"))) is not None}
             shared = {gpus for rung in rungs for one in _machines(rung) if one.gpus in counts for gpus in one.pod_gpus}
             if counts and pod.gpus not in counts | shared:
-                yield Finding(
-                    what=f"{resource.label} requests {pod.gpus} GPUs; its ComputeClass {pod.compute_class} creates nodes with "
+                yield finding(
+                    f"{resource.label} requests {pod.gpus} GPUs; its ComputeClass {pod.compute_class} creates nodes with "
                     + " or ".join(str(count) for count in sorted(counts)),
-                    fix=f"request {max(counts)} GPUs",
+                    write=f"request {max(counts)} GPUs",
                     urn=resource.urn,
                 )
             most = settings["mostSpotSeconds"]
@@ -205,7 +206,7 @@ def _rungs(resource: Resource) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 RULES: Final = (
-    Rule(
+    ResourceRule(
         name="partial-node",
         subject="capacity",
         statement="A pod requests all GPUs of a machine, or a share that Autopilot supports.",
@@ -217,7 +218,7 @@ RULES: Final = (
         severity="high",
         judge=_partial_node,
     ),
-    Rule(
+    ResourceRule(
         name="no-capacity-selector",
         subject="capacity",
         statement="A pod on a machine without on-demand capacity declares Spot, flex-start, a reservation or a ComputeClass.",
@@ -228,7 +229,7 @@ RULES: Final = (
         severity="high",
         judge=_no_selector,
     ),
-    Rule(
+    ResourceRule(
         name="reservation-not-specific",
         subject="capacity",
         statement="A reservation is specific, and its pods select it by name.",
@@ -240,7 +241,7 @@ RULES: Final = (
         severity="high",
         judge=_unspecific,
     ),
-    Rule(
+    ResourceRule(
         name="flex-start-limits",
         subject="capacity",
         statement="A flex-start node runs between ten minutes and seven days.",
@@ -251,7 +252,7 @@ RULES: Final = (
         severity="high",
         judge=_flex_limits,
     ),
-    Rule(
+    ResourceRule(
         name="spot-grace-above-budget",
         subject="capacity",
         statement="A Spot pod's grace period fits into the Spot notice.",
@@ -271,7 +272,7 @@ RULES: Final = (
         ),
         judge=_spot_grace,
     ),
-    Rule(
+    ResourceRule(
         name="compute-class-unsound",
         subject="capacity",
         statement="A GPU ComputeClass has valid priorities and no fallback to other machines.",

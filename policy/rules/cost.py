@@ -10,9 +10,10 @@ from typing import Final
 import money
 from environment import ENVIRONMENT, why_production
 from facts import ledger
+from facts.finding import Finding
 from objects import namespace_of, number, of_kind
 from pods import GPU, Pod, pods, quantity, servers
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed
+from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, listed
 from scalers import most_replicas
 
 _FUTURE: Final = "gcp:compute/futureReservation:FutureReservation"
@@ -28,14 +29,14 @@ _LOAD_GENERATORS: Final = re.compile(
 
 def _ordered_without_total(resource: Resource, _: Settings) -> Iterator[Finding]:
     if _is_order(resource) and not _TOTAL.search(str(dig(resource.props, "description") or "")):
-        yield Finding(
-            what=f"planningStatus is SUBMITTED for {_machines(resource)}, and the description has no total",
+        yield finding(
+            f"planningStatus is SUBMITTED for {_machines(resource)}, and the description has no total",
         )
 
 
 def _ordered_unprotected(resource: Resource, _: Settings) -> Iterator[Finding]:
     if _is_order(resource) and not resource.protect:
-        yield Finding(what=f"{_machines(resource)} are ordered, and the resource is not protected")
+        yield finding(f"{_machines(resource)} are ordered, and the resource is not protected")
 
 
 def _is_order(resource: Resource) -> bool:
@@ -71,20 +72,20 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
                 parts.append(f"{resource.label}: {nodes} x ${usd:,.2f}{whose}")
     if total > ceiling:
         more = f", and {unpriced} node(s) without a published price in {region} are not included" if unpriced else ""
-        yield Finding(
-            what=f"the stack's GPU nodes cost ${total:,.2f} an hour, above ${ceiling:,.2f} ({'; '.join(parts)}{more})",
+        yield finding(
+            f"the stack's GPU nodes cost ${total:,.2f} an hour, above ${ceiling:,.2f} ({'; '.join(parts)}{more})",
             at_stake=f"${total:,.2f} an hour, ${total * 24 * 30:,.0f} in 30 days",
         )
     elif settings["usdPerNodeHour"] is None and (own := _own_estimate(resources) or 0) > ceiling:
-        yield Finding(
-            what=f"the stack's own estimate, its output {OWN_ESTIMATE}, is ${own:,.2f} an hour, above ${ceiling:,.2f}",
+        yield finding(
+            f"the stack's own estimate, its output {OWN_ESTIMATE}, is ${own:,.2f} an hour, above ${ceiling:,.2f}",
             at_stake=f"${own:,.2f} an hour, ${own * 24 * 30:,.0f} in 30 days",
         )
     elif unpriced and settings["usdPerNodeHour"] is None:
-        yield Finding(
-            what=f"{unpriced} GPU node(s) have no published price in {region or 'an unknown region'}, so the ceiling of "
+        yield finding(
+            f"{unpriced} GPU node(s) have no published price in {region or 'an unknown region'}, so the ceiling of "
             f"${ceiling:,.2f} an hour cannot be checked",
-            fix="set usdPerNodeHour to your contract's price",
+            write="set usdPerNodeHour to your contract's price",
         )
 
 
@@ -133,32 +134,19 @@ def _quotas(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, floa
 def _quota_above_plan(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     for quota, namespace, limit, planned in _quotas(resources):
         if (pod := _unlimited(quota, resources)) is not None:
-            yield Finding(
-                what=f"the quota of namespace {namespace} has a scope that does not hold for {pod.resource.label}, and does not "
+            yield finding(
+                f"the quota of namespace {namespace} has a scope that does not hold for {pod.resource.label}, and does not "
                 "limit its GPUs",
-                fix="remove spec.scopes and spec.scopeSelector",
+                write="remove spec.scopes and spec.scopeSelector",
                 urn=quota.urn,
             )
         spare = limit - planned - settings["spareGpus"]
         if spare > 0:
-            yield Finding(
-                what=f"the quota of namespace {namespace} allows {limit:g} GPUs, and its workloads request {planned}",
-                fix=f"{_QUOTA_KEYS[0]}: {planned + settings['spareGpus']:g}",
+            yield finding(
+                f"the quota of namespace {namespace} allows {limit:g} GPUs, and its workloads request {planned}",
+                write=f"{_QUOTA_KEYS[0]}: {planned + settings['spareGpus']:g}",
                 urn=quota.urn,
                 at_stake=_stake_of_spare(resources, namespace, spare),
-            )
-
-
-def _quota_below_plan(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    most = most_replicas(resources)
-    scaled = {pod.namespace for one in resources if one.urn in most for pod in pods(one)}
-    for quota, namespace, limit, planned in _quotas(resources):
-        # Where there is an autoscaler, scaler-above-quota speaks of its maximum.
-        if planned > limit and namespace not in scaled:
-            yield Finding(
-                what=f"the quota of namespace {namespace} allows {limit:g} GPUs, and its workloads request {planned}",
-                fix=f"{_QUOTA_KEYS[0]}: {planned}, or fewer replicas",
-                urn=quota.urn,
             )
 
 
@@ -171,9 +159,9 @@ def _without_quota(resources: Sequence[Resource], _: Settings) -> Iterator[Findi
     for one in resources:
         for pod in pods(one):
             if pod.gpus and pod.namespace not in limited and (planned := _planned_gpus(resources, pod.namespace)):
-                yield Finding(
-                    what=f"no quota of namespace {pod.namespace} limits GPUs, and its workloads request {planned}",
-                    fix=f"a ResourceQuota with {_QUOTA_KEYS[0]}: {planned}",
+                yield finding(
+                    f"no quota of namespace {pod.namespace} limits GPUs, and its workloads request {planned}",
+                    write=f"a ResourceQuota with {_QUOTA_KEYS[0]}: {planned}",
                     urn=one.urn,
                 )
 
@@ -211,8 +199,8 @@ def _benchmark_left_on(resources: Sequence[Resource], settings: Settings) -> Ite
     reason = why_production(resources, settings)
     if reason:
         for pod in found:
-            yield Finding(
-                what=f"{pod.resource.label} generates load in a production stack: {reason}",
+            yield finding(
+                f"{pod.resource.label} generates load in a production stack: {reason}",
                 urn=pod.resource.urn,
                 at_stake=_fleet_stake(resources),
             )
@@ -229,7 +217,7 @@ def _fleet_stake(resources: Sequence[Resource]) -> str:
 
 
 RULES: Final = (
-    Rule(
+    ResourceRule(
         name="future-reservation-without-total",
         subject="cost",
         statement="A submitted FutureReservation states its total in dollars.",
@@ -240,7 +228,7 @@ RULES: Final = (
         severity="critical",
         judge=_ordered_without_total,
     ),
-    Rule(
+    ResourceRule(
         name="future-reservation-unprotected",
         subject="cost",
         statement="A submitted FutureReservation is protected.",
@@ -297,17 +285,6 @@ RULES: Final = (
             ),
         ),
         judge=_quota_above_plan,
-    ),
-    StackRule(
-        name="gpu-quota-below-plan",
-        subject="cost",
-        statement="A namespace's GPU quota allows the GPUs that its workloads request.",
-        evidence="the cluster refuses the remaining pods, and Pulumi waits for them until its timeout, on paid nodes. Source: "
-        "Kubernetes, ResourceQuota. Mandatory: one of the two numbers is wrong",
-        fix="a ResourceQuota of GPUs x replicas",
-        level="mandatory",
-        severity="medium",
-        judge=_quota_below_plan,
     ),
     StackRule(
         name="gpu-quota-missing",

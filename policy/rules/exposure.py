@@ -8,8 +8,9 @@ from typing import Any
 
 from addresses import wide_ranges
 from environment import ENVIRONMENT, why_production
+from facts.finding import Finding
 from objects import Order, number, shown
-from rule import Finding, Resource, Rule, Settings, StackRule, dig, has, listed, mapped
+from rule import Resource, ResourceRule, Settings, StackRule, dig, finding, has, listed, mapped
 from rules.access import kept_caches
 
 ANONYMOUS_WAYS = {
@@ -40,40 +41,40 @@ ANONYMOUS_WAYS = {
 def _open_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
     is_pool = resource.type == "gcp:container/nodePool:NodePool"
     if is_pool and dig(resource.props, "networkConfig", "enablePrivateNodes") is False:
-        yield Finding(
-            what="networkConfig.enablePrivateNodes is false",
+        yield finding(
+            "networkConfig.enablePrivateNodes is false",
             why="each node of the pool gets a public address, whatever its cluster says",
-            fix="networkConfig: {enablePrivateNodes: true}",
+            write="networkConfig: {enablePrivateNodes: true}",
         )
     if resource.type != "gcp:container/cluster:Cluster":
         return
     if dig(resource.props, "privateClusterConfig", "enablePrivateNodes") is not True:
-        yield Finding(
-            what="privateClusterConfig.enablePrivateNodes is not true",
+        yield finding(
+            "privateClusterConfig.enablePrivateNodes is not true",
             why="each node gets a public address, protected only by firewall rules",
-            fix="privateClusterConfig: {enablePrivateNodes: true}, and Cloud NAT for downloads",
+            write="privateClusterConfig: {enablePrivateNodes: true}, and Cloud NAT for downloads",
         )
     named = dig(resource.props, "masterAuthorizedNetworksConfig")
     by_ip = dig(resource.props, "controlPlaneEndpointsConfig", "ipEndpointsConfig", "enabled") is not False
     private = dig(resource.props, "privateClusterConfig", "enablePrivateEndpoint") is True
     if by_ip and not private and named is None:
-        yield Finding(
-            what="the control plane's IP endpoint is on, and masterAuthorizedNetworksConfig is missing",
-            fix="controlPlaneEndpointsConfig: {ipEndpointsConfig: {enabled: false}}, or masterAuthorizedNetworksConfig "
+        yield finding(
+            "the control plane's IP endpoint is on, and masterAuthorizedNetworksConfig is missing",
+            write="controlPlaneEndpointsConfig: {ipEndpointsConfig: {enabled: false}}, or masterAuthorizedNetworksConfig "
             "with your networks",
         )
     where = "masterAuthorizedNetworksConfig"
     blocks = [dig(block, "cidrBlock") for block in listed(dig(named, "cidrBlocks"))]
     if told := wide_ranges(f"{where}.cidrBlocks", blocks):
-        yield Finding(what=told, fix="name the networks")
+        yield finding(told, write="name the networks")
     for way, path in ANONYMOUS_WAYS.items():
         if dig(resource.props, *path) is True:
-            yield Finding(what=f"{'.'.join(path)} is true", why=way, fix=f"leave {path[-1]} out")
+            yield finding(f"{'.'.join(path)} is true", why=way, write=f"leave {path[-1]} out")
     if dig(named, "gcpPublicCidrsAccessEnabled") is True:
-        yield Finding(
-            what=f"{where}.gcpPublicCidrsAccessEnabled is true",
+        yield finding(
+            f"{where}.gcpPublicCidrsAccessEnabled is true",
             why="it admits every virtual machine of every Google Cloud customer",
-            fix="gcpPublicCidrsAccessEnabled: false",
+            write="gcpPublicCidrsAccessEnabled: false",
         )
 
 
@@ -91,23 +92,23 @@ def _unlogged(resource: Resource, _: Settings) -> Iterator[Finding]:
         kept = tuple(listed(dig(resource.props, "loggingConfig", "enableComponents")))
         missing = [one for one in ("SYSTEM_COMPONENTS", "WORKLOADS") if one not in kept]
         if has(resource.props, "loggingConfig") and missing:
-            yield Finding(what=f"{' and '.join(missing)} missing in loggingConfig.enableComponents")
+            yield finding(f"{' and '.join(missing)} missing in loggingConfig.enableComponents")
         if dig(resource.props, "loggingService") == "none":
-            yield Finding(what="loggingService is none", fix="leave loggingService out")
+            yield finding("loggingService is none", write="leave loggingService out")
     elif resource.type.startswith("gcp:logging/") and has(resource.props, "retentionDays"):
         if (number(dig(resource.props, "retentionDays")) or 0) < LEAST_DAYS:
-            yield Finding(what=f"{resource.label} keeps logs for {shown(dig(resource.props, 'retentionDays'))} days")
+            yield finding(f"{resource.label} keeps logs for {shown(dig(resource.props, 'retentionDays'))} days")
     elif resource.type.startswith("gcp:logging/") and dig(resource.props, "disabled") is not True:
         exclusion = resource.kind.endswith("Exclusion")
         dropped = (resource.props,) if exclusion else tuple(listed(dig(resource.props, "exclusions")))
         for one in dropped if dig(resource.props, "name") == DEFAULT_SINK or exclusion else ():
             text = str(dig(one, "filter") or "")
             if dig(one, "disabled") is not True and (" OR " in text or not _SPARES.search(text)):
-                yield Finding(
-                    what=f"{resource.label} drops logs of every severity: {dig(one, 'filter')}", fix="severity<WARNING"
+                yield finding(
+                    f"{resource.label} drops logs of every severity: {dig(one, 'filter')}", write="severity<WARNING"
                 )
     elif resource.type.startswith("gcp:logging/") and dig(resource.props, "name") == DEFAULT_SINK:
-        yield Finding(what=f"{resource.label} is disabled, and keeps no log", fix="leave it enabled")
+        yield finding(f"{resource.label} is disabled, and keeps no log", write="leave it enabled")
 
 
 DELETION_PROTECTION = "vllm-fleet:infra:DeletionProtection"
@@ -123,23 +124,23 @@ def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> I
         # The provider's default is true.
         deletable = one.type != DELETION_PROTECTION and dig(one.props, "deletionProtection") is False
         if deletable or not one.protect:
-            yield Finding(
-                what=f"{one.label} is production ({because}) and "
+            yield finding(
+                f"{one.label} is production ({because}) and "
                 + ("deletionProtection is false" if deletable else "is not protected in Pulumi"),
                 urn=one.urn,
             )
     order, locks = Order(resources), [one for one in kept if one.type == DELETION_PROTECTION]
     for lock, cluster in ((lock, one) for lock in locks for one in kept if one not in locks):
         if not order.is_before(cluster, lock):
-            yield Finding(what=f"{lock.label} does not depend on {cluster.label}, which goes first", urn=lock.urn)
+            yield finding(f"{lock.label} does not depend on {cluster.label}, which goes first", urn=lock.urn)
     if any(one.type == PLATFORM for one in resources) and not locks:
-        yield Finding(what=f"the stack is production ({because}) and has no DeletionProtection", urn=kept[0].urn)
+        yield finding(f"the stack is production ({because}) and has no DeletionProtection", urn=kept[0].urn)
 
 
 def _api_goes_along(resource: Resource, _: Settings) -> Iterator[Finding]:
     for key in ("disableOnDestroy", "disableDependentServices"):
         if resource.type == "gcp:projects/service:Service" and dig(resource.props, key) is True:
-            yield Finding(what=f"{key} is true", fix=f"{key}: false")
+            yield finding(f"{key} is true", write=f"{key}: false")
 
 
 def _ambient_provider(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -147,7 +148,7 @@ def _ambient_provider(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.type == "pulumi:providers:kubernetes" and not (
         has(resource.props, "kubeconfig") or has(resource.props, "renderYamlToDirectory")
     ):
-        yield Finding(what="kubeconfig is missing")
+        yield finding("kubeconfig is missing")
 
 
 def _forgetful_bucket(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
@@ -158,16 +159,16 @@ def _forgetful_bucket(resources: Sequence[Resource], settings: Settings) -> Iter
         # In production the label alone decides nothing: it may be new.
         scratch = dig(one.props, "labels", "scratch") == "true" and (not production or _name(one) in caches)
         if dig(one.props, "forceDestroy") is True and not scratch:
-            yield Finding(
-                what=f"{one.label}: forceDestroy is true",
-                fix="forceDestroy: false; empty the bucket manually before deleting it",
+            yield finding(
+                f"{one.label}: forceDestroy is true",
+                write="forceDestroy: false; empty the bucket manually before deleting it",
                 urn=one.urn,
             )
         for index, rule in enumerate(listed(dig(one.props, "lifecycleRules"))):
             if dig(rule, "action", "type") == "Delete" and not scratch and not _waits(mapped(dig(rule, "condition"))):
-                yield Finding(
-                    what=f"{one.label}: lifecycleRules[{index}] deletes objects in their first week",
-                    fix="condition: {age: DAYS}",
+                yield finding(
+                    f"{one.label}: lifecycleRules[{index}] deletes objects in their first week",
+                    write="condition: {age: DAYS}",
                     urn=one.urn,
                 )
 
@@ -185,7 +186,7 @@ def _waits(condition: Mapping[str, Any]) -> bool:
 
 
 RULES = (
-    Rule(
+    ResourceRule(
         name="cluster-open",
         subject="security",
         statement="Nodes have no public address, and the control plane's IP endpoint is off or limited to named networks.",
@@ -196,7 +197,7 @@ RULES = (
         severity="critical",
         judge=_open_cluster,
     ),
-    Rule(
+    ResourceRule(
         name="cluster-logs-off",
         subject="security",
         statement="A cluster keeps its system and workload logs, and its project drops only unimportant ones.",
@@ -219,7 +220,7 @@ RULES = (
         settings=(ENVIRONMENT,),
         judge=_unprotected_cluster,
     ),
-    Rule(
+    ResourceRule(
         name="provider-without-kubeconfig",
         subject="security",
         statement="A Kubernetes provider has an explicit kubeconfig.",
@@ -230,7 +231,7 @@ RULES = (
         severity="critical",
         judge=_ambient_provider,
     ),
-    Rule(
+    ResourceRule(
         name="api-off-on-destroy",
         subject="security",
         statement="Destroying a stack does not disable APIs of its project.",

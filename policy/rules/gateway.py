@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from engines import described, reasons
+from engines import described
 from facts import ledger
+from facts.finding import Finding
 from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET, Picker
 from facts.lessons.lesson import Lesson
 from facts.lessons.words import CONCURRENCY_ANNOTATION, RESOURCES
@@ -25,15 +26,13 @@ from routing import (
     stake,
 )
 from routing import Picker as RenderedPicker
-from rule import Finding, Resource, Setting, Settings, StackRule, dig
+from rule import Resource, Setting, Settings, StackRule, dig, finding, with_stake
 
 SUBNET = "gcp:compute/subnetwork:Subnetwork"
 CLUSTER = "gcp:container/cluster:Cluster"
 PROXY_ONLY = "REGIONAL_MANAGED_PROXY"
 SMALLEST_PREFIX = 26
 """Longest prefix of a proxy-only subnet. Source: Google Cloud, proxy-only subnets: /26 at least, /23 recommended."""
-HEALTH_PATHS = ("/health", "/ping")
-"""Source: vLLM 0.18.1, its HTTP server: both answer 200 while the engines live, without a key."""
 GKE_TIMEOUT_SECONDS = 30
 """Source: GKE Gateway documentation, default backend timeout."""
 TTFT_P99_MS: float = ledger.value("cluster_ip_rerun.figures.nodes-1.details.ttft_ms.p99")
@@ -63,7 +62,7 @@ def _clusters(resources: Sequence[Resource]) -> tuple[Resource, ...]:
     return tuple(one for one in resources if one.type == CLUSTER)
 
 
-def _without_subnet(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+def _without_subnet(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     subnets = [one for one in resources if one.type == SUBNET]
     # A stack without subnets uses another stack's network.
     if not subnets:
@@ -82,18 +81,17 @@ def _without_subnet(resources: Sequence[Resource], _: Settings) -> Iterator[Find
             if not regions or any(region.startswith(str(dig(one.props, "region") or "")) for region in regions)
         ]
         label, urn = f"{named(gateway.resource)} ({gateway.class_name})", gateway.resource.urn
-        if not right:
-            where = f" in {', '.join(regions)}" if regions else ""
-            yield Finding(
-                what=f"{label}: no subnet of this stack has purpose {PROXY_ONLY} and role ACTIVE{where}", urn=urn
-            )
+        where = f" in {', '.join(regions)}" if regions else ""
+        for breach in PROXY_ONLY_SUBNET.judge(bool(right), settings):
+            found = f"{label}: no subnet of this stack has purpose {PROXY_ONLY} and role ACTIVE{where}"
+            yield RESOURCES.finding(PROXY_ONLY_SUBNET, breach, subject=urn, found=found)
         for subnet in right:
             cidr = str(dig(subnet.props, "ipCidrRange") or "")
             if _prefix_length(cidr) > SMALLEST_PREFIX:
-                yield Finding(
-                    what=f"{subnet.label}: ipCidrRange {cidr} is smaller than /{SMALLEST_PREFIX}",
+                yield finding(
+                    f"{subnet.label}: ipCidrRange {cidr} is smaller than /{SMALLEST_PREFIX}",
                     why="Google Cloud refuses a smaller proxy-only subnet, because each proxy needs addresses",
-                    fix="a /23, at least a /26",
+                    write="a /23, at least a /26",
                     urn=subnet.urn,
                 )
 
@@ -104,29 +102,6 @@ def _prefix_length(cidr: str) -> int:
         return IPv4Network(cidr, strict=False).prefixlen
     except ValueError:
         return 0
-
-
-def _without_health_check(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    brought = {pool.backend for pool in pools(resources) if pool.brings_policies}
-    for backend, through in model_backends(resources).items():
-        checks = gke_policies(resources, "HealthCheckPolicy", backend)
-        if not checks and backend not in brought:
-            yield Finding(
-                what=f"{named(through[0].resource)} routes to {backend}, and no HealthCheckPolicy in {backend.namespace} targets it",
-                urn=through[0].resource.urn,
-                at_stake=stake(servers_behind(resources, backend)),
-            )
-        for check in checks:
-            config = dig(check.props, "spec", "default", "config")
-            path = dig(config, "httpHealthCheck", "requestPath") or "/"
-            if dig(config, "type") in (None, "HTTP") and path not in HEALTH_PATHS:
-                yield Finding(
-                    what=f"{named(check)}: spec.default.config.httpHealthCheck.requestPath is {path}",
-                    why="vLLM answers 404 there or requires its key, so every replica counts as unhealthy",
-                    fix="requestPath: /health",
-                    urn=check.urn,
-                    at_stake=stake(servers_behind(resources, backend)),
-                )
 
 
 def _timeouts(resources: Sequence[Resource]) -> Iterator[tuple[Backend, Resource, float | None]]:
@@ -148,18 +123,16 @@ def _cuts_streams(resources: Sequence[Resource], _: Settings) -> Iterator[Findin
                 if timeout is None
                 else f"spec.default.timeoutSec is {timeout:g}"
             )
-            yield Finding(
-                what=f"{named(where)}: {found}", urn=where.urn, at_stake=stake(servers_behind(resources, backend))
-            )
+            yield finding(f"{named(where)}: {found}", urn=where.urn, at_stake=stake(servers_behind(resources, backend)))
 
 
 def _short_timeout(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     wanted = float(settings["timeoutSeconds"])
     for _, where, timeout in _timeouts(resources):
         if timeout is not None and SHORTEST_TIMEOUT_SECONDS <= timeout < wanted:
-            yield Finding(
-                what=f"{named(where)}: spec.default.timeoutSec is {timeout:g}",
-                fix=f"timeoutSec: {wanted:g} or more",
+            yield finding(
+                f"{named(where)}: spec.default.timeoutSec is {timeout:g}",
+                write=f"timeoutSec: {wanted:g} or more",
                 urn=where.urn,
             )
 
@@ -199,31 +172,18 @@ def _pickers(lesson: Lesson[Picker]) -> Callable[[Sequence[Resource], Settings],
         for pool in pools(resources):
             if pool.picker is None:
                 continue
-            for broken in lesson.judge(_Picker(resources, pool, pool.picker), settings):
-                yield Finding(
-                    what=f"{pool.picker.resource.label}, {pool.picker.path}: {RESOURCES.what(broken)}",
-                    urn=pool.picker.resource.urn,
-                    # An advisory concerns the pickers, not the servers.
-                    at_stake=stake(servers_behind(resources, pool.backend)) if lesson.level == "mandatory" else "",
-                    **reasons(lesson, broken),
-                )
+            picker = pool.picker
+            # An advisory concerns the pickers, not the servers.
+            at_stake = stake(servers_behind(resources, pool.backend)) if lesson.level == "mandatory" else ""
+            for breach in lesson.judge(_Picker(resources, pool, picker), settings):
+                found = with_stake(f"{picker.resource.label}, {picker.path}: {RESOURCES.found(breach)}", at_stake)
+                yield RESOURCES.finding(lesson, breach, subject=picker.resource.urn, found=found)
 
     return judge
 
 
 RULES = (
     StackRule(judge=_without_subnet, **described(PROXY_ONLY_SUBNET)),
-    StackRule(
-        name="gateway-without-health-check",
-        subject="network",
-        statement="Each backend of a GKE Gateway has a HealthCheckPolicy for vLLM's /health.",
-        evidence="by default the load balancer requests / and vLLM answers 404, so every replica counts as unhealthy. Source: GKE Gateway "
-        "documentation; vLLM 0.18.1. Mandatory: every request gets 503",
-        fix="a HealthCheckPolicy with requestPath: /health and the backend as its targetRef",
-        level="mandatory",
-        severity="high",
-        judge=_without_health_check,
-    ),
     StackRule(
         name="gateway-cuts-streams",
         subject="network",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from facts.finding import Finding
 from objects import named, namespace_of, of_kind, own_name, shown
 from routing import (
     GKE_API,
@@ -17,7 +18,7 @@ from routing import (
     servers_behind,
     stake,
 )
-from rule import Finding, Resource, Settings, StackRule, dig, listed
+from rule import Resource, Settings, StackRule, dig, finding, listed
 
 
 def _public(resources: Sequence[Resource]) -> Iterator[tuple[str, Resource, Backend, tuple[str, ...]]]:
@@ -69,8 +70,8 @@ def _open(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         found = servers_behind(resources, backend)
         without = [one for one in found if not has_key(one)]
         if without and not _has_iap(resources, backend):
-            yield Finding(
-                what=f"{named(opener)}: {how} publishes {without[0].label}, which has no key and no authentication in front of it",
+            yield finding(
+                f"{named(opener)}: {how} publishes {without[0].label}, which has no key and no authentication in front of it",
                 urn=opener.urn,
                 at_stake=stake(without),
             )
@@ -81,8 +82,8 @@ def _unguarded(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         keyed = [one for one in servers_behind(resources, backend) if has_key(one)]
         wide = [path for path in paths if not _guarded(path)]
         if keyed and wide and not _has_iap(resources, backend):
-            yield Finding(
-                what=f"{named(opener)}: {how} routes {', '.join(dict.fromkeys(wide))} to {keyed[0].label}",
+            yield finding(
+                f"{named(opener)}: {how} routes {', '.join(dict.fromkeys(wide))} to {keyed[0].label}",
                 urn=opener.urn,
                 at_stake=stake(keyed),
             )
@@ -100,16 +101,16 @@ def _clear_text(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]
         for gateway in route.gateways:
             plain = [one for one in gateway.listeners if dig(one, "protocol") == "HTTP"]
             if gateway.is_public and plain:
-                yield Finding(
-                    what=f"{named(gateway.resource)} ({gateway.class_name}): listener {dig(plain[0], 'name')} is HTTP on port "
+                yield finding(
+                    f"{named(gateway.resource)} ({gateway.class_name}): listener {dig(plain[0], 'name')} is HTTP on port "
                     f"{shown(dig(plain[0], 'port'))}, and {named(route.resource)} is attached to it",
                     urn=gateway.resource.urn,
                 )
     for service in public_services(resources):
         found = servers_behind(resources, Backend("Service", namespace_of(service), own_name(service)))
         if any("ssl-certfile" not in one.flags for one in found):
-            yield Finding(
-                what=f"{named(service)}: its external load balancer uses HTTP to {found[0].label}", urn=service.urn
+            yield finding(
+                f"{named(service)}: its external load balancer uses HTTP to {found[0].label}", urn=service.urn
             )
 
 

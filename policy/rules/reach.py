@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from addresses import is_wide, public, spans, touches, wide_ranges
+from facts.finding import Finding
 from facts.ranges import PRIVATE_RANGES, PRIVATE_V6
 from network_policies import DIRECTIONS, blocks, policy_specs
 from objects import names_some, number, selects, shown
 from routing import GATEWAY_API, is_internal
-from rule import Finding, Resource, Rule, Settings, dig, has, listed
+from rule import Resource, ResourceRule, Settings, dig, finding, has, listed
 
 NOT_THE_INTERNET: Final = tuple(sorted((*PRIVATE_RANGES, "169.254.0.0/16")))
 """Private networks and link-local addresses, which include the metadata server. Source: `PRIVATE_RANGES`; RFC 3927."""
@@ -88,20 +89,18 @@ def _open_firewall(resource: Resource, _: Settings) -> Iterator[Finding]:
         if not one.allows:
             continue
         if not any(one.sources.values()):
-            yield Finding(what=f"{one.path}{', '.join(one.sources)} are missing, which means any source")
+            yield finding(f"{one.path}{', '.join(one.sources)} are missing, which means any source")
         if not any(one.targets.values()):
-            yield Finding(
-                what=f"{one.path}{', '.join(one.targets)} are missing, which means every instance of the network"
-            )
+            yield finding(f"{one.path}{', '.join(one.targets)} are missing, which means every instance of the network")
         for key, ranges in (*one.sources.items(), *one.targets.items()):
             if key.endswith("Ranges") and (told := wide_ranges(f"{one.path}{key}", ranges)):
-                yield Finding(what=told)
+                yield finding(told)
         for path, protocol, ports in one.allows:
             name = _WITH_PORTS.get(str(protocol).lower(), str(protocol))
             if name == "all" or (name in _WITH_PORTS and not ports):
-                yield Finding(what=f"{path} allows every port of {protocol}")
+                yield finding(f"{path} allows every port of {protocol}")
             elif (opened := _many(_bounds(port) for port in ports)) > WIDE_PORTS:
-                yield Finding(what=f"{path} allows {opened:,} ports of {protocol}", fix="name the ports")
+                yield finding(f"{path} allows {opened:,} ports of {protocol}", write="name the ports")
 
 
 def _bounds(port: Any) -> tuple[Any, Any]:
@@ -137,53 +136,53 @@ def _entry(where: str, direction: str, entry: Any, every_pod: bool) -> Iterator[
     yield from _peers(where, DIRECTIONS[direction], entry, dns=dns and direction == "egress")
     opened = _many((dig(port, "port"), dig(port, "endPort") or dig(port, "port")) for port in ports)
     if not ports or None in numbers:
-        yield Finding(what=f"{where} allows every port", fix="name the ports")
+        yield finding(f"{where} allows every port", write="name the ports")
     elif opened > WIDE_PORTS:
         wide = next((one for one in ports if has(one, "endPort")), ports[0])
-        yield Finding(
-            what=f"{where} allows {opened:,} ports, such as {shown(dig(wide, 'port'))} to {shown(dig(wide, 'endPort'))}",
-            fix="name the ports",
+        yield finding(
+            f"{where} allows {opened:,} ports, such as {shown(dig(wide, 'port'))} to {shown(dig(wide, 'endPort'))}",
+            write="name the ports",
         )
     elif every_pod and not dns:
-        yield Finding(
-            what=f"podSelector names no pods of the namespace, so all of them, and {where} allows "
+        yield finding(
+            f"podSelector names no pods of the namespace, so all of them, and {where} allows "
             + ", ".join(f"port {shown(one)}" for one in numbers),
-            fix="select the pods that need it",
+            write="select the pods that need it",
         )
 
 
 def _peers(where: str, key: str, entry: Any, *, dns: bool) -> Iterator[Finding]:
     peers = tuple(listed(dig(entry, key)))
     if not peers:
-        yield Finding(what=f"{where}.{key} is empty, which means any peer")
+        yield finding(f"{where}.{key} is empty, which means any peer")
     for index, peer in enumerate(peers):
         path = f"{where}.{key}[{index}]"
         selectors = {one: dig(peer, one) for one in ("podSelector", "namespaceSelector") if has(peer, one)}
         unnamed = [one for one in selectors if not names_some(selectors[one])]
         if selectors and len(unnamed) == len(selectors):
             each = all(selects(selectors[one], {}) for one in unnamed)
-            yield Finding(
-                what=f"{path} selects {'every pod' if each else 'pods by no name'}"
+            yield finding(
+                f"{path} selects {'every pod' if each else 'pods by no name'}"
                 + (" of every namespace" if "namespaceSelector" in selectors else "")
             )
         elif "namespaceSelector" in unnamed and not dns:
-            yield Finding(
-                what=f"{path}.namespaceSelector names no namespaces, so all of them",
+            yield finding(
+                f"{path}.namespaceSelector names no namespaces, so all of them",
                 why="whoever may create pods in any namespace may give them the labels of podSelector",
-                fix="namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}",
+                write="namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}",
             )
         if not selectors and not has(dig(peer, "ipBlock"), "cidr"):
-            yield Finding(what=f"{path} is empty, which means any peer")
+            yield finding(f"{path} is empty, which means any peer")
 
 
 def _blocks(where: str, key: str, entry: Any) -> Iterator[Finding]:
     for index, peer in enumerate(listed(dig(entry, key))):
         parts = blocks({key: [peer]}, key)
         if is_wide(parts) and ((inside := _inside(parts)) or key == "from"):
-            yield Finding(
-                what=f"{where}.{key}[{index}].ipBlock.cidr is {dig(peer, 'ipBlock', 'cidr')}"
+            yield finding(
+                f"{where}.{key}[{index}].ipBlock.cidr is {dig(peer, 'ipBlock', 'cidr')}"
                 + (f" and includes {', '.join(inside)}" if key == "to" else ""),
-                fix=f"add to except: {', '.join(inside)}" if key == "to" else "",
+                write=f"add to except: {', '.join(inside)}" if key == "to" else "",
             )
 
 
@@ -193,8 +192,8 @@ def _together(where: str, direction: str, entries: Sequence[Any]) -> Iterator[Fi
     parts = spans(one for part in found for one in part)
     inside = _inside(parts)
     if is_wide(parts) and (direction == "ingress" or inside):
-        yield Finding(
-            what=f"the blocks of {where} are together most of the internet"
+        yield finding(
+            f"the blocks of {where} are together most of the internet"
             + (f" and include {', '.join(inside)}" if inside else "")
         )
 
@@ -211,9 +210,9 @@ def _open_routes(resource: Resource, _: Settings) -> Iterator[Finding]:
         chosen = dig(allowed, "from")
         where = f"spec.listeners[{index}].allowedRoutes.namespaces"
         if chosen == "All":
-            yield Finding(what=f"{where}.from is All")
+            yield finding(f"{where}.from is All")
         elif chosen == "Selector" and not names_some(dig(allowed, "selector")):
-            yield Finding(what=f"{where}.selector names no namespaces, so all of them")
+            yield finding(f"{where}.selector names no namespaces, so all of them")
 
 
 def _open_service(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -222,24 +221,24 @@ def _open_service(resource: Resource, _: Settings) -> Iterator[Finding]:
         kind = dig(props, "spec", "type")
         ranges = tuple(listed(dig(props, "spec", "loadBalancerSourceRanges")))
         if kind == "LoadBalancer" and not is_internal(resource) and (not ranges or wide_ranges("", ranges)):
-            yield Finding(
-                what="spec.type is LoadBalancer, and its address is external",
-                fix="metadata.annotations: {networking.gke.io/load-balancer-type: Internal}, or ClusterIP",
+            yield finding(
+                "spec.type is LoadBalancer, and its address is external",
+                write="metadata.annotations: {networking.gke.io/load-balancer-type: Internal}, or ClusterIP",
             )
         elif kind in ("NodePort", "ExternalName"):
             leads = "every node opens its port" if kind == "NodePort" else "its clients are led out of the cluster"
-            yield Finding(what=f"spec.type is {kind}", why=leads)
+            yield finding(f"spec.type is {kind}", why=leads)
         if tuple(listed(dig(props, "spec", "externalIPs"))):
-            yield Finding(
-                what="spec.externalIPs is set",
+            yield finding(
+                "spec.externalIPs is set",
                 why="the nodes take traffic of any address that it names, others' included; source: CVE-2020-8554",
             )
     elif resource.kind == "ServiceAttachment":
         if "ACCEPT_AUTOMATIC" in (dig(props, "connectionPreference"), dig(props, "spec", "connectionPreference")):
-            yield Finding(
-                what="connectionPreference is ACCEPT_AUTOMATIC",
+            yield finding(
+                "connectionPreference is ACCEPT_AUTOMATIC",
                 why="any project of any customer connects to it",
-                fix="ACCEPT_MANUAL, with the projects that may",
+                write="ACCEPT_MANUAL, with the projects that may",
             )
     elif resource.type.startswith("gcp:compute/"):
         yield from _open_machine(resource)
@@ -250,15 +249,15 @@ def _open_machine(resource: Resource) -> Iterator[Finding]:
     if resource.kind in ("ForwardingRule", "GlobalForwardingRule"):
         scheme = dig(props, "loadBalancingScheme") if has(props, "loadBalancingScheme") else "EXTERNAL"
         if scheme in ("EXTERNAL", "EXTERNAL_MANAGED") and dig(props, "ipProtocol") not in ("ESP", "AH"):
-            yield Finding(what=f"loadBalancingScheme is {scheme}", fix="INTERNAL_MANAGED")
+            yield finding(f"loadBalancingScheme is {scheme}", write="INTERNAL_MANAGED")
     for index, one in enumerate(listed(dig(props, "networkInterfaces"))):
         for key in ("accessConfigs", "ipv6AccessConfigs"):
             if tuple(listed(dig(one, key))):
-                yield Finding(what=f"networkInterfaces[{index}].{key} is set", fix=f"remove {key}, and use Cloud NAT")
+                yield finding(f"networkInterfaces[{index}].{key} is set", write=f"remove {key}, and use Cloud NAT")
 
 
 RULES = (
-    Rule(
+    ResourceRule(
         name="firewall-open",
         subject="security",
         statement="An ingress firewall rule names its sources, targets and ports.",
@@ -269,7 +268,7 @@ RULES = (
         severity="critical",
         judge=_open_firewall,
     ),
-    Rule(
+    ResourceRule(
         name="network-policy-wide",
         subject="security",
         statement="A NetworkPolicy names its pods, peers and ports.",
@@ -280,7 +279,7 @@ RULES = (
         severity="high",
         judge=_wide_policy,
     ),
-    Rule(
+    ResourceRule(
         name="routes-from-anywhere",
         subject="security",
         statement="A Gateway accepts routes only from named namespaces.",
@@ -291,7 +290,7 @@ RULES = (
         severity="medium",
         judge=_open_routes,
     ),
-    Rule(
+    ResourceRule(
         name="service-open",
         subject="security",
         statement="Services, load balancers and instances have no address outside the VPC.",

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from facts.finding import Finding
 from facts.rights import CNRM, ESCALATES, TAKES_OVER, TAKES_OVER_A_PROJECT, breadth, is_default_account, reason
 from grants import Grant, grants
 from objects import names_some
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, known, listed, mapped
+from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, known, listed, mapped
 
 NODE_ROLES = (
     "roles/container.defaultNodeServiceAccount",
@@ -60,18 +61,18 @@ def _broad_roles(resources: Sequence[Resource], settings: Settings) -> Iterator[
     agreed = {str(one) for one in listed(settings["agreed"])}
     for resource in resources:
         if resource.kind == "IAMCustomRole" and (found := _escalating(resource)):
-            yield Finding(
-                what=f"{resource.label} has {', '.join(found)}",
+            yield finding(
+                f"{resource.label} has {', '.join(found)}",
                 why="whoever has the role becomes another account, or reads every secret",
-                fix="permissions of single services, without these",
+                write="permissions of single services, without these",
                 urn=resource.urn,
             )
         acts_as = known(resource.props, "metadata", "annotations", "iam.gke.io/gcp-service-account")
         if resource.is_kubernetes and acts_as and (is_default_account(acts_as) or acts_as in _node_accounts(resources)):
-            yield Finding(
-                what=f"{resource.label} acts as {acts_as}, which instances or nodes use",
+            yield finding(
+                f"{resource.label} acts as {acts_as}, which instances or nodes use",
                 why="its pods get all that every node may do",
-                fix="a grant for the pods' own principal",
+                write="a grant for the pods' own principal",
                 urn=resource.urn,
             )
         for grant in grants(resource):
@@ -85,14 +86,14 @@ def _broad_roles(resources: Sequence[Resource], settings: Settings) -> Iterator[
                 who = member.partition(":")[2]
                 if member in nodes:
                     if grant.role not in of_nodes:
-                        yield Finding(
-                            what=f"{resource.label} grants {grant.role} to the nodes' account, {who}", urn=resource.urn
+                        yield finding(
+                            f"{resource.label} grants {grant.role} to the nodes' account, {who}", urn=resource.urn
                         )
                 elif why and _is_machine(grant, member) and f"{grant.role} {member}" not in agreed:
-                    yield Finding(
-                        what=f"{resource.label} grants {grant.role} to a service account, {who}",
+                    yield finding(
+                        f"{resource.label} grants {grant.role} to a service account, {who}",
                         why=why,
-                        fix="a role for what it does, on the one bucket, secret or repository that it uses",
+                        write="a role for what it does, on the one bucket, secret or repository that it uses",
                         urn=resource.urn,
                     )
 
@@ -137,9 +138,9 @@ def _default_account(resource: Resource, _: Settings) -> Iterator[Finding]:
         return
     # Before the first update the account's address is unknown.
     if not has(dig(resource.props, *where.split(".")), "serviceAccount"):
-        yield Finding(what=f"{where}.serviceAccount is missing")
+        yield finding(f"{where}.serviceAccount is missing")
     elif is_default_account(email := str(known(resource.props, *where.split("."), "serviceAccount"))):
-        yield Finding(what=f"{where}.serviceAccount is {email}, the default account")
+        yield finding(f"{where}.serviceAccount is {email}, the default account")
 
 
 def _unnamed_rights(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -154,7 +155,7 @@ def _unnamed_rights(resource: Resource, _: Settings) -> Iterator[Finding]:
             # Pod names are generated; a status is rewritten by its controller.
             writes = verbs - {"get", "list", "watch"} if kind != "events" and not kind.endswith("/status") else set()
             if found := reads | (writes - {"delete", "deletecollection"} if kind == "pods" else writes):
-                yield Finding(what=f"rules[{index}] allows {', '.join(sorted(found))} on all {kind}")
+                yield finding(f"rules[{index}] allows {', '.join(sorted(found))} on all {kind}")
 
 
 def _public(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -163,7 +164,7 @@ def _public(resource: Resource, _: Settings) -> Iterator[Finding]:
             # A whole company may use what Identity-Aware Proxy guards.
             guarded = grant.role == "roles/iap.httpsResourceAccessor" and member.startswith("domain:")
             if (who := breadth(member)) and not guarded:
-                yield Finding(what=f"{grant.role or 'access'} is granted to {member}, {who}")
+                yield finding(f"{grant.role or 'access'} is granted to {member}, {who}")
     if not resource.type.startswith("gcp:storage/"):
         return
     entities = [str(dig(resource.props, "entity") or ""), *map(str, listed(dig(resource.props, "roleEntities")))]
@@ -176,23 +177,23 @@ def _public(resource: Resource, _: Settings) -> Iterator[Finding]:
         acl = str(dig(resource.props, key) or "")
         found += [acl] if acl.startswith(("public", "authenticatedRead")) else []
     for one in dict.fromkeys(found):
-        yield Finding(what=f"{dig(resource.props, 'role') or 'access'} is granted to {one}")
+        yield finding(f"{dig(resource.props, 'role') or 'access'} is granted to {one}")
 
 
 def _lasting_key(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.type in ("gcp:serviceaccount/key:Key", "gcp:storage/hmacKey:HmacKey"):
-        yield Finding(what=f"{resource.label} is a key that lasts until it is deleted")
+        yield finding(f"{resource.label} is a key that lasts until it is deleted")
     elif resource.type == "gcp:projects/apiKey:ApiKey" and not has(dig(resource.props, "restrictions"), "apiTargets"):
-        yield Finding(what="restrictions.apiTargets is missing", fix="restrictions: {apiTargets: [{service: ...}]}")
+        yield finding("restrictions.apiTargets is missing", write="restrictions: {apiTargets: [{service: ...}]}")
     elif (
         resource.type == "kubernetes:core/v1:Secret"
         and dig(resource.props, "type") == "kubernetes.io/service-account-token"
     ):
-        yield Finding(
-            what="type is kubernetes.io/service-account-token", fix="a token of the TokenRequest API, as pods get it"
+        yield finding(
+            "type is kubernetes.io/service-account-token", write="a token of the TokenRequest API, as pods get it"
         )
     elif resource.type.startswith(f"kubernetes:{CNRM}/") and resource.kind == "IAMServiceAccountKey":
-        yield Finding(what=f"{resource.label} is a key that lasts until it is deleted")
+        yield finding(f"{resource.label} is a key that lasts until it is deleted")
 
 
 def _administrators(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -203,7 +204,7 @@ def _administrators(resource: Resource, _: Settings) -> Iterator[Finding]:
     elif resource.kind in ("Role", "ClusterRole"):
         rules = tuple(listed(dig(resource.props, "rules")))
         for index, rule in enumerate(rules):
-            yield from (Finding(what=f"rules[{index}] {what}") for what in _becomes(rule))
+            yield from (finding(f"rules[{index}] {what}") for what in _becomes(rule))
         yield from _aggregated(resource, rules)
 
 
@@ -218,12 +219,12 @@ def _bound(binding: Resource) -> Iterator[Finding]:
             or name.endswith("gserviceaccount.com")
         )
         if (machine or many) and _ADMINISTERS.fullmatch(role):
-            yield Finding(what=f"subjects[{index}]: {kind} {name} becomes {role}")
+            yield finding(f"subjects[{index}]: {kind} {name} becomes {role}")
         elif many and role not in _DISCOVERY:
-            yield Finding(
-                what=f"subjects[{index}]: {kind} {name} gets {role}",
+            yield finding(
+                f"subjects[{index}]: {kind} {name} gets {role}",
                 why="this is everyone, every pod of a namespace or every pod without an account of its own. Source: Kubernetes, RBAC",
-                fix="one ServiceAccount, user or group",
+                write="one ServiceAccount, user or group",
             )
 
 
@@ -261,13 +262,13 @@ def _aggregated(role: Resource, rules: Sequence[Any]) -> Iterator[Finding]:
         or {"*", "secrets"} & {str(kind) for kind in listed(dig(rule, "resources"))}
     ]
     if into and wider:
-        yield Finding(
-            what=f"metadata.labels: {into[0]} gives rules[{wider[0]}] to everyone who has that role",
-            fix=f"remove {into[0]}, and bind the role to who needs it",
+        yield finding(
+            f"metadata.labels: {into[0]} gives rules[{wider[0]}] to everyone who has that role",
+            write=f"remove {into[0]}, and bind the role to who needs it",
         )
     for index, selector in enumerate(listed(dig(role.props, "aggregationRule", "clusterRoleSelectors"))):
         if not names_some(selector):
-            yield Finding(what=f"aggregationRule.clusterRoleSelectors[{index}] collects the rules of every role")
+            yield finding(f"aggregationRule.clusterRoleSelectors[{index}] collects the rules of every role")
 
 
 RULES = (
@@ -296,7 +297,7 @@ RULES = (
         ),
         judge=_broad_roles,
     ),
-    Rule(
+    ResourceRule(
         name="node-account-default",
         subject="security",
         statement="Nodes use a dedicated service account.",
@@ -307,7 +308,7 @@ RULES = (
         severity="high",
         judge=_default_account,
     ),
-    Rule(
+    ResourceRule(
         name="long-lived-key",
         subject="security",
         statement="No account has a key that does not expire.",
@@ -318,7 +319,7 @@ RULES = (
         severity="high",
         judge=_lasting_key,
     ),
-    Rule(
+    ResourceRule(
         name="role-without-names",
         subject="security",
         statement="A Kubernetes role names the objects it may write and the secrets it may read.",
@@ -330,7 +331,7 @@ RULES = (
         severity="high",
         judge=_unnamed_rights,
     ),
-    Rule(
+    ResourceRule(
         name="cluster-admin-bound",
         subject="security",
         statement="No service account or system group administers a cluster or a namespace, or can become who does.",
@@ -341,7 +342,7 @@ RULES = (
         severity="critical",
         judge=_administrators,
     ),
-    Rule(
+    ResourceRule(
         name="public-grant",
         subject="security",
         statement="Access is granted to single workloads, people and managed groups, not to the public or to all of something.",

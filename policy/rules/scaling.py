@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from facts.finding import Finding
 from objects import named, namespace_of, number, of_kind, own_name, shown
-from rule import Finding, Resource, Setting, Settings, StackRule, dig, has, listed
+from rule import Resource, Setting, Settings, StackRule, dig, has, listed
 from scalers import scalers
 
 HOLDS: Final = ("currentReplicas", "currentReplicasIfHigher")

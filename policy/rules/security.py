@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from facts.lessons.secrets_in_text import names_secret, secrets_in, secrets_in_files
+from facts.finding import Finding
+from facts.secrets_in_text import names_secret, secrets_in, secrets_in_files
 from objects import SYSTEM_NAMESPACES, all_pods, by_key, named, namespace_of, of_kind, own_name
 from pods import pods, servers
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed
+from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, listed
 
 SECRET_STORES: Mapping[str, tuple[str, ...]] = {
     "kubernetes:core/v1:Secret": ("data", "stringData"),
@@ -38,9 +39,9 @@ def _tokens(resources: Sequence[Resource], settings: Settings) -> Iterator[Findi
             projected = any(has(one, "serviceAccountToken") for one in listed(dig(volume, "projected", "sources")))
             serves = any(server.pod is pod for server in servers(pod.resource))
             if projected and (serves or not _has_rights(resources, pod.namespace, name)):
-                yield Finding(
-                    what=f"{named(pod.resource)}: {pod.spec_path}.volumes[{index}] projects a token of ServiceAccount {name}",
-                    fix="remove the source serviceAccountToken",
+                yield finding(
+                    f"{named(pod.resource)}: {pod.spec_path}.volumes[{index}] projects a token of ServiceAccount {name}",
+                    write="remove the source serviceAccountToken",
                     urn=pod.resource.urn,
                 )
         mounts = dig(pod.spec, "automountServiceAccountToken")
@@ -49,8 +50,8 @@ def _tokens(resources: Sequence[Resource], settings: Settings) -> Iterator[Findi
             mounts = dig(account.props, "automountServiceAccountToken")
         if mounts is False or _is_exception(pod.resource, settings) or _has_rights(resources, pod.namespace, name):
             continue
-        yield Finding(
-            what=f"{named(pod.resource)}: {pod.spec_path}.automountServiceAccountToken is not false, and no role of this stack is "
+        yield finding(
+            f"{named(pod.resource)}: {pod.spec_path}.automountServiceAccountToken is not false, and no role of this stack is "
             f"bound to ServiceAccount {name}",
             urn=pod.resource.urn,
         )
@@ -73,7 +74,7 @@ def _unseen_variables(resource: Resource, _: Settings) -> Iterator[Finding]:
         for one in pod.every_container:
             for index, source in enumerate(listed(dig(one.props, "envFrom"))):
                 kind = "Secret" if has(source, "secretRef") else "ConfigMap"
-                yield Finding(what=f"{one.path}.envFrom[{index}] makes a variable of every key of a {kind}")
+                yield finding(f"{one.path}.envFrom[{index}] makes a variable of every key of a {kind}")
 
 
 def _in_part(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -81,12 +82,10 @@ def _in_part(resource: Resource, _: Settings) -> Iterator[Finding]:
         return
     kind = resource.kind.removesuffix("Patch")
     if kind != resource.kind and kind not in UNJUDGED:
-        yield Finding(
-            what=f"{own_name(resource)} is a {resource.kind}, which changes a {kind} that these rules do not see"
-        )
+        yield finding(f"{own_name(resource)} is a {resource.kind}, which changes a {kind} that these rules do not see")
     elif resource.kind.endswith("List") and has(resource.props, "items"):
-        yield Finding(
-            what=f"{resource.kind} makes many objects, which these rules do not see", fix="one resource for each object"
+        yield finding(
+            f"{resource.kind} makes many objects, which these rules do not see", write="one resource for each object"
         )
 
 
@@ -97,19 +96,19 @@ def _plain_secret(resource: Resource, _: Settings) -> Iterator[Finding]:
     seen = set()
     for found in secrets_in(resource.props, SECRET_STORES.get(resource.type, ())):
         seen.add(found.path)
-        yield Finding(what=f"{found.path} looks like {found.what}")
+        yield finding(f"{found.path} looks like {found.what}")
     if keys := FILES.get(resource.kind, ()) if resource.is_kubernetes else ():
         for key in keys:
             for found in secrets_in_files({key: resource.props[key]}) if has(resource.props, key) else ():
                 if found.path not in seen:
-                    yield Finding(what=f"{found.path} looks like {found.what}")
+                    yield finding(f"{found.path} looks like {found.what}")
     for pod in pods(resource):
         for one in pod.every_container:
             for index, variable in enumerate(listed(dig(one.props, "env"))):
                 if dig(variable, "valueFrom", "configMapKeyRef") is not None and names_secret(
                     str(dig(variable, "name"))
                 ):
-                    yield Finding(what=f"{one.path}.env[{index}], {dig(variable, 'name')}, comes from a ConfigMap")
+                    yield finding(f"{one.path}.env[{index}], {dig(variable, 'name')}, comes from a ConfigMap")
 
 
 RULES = (
@@ -125,7 +124,7 @@ RULES = (
         settings=(EXCEPTIONS,),
         judge=_tokens,
     ),
-    Rule(
+    ResourceRule(
         name="object-stated-in-part",
         subject="security",
         statement="An object of Kubernetes is one resource, stated whole.",
@@ -137,7 +136,7 @@ RULES = (
         severity="high",
         judge=_in_part,
     ),
-    Rule(
+    ResourceRule(
         name="secret-in-plain-text",
         subject="security",
         statement="No property other than a Secret's contains a secret.",
@@ -148,7 +147,7 @@ RULES = (
         severity="critical",
         judge=_plain_secret,
     ),
-    Rule(
+    ResourceRule(
         name="server-variables-unseen",
         subject="security",
         statement="A model server names each of its variables.",

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from engines import Engine, each_engine
 from facts import releases
+from facts.finding import Finding
 from facts.lessons.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION
 from pods import pods
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, known, listed
+from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, known, listed
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _VERSION: Final = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?")
@@ -44,7 +45,7 @@ def _images(resource: Resource) -> Iterator[tuple[str, str]]:
 def _image_digest(resource: Resource, _: Settings) -> Iterator[Finding]:
     for path, image in _images(resource):
         if not _DIGEST.fullmatch(image.partition("@")[2]):
-            yield Finding(what=f"{path} is {image or 'missing'}, without a digest")
+            yield finding(f"{path} is {image or 'missing'}, without a digest")
 
 
 def _other_digest(resource: Resource, settings: Settings) -> Iterator[Finding]:
@@ -53,7 +54,7 @@ def _other_digest(resource: Resource, settings: Settings) -> Iterator[Finding]:
         program, _colon, tag = name.rpartition("/")[2].partition(":")
         published = _PUBLISHED.get(tag) if program == _SERVER else None
         if published and digest not in {"", published, *map(str, listed(settings["digests"]))}:
-            yield Finding(what=f"{path} is {image}; the digest of {program}:{tag} is {published}")
+            yield finding(f"{path} is {image}; the digest of {program}:{tag} is {published}")
 
 
 def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
@@ -67,8 +68,8 @@ def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterat
                 and image.partition("@")[2] not in _PUBLISHED.values()
                 and not image.startswith(tuple(trusted))
             ):
-                yield Finding(
-                    what=f"{one.label}: {path} is {image}, and this stack pulls from {', '.join(sorted(trusted))}",
+                yield finding(
+                    f"{one.label}: {path} is {image}, and this stack pulls from {', '.join(sorted(trusted))}",
                     urn=one.urn,
                 )
             program = (
@@ -77,9 +78,7 @@ def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterat
                 .partition(":")[0]
             )
             if program.endswith(f"/{_SERVER}") and program != f"vllm/{_SERVER}":
-                yield Finding(
-                    what=f"{one.label}: {path} is {image}, and vLLM publishes it as vllm/{_SERVER}", urn=one.urn
-                )
+                yield finding(f"{one.label}: {path} is {image}, and vLLM publishes it as vllm/{_SERVER}", urn=one.urn)
         if one.type.startswith("kubernetes:helm.sh/"):
             chart = "/".join(
                 str(part).rstrip("/")
@@ -88,13 +87,13 @@ def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterat
             )
             published = _CHARTS.get(chart.rpartition("/")[2], ())
             if published and "/" in chart and chart not in published:
-                yield Finding(
-                    what=f"{one.label}: the chart is {chart}, and its authors publish it as {' or '.join(published)}",
+                yield finding(
+                    f"{one.label}: the chart is {chart}, and its authors publish it as {' or '.join(published)}",
                     urn=one.urn,
                 )
             for path, image in _images_in(dig(one.props, "values"), "values") if published else ():
                 if not image.startswith((*_AUTHORS, *trusted)):
-                    yield Finding(what=f"{one.label}: {path} is {image}, which its authors do not publish", urn=one.urn)
+                    yield finding(f"{one.label}: {path} is {image}, which its authors do not publish", urn=one.urn)
 
 
 def _images_in(values: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -128,18 +127,7 @@ def _chart_version(resource: Resource, _: Settings) -> Iterator[Finding]:
     ):
         version = dig(resource.props, "version")
         if version is None or not _VERSION.fullmatch(str(version)):
-            yield Finding(what=f"version of the chart {dig(resource.props, 'chart')} is {version or 'missing'}")
-
-
-def _latest(resource: Resource, _: Settings) -> Iterator[Finding]:
-    for path, image in _images(resource):
-        name, _at, digest = image.partition("@")
-        tag = name.rpartition("/")[2].partition(":")[2]
-        if not digest and tag in ("", "latest"):
-            yield Finding(
-                what=f"{path} is {image or 'missing'}, "
-                + ("with the tag latest" if tag else "which means the tag latest")
-            )
+            yield finding(f"version of the chart {dig(resource.props, 'chart')} is {version or 'missing'}")
 
 
 def _revision(engine: Engine, _: Settings) -> Iterator[Finding]:
@@ -166,7 +154,7 @@ def _undeclared(engine: Engine, _: Settings) -> Iterator[Finding]:
 
 
 RULES: Final = (
-    Rule(
+    ResourceRule(
         name="image-not-pinned",
         subject="serving",
         statement="Images are pinned by digest.",
@@ -177,7 +165,7 @@ RULES: Final = (
         severity="high",
         judge=_image_digest,
     ),
-    Rule(
+    ResourceRule(
         name="image-of-another-digest",
         subject="serving",
         statement="A published release of vLLM has its published digest.",
@@ -216,7 +204,7 @@ RULES: Final = (
         ),
         judge=_from_elsewhere,
     ),
-    Rule(
+    ResourceRule(
         name="chart-not-pinned",
         subject="serving",
         statement="A chart has one exact version.",
@@ -227,17 +215,7 @@ RULES: Final = (
         severity="high",
         judge=_chart_version,
     ),
-    Rule(
-        name="image-latest",
-        subject="serving",
-        statement="No container runs the tag latest.",
-        evidence="latest is the image pushed last when a node pulls it. Mandatory: a restart is an unreviewed upgrade",
-        fix="name a release and append its digest",
-        level="mandatory",
-        severity="high",
-        judge=_latest,
-    ),
-    Rule(
+    ResourceRule(
         name="model-not-pinned",
         subject="serving",
         statement="A downloaded model is pinned to a commit of its repository.",
@@ -248,7 +226,7 @@ RULES: Final = (
         severity="high",
         judge=each_engine(_revision),
     ),
-    Rule(
+    ResourceRule(
         name="needs-not-declared",
         subject="serving",
         statement="A model server declares its expected traffic.",

@@ -8,9 +8,10 @@ from math import inf
 from typing import Any, Final
 
 import money
+from facts.finding import Finding
 from objects import namespace_of, number, of_kind, own_name, selects, shown
 from pods import Pod, all_servers, pods
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
+from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, listed, mapped
 
 APP: Final = "spending-guard"
 """Label `app` of the guard's objects."""
@@ -44,10 +45,10 @@ def _weak(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding
     parts = [one for one in resources if one.type.endswith(COMPONENT) or _is_part(one)]
     if not guards and (parts or settings["mostUsd"] is not None or settings["pauses"]):
         urn = parts[0].urn if parts else ""
-        yield Finding(what=f"no Deployment of the stack runs a {APP}", urn=urn)
+        yield finding(f"no Deployment of the stack runs a {APP}", urn=urn)
     for pod in guards:
         for what in _faults(pod, resources, settings):
-            yield Finding(what=f"{pod.resource.label}: {what}", urn=pod.resource.urn)
+            yield finding(f"{pod.resource.label}: {what}", urn=pod.resource.urn)
 
 
 def _is_part(resource: Resource) -> bool:
@@ -169,16 +170,16 @@ def _endless(resource: Resource, _: Settings) -> Iterator[Finding]:
     spec = dig(resource.props, "spec")
     inside = dig(spec, "template", "spec", "activeDeadlineSeconds")
     if dig(spec, "activeDeadlineSeconds") is None and inside is None:
-        yield Finding(what="spec.activeDeadlineSeconds is missing")
+        yield finding("spec.activeDeadlineSeconds is missing")
     if (number(dig(spec, "backoffLimit")) or 0) > _MOST_RETRIES:
-        yield Finding(what=f"spec.backoffLimit is {shown(dig(spec, 'backoffLimit'))}", fix="backoffLimit: 6")
+        yield finding(f"spec.backoffLimit is {shown(dig(spec, 'backoffLimit'))}", write="backoffLimit: 6")
 
 
 def _ignored(resource: Resource, _: Settings) -> Iterator[Finding]:
     watches = resource.type.startswith(_WATCHES)
     for path in resource.ignore_changes:
         if watches or path.startswith(_WATCHED_KEYS):
-            yield Finding(what=f"{resource.label}: ignoreChanges has {path}")
+            yield finding(f"{resource.label}: ignoreChanges has {path}")
 
 
 RULES: Final = (
@@ -204,7 +205,7 @@ RULES: Final = (
         ),
         judge=_weak,
     ),
-    Rule(
+    ResourceRule(
         name="job-without-end",
         subject="cost",
         statement="A Job has a deadline and a limited number of retries.",
@@ -215,7 +216,7 @@ RULES: Final = (
         severity="medium",
         judge=_endless,
     ),
-    Rule(
+    ResourceRule(
         name="protection-ignored",
         subject="security",
         statement="Pulumi corrects what protects, limits or watches a fleet.",

@@ -9,6 +9,7 @@ from typing import Any
 import money
 from environment import ENVIRONMENT, why_production
 from facts import disks
+from facts.finding import Finding
 from objects import (
     MountedClaim,
     all_pods,
@@ -18,10 +19,9 @@ from objects import (
     mounted_claims,
     named,
     namespace_of,
-    own_name,
 )
 from pods import quantity, servers
-from rule import Finding, Resource, Setting, Settings, StackRule, dig, listed, mapped
+from rule import Resource, Setting, Settings, StackRule, dig, finding, listed, mapped
 
 DISK = "gcp:compute/disk:Disk"
 CLUSTER = "gcp:container/cluster:Cluster"
@@ -109,15 +109,15 @@ def _reader_writable(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
         pod = mounted.pod
         label, stake = named(pod.resource), money.at_stake(pod.resource)
         if not mounted.read_only:
-            yield Finding(
-                what=f"{label}: {mounted.path}.persistentVolumeClaim mounts {mounted.claim[1]} without readOnly: true",
+            yield finding(
+                f"{label}: {mounted.path}.persistentVolumeClaim mounts {mounted.claim[1]} without readOnly: true",
                 urn=pod.resource.urn,
                 at_stake=stake,
             )
         for mount in mounted.mounts:
             if not mount.read_only:
-                yield Finding(
-                    what=f"{label}: {mount.path} mounts the weights of {mounted.claim[1]} writable",
+                yield finding(
+                    f"{label}: {mount.path} mounts the weights of {mounted.claim[1]} writable",
                     urn=pod.resource.urn,
                     at_stake=stake,
                 )
@@ -141,10 +141,10 @@ def _slow(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding
         seconds = readers * claim.size_gib * 1024 / throughput
         if seconds > budget:
             needed = readers * claim.size_gib * 1024 / budget
-            yield Finding(
-                what=f"{named(claim.resource)}: {readers} readers share {throughput:g} MiB/s, so loading a full volume of "
+            yield finding(
+                f"{named(claim.resource)}: {readers} readers share {throughput:g} MiB/s, so loading a full volume of "
                 f"{claim.size_gib:g} GiB takes {seconds:,.0f} s; allowed: {budget:,.0f} s",
-                fix=f"provisioned-throughput-on-create: {-(-needed // 100) * 100:.0f}Mi in a new StorageClass",
+                write=f"provisioned-throughput-on-create: {-(-needed // 100) * 100:.0f}Mi in a new StorageClass",
                 urn=claim.resource.urn,
                 at_stake="; ".join(stake for pod in pods if (stake := money.at_stake(pod.resource)))
                 + f", without serving for {seconds:,.0f} s at each start",
@@ -154,10 +154,10 @@ def _slow(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding
 def _unprotected(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     for content in cluster_wide(resources, "VolumeSnapshotContent").values():
         if dig(content.props, "spec", "deletionPolicy") != "Retain":
-            yield Finding(
-                what=f"{named(content)}: deletionPolicy is {dig(content.props, 'spec', 'deletionPolicy')}",
+            yield finding(
+                f"{named(content)}: deletionPolicy is {dig(content.props, 'spec', 'deletionPolicy')}",
                 why="the image existed before this stack, and would be deleted with it",
-                fix="spec.deletionPolicy: Retain",
+                write="spec.deletionPolicy: Retain",
                 urn=content.urn,
             )
     production = why_production(resources, settings)
@@ -167,12 +167,12 @@ def _unprotected(resources: Sequence[Resource], settings: Settings) -> Iterator[
     stake = "; ".join(text for one in resources if any(servers(one)) and (text := money.at_stake(one)))
     for claim in _claims(resources).values():
         if claim.is_read_only and (why := _loses_weights(resources, claim)):
-            yield Finding(what=f"{named(claim.resource)}: {reason}{why}", urn=claim.resource.urn, at_stake=_idle(stake))
+            yield finding(f"{named(claim.resource)}: {reason}{why}", urn=claim.resource.urn, at_stake=_idle(stake))
     for disk in _disks(resources):
         if not disk.protect and dig(disk.props, "deletionPolicy") not in ("PREVENT", "ABANDON"):
-            yield Finding(
-                what=f"{disk.label}: {reason}neither protect nor deletionPolicy keeps the disk",
-                fix="ResourceOptions(protect=True), or deletion_policy='PREVENT'",
+            yield finding(
+                f"{disk.label}: {reason}neither protect nor deletionPolicy keeps the disk",
+                write="ResourceOptions(protect=True), or deletion_policy='PREVENT'",
                 urn=disk.urn,
                 at_stake=_idle(stake),
             )
@@ -216,26 +216,6 @@ def _loses_weights(resources: Sequence[Resource], claim: Claim) -> str:
         f"VolumeSnapshotClass {class_name} has deletionPolicy {dig(snapshot_class.props, 'deletionPolicy')}, "
         "so the image is deleted with the stack"
     )
-
-
-def _by_snapshot(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    claims = _claims(resources)
-    snapshots = by_key(resources, "VolumeSnapshot")
-    classes = cluster_wide(resources, "VolumeSnapshotClass")
-    for key in sorted(claims):
-        claim = claims[key]
-        source = mapped(dig(claim.resource.props, "spec", "dataSource"))
-        if claim.disk_type != disks.TYPE or dig(source, "kind") != "VolumeSnapshot":
-            continue
-        snapshot = snapshots.get((key[0], str(dig(source, "name") or "")))
-        made_by = None if snapshot is None else classes.get(str(dig(snapshot.props, "spec", "volumeSnapshotClassName")))
-        kind = None if made_by is None else dig(made_by.props, "parameters", "snapshot-type") or "snapshots"
-        if made_by is not None and kind != IMAGES:
-            yield Finding(
-                what=f"{named(claim.resource)} is restored from a disk snapshot: VolumeSnapshotClass {own_name(made_by)} "
-                f"has snapshot-type {kind}",
-                urn=claim.resource.urn,
-            )
 
 
 RULES = (
@@ -282,16 +262,5 @@ RULES = (
         severity="high",
         settings=(ENVIRONMENT,),
         judge=_unprotected,
-    ),
-    StackRule(
-        name="weights-copied-by-snapshot",
-        subject="storage",
-        statement="Readers' volumes are restored from a disk image, not from a snapshot.",
-        evidence="Compute Engine limits restores of a snapshot to about six an hour; images have no such limit. Source: Compute Engine "
-        "documentation, snapshots. Advisory: a single zone rarely restores more often",
-        fix="parameters: {snapshot-type: images} in the VolumeSnapshotClass",
-        level="advisory",
-        severity="low",
-        judge=_by_snapshot,
     ),
 )

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from facts.finding import Finding
 from objects import by_key, named, namespace_of, number, of_kind, own_name, shown
 from pods import all_servers, quantity
 from promql import is_constant
-from rule import Finding, Resource, Setting, Settings, StackRule, dig, has, listed, mapped
+from rule import Resource, Setting, Settings, StackRule, dig, finding, has, listed, mapped
 from scalers import KEDA, Scaler, scalers
 
 MONITORING: Final = "monitoring.googleapis.com"
@@ -73,10 +74,10 @@ def _elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
                 if key in _ASKS or (key != "query" and _LIKE_AN_ADDRESS.search(text))
             ]
             if kind not in _WITHOUT_ADDRESS and not addresses:
-                yield Finding(what=f"{where} names no address that this rule can read", urn=one.urn)
+                yield finding(f"{where} names no address that this rule can read", urn=one.urn)
             for key, address in addresses:
                 if address not in allowed and (why := _foreign(address, projects, spaces, reference)):
-                    yield Finding(what=f"{where}.metadata.{key} is {_short(address)}: {why}", urn=one.urn)
+                    yield finding(f"{where}.metadata.{key} is {_short(address)}: {why}", urn=one.urn)
                 elif (
                     MONITORING in address
                     and address not in allowed
@@ -84,18 +85,16 @@ def _elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
                         has(dig(authentication.props, "spec") if authentication else None, key) for key in _IDENTITIES
                     )
                 ):
-                    yield Finding(
-                        what=f"{where}.authenticationRef: no {chosen} of the stack named {dig(reference, 'name')} has an identity",
-                        fix="authenticationRef of a TriggerAuthentication with podIdentity: {provider: gcp}",
+                    yield finding(
+                        f"{where}.authenticationRef: no {chosen} of the stack named {dig(reference, 'name')} has an identity",
+                        write="authenticationRef of a TriggerAuthentication with podIdentity: {provider: gcp}",
                         urn=one.urn,
                     )
             if str(dig(metadata, "unsafeSsl")).lower() == "true":
-                yield Finding(what=f"{where}.metadata.unsafeSsl is true", fix="remove unsafeSsl", urn=one.urn)
+                yield finding(f"{where}.metadata.unsafeSsl is true", write="remove unsafeSsl", urn=one.urn)
             for key in set(metadata):
                 if key.lower() in _SECRET:
-                    yield Finding(
-                        what=f"{where}.metadata.{key} is sent along", fix="a TriggerAuthentication", urn=one.urn
-                    )
+                    yield finding(f"{where}.metadata.{key} is sent along", write="a TriggerAuthentication", urn=one.urn)
 
 
 def _short(text: str) -> str:
@@ -139,15 +138,13 @@ def _stuck(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
             and namespace_of(one) in spaces
             and (namespace_of(one), str(dig(target, "name"))) not in there
         ):
-            yield Finding(
-                what=f"{named(one)} scales {kind} {dig(target, 'name')}, which the stack does not have", urn=one.urn
+            yield finding(
+                f"{named(one)} scales {kind} {dig(target, 'name')}, which the stack does not have", urn=one.urn
             )
     for one in of_kind(resources, "AutoscalingMetric"):
         for metric in listed(dig(one.props, "spec", "metrics")):
             if is_constant(str(dig(metric, "promql", "query") or "")):
-                yield Finding(
-                    what=f"{named(one)}: the query of {dig(metric, 'promql', 'name')} is a constant", urn=one.urn
-                )
+                yield finding(f"{named(one)}: the query of {dig(metric, 'promql', 'name')} is a constant", urn=one.urn)
     for scaler in found:
         for what in _holds_still(scaler):
             yield scaler.found(f"{named(scaler.resource)}: {what}")

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from facts.finding import Finding
 from objects import all_pods, named, namespace_of, number, of_kind, own_name, selects
 from pods import Server, all_servers
 from promql import Reading, seconds, values
 from routing import RELEASE
-from rule import Finding, Resource, Setting, Settings, StackRule, dig, has, listed
+from rule import Resource, Setting, Settings, StackRule, dig, finding, has, listed
 from rules.alerting import POLICY, RULES_OBJECTS
 from rules.rollout import CLUSTER
 
@@ -139,14 +140,14 @@ def _missing(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
         if (why := there.lacks(reading) or _outside(one, reading))
     }
     for (urn, path, why), one in lacking.items():
-        yield Finding(what=f"{named(one)}: {path} asks for {why}, which this stack does not have", urn=urn)
+        yield finding(f"{named(one)}: {path} asks for {why}, which this stack does not have", urn=urn)
     for metric in there.logged.values():
         for key, value in _IN_FILTER.findall(str(dig(metric.props, "filter") or "")):
             of_clusters = key == "cluster_name"
             if of_clusters and there.clusters and value not in there.clusters:
-                yield Finding(what=f"{named(metric)}: filter asks for cluster {value}", urn=metric.urn)
+                yield finding(f"{named(metric)}: filter asks for cluster {value}", urn=metric.urn)
             elif not (of_clusters or value.startswith(SYSTEM) or value in there.namespaces | there.charts):
-                yield Finding(what=f"{named(metric)}: filter asks for namespace {value}", urn=metric.urn)
+                yield finding(f"{named(metric)}: filter asks for namespace {value}", urn=metric.urn)
 
 
 def _outside(resource: Resource, reading: Reading) -> str:
@@ -172,9 +173,7 @@ def _unscraped(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
     for one in clusters:
         off = dig(one.props, "monitoringConfig", "managedPrometheus", "enabled") is False
         if off or dig(one.props, "monitoringService") == "none":
-            yield Finding(
-                what=f"{one.label} does not collect what its {len(monitors)} PodMonitorings name", urn=one.urn
-            )
+            yield finding(f"{one.label} does not collect what its {len(monitors)} PodMonitorings name", urn=one.urn)
     by = {label for one in readings if one.metric.startswith("vllm:") for label, _, _ in one.labels}
     needed = sorted({*_LOAD, *(metric for metric in asked if metric.startswith("vllm:"))})
     for server in all_servers(resources):
@@ -190,7 +189,7 @@ def _unscraped(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
         problems = [_blind(one, server, needed, by, float(settings["mostSeconds"])) for one in mine]
         if "" not in problems:
             why = problems[0] if problems else f"no PodMonitoring of {pod.namespace} selects its pods"
-            yield Finding(what=f"{server.label}: {why}", urn=mine[0].urn if mine else pod.resource.urn)
+            yield finding(f"{server.label}: {why}", urn=mine[0].urn if mine else pod.resource.urn)
 
 
 def _blind(monitor: Resource, server: Server, needed: Sequence[str], by: set[str], most: float) -> str:

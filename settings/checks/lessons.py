@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from facts.finding import Finding, Severity
 from facts.ledger import value
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET
-from facts.lessons.lesson import Broken, Told
+from facts.lessons.lesson import Breach, Lesson
 from facts.lessons.serving_judged import OPTION_WITH_REASON
 from facts.lessons.words import RESOURCES
 from facts.sizing import CONNECTIONS_PER_CLIENT
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 _SEVERITIES: Final[dict[str, Severity]] = {"mandatory": "error", "advisory": "warning"}
 
 
-def lesson_named(name: str) -> Told:
+def lesson_named(name: str) -> Lesson[Any]:
     """The lesson with that name. Raises KeyError."""
-    told: tuple[Told, ...] = (*ENGINE_LESSONS, EPP_UNDERSIZED, EPP_REPLICAS, PROXY_ONLY_SUBNET)
-    return {one.name: one for one in told}[name]
+    every: tuple[Lesson[Any], ...] = (*ENGINE_LESSONS, EPP_UNDERSIZED, EPP_REPLICAS, PROXY_ONLY_SUBNET)
+    return {one.name: one for one in every}[name]
 
 
 def repeated_on_purpose(settings: Settings) -> tuple[str, ...]:
@@ -55,28 +55,26 @@ def lessons(settings: Settings) -> tuple[Finding, ...]:
 def engine_problems(settings: Settings, server: DeclaredServer) -> Iterator[Finding]:
     """Every lesson that a server breaks: the declared server, or one with the flags observed on a running server."""
     for lesson in ENGINE_LESSONS:
-        for broken in lesson.judge(server, lesson.defaults):
-            yield _unless_on_purpose(settings, lesson, _problem(lesson, broken))
+        for breach in lesson.judge(server, lesson.defaults):
+            yield _unless_on_purpose(settings, lesson, _problem(lesson, breach))
 
 
-def _problem(told: Told, broken: Broken) -> Finding:
+def _problem(rule: Lesson[Any], breach: Breach) -> Finding:
     spelled = stack_file()
-    return Finding(
-        id=told.id,
-        subject=key(spelled.path(broken.option)),
-        found=RESOURCES.assignment(broken.option, broken.value) if spelled.is_extra(broken.option) else broken.value,
-        allowed=spelled.allowed(broken),
-        why=spelled.text(broken.why or told.evidence),
-        write=spelled.fix(told, broken),
-        severity="note" if told.name == OPTION_WITH_REASON else _SEVERITIES[told.level],
+    return spelled.finding(
+        rule,
+        breach,
+        subject=key(spelled.path(breach.option)),
+        found=RESOURCES.assignment(breach.option, breach.value) if spelled.is_extra(breach.option) else breach.value,
+        severity="note" if rule.name == OPTION_WITH_REASON else _SEVERITIES[rule.level],
     )
 
 
-def _unless_on_purpose(settings: Settings, told: Told, problem: Finding) -> Finding:
+def _unless_on_purpose(settings: Settings, rule: Lesson[Any], problem: Finding) -> Finding:
     serving = settings.serving
     written = {f"server.engine.{name}" for name in serving.overrides}
-    by_hand = written & {stack_file().path(option) for option in told.reads}
-    if by_hand or not told.excusable or told.id not in serving.profile.lessons_reproduced:
+    by_hand = written & {stack_file().path(option) for option in rule.reads}
+    if by_hand or not rule.excusable or rule.id not in serving.profile.lessons_reproduced:
         return problem
     why = (
         f"{problem.why} (deliberate exception: profile {serving.profile.name} reproduces {serving.profile.reproduces})"
@@ -105,16 +103,16 @@ def _swept_load(settings: Settings) -> Iterator[Finding]:
     engines, each = server.flags.engines, server.sequences
     admitted = engines * each
     if swept and max(swept) > max(admitted, server.offered_concurrency):
-        told = lesson_named("sequences-below-load")
+        rule = lesson_named("sequences-below-load")
         problem = Finding(
-            id=told.id,
+            id=rule.id,
             subject=key("benchmark.concurrency"),
             found=list(swept),
             allowed=f"up to {admitted}: maxNumSeqs {each} on each of {engines} engine(s) of a replica",
-            why=f"a higher load only measures the queue: {stack_file().text(told.evidence)}",
+            why=f"a higher load only measures the queue: {stack_file().text(rule.evidence)}",
             write=f"maxNumSeqs: {ceil(max(swept) / engines)}, or loads up to {admitted}",
         )
-        yield _unless_on_purpose(settings, told, problem)
+        yield _unless_on_purpose(settings, rule, problem)
 
 
 def _weights_writer(settings: Settings) -> Iterator[Finding]:
@@ -146,24 +144,17 @@ def _gateway(settings: Settings) -> Iterator[Finding]:
     gateway = settings.gateway
     if not gateway.enabled:
         return
-    if settings.owns_platform and not settings.proxy_only_subnet:
-        yield _problem(
-            PROXY_ONLY_SUBNET,
-            Broken(
-                option="proxy-only-subnet",
-                value=False,
-                allowed="true (or left out) with the gateway",
-                changes={"proxy-only-subnet": True},
-            ),
-        )
+    has_subnet = bool(settings.proxy_only_subnet) or not settings.owns_platform
+    for breach in PROXY_ONLY_SUBNET.judge(has_subnet, PROXY_ONLY_SUBNET.defaults):
+        yield _problem(PROXY_ONLY_SUBNET, breach)
     picker = _Picker(
         cpu=gateway.epp.cpu,
         replicas=gateway.epp.replicas,
         connections=settings.serving.concurrency_per_replica * settings.replicas,
     )
     for lesson in (EPP_UNDERSIZED, EPP_REPLICAS):
-        for broken in lesson.judge(picker, lesson.defaults):
-            yield _problem(lesson, broken)
+        for breach in lesson.judge(picker, lesson.defaults):
+            yield _problem(lesson, breach)
     rows = value("gateway.figures").values()
     lost = (f"{row['overhead_percent']} % less throughput at {row['replicas']} nodes" for row in rows)
     yield Finding(

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from facts.engines import parse
-from facts.lessons.secrets_in_text import names_secret
 from facts.releases import INSTEAD
+from facts.secrets_in_text import names_secret
 
 _FLAG = re.compile(r"^--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+\+?)?(=.+)?$", re.DOTALL)
 _KEY = re.compile(r"--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+)?")

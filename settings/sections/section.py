@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from facts.lessons.secrets_in_text import looks_drawn
 from facts.names import KEDA_NAMESPACE
+from facts.secrets_in_text import looks_drawn
 
 NAMESPACE = "vllm-fleet"
 """The configuration namespace, which is the project's name in Pulumi.yaml: keys read `vllm-fleet:capacity`."""

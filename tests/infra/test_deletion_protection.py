@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recording import RecordedResource, Recording, needs_of
-from tests.inventory import ROOT
 from tests.support.recorded import recorded_platform
+from tests.support.stacks import recorded_stack
 
 TYPE = "vllm-fleet:infra:DeletionProtection"
 
@@ -29,7 +28,7 @@ def behind(recording: Recording, urn: str) -> set[str]:
 
 @pytest.mark.parametrize("stack", ["smoke", "gateway", "prod"])
 def test_every_resource_is_deleted_after_it(stack: str) -> None:
-    recording = record_stack(open_stack(ROOT, stack), "preview")
+    recording = recorded_stack(stack, "preview")
     protection = protection_of(recording)
     assert protection is not None
     assert {one.urn for one in recording.resources if one.custom} <= behind(recording, protection.urn)
@@ -54,4 +53,4 @@ def test_it_follows_the_stack_file_and_stays_when_that_changes(enabled: bool) ->
 
 
 def test_a_guest_of_another_cluster_has_none() -> None:
-    assert protection_of(record_stack(open_stack(ROOT, "guest"), "preview")) is None
+    assert protection_of(recorded_stack("guest", "preview")) is None

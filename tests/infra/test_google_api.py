@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from facts.names import stack_names
-from fleet.preview.offline import open_stack, record_stack
 from lab.providers.google.check import check
 from lab.providers.google.mapping import table
 from tests.lab.providers.google.samples import IP_ENDPOINT, everything
 from tests.support.recorded import recorded_platform
+from tests.support.stacks import recorded_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("name", stack_names(ROOT))
 def test_the_apis_accept_the_stack(name: str) -> None:
-    assert check(record_stack(open_stack(ROOT, name), "known")) == []
+    assert check(recorded_stack(name)) == []
 
 
 def test_the_apis_accept_a_stack_that_makes_everything() -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from facts.names import stack_names
-from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recorder import Recording, record
 from fleet.preview.record.values import reveal
 from tests.support.settings import make_config
+from tests.support.stacks import recorded_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 STACKS = tuple(stack_names(ROOT))
@@ -69,7 +69,7 @@ NOT_SERVED: dict[str, dict[str, Any]] = {
 def recorded(name: str) -> Recording:
     """A shape, or a stack of this repository, with known outputs."""
     if name in STACKS:
-        return record_stack(open_stack(ROOT, name), "known")
+        return recorded_stack(name)
     return record(
         ROOT,
         project="vllm-fleet",

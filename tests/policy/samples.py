@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from rule import AnyRule, Resource, Rule, all_rules, message, with_defaults
+from facts.finding import Finding
+from facts.lessons.verdict import encode
+from rule import AnyRule, Resource, ResourceRule, all_rules, complete, with_defaults
 
 DIGEST = "@sha256:" + "2" * 64
 IMAGE = f"docker.io/vllm/vllm-openai:v0.18.1{DIGEST}"
@@ -93,10 +95,15 @@ def rule_named(name: str) -> AnyRule:
     return {one.name: one for one in all_rules()}[name]
 
 
+def message(rule: AnyRule, made: Finding, *, at_stake: str = "") -> str:
+    """A rule's finding as the engine shows it."""
+    return encode(complete(rule, made, at_stake=at_stake))
+
+
 def found(name: str, subject: Resource, **settings: Any) -> list[str]:
     """What a rule about a resource finds, as a person reads it."""
     rule = rule_named(name)
-    assert isinstance(rule, Rule)
+    assert isinstance(rule, ResourceRule)
     return [message(rule, finding) for finding in rule.judge(subject, with_defaults(rule, settings))]
 
 

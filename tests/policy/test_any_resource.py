@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 import money
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.record.values import UNKNOWN, reveal, transform
-from rule import AnyRule, Resource, Rule, all_rules, message, with_defaults
+from rule import AnyRule, Resource, ResourceRule, all_rules, with_defaults
 from tests.policy.case import DEPLOYMENT, of_program
 from tests.policy.cases.capacity import LADDER
 from tests.policy.cases.cost import WINDOW
 from tests.policy.mutation import STACKS, mutated, unchanged
+from tests.policy.samples import message
 from values import UNKNOWN_TEXT, UnknownValueError, readable
 
 pytestmark = pytest.mark.slow
@@ -167,17 +168,17 @@ def resource(type_: str, props: dict[str, Any], urn: str = "urn:pulumi:s::p::t::
     return Resource(type=type_, props=readable(props), name="n", urn=urn)
 
 
-RESOURCE_RULES = tuple(one for one in all_rules() if isinstance(one, Rule))
+RESOURCE_RULES = tuple(one for one in all_rules() if isinstance(one, ResourceRule))
 # This one reads every text there is and nothing else, and takes as long for it as all others together.
 SWEPT_RULES = tuple(one for one in RESOURCE_RULES if one.name != "secret-in-plain-text")
-STACK_RULES = tuple(one for one in all_rules() if not isinstance(one, Rule))
+STACK_RULES = tuple(one for one in all_rules() if not isinstance(one, ResourceRule))
 
 
 def judge(rules: Iterable[AnyRule], subject: Resource | list[Resource]) -> None:
     """Ask every rule. A value that is unknown may end a rule, nothing else may."""
     for rule in rules:
         try:
-            if isinstance(rule, Rule):
+            if isinstance(rule, ResourceRule):
                 assert isinstance(subject, Resource)
                 for finding in rule.judge(subject, with_defaults(rule, {})):
                     assert message(rule, finding, at_stake=money.at_stake(subject))

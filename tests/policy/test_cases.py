@@ -14,11 +14,11 @@ from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.verdict import REPEATED_ON_PURPOSE
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.values import reveal
-from rule import Resource, Rule, message, with_defaults
+from rule import Resource, ResourceRule, with_defaults
 from tests.policy.case import Case
 from tests.policy.cases import CASES
 from tests.policy.mutation import mutated, unchanged
-from tests.policy.samples import rule_named
+from tests.policy.samples import message, rule_named
 
 ELSEWHERE = {REPEATED_ON_PURPOSE, *(one.name for one in ENGINE_LESSONS)}
 """No rule of its own, and the lessons, whose table has tests of its own: `test_lessons`."""
@@ -47,10 +47,10 @@ def seen(recording: Recording, *, by_inputs: bool) -> list[Resource]:
 def told(case: Case, recording: Recording) -> set[str]:
     rule = rule_named(case.rule)
     limits = with_defaults(rule, case.limits)
-    if not isinstance(rule, Rule):
+    if not isinstance(rule, ResourceRule):
         stack = seen(recording, by_inputs=False)
         names = {one.urn: one.name for one in stack}
-        return {f"{names.get(one.urn, '')}: {message(rule, one)}" for one in rule.judge(stack, limits)}
+        return {f"{names.get(one.subject, '')}: {message(rule, one)}" for one in rule.judge(stack, limits)}
     return {
         f"{one.name}: {message(rule, finding, at_stake=money.at_stake(one))}"
         for one in seen(recording, by_inputs=True)
@@ -90,6 +90,6 @@ def test_what_a_verdict_says(golden: Callable[[str, str], None], subject: str) -
     for case in OF_RESOURCES[subject]:
         rule = rule_named(case.rule)
         for one in verdicts(case) if case.broken else ():
-            own = [line for line in one.splitlines() if line not in (f"Why: {rule.evidence}", f"Fix: {rule.fix}")]
+            own = [line for line in one.splitlines() if line not in (f"why: {rule.evidence}", f"write: {rule.fix}")]
             lines += [f"# {case.label}", *own, ""]
     golden(f"policy/{subject}.txt", "\n".join(lines))

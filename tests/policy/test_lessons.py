@@ -11,6 +11,7 @@ from engines import Engine
 from facts.engines import parse
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.served import Served
+from facts.lessons.verdict import decode
 from pods import servers
 from rule import Resource
 from settings.profiles import profile
@@ -53,11 +54,13 @@ def test_a_rendered_server_breaks_what_its_stack_file_breaks(case: Case) -> None
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.broken], ids=lambda case: case.label)
 def test_a_verdict_says_where_why_and_what_to_write_in_flags(case: Case) -> None:
-    what, why, fix, *_ = only(case.lesson, rendered(case)).split("\n")
-    assert what.startswith("Deployment server, container vllm: ")
-    assert (why.startswith("Why: "), fix.startswith("Fix: ")) == (True, True)
-    assert "{" not in what + why
-    written = [word for word in fix.replace(",", " ").split() if word.startswith("--") and "=" in word]
+    text = only(case.lesson, rendered(case))
+    finding = decode(text, policy=case.lesson, subject="", severity="error")
+    assert finding.found.startswith("Deployment server, container vllm: ")
+    assert finding.allowed
+    assert finding.why
+    assert "{" not in finding.found + finding.why
+    written = [word for word in finding.write.replace(",", " ").split() if word.startswith("--") and "=" in word]
     assert parse(written).positional == ()
 
 

@@ -7,7 +7,9 @@ import pytest
 
 import rule
 import rules
-from rule import Finding, Resource, Rule, Setting, Settings, all_rules, dig, has, listed, message
+from facts.finding import Finding
+from rule import Resource, ResourceRule, Setting, Settings, all_rules, dig, finding, has, listed
+from tests.policy.samples import message
 from values import UNKNOWN_TEXT, UnknownValueError, readable
 
 PARTLY_UNKNOWN = readable({"a": {"known": 1, "unknown": UNKNOWN_TEXT}, "l": [1, UNKNOWN_TEXT]})
@@ -15,10 +17,10 @@ PARTLY_UNKNOWN = readable({"a": {"known": 1, "unknown": UNKNOWN_TEXT}, "l": [1, 
 
 def three_words(resource: Resource, settings: Settings) -> Iterator[Finding]:
     if len(resource.name.split()) > settings["most"]:
-        yield Finding(what=f"{resource.name} is long")
+        yield finding(f"{resource.name} is long")
 
 
-SAMPLE = Rule(
+SAMPLE = ResourceRule(
     name="short-names",
     subject="sample",
     statement="Names are short.",
@@ -69,14 +71,14 @@ def test_settings_are_defaults_under_what_was_given() -> None:
 
 
 def test_a_message_says_what_why_how_and_how_much() -> None:
-    (finding,) = SAMPLE.judge(Resource(type="t", props={}, name="a long name"), {"most": 2})
-    assert message(SAMPLE, finding) == "a long name is long\nWhy: long ones are cut\nFix: shorten it"
-    assert message(SAMPLE, finding, at_stake="$1").endswith("\nAt stake: $1")
+    (made,) = SAMPLE.judge(Resource(type="t", props={}, name="a long name"), {"most": 2})
+    assert message(SAMPLE, made) == "a long name is long\nwhy: long ones are cut\nwrite: shorten it"
+    assert message(SAMPLE, made, at_stake="$1").startswith("a long name is long; at stake: $1\nwhy: ")
 
 
 def test_a_finding_may_know_better_than_its_rule() -> None:
-    finding = Finding(what="w", why="because", fix="do", at_stake="$2")
-    assert message(SAMPLE, finding, at_stake="$1") == "w\nWhy: because\nFix: do\nAt stake: $2"
+    made = finding("w", why="because", write="do", at_stake="$2")
+    assert message(SAMPLE, made, at_stake="$1") == "w; at stake: $2\nwhy: because\nwrite: do"
 
 
 def test_digging_reads_only_what_it_is_asked_for() -> None:

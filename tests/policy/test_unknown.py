@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from rule import Finding, Resource, Rule, with_defaults
+from facts.finding import Finding
+from rule import Resource, ResourceRule, with_defaults
 from tests.policy.samples import rule_named, server
 from values import UNKNOWN_TEXT, UnknownValueError, readable
 
 TOKEN = "hf_" + "aB3" * 11
 
 
-def rule(name: str) -> Rule:
+def rule(name: str) -> ResourceRule:
     found = rule_named(name)
-    assert isinstance(found, Rule)
+    assert isinstance(found, ResourceRule)
     return found
 
 
@@ -31,7 +32,7 @@ def test_an_unknown_value_hides_no_secret_beside_it() -> None:
         seen("kubernetes:apps/v1:Deployment", server(container={"env": env}).props), with_defaults(secrets, {})
     )
     first: Finding = next(judged)
-    assert "env[1].value" in first.what
+    assert "env[1].value" in str(first.found)
     with pytest.raises(UnknownValueError):
         next(judged)
 

@@ -7,7 +7,7 @@ import pkgutil
 
 import pytest
 
-from rule import Resource, Rule, with_defaults
+from rule import Resource, ResourceRule, with_defaults
 from tests.policy import weak
 from tests.policy.samples import rule_named
 from tests.policy.weak import Row
@@ -22,9 +22,9 @@ def _findings(row: Row) -> list[str]:
     ]
     rule = rule_named(row.rule)
     settings = with_defaults(rule, {})
-    if isinstance(rule, Rule):
-        return [one.what for resource in resources for one in rule.judge(resource, settings)]
-    return [one.what for one in rule.judge(resources, settings)]
+    if isinstance(rule, ResourceRule):
+        return [str(one.found) for resource in resources for one in rule.judge(resource, settings)]
+    return [str(one.found) for one in rule.judge(resources, settings)]
 
 
 @pytest.mark.parametrize("row", [row for one in _TABLES for row in one.WEAK], ids=lambda row: f"{row.rule}: {row.what}")

@@ -18,7 +18,7 @@ from tests.settings.near_valid import Config
 from tests.support.canaries import CANARIES, shown
 from tests.support.settings import make_config, make_settings
 
-FEW = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
+FEW = settings(suppress_health_check=[*HealthCheck])
 
 
 def refusals(config: Config) -> Sequence[Finding]:

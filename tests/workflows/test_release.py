@@ -85,9 +85,23 @@ def test_nothing_is_published_before_it_was_tested_and_attested() -> None:
 def test_every_declared_python_is_tested() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {found[1] for one in project["classifiers"] if (found := re.fullmatch(r".*:: Python :: (3\.\d+)", one))}
-    jobs = workflow("ci")["jobs"]
-    tested = {*jobs["pythons"]["strategy"]["matrix"]["python"], jobs["checks"]["steps"][1]["with"]["python-version"]}
-    assert tested == declared
+    (oldest,) = (
+        step["with"]["python-version"]
+        for step in workflow("ci")["jobs"]["checks"]["steps"]
+        if "setup-python" in step.get("uses", "")
+    )
+    for name in ("ci", "lab"):
+        assert {oldest, *workflow(name)["jobs"]["pythons"]["strategy"]["matrix"]["python"]} == declared
+
+
+def test_the_labs_tests_run_where_what_they_play_has_changed() -> None:
+    for event in ("push", "pull_request"):
+        paths = workflow("lab")["on"][event]["paths"]
+        assert {f"{room}/**" for room in ("lab", "workloads", "infra", "settings", "facts", "policy", "tests/lab")} <= {
+            *paths
+        }
+        for path in paths:
+            assert next(ROOT.glob(path.removesuffix("/**")), None), path
 
 
 def test_every_folder_with_pins_has_updates() -> None:

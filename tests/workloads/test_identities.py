@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from facts.names import stack_names
 from fleet.plan.model import calibration
 from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.record.recording import Recording
+from tests.support.stacks import recorded_stack
 from workloads import pod_programs
 from workloads.benchmark.job import PROTOCOL_VERSION
 from workloads.pod_programs import FOLDER, benchmark_programs, code_of
@@ -87,15 +88,15 @@ def test_the_programs_of_this_protocol_version_are_the_reviewed_ones() -> None:
     )
 
 
-def objects(stack: str) -> list[tuple[str, Any]]:
-    return [(one.urn, one.inputs) for one in record_stack(open_stack(ROOT, stack), "known").resources]
+def objects(recording: Recording) -> list[tuple[str, Any]]:
+    return [(one.urn, one.inputs) for one in recording.resources]
 
 
-@pytest.mark.parametrize("stack", stack_names(ROOT))
+@pytest.mark.parametrize("stack", ["gateway", "prod"])  # together they make every object of the other stacks
 def test_other_words_and_another_fit_change_no_object_of_a_stack(
     stack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = objects(stack)
+    before = objects(recorded_stack(stack))
     folder = tmp_path / "workloads"
     shutil.copytree(FOLDER, folder)
     for file in PROGRAMS:
@@ -106,7 +107,7 @@ def test_other_words_and_another_fit_change_no_object_of_a_stack(
         changed.setattr(calibration, "contents", lambda: fitted_anew)
         calibration.calibration.cache_clear()
         try:
-            after = objects(stack)
+            after = objects(record_stack(open_stack(ROOT, stack), "known"))
         finally:
             changed.undo()
             calibration.calibration.cache_clear()

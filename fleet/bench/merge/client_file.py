@@ -205,7 +205,7 @@ def _check_keys(result: dict[str, Any]) -> None:
 
 
 def _short(value: Any) -> str:
-    from facts.lessons.secrets_in_text import without_secrets
+    from facts.secrets_in_text import without_secrets
 
     text = without_secrets(repr(value))  # the rest of a cut secret is not known as one
     return text if len(text) <= 40 else text[:37] + "..."

@@ -6,8 +6,8 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
-from facts.lessons.secrets_in_text import SECRET_TEXT
 from facts.redact import Redactor as PlainRedactor
+from facts.secrets_in_text import SECRET_TEXT
 from fleet.preview.record.values import UNKNOWN, Secret, Value
 
 UNKNOWN_TEXT: Final = "[unknown]"

@@ -39,10 +39,10 @@ def as_document(report: Report) -> dict[str, Any]:
         "outputs": recording.outputs,
         "violations": [
             {
+                **one.finding.as_json(),
                 "policy": one.policy,
                 "level": one.level,
                 "urn": one.urn,
-                "message": one.message,
                 "judges": list(one.judges) or [judge.side for judge in report.policies.judges],
             }
             for one in report.policies.violations

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
-from facts.lessons.verdict import REPEATED_ON_PURPOSE, decode
 from facts.texts import shortened
 from fleet.preview.report.judges import (
     HOW_TO_LAND,
@@ -53,19 +53,17 @@ def findings_of(policies: Policies) -> tuple[Finding, ...]:
 
 
 def _finding(violation: Violation, by: str) -> Finding:
-    said = decode(violation.message, description=violation.description)
-    on_purpose = violation.policy == REPEATED_ON_PURPOSE
-    what = shortened(said.what, _LONGEST_MESSAGE)
-    notes = (f"at stake: {said.at_stake}" if said.at_stake else "", f"only by {by}" if by else "")
-    return Finding(
-        id=violation.policy,
+    said = violation.finding
+    on_purpose = said.severity == "deliberate"
+    what = shortened(str(said.found), _LONGEST_MESSAGE)
+    return replace(
+        said,
         subject=violation.urn.rpartition("::")[2] or "the stack",
-        severity="deliberate" if on_purpose else "error" if violation.level != "advisory" else "warning",
-        found="; ".join(filter(None, (what, *notes))),
-        allowed=violation.description,
+        found=f"{what}; only by {by}" if by else what,
+        allowed=said.allowed or violation.description,
         # The profile's deliberate exception already gives reason and cost.
         why="" if on_purpose else shortened(said.why, _LONGEST_MESSAGE),
-        write="" if on_purpose else shortened(said.fix, _LONGEST_MESSAGE),
+        write="" if on_purpose else shortened(said.write, _LONGEST_MESSAGE),
     )
 
 
@@ -73,7 +71,7 @@ def format_blocking(policies: Policies) -> str:
     """`hourly-cost-above-ceiling $545.18 > $420.00`: the blocking policies with what they found, shortly."""
     found: dict[str, str] = {}
     for one in policies.mandatory:
-        found.setdefault(one.policy, _clause(decode(one.message, description=one.description).what))
+        found.setdefault(one.policy, _clause(str(one.finding.found)))
     named = [f"{policy} {what}" for policy, what in list(found.items())[:_MOST_BLOCKING]]
     return "; ".join([*named, *([f"{len(found) - len(named)} more"] if len(found) > len(named) else [])])
 
@@ -81,7 +79,7 @@ def format_blocking(policies: Policies) -> str:
 def _clause(what: str) -> str:
     if amounts := _ABOVE.search(what):
         return f"{amounts[1]} > {amounts[2]}"
-    clause = re.split(r"\. | \(|\n", what, maxsplit=1)[0]
+    clause = re.split(r"\. | \(|\n|; at stake", what, maxsplit=1)[0]
     shown = clause if len(clause) <= _LONGEST_CLAUSE else f"{clause[: _LONGEST_CLAUSE - 1]}…"
     return f"({shown})"
 

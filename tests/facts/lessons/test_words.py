@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from facts.lessons.lesson import Broken, Told
-from facts.lessons.words import RESOURCES
+from facts.lessons.lesson import Breach, Lesson
+from facts.lessons.words import RESOURCES, Spelling
 from settings.checks.declared_server import stack_file
 from settings.sections.engine import ENVIRONMENT, Engine, flag_fields, long_name
 
-TOLD = Told(
+SAMPLE: Lesson[None] = Lesson(
     name="sample",
     statement="A sample.",
     evidence="{max-model-len} is long",
@@ -18,6 +18,7 @@ TOLD = Told(
     fix="{max-model-len=4096}",
     level="advisory",
     severity="low",
+    judge=lambda *_: iter(()),
 )
 ESTIMATE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 
@@ -48,6 +49,10 @@ def test_every_engine_setting_has_its_key() -> None:
         assert stack_file().path(variable) == f"server.engine.{Engine.model_fields[field].alias}"
 
 
+def written(spelling: Spelling, breach: Breach) -> str:
+    return spelling.finding(SAMPLE, breach, subject="here", found="there").write
+
+
 def test_what_mends_it_can_be_pasted() -> None:
     changes = {
         "speculative-config": {"method": "mtp", "num_speculative_tokens": 1},
@@ -55,19 +60,26 @@ def test_what_mends_it_can_be_pasted() -> None:
         "gpu-memory-utilization": 0.92,
         "kv-cache-dtype": "fp8_e4m3",
     }
-    broken = Broken(option="max-model-len", value=None, allowed="less", changes=changes)
-    assert yaml.safe_load("{" + stack_file().fix(TOLD, broken) + "}") == {
+    breach = Breach(option="max-model-len", value=None, allowed="less", changes=changes)
+    assert yaml.safe_load("{" + written(stack_file(), breach) + "}") == {
         "speculative": {"method": "mtp", "numSpeculativeTokens": 1},
         "enablePrefixCaching": None,
         "gpuMemoryUtilization": 0.92,
         "kvCacheDtype": "fp8_e4m3",
     }
-    assert stack_file().fix(TOLD, Broken(option="max-model-len", value=1, allowed="less")) == "maxModelLen: 4096"
+    assert written(stack_file(), Breach(option="max-model-len", value=1, allowed="less")) == "maxModelLen: 4096"
 
 
 @pytest.mark.parametrize(
     ("value", "said"), [(None, "not set"), (True, "set"), (False, "off"), (0.95, "0.95"), (8, "8")]
 )
 def test_what_is_wrong_has_the_value_found(value: object, said: str) -> None:
-    broken = Broken(option="max-model-len", value=value, allowed="less", because="{max-num-seqs} is 1")
-    assert RESOURCES.what(broken) == f"--max-model-len is {said}: --max-num-seqs is 1"
+    breach = Breach(option="max-model-len", value=value, allowed="less")
+    assert RESOURCES.found(breach) == f"--max-model-len is {said}"
+
+
+def test_a_breach_is_the_same_finding_everywhere() -> None:
+    breach = Breach(option="max-model-len", value=9, allowed="less", because="{max-num-seqs} is 1")
+    ours, theirs = (one.finding(SAMPLE, breach, subject="x", found=9) for one in (stack_file(), RESOURCES))
+    assert (ours.id, ours.allowed, ours.why) == ("sample", "less; maxNumSeqs is 1", "maxModelLen is long")
+    assert (theirs.id, theirs.allowed, theirs.why) == ("sample", "less; --max-num-seqs is 1", "--max-model-len is long")

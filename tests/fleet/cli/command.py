@@ -20,6 +20,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 _COMMAND = (sys.executable, "-c", "import sys; from fleet.cli.main import main; sys.exit(main())")
+_PRELOADED = [
+    "rich.console",
+    "fleet.cli.app",
+    "settings.stack",
+    "fleet.preview.record.recorder",
+    "fleet.preview.stack_preview",
+    "fleet.preview.compare.compare",
+    "fleet.preview.report.text",
+    "fleet.plan.planning",
+    "fleet.verify.verification",
+    "fleet.rollout.steps",
+    "fleet.bench.merge.measure",
+    "fleet.bench.report.write",
+]
+"""What commands load after their start, without the SDKs, which each preview loads in its own way."""
 _READ_BY_PYTHON = ("PYTHON", "LC_", "LANG")
 
 
@@ -53,7 +68,7 @@ def fleet(
 @cache
 def _prepared() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["fleet.cli.app", "settings.load", "rich.console"])
+    context.set_forkserver_preload(_PRELOADED)
     return context
 
 

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,10 @@ from facts.names import stack_names
 from fleet.preview.compare.changes import Changes
 from fleet.preview.compare.compare import compare
 from fleet.preview.offline import open_stack, record_stack
-from fleet.preview.record.recording import Recording
 from tests.fleet.cli.command import ROOT, fleet
 from tests.fleet.preview.fleets import one_of
 from tests.fleet.preview.state_export import write_state
+from tests.support.stacks import recorded_stack
 
 pytestmark = pytest.mark.slow
 
@@ -71,14 +70,9 @@ def changes(clone: Path, **options: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout)["changes"])
 
 
-@cache
-def as_committed(stack: str) -> Recording:
-    return record_stack(open_stack(ROOT, stack), "preview")
-
-
 def with_stack_file(clone: Path, stack: str) -> Changes:
     """The clone's stack file against that of the product, in this process: the code is the same."""
-    return compare(as_committed(stack), record_stack(open_stack(clone, stack), "preview"), against="main")
+    return compare(recorded_stack(stack, "preview"), record_stack(open_stack(clone, stack), "preview"), against="main")
 
 
 def edit(file: Path, old: str, new: str) -> None:
@@ -213,7 +207,7 @@ def test_every_stack_is_compared_at_once(clone: Path) -> None:
 
 
 def test_a_program_that_is_up_changes_nothing_against_its_state(clone: Path, tmp_path: Path) -> None:
-    state = write_state(record_stack(open_stack(ROOT, "spot"), "known"), tmp_path / "state.json")
+    state = write_state(recorded_stack("spot"), tmp_path / "state.json")
     done = against(clone, "--detailed-exitcode", reference=str(state))
     assert done.returncode == 0, done.stdout + done.stderr
     edit(clone / "Pulumi.spot.yaml", "retentionDays: 90", "retentionDays: 60")

@@ -19,11 +19,8 @@ def preview(stack: str, *options: str) -> subprocess.CompletedProcess[str]:
     return fleet("preview", "--stack", stack, "--no-policy", *options)
 
 
-STACKS = ("dev", "spot", "cud", "gateway", "guest")
-
-
-@pytest.mark.parametrize("stack", STACKS)
-def test_every_stack_previews_without_a_cloud(stack: str) -> None:
+@pytest.mark.parametrize("stack", ["dev", "guest"])  # .ci/run previews all eight
+def test_a_stack_previews_without_a_cloud(stack: str) -> None:
     done = preview(stack)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -216,14 +213,17 @@ def test_the_document_is_the_same_every_time() -> None:
 
 
 def test_one_run_writes_several_formats(tmp_path: Path) -> None:
+    folder = project(tmp_path, blue=SMALL_STACK)
+    (folder / "__main__.py").write_text("import pulumi\npulumi.export('a', 1)\n")
     page, document = tmp_path / "preview.html", tmp_path / "preview.json"
-    options = ("preview", "--stack", "dev", "--no-policy", "--format", f"json={document}")
-    both = fleet(*options, "--format", "markdown")
-    assert both.stdout == fleet("preview", "--stack", "dev", "--no-policy", "--format", "markdown").stdout
-    assert json.loads(document.read_text())["stack"] == "dev"
-    assert fleet(*options, "--format", f"text={page}").stdout == ""
-    assert page.read_text().startswith("vllm-fleet / dev")
-    nowhere = fleet("preview", "--stack", "dev", "--format", f"json={tmp_path}/none/preview.json")
+    command = ("preview", "--stack", "blue", "--no-policy")
+    options = (*command, "--format", f"json={document}")
+    both = fleet(*options, "--format", "markdown", cwd=folder)
+    assert both.stdout == fleet(*command, "--format", "markdown", cwd=folder).stdout != ""
+    assert json.loads(document.read_text())["stack"] == "blue"
+    assert fleet(*options, "--format", f"text={page}", cwd=folder).stdout == ""
+    assert page.read_text().startswith("vllm-fleet / blue")
+    nowhere = fleet(*command, "--format", f"json={tmp_path}/none/preview.json", cwd=folder)
     assert (nowhere.returncode, "no such folder" in nowhere.stderr) == (2, True)
-    twice = fleet(*options, "--format", "json")
+    twice = fleet(*options, "--format", "json", cwd=folder)
     assert (twice.returncode, twice.stdout) == (2, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from facts.machines import H200
@@ -99,7 +99,6 @@ def test_what_queues_before_full_api_servers_is_not_full_load() -> None:
     assert _total(fast, in_flight=sizing.in_flight_per_node - 1) < 110_000
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     drafts=st.integers(0, 3),
     captured=st.sampled_from((0, 256, 512, 1_024)),
@@ -143,7 +142,6 @@ def test_a_goal_that_cannot_be_is_refused(wrong: dict[str, float], message: str)
         Goal(**wrong)
 
 
-@settings(max_examples=30)
 @given(rate=st.floats(1, 3_000), share=st.floats(0.5, 1), routing=st.sampled_from(["cluster-ip", "inference-gateway"]))
 def test_the_fleet_reaches_the_goal_and_one_node_less_does_not(rate: float, share: float, routing: str) -> None:
     sizing = nodes_for(
@@ -164,7 +162,6 @@ def test_the_fleet_reaches_the_goal_and_one_node_less_does_not(rate: float, shar
             )
 
 
-@settings(max_examples=30)
 @given(tokens=st.floats(1e3, 5e6), more=st.floats(1, 3))
 def test_a_larger_goal_never_takes_fewer_nodes(tokens: float, more: float) -> None:
     assert _nodes(Goal(total_tokens_per_s=tokens)) <= _nodes(Goal(total_tokens_per_s=tokens * more))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.plan.asked import Asked
@@ -429,7 +429,6 @@ questions = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(questions)
 def test_no_plan_has_a_negative_number_or_more_than_all_of_a_memory(question: PlanQuestion) -> None:
     try:
@@ -463,7 +462,6 @@ def test_no_plan_has_a_negative_number_or_more_than_all_of_a_memory(question: Pl
         assert found.batch.usd > 0
 
 
-@settings(max_examples=40, deadline=None)
 @given(questions, st.floats(1, 5))
 def test_a_larger_goal_never_takes_less(question: PlanQuestion, times: float) -> None:
     goal = question.goal
@@ -485,14 +483,12 @@ def test_a_larger_goal_never_takes_less(question: PlanQuestion, times: float) ->
     assert large.money.usd_per_hour >= small.money.usd_per_hour * (1 - 1e-9)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.floats(100, 1e6), st.floats(0.5, 1), st.floats(0, 0.5))
 def test_more_headroom_never_takes_fewer_nodes(users: float, share: float, less: float) -> None:
     less_load = answer(users=users, headroom=1 - share * (1 - less))
     assert less_load.nodes >= answer(users=users, headroom=1 - share).nodes
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.floats(1.1, 24), st.floats(1, 4))
 def test_more_time_never_takes_more_nodes(hours: float, times: float) -> None:
     few = answer(documents=10**7, tokens_per_document=3_000, output_tokens=500, deadline=f"{hours * times:f}h")

@@ -205,7 +205,7 @@ goals = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     goal=goals,
     capacity=st.sampled_from(OF_A4),

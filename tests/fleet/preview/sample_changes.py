@@ -158,9 +158,9 @@ MANDATORY = Violation(
     policy="no-surge-on-gpu-pods",
     level="mandatory",
     urn=next(one.urn for one in sample_recording().resources if one.name == "server-deployment"),
-    message="A rollout never needs a spare eight-GPU node.\nspec.strategy.rollingUpdate.maxSurge is 1\n"
-    "Why: a surge pod waits for a node that does not exist\nFix: maxSurge: 0, maxUnavailable: 1\n"
-    "At stake: $391.32 an hour (12 A4 nodes, Spot)",
+    message="A rollout never needs a spare eight-GPU node.\nspec.strategy.rollingUpdate.maxSurge is 1; "
+    "at stake: $391.32 an hour (12 A4 nodes, Spot)\n"
+    "why: a surge pod waits for a node that does not exist\nwrite: maxSurge: 0, maxUnavailable: 1",
     description="A rollout never needs a spare eight-GPU node.",
     severity="high",
 )
@@ -170,7 +170,7 @@ ADVISORY = tuple(
         level="advisory",
         urn=f"urn:pulumi:{STACK}::{PROJECT}::kubernetes:apps/v1:Deployment::{name}",
         message="A vLLM pod declares what it must serve.\nthe annotation context-tokens is missing\n"
-        "Why: nothing else tells how long its prompts are\nFix: annotate the pod",
+        "why: nothing else tells how long its prompts are\nwrite: annotate the pod",
         description="A vLLM pod declares what it must serve.",
         severity="low",
     )

@@ -42,7 +42,7 @@ def test_labels_and_fields_are_vllms_own(tmp_path: Path) -> None:
     expected = declared.cache_labels(settings_of("dev"))
     for label in ("cache_dtype", "gpu_memory_utilization", "mamba_cache_mode", "enable_prefix_caching"):
         assert names["labels"][label] == expected[label]
-    # Told by nobody until the engines are up, and never by one of several API servers.
+    # Rule by nobody until the engines are up, and never by one of several API servers.
     assert names["labels"]["num_gpu_blocks"] == "None"
     assert {"content", "reasoning"} <= set(names["message"])
     assert {"content", "reasoning"} <= set(names["delta"])

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from facts.lessons.secrets_in_text import without_secrets
+from facts.secrets_in_text import without_secrets
 from fleet.preview.record.recorder import record
 from settings.load import accept, check, parse
 from settings.problems import SettingsError

@@ -18,13 +18,13 @@ SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.la
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+@settings(suppress_health_check=SLOW_TO_DRAW)
 @given(any_of(Measurement))
 def test_any_measurement_has_a_verdict(measurement: Measurement) -> None:
     _judge(measurement)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+@settings(suppress_health_check=SLOW_TO_DRAW)
 @given(st.data())
 def test_a_sound_measurement_with_one_field_of_anything_has_a_verdict(data: st.DataObject) -> None:
     run = sound().runs[1]
@@ -42,7 +42,7 @@ def test_a_sound_measurement_with_one_field_of_anything_has_a_verdict(data: st.D
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+@settings(suppress_health_check=SLOW_TO_DRAW)
 @given(any_of(Measurement))
 def test_any_measurement_is_compared_or_not_comparable(measurement: Measurement) -> None:
     stored = baseline.of(sound())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.bench.errors import BenchmarkError
@@ -93,7 +93,6 @@ def _told_or_merged(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
 @given(st.data())
 def test_any_value_anywhere(folder: Path, data: st.DataObject) -> None:
     file = folder / data.draw(st.sampled_from(FILES))
@@ -108,7 +107,6 @@ def test_any_value_anywhere(folder: Path, data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
 @given(
     st.sampled_from((*FILES, f"{RUN}/server-metrics.jsonl.gz", "gpu/dmon-vllm-0.txt")),
     st.floats(0, 1),
@@ -128,7 +126,6 @@ def test_any_cut_and_any_bytes(folder: Path, name: str, share: float, put: bytes
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
 @given(st.data())
 def test_any_sample_of_a_server(folder: Path, data: st.DataObject) -> None:
     file = folder / RUN / "server-metrics.jsonl.gz"

@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.bench.folder import Barrier, ClientSamples, Clock, Witness
@@ -79,7 +79,6 @@ def witness_of(data: ClientData, number: int, wall_minus_monotonic: float) -> Wi
     )  # fmt: skip
 
 
-@settings(max_examples=40)
 @given(requests, st.lists(st.integers(0, 3), min_size=24, max_size=24))
 def test_percentiles_do_not_depend_on_how_requests_are_split_over_clients(rows: list[Request], of: list[int]) -> None:
     parts = [[row for row, part in zip(rows, of, strict=False) if part == wanted] for wanted in range(4)]
@@ -112,7 +111,6 @@ def test_percentiles_of_several_arrays_are_numpys_of_all(parts: list[list[float]
     assert [ranked(arrays, rank) for rank in range(len(every))] == ordered
 
 
-@settings(max_examples=40)
 @given(st.lists(st.lists(st.floats(0, 1e4), max_size=12), min_size=1, max_size=5))
 def test_values_in_a_file_are_the_same_values(parts: list[list[float]]) -> None:
     arrays = [np.sort(np.array(part, dtype=np.float64)) for part in parts]
@@ -140,7 +138,6 @@ def test_a_window_over_all_has_all_tokens(rows: list[Request]) -> None:
     assert sums.requests[0] == len(good)
 
 
-@settings(max_examples=40)
 @given(requests, requests)
 def test_a_whole_run_has_all_tokens(one: list[Request], other: list[Request]) -> None:
     whole = _merged([one, other], [0.0, 12345.678])["whole"]
@@ -201,7 +198,6 @@ def _close(got: object, wanted: object) -> None:
         assert got == wanted
 
 
-@settings(max_examples=40)
 @given(requests, requests, st.floats(-1e6, 1e6))
 def test_shifting_a_clients_clock_with_its_pair_changes_nothing(
     one: list[Request], other: list[Request], by: float
@@ -211,7 +207,6 @@ def test_shifting_a_clients_clock_with_its_pair_changes_nothing(
         _close(after[key], before[key])
 
 
-@settings(max_examples=40)
 @given(requests, requests)
 def test_failed_requests_never_count(rows: list[Request], failed: list[Request]) -> None:
     bad = [(start, ttft, gaps, inputs, 0) for start, ttft, gaps, inputs, _ in failed]

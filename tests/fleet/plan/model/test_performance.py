@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from facts.workloads import Lengths, Workload, named_workload
@@ -282,7 +282,6 @@ def _exactly(prompt: int, answer: int) -> Workload:
     return Workload(input_tokens=Lengths.exactly(prompt), output_tokens=Lengths.exactly(answer))
 
 
-@settings(max_examples=60)
 @given(
     engine=engines,
     length=lengths,
@@ -304,7 +303,6 @@ def test_no_answer_is_negative_and_no_share_above_100_percent(
     assert answer.memory.cache_gib <= answer.memory.budget_gib <= answer.memory.gpu_gib
 
 
-@settings(max_examples=60)
 @given(engine=engines, length=lengths, more=st.integers(1, 500), users=st.floats(1, 2_000))
 def test_longer_prompts_or_answers_never_bring_more_requests(
     engine: EngineShape, length: tuple[int, int], more: int, users: float
@@ -319,7 +317,6 @@ def test_longer_prompts_or_answers_never_bring_more_requests(
         assert estimate(deployment, longer, offered).requests_per_s.value <= here * (1 + 1e-9)
 
 
-@settings(max_examples=40)
 @given(length=lengths, users=st.floats(1, 2_000), context=st.integers(2_560, 100_000), more=st.integers(1, 31_000))
 def test_a_longer_context_than_needed_never_brings_more(
     length: tuple[int, int], users: float, context: int, more: int

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import exp, log
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import machines
@@ -196,7 +196,6 @@ def test_requests_that_wait_for_memory_read_no_experts() -> None:
     assert many.total_tokens_per_s.value == pytest.approx(few.total_tokens_per_s.value, rel=0.05)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     machine=st.sampled_from([one for one in MACHINES if not one.startswith("g2-standard-4")]),
     model=st.sampled_from(sorted(CATALOGUE)),
@@ -222,7 +221,6 @@ def test_more_users_hardly_ever_bring_fewer_tokens_nor_more_than_the_memory_hold
     assert many.tpot_ms.low <= many.tpot_ms.value <= many.tpot_ms.high
 
 
-@settings(deadline=None, max_examples=40)
 @given(model=st.sampled_from(sorted(CATALOGUE)), rate=st.floats(0.001, 1))
 def test_an_open_loop_at_the_closed_loops_rate_has_about_its_load(model: str, rate: float) -> None:
     fleet = one("a4-highgpu-8g", model, tensor_parallel=8)

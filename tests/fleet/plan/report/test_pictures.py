@@ -91,7 +91,7 @@ QUESTIONS: st.SearchStrategy[PlanQuestion] = st.builds(
 
 # A plan is small already: to shrink one takes minutes and says no more.
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(phases=(Phase.explicit, Phase.generate))
 @given(QUESTIONS)
 def test_labels_of_any_plan_stay_inside_and_apart(asked: PlanQuestion) -> None:
     try:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.plan.asked import Asked
@@ -99,7 +99,6 @@ def test_styles_change_no_word() -> None:
     assert plain.split() == printed(made("users")).split()
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     users=st.floats(1, 5e5),
     isl=st.integers(1, 100_000),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.preview.compare.compare import compare
@@ -45,7 +45,6 @@ def test_a_whole_program_changes_nothing_against_itself() -> None:
     assert (changes.pending, changes.changed, changes.outputs) == (False, (), ())
 
 
-@settings(max_examples=60)
 @given(st.lists(st.dictionaries(st.sampled_from(["spec", "data", "metadata", "name"]), VALUES), max_size=4))
 def test_no_recording_differs_from_itself(inputs: list[dict[str, Any]]) -> None:
     kinds = ("kubernetes:core/v1:Secret", "gcp:compute/network:Network", "acme:x:Y", "kubernetes:apps/v1:Deployment")

@@ -124,7 +124,8 @@ def test_violations_are_listed_with_their_level() -> None:
     violation = Violation(policy="no-public-service", level="mandatory", urn="urn:x", message="saw it")
     given = document(policies=Policies(state="judged", violations=(violation,)))
     assert given["violations"] == [
-        {"policy": "no-public-service", "level": "mandatory", "urn": "urn:x", "message": "saw it", "judges": []}
+        violation.finding.as_json()
+        | {"policy": "no-public-service", "level": "mandatory", "urn": "urn:x", "judges": []}
     ]
     assert given["plan"]["policies"] == "judged"
 

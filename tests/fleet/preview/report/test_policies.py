@@ -48,7 +48,7 @@ def test_a_violation_of_one_judge_says_whose() -> None:
 
 
 def test_what_is_repeated_on_purpose_is_deliberate_and_told_in_short() -> None:
-    repeated = Violation(policy="repeated-on-purpose", level="advisory", urn="urn:x::a", message="x\nWhy: y\nFix: z")
+    repeated = Violation(policy="repeated-on-purpose", level="advisory", urn="urn:x::a", message="x\nwhy: y\nwrite: z")
     (found,) = findings_of(judged(repeated))
     assert (found.severity, found.found, found.why, found.write) == ("deliberate", "x", "", "")
 

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
 
-from fleet.preview.offline import open_stack, record_stack
-from fleet.preview.record.recording import Recording
 from fleet.preview.record.values import UNKNOWN, Secret, transform
 from fleet.preview.report.resource_facts import _FACTS, cloud_name, facts_of, kind_of
-from tests.fleet.cli.command import ROOT
 from tests.fleet.preview.sample_report import resource
-
-
-@cache
-def recorded(stack: str) -> Recording:
-    return record_stack(open_stack(ROOT, stack), "preview")
+from tests.support.stacks import recorded_stack
 
 
 def facts(stack: str, kind: str) -> list[tuple[str, ...]]:
-    return [facts_of(one) for one in recorded(stack).resources if kind_of(one.type) == kind]
+    return [facts_of(one) for one in recorded_stack(stack, "preview").resources if kind_of(one.type) == kind]
 
 
 def test_a_server_shows_size_place_and_grace() -> None:
@@ -95,7 +87,7 @@ def test_an_unknown_number_of_replicas_is_not_said_to_be_left_to_others() -> Non
 @pytest.mark.parametrize("stack", ["spot", "gateway"])
 @pytest.mark.parametrize("leaf", [UNKNOWN, Secret("never shown"), None, "x", 1])
 def test_whatever_a_property_holds_no_kind_fails_and_no_secret_shows(stack: str, leaf: Any) -> None:
-    for one in recorded(stack).resources:
+    for one in recorded_stack(stack, "preview").resources:
         changed = replace(one, inputs=transform(dict(one.inputs), lambda _: leaf))
         assert "never shown" not in " ".join((cloud_name(changed), *facts_of(changed)))
 
@@ -109,5 +101,5 @@ def test_no_kind_needs_a_property(kind: str, inputs: dict[str, Any]) -> None:
 
 
 def test_a_resource_is_named_as_in_the_cloud() -> None:
-    names = {cloud_name(one) for one in recorded("spot").resources}
+    names = {cloud_name(one) for one in recorded_stack("spot", "preview").resources}
     assert {"qwen35-server", "vllm-inference-cluster-spot", "vllm-spot"} <= names
