@@ -25,16 +25,16 @@ def loads(text: str | bytes, most_items: int | None = None) -> Any:
     TooLargeError for more than `most_items` keys and values.
     """
     try:
-        found = json.loads(text, parse_constant=_refuse)
+        document = json.loads(text, parse_constant=_refuse)
     except RecursionError:
         raise ValueError("too many levels") from None
-    level, depth, items = [found], 0, 0
-    while level := [item for one in level for item in _items(one)]:
+    level, depth, items = [document], 0, 0
+    while level := [item for value in level for item in _items(value)]:
         if most_items is not None and (items := items + len(level)) > most_items:
             raise TooLargeError(f"more than {most_items:,} keys and values")
         if (depth := depth + 1) > _DEEPEST:
             raise ValueError(f"more than {_DEEPEST} levels")
-    return found
+    return document
 
 
 def read(path: Path, most: int = MOST_BYTES) -> Any:

@@ -56,17 +56,17 @@ class AlertingArgs:
     provided filter is unknown' (source: GoogleCloudPlatform/cloud-ops-sandbox, issue 896)."""
 
     def __post_init__(self) -> None:
-        for severity in {one.severity for one in self.signals.alerts}:
-            if not any(severity in one.severities for one in self.channels):
+        for severity in {alert.severity for alert in self.signals.alerts}:
+            if not any(severity in channel.severities for channel in self.channels):
                 raise ValueError(
                     f"channels: no channel has severity {severity}; add {severity} to a channel's severities"
                 )
-            if (count := sum(severity in one.severities for one in self.channels)) > section.MOST_CHANNELS:
+            if (count := sum(severity in channel.severities for channel in self.channels)) > section.MOST_CHANNELS:
                 raise ValueError(
                     f"channels: {count} have severity {severity}; an alert has up to {section.MOST_CHANNELS}"
                 )
         for kind, name in (("slack", "slack_token"), ("pagerduty", "pagerduty_key"), ("webhook", "webhook_password")):
-            if getattr(self.secrets, name) is None and any(one.type == kind for one in self.channels):
+            if getattr(self.secrets, name) is None and any(channel.type == kind for channel in self.channels):
                 raise ValueError(
                     f"secrets: {name} is missing, and a channel of type {kind} cannot be created without it"
                 )
@@ -82,12 +82,12 @@ class Alerting(pulumi.ComponentResource):
         super().__init__("vllm-fleet:infra:Alerting", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         place, signals = args.place, args.signals
-        counted = {one.name: _log_metric(f"{name}-{one.name}", place, one, child) for one in signals.logs}
+        counted = {log.name: _log_metric(f"{name}-{log.name}", place, log, child) for log in signals.logs}
         channels = list(self._channels(name, args, child))
         for alert in signals.alerts:
             # Its metric first: log entries before the metric exists are never counted.
             reads = [metric for log, metric in counted.items() if f"user_{log}{{" in alert.expr]
-            to = [known for one, known in channels if alert.severity in one.severities]
+            to = [known for channel, known in channels if alert.severity in channel.severities]
             after = pulumi.ResourceOptions(parent=self, depends_on=reads)
             _policy(f"{name}-{alert.name}", args, alert, to, after)
         if args.slos:
@@ -98,22 +98,22 @@ class Alerting(pulumi.ComponentResource):
         self, name: str, args: AlertingArgs, opts: pulumi.ResourceOptions
     ) -> Iterator[tuple[section.AnyChannel, pulumi.Input[str]]]:
         taken: dict[str, int] = {}
-        for one in args.channels:
-            if isinstance(one, section.Existing):
-                yield one, one.name
+        for channel in args.channels:
+            if isinstance(channel, section.Existing):
+                yield channel, channel.name
                 continue
-            labels, secret, what = _labels_of(one, args.secrets)
-            named = f"{name}-{one.type}-{what}" if what else f"{name}-{one.type}"
+            labels, secret, what = _labels_of(channel, args.secrets)
+            named = f"{name}-{channel.type}-{what}" if what else f"{name}-{channel.type}"
             # Two channels may get the same name, such as topics of two projects: the first keeps the plain name.
             taken[named] = taken.get(named, 0) + 1
             unique = named if taken[named] == 1 else f"{named}-{_short(labels)}"
-            yield one, self._channel(unique, args, one, labels, secret, what, opts)
+            yield channel, self._channel(unique, args, channel, labels, secret, what, opts)
 
     @staticmethod
     def _channel(
         name: str,
         args: AlertingArgs,
-        one: section.AnyChannel,
+        channel: section.AnyChannel,
         labels: dict[str, str],
         secret: monitoring.NotificationChannelSensitiveLabelsArgs | None,
         what: str,
@@ -122,8 +122,8 @@ class Alerting(pulumi.ComponentResource):
         made = monitoring.NotificationChannel(
             name,
             project=args.place.project,
-            type="webhook_basicauth" if one.type == "webhook" else one.type,
-            display_name=title(f"vllm-fleet {args.place.name_prefix}: {one.type} {what}".rstrip(), MAX_TITLE),
+            type="webhook_basicauth" if channel.type == "webhook" else channel.type,
+            display_name=title(f"vllm-fleet {args.place.name_prefix}: {channel.type} {what}".rstrip(), MAX_TITLE),
             labels=labels,
             sensitive_labels=secret,
             user_labels=dict(args.place.labels),
@@ -135,27 +135,27 @@ class Alerting(pulumi.ComponentResource):
 
 
 def _labels_of(
-    one: section.AnyChannel, secrets: ChannelSecrets
+    channel: section.AnyChannel, secrets: ChannelSecrets
 ) -> tuple[dict[str, str], monitoring.NotificationChannelSensitiveLabelsArgs | None, str]:
     """Labels, secret, and the part of its name that is unique for its type.
 
     Source: Cloud Monitoring API v3, notificationChannelDescriptors.
     """
     hidden = monitoring.NotificationChannelSensitiveLabelsArgs
-    match one:
+    match channel:
         case section.Email():
-            return {"email_address": one.address}, None, _plain(one.address)
+            return {"email_address": channel.address}, None, _plain(channel.address)
         case section.Slack():
-            return {"channel_name": one.channel}, hidden(auth_token=secrets.slack_token), _plain(one.channel)
+            return {"channel_name": channel.channel}, hidden(auth_token=secrets.slack_token), _plain(channel.channel)
         case section.PagerDuty():
             return {}, hidden(service_key=secrets.pagerduty_key), ""
         case section.PubSub():
-            return {"topic": one.topic}, None, _plain(one.topic.rpartition("/")[2])
+            return {"topic": channel.topic}, None, _plain(channel.topic.rpartition("/")[2])
         case section.Webhook():
-            named = {"url": one.url, "username": one.username}
-            return named, hidden(password=secrets.webhook_password), _plain(one.url.removeprefix("https://"))
+            named = {"url": channel.url, "username": channel.username}
+            return named, hidden(password=secrets.webhook_password), _plain(channel.url.removeprefix("https://"))
         case _:
-            raise ValueError(f"channel type {one.type} cannot be created")
+            raise ValueError(f"channel type {channel.type} cannot be created")
 
 
 def _short(labels: dict[str, str]) -> str:
@@ -166,21 +166,21 @@ def _plain(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def _log_metric(name: str, place: Place, one: LogSignal, opts: pulumi.ResourceOptions) -> logging.Metric:
+def _log_metric(name: str, place: Place, log: LogSignal, opts: pulumi.ResourceOptions) -> logging.Metric:
     return logging.Metric(
         name,
         project=place.project,
         # Explicit name, because expressions use it.
-        name=one.name,
-        description=one.why,
-        filter=one.filter,
-        label_extractors=dict(one.labels) or None,
+        name=log.name,
+        description=log.why,
+        filter=log.filter,
+        label_extractors=dict(log.labels) or None,
         metric_descriptor=logging.MetricMetricDescriptorArgs(
             metric_kind="DELTA",
             value_type="INT64",
             unit="1",
             labels=[
-                logging.MetricMetricDescriptorLabelArgs(key=key, value_type="STRING") for key in sorted(one.labels)
+                logging.MetricMetricDescriptorLabelArgs(key=key, value_type="STRING") for key in sorted(log.labels)
             ],
         ),
         opts=opts,

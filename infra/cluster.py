@@ -189,16 +189,16 @@ def _maintenance(wanted: Maintenance) -> container.ClusterMaintenancePolicyArgs:
         ),
         maintenance_exclusions=[
             container.ClusterMaintenancePolicyMaintenanceExclusionArgs(
-                exclusion_name=one.name,
-                start_time=one.start_time,
-                end_time=one.end_time,
+                exclusion_name=exclusion.name,
+                start_time=exclusion.start_time,
+                end_time=exclusion.end_time,
                 exclusion_options=container.ClusterMaintenancePolicyMaintenanceExclusionExclusionOptionsArgs(
                     # The provider accepts exactly one of the two.
-                    scope=one.scope,
-                    end_time_behavior=None if one.end_time else "UNTIL_END_OF_SUPPORT",
+                    scope=exclusion.scope,
+                    end_time_behavior=None if exclusion.end_time else "UNTIL_END_OF_SUPPORT",
                 ),
             )
-            for one in wanted.exclusions
+            for exclusion in wanted.exclusions
         ]
         or None,
     )

@@ -87,8 +87,8 @@ def dashboard(signals: Catalogue, name: str) -> dict[str, Any]:
         "mosaicLayout": {
             "columns": COLUMNS,
             "tiles": [
-                {"xPos": one.x, "yPos": one.y, "width": one.width, "height": one.height, "widget": _widget(one)}
-                for one in tiles(signals)
+                {"xPos": tile.x, "yPos": tile.y, "width": tile.width, "height": tile.height, "widget": _widget(tile)}
+                for tile in tiles(signals)
             ],
         },
     }

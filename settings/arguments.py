@@ -18,18 +18,20 @@ def within_limits(args: object, section: type[Section], fields: Iterable[str]) -
     except ValidationError as error:
         raise ValueError(
             "\n".join(
-                without_secrets(f"{type(args).__name__}.{one['loc'][0]} is {one['input']!r}; allowed: {one['msg']}")
-                for one in error.errors(include_url=False)
+                without_secrets(
+                    f"{type(args).__name__}.{detail['loc'][0]} is {detail['input']!r}; allowed: {detail['msg']}"
+                )
+                for detail in error.errors(include_url=False)
             )
         ) from None
 
 
 def refuse(args: object, problems: Iterable[Finding]) -> None:
     """Raise ValueError with all refusals, if any. A problem's subject is the name of a field of `args`."""
-    found = [
-        f"{type(args).__name__}.{one.subject} is {one.found!r}; allowed: {one.allowed} ({one.why}); write {one.write}"
-        for one in problems
-        if one.severity == "error"
+    refusals = [
+        f"{type(args).__name__}.{problem.subject} is {problem.found!r}; allowed: {problem.allowed} ({problem.why}); write {problem.write}"
+        for problem in problems
+        if problem.severity == "error"
     ]
-    if found:
-        raise ValueError("\n".join(found))
+    if refusals:
+        raise ValueError("\n".join(refusals))

@@ -51,8 +51,8 @@ def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> 
     return list(problems.values())
 
 
-def _is_inside(one: ErrorDetails, other: ErrorDetails) -> bool:
-    return len(one["loc"]) > len(other["loc"]) and one["loc"][: len(other["loc"])] == other["loc"]
+def _is_inside(inner: ErrorDetails, outer: ErrorDetails) -> bool:
+    return len(inner["loc"]) > len(outer["loc"]) and inner["loc"][: len(outer["loc"])] == outer["loc"]
 
 
 def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Finding:
@@ -115,7 +115,7 @@ def _place(location: tuple[Any, ...], root: type[BaseModel]) -> _Place:
     field = ""
     rest, type_ = list(location), cast(Any, root)
     while rest:
-        members = [one for one in get_args(type_) if one is not type(None)]
+        members = [member for member in get_args(type_) if member is not type(None)]
         if get_origin(type_) is Annotated:
             type_ = members[0]
         elif get_origin(type_) in (Union, UnionType):
@@ -123,9 +123,9 @@ def _place(location: tuple[Any, ...], root: type[BaseModel]) -> _Place:
             type_ = members[0] if len(members) == 1 else _branches(type_)[1].get(rest.pop(0))
         elif fields_of(type_):
             key = rest.pop(0)
-            found = next((name for name, info in fields_of(type_).items() if key in (name, info.alias)), "")
-            keys.append(fields_of(type_)[found].alias or key if found else key)
-            model, field, type_ = type_, found, fields_of(type_)[found].annotation if found else None
+            field_name = next((name for name, info in fields_of(type_).items() if key in (name, info.alias)), "")
+            keys.append(fields_of(type_)[field_name].alias or key if field_name else key)
+            model, field, type_ = type_, field_name, fields_of(type_)[field_name].annotation if field_name else None
         else:
             keys.append(rest.pop(0))
             type_ = members[-1 if get_origin(type_) is dict else 0] if members else None
@@ -138,10 +138,10 @@ def _branches(type_: Any) -> tuple[str, dict[Any, type[BaseModel]]]:
     """The discriminating key of a union of sections, and each branch by its value."""
     while get_origin(type_) is Annotated:
         type_ = get_args(type_)[0]
-    sections = [one for one in get_args(type_) if fields_of(one)]
+    sections = [section for section in get_args(type_) if fields_of(section)]
     for name in ("mode", "type"):
-        if sections and all(name in fields_of(one) for one in sections):
-            return name, {get_args(fields_of(one)[name].annotation)[0]: one for one in sections}
+        if sections and all(name in fields_of(section) for section in sections):
+            return name, {get_args(fields_of(section)[name].annotation)[0]: section for section in sections}
     return "", {}
 
 

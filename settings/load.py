@@ -98,7 +98,7 @@ def load() -> tuple[Settings, Secrets]:
         ]
         # The engine has decrypted it: any message that quotes it would expose it.
         sealed = [secret_in_section(f"{NAMESPACE}:{name}") for name in sorted(_SECTIONS | _SCALARS)]
-        if refused := exposed + [one for one in sealed if is_config_secret(one.subject)]:
+        if refused := exposed + [problem for problem in sealed if is_config_secret(problem.subject)]:
             raise SettingsError(pulumi.get_stack(), refused)
         settings, problems = _checked(pulumi.get_stack(), everything)
     except (SettingsError, LedgerError) as error:
@@ -149,7 +149,7 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
             problems.append(_unknown_key(key))
     given = {_path(name): value for name, value in values.items() if name not in SECRET_KEYS.values()}
     problems += [problem for name, value in values.items() if name != "stack" for problem in blanks(_path(name), value)]
-    problems += [secret_in_plain_text(found.path, found.what) for found in secrets_in(given)]
+    problems += [secret_in_plain_text(secret.path, secret.what) for secret in secrets_in(given)]
     problems += [problem for path, value in given.items() for problem in _unprintable(path, value)]
     try:
         settings = Settings.model_validate(values)
@@ -193,8 +193,8 @@ def check(settings: Settings) -> tuple[Finding, ...]:
     from settings.checks.rollout import rollout_problems
     from settings.checks.structure import structural_problems
 
-    found = (*structural_problems(settings), *lessons(settings))
-    return (*found, *unused_reasons(settings), *rollout_problems(settings, found))
+    problems = (*structural_problems(settings), *lessons(settings))
+    return (*problems, *unused_reasons(settings), *rollout_problems(settings, problems))
 
 
 def placeholder(settings: Settings) -> tuple[Finding, ...]:
@@ -286,20 +286,20 @@ def _too_large(key: str, text: str) -> Finding:
 def _unprintable(path: str, value: Any) -> Iterator[Finding]:
     """Texts with such characters, which no manifest, argument or terminal can carry."""
     if isinstance(value, dict):
-        for name, one in value.items():
+        for name, item in value.items():
             yield from _unprintable(path, name)
-            yield from _unprintable(f"{path}.{name}", one)
+            yield from _unprintable(f"{path}.{name}", item)
     elif isinstance(value, tuple):
-        for i, one in enumerate(value):
-            yield from _unprintable(f"{path}[{i}]", one)
+        for i, item in enumerate(value):
+            yield from _unprintable(f"{path}[{i}]", item)
     elif isinstance(value, str) and (
-        found := _UNPRINTABLE.search(re.sub(r"[\t\n]", "", value) if _MAY_HAVE_LINES.fullmatch(path) else value)
+        character := _UNPRINTABLE.search(re.sub(r"[\t\n]", "", value) if _MAY_HAVE_LINES.fullmatch(path) else value)
     ):
         yield Finding(
             id="unprintable-text",
             subject=_UNPRINTABLE.sub("?", path),
             found=_UNPRINTABLE.sub("?", value),
             allowed="text without control characters",
-            why=f"it contains U+{ord(found[0]):04X}, which an argument, a label or a file cannot carry",
+            why=f"it contains U+{ord(character[0]):04X}, which an argument, a label or a file cannot carry",
             write="the text without that character",
         )

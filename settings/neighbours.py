@@ -139,7 +139,7 @@ def _wrong_host(root: Path, stack: str, config: Mapping[str, str]) -> Iterator[F
     try:
         others = read(root, host).config
     except SettingsError:
-        here = [one for one in stack_names(root) if one != stack]
+        here = [name for name in stack_names(root) if name != stack]
         why = f"Pulumi.{host}.yaml does not exist, so that stack's cluster cannot be checked"
         yield problem(allowed=f"a deployed stack; in this folder: {', '.join(here)}", why=why, severity="note")
         return
@@ -161,13 +161,13 @@ def _wrong_host(root: Path, stack: str, config: Mapping[str, str]) -> Iterator[F
 
 def _taken_elsewhere(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Finding, ...]:
     """One problem for each name of `stack` that another stack file in `root` also uses. Unreadable files are skipped."""
-    own = {(one.what, one.scope, one.name): one for one in names_taken(stack, config)}
+    own = {(taken.what, taken.scope, taken.name): taken for taken in names_taken(stack, config)}
     problems: list[Finding] = []
     for other in stack_names(root):
         if other == stack:
             continue
-        for one in _names_in(root, other, _changed_at(root, other)):
-            mine = own.get((one.what, one.scope, one.name))
+        for theirs in _names_in(root, other, _changed_at(root, other)):
+            mine = own.get((theirs.what, theirs.scope, theirs.name))
             if mine is not None:
                 problems.append(
                     Finding(

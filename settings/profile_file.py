@@ -46,20 +46,20 @@ def resolved(file: Mapping[str, Any], name: str) -> dict[str, Any]:
 
     Raises LedgerError with profile and key for an unknown profile, base, model, shared item, figure or key, and for circular bases.
     """
-    found: dict[str, Any] = {}
+    profile: dict[str, Any] = {}
     for layer in _layers(file, name):
-        inherited = {key: value for key, value in found.items() if key in _INHERITED}
-        found = {**inherited, **layer, "engine": {**inherited.get("engine", {}), **layer["engine"]}}
-    found.pop("over", None)
+        inherited = {key: value for key, value in profile.items() if key in _INHERITED}
+        profile = {**inherited, **layer, "engine": {**inherited.get("engine", {}), **layer["engine"]}}
+    profile.pop("over", None)
     for key in ("title", "assumptions", "differences"):
-        if key in found:
-            found[key] = _with_figures(_with_shared(file, found[key], f"{name}: {key}"), f"{name}: {key}")
-    model = found.get("model")
+        if key in profile:
+            profile[key] = _with_figures(_with_shared(file, profile[key], f"{name}: {key}"), f"{name}: {key}")
+    model = profile.get("model")
     if not isinstance(model, str) or model not in CATALOGUE:
         raise _wrong(f"{name}: model", f"{model!r} is not in the catalog (`fleet models`)")
     listed = CATALOGUE[model]
     pinned = {"id": model, "revision": listed.revision, "sizeGb": listed.size_gb} if listed.revision else None
-    return {**found, "name": name, "modelId": model, "model": pinned}
+    return {**profile, "name": name, "modelId": model, "model": pinned}
 
 
 def _layers(file: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
@@ -88,13 +88,13 @@ def _with_shared(file: Mapping[str, Any], items: Any, where: str) -> Any:
     """Items with each `{shared: NAME}` replaced. A value that is not a list is left to the validation."""
     if not isinstance(items, list):
         return items
-    found: list[Any] = []
+    replaced: list[Any] = []
     for item in items:
         if isinstance(item, dict) and item.keys() == {"shared"}:
-            found += _named(_section(file, "shared"), item["shared"], where, list)
+            replaced += _named(_section(file, "shared"), item["shared"], where, list)
         else:
-            found.append(item)
-    return found
+            replaced.append(item)
+    return replaced
 
 
 def _with_figures(value: Any, where: str) -> Any:
@@ -109,10 +109,10 @@ def _with_figures(value: Any, where: str) -> Any:
     def figure(match: re.Match[str]) -> str:
         try:
             file, row, field, *within = match[1].split(".")
-            found: Any = ledger.entry(file, "figures", row)
+            figure: Any = ledger.entry(file, "figures", row)
             for key in (field, *within):
-                found = found[key]
-            return format(found, match[2] or "")
+                figure = figure[key]
+            return format(figure, match[2] or "")
         except (LookupError, TypeError, ValueError) as error:
             raise _wrong(where, f"{match[0]} is not a figure of the ledger, or not of that format ({error})") from error
 

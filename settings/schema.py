@@ -106,7 +106,7 @@ def _document(schema: dict[str, Any], model: type[BaseModel]) -> None:
 
 def _without_null(described: dict[str, Any]) -> None:
     """Drop the null that stands for a key that is left out: written, it is refused."""
-    choices = [one for one in described.get("anyOf", ()) if one != {"type": "null"}]
+    choices = [choice for choice in described.get("anyOf", ()) if choice != {"type": "null"}]
     if choices and len(choices) < len(described["anyOf"]):
         described.pop("default", None)
         described.update(choices[0] if len(choices) == 1 else {"anyOf": choices})

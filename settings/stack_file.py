@@ -195,7 +195,9 @@ def _environments(given: Any) -> tuple[str, ...] | None:
     imports = given.get("imports") or [] if inline else given
     if not isinstance(imports, list):
         return None
-    names = [next(iter(one)) if inline and isinstance(one, dict) and len(one) == 1 else one for one in imports]
+    names = [
+        next(iter(entry)) if inline and isinstance(entry, dict) and len(entry) == 1 else entry for entry in imports
+    ]
     if not all(isinstance(name, str) for name in names):
         return None
     return (*names, *(["(inline)"] if inline and given.get("values") else []))
@@ -225,7 +227,11 @@ def _project_values(root: Path, stack: str) -> dict[str, Any]:
     declared = {} if given is None else given
     if not isinstance(declared, dict):
         raise SettingsError(stack, [_broken(path, _kind(declared), "`config:` must be a mapping of keys to values")])
-    values = {key: one["value"] if isinstance(one, dict) else one for key, one in declared.items() if _has_value(one)}
+    values = {
+        key: entry["value"] if isinstance(entry, dict) else entry
+        for key, entry in declared.items()
+        if _has_value(entry)
+    }
     return {key: value for key, value in values.items() if ":" in key}
 
 
@@ -259,9 +265,9 @@ def _find_secret(value: Any, path: str = "") -> str | None:
         return path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in items:
-        found = _find_secret(child, f"{path}[{key}]" if isinstance(value, list) else f"{path}.{key}")
-        if found is not None:
-            return found
+        secret_path = _find_secret(child, f"{path}[{key}]" if isinstance(value, list) else f"{path}.{key}")
+        if secret_path is not None:
+            return secret_path
     return None
 
 

@@ -65,7 +65,7 @@ def load(data: bytes, *, name: str, stack: str) -> Any:
         line = mark.line + 1 if mark else data.count(b"\n", 0, getattr(error, "position", 0)) + 1
         # Without the quoted part of the file, which may be a secret.
         told = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML")
-        why = re.sub(r"('\W')|['\"].*\w\w.*['\"]", lambda found: found[1] or "[...]", told)
+        why = re.sub(r"('\W')|['\"].*\w\w.*['\"]", lambda quoted: quoted[1] or "[...]", told)
         if mark and data.decode(errors="replace")[mark.index : mark.index + 1] == "\t":
             why = "a tab; indent YAML with spaces"
         reader.refuse(f"{line}, column {mark.column + 1}" if mark else line, "invalid YAML", "valid YAML", why=why)
@@ -138,7 +138,7 @@ class _Reader:
         return value
 
     def _mapping(self, path: str, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         lines: dict[str, int] = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             line, key = event.start_mark.line + 1, self._value(event, path, depth + 1, key=True)
@@ -151,8 +151,8 @@ class _Reader:
             if bare in lines:
                 self._add("duplicate-key", line, f"lines {lines[bare]} and {line}", "each key once", inner)
             lines.setdefault(bare, line)
-            found[str(key)] = self._value(self._next(), inner, depth + 1)
-        return found
+            mapping[str(key)] = self._value(self._next(), inner, depth + 1)
+        return mapping
 
     def _scalar(self, event: Any, line: int, path: str, *, key: bool) -> Any:
         text = str(event.value)

@@ -148,8 +148,10 @@ def vpc(traffic: Traffic) -> Addresses:
 
 def _merged(ranges: Iterable[str]) -> tuple[str, ...]:
     """The ranges, in order, without those contained in another."""
-    blocks = [ipaddress.IPv4Network(one) for one in dict.fromkeys(ranges)]
-    return tuple(str(one) for one in blocks if not any(one != other and one.subnet_of(other) for other in blocks))
+    blocks = [ipaddress.IPv4Network(cidr) for cidr in dict.fromkeys(ranges)]
+    return tuple(
+        str(block) for block in blocks if not any(block != other and block.subnet_of(other) for other in blocks)
+    )
 
 
 def flows(traffic: Traffic) -> tuple[Flow, ...]:
@@ -351,7 +353,7 @@ def _peers(party: Party) -> list[NetworkPolicyPeerArgsDict]:
 def _block(cidr: str, excepted: Iterable[str]) -> IPBlockArgsDict:
     # The API refuses an exception outside its block.
     outer = ipaddress.IPv4Network(cidr)
-    inside = [one for one in excepted if ipaddress.IPv4Network(one).subnet_of(outer)]
+    inside = [cidr for cidr in excepted if ipaddress.IPv4Network(cidr).subnet_of(outer)]
     return {"cidr": cidr, "except_": inside} if inside else {"cidr": cidr}
 
 
@@ -363,8 +365,8 @@ def _one_of(label: str, values: tuple[str, ...]) -> LabelSelectorArgsDict:
 
 
 def _label_selector(wanted: Iterable[tuple[str, str]]) -> LabelSelectorArgsDict:
-    found = dict(wanted)
-    return {"match_labels": found} if found else {}
+    labels = dict(wanted)
+    return {"match_labels": labels} if labels else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,15 +54,15 @@ def code_of(text: str) -> str:
     """
     without = _PYTHON.sub(_kept, text)
     # A comment on its own line leaves an empty line.
-    return _PYTHON.sub(lambda found: "" if found["blank"] else found[0], without).lstrip("\n")
+    return _PYTHON.sub(lambda match: "" if match["blank"] else match[0], without).lstrip("\n")
 
 
-def _kept(found: re.Match[str]) -> str:
-    if found["string"]:
-        return found["string"]
-    if not found["docstring"]:
+def _kept(match: re.Match[str]) -> str:
+    if match["string"]:
+        return match["string"]
+    if not match["docstring"]:
         return ""
-    indent, rest = found["indent"], _WORDLESS.match(found.string, found.end())
+    indent, rest = match["indent"], _WORDLESS.match(match.string, match.end())
     alone = rest is not None and len(rest["indent"]) < len(indent)
-    is_body = found.string[: found.start()].rstrip().endswith(":")
+    is_body = match.string[: match.start()].rstrip().endswith(":")
     return f"{indent}pass\n" if alone and is_body else ""

@@ -70,7 +70,7 @@ class Host(ComponentProvider):
 
     def _members(self, ref: str) -> list[str]:
         definition = self._type_defs.get(ref.rpartition(":")[2])
-        return [str(one.value) for one in definition.enum or ()] if definition else []
+        return [str(member.value) for member in definition.enum or ()] if definition else []
 
 
 def _redacted(error: Exception, redactor: Redactor) -> Exception:
@@ -80,8 +80,8 @@ def _redacted(error: Exception, redactor: Redactor) -> Exception:
     if isinstance(error, InputPropertiesError):
         return InputPropertiesError(redactor.text(error.message), redactor.whole(error.errors))
     text = redactor.text(str(error))
-    found = error if text == str(error) else RuntimeError(f"{type(error).__name__}: {text}")
-    return ComponentInitError(found.with_traceback(error.__traceback__))
+    hidden = error if text == str(error) else RuntimeError(f"{type(error).__name__}: {text}")
+    return ComponentInitError(hidden.with_traceback(error.__traceback__))
 
 
 def _quoted(value: Any) -> str:

@@ -113,8 +113,8 @@ def settings_of(
     for key in given.keys() & places.keys():
         *outer, last = places[key].split(".")
         section = sections
-        for one in outer:
-            section = section.setdefault(one, {})
+        for part in outer:
+            section = section.setdefault(part, {})
         section[last] = given[key]
     zone = next(iter(given["zones"]), "")
     sections["region"] = str(zone).rpartition("-")[0]
@@ -127,11 +127,11 @@ def settings_of(
     }
     try:
         settings = parse(f"{pulumi.get_stack()}-{name}", config)
-        problems = [one for one in check(settings) if _section(one.subject) not in elsewhere]
-        if refused := [one for one in problems if one.severity == "error"]:
+        problems = [problem for problem in check(settings) if _section(problem.subject) not in elsewhere]
+        if refused := [problem for problem in problems if problem.severity == "error"]:
             raise SettingsError(settings.stack, refused)
     except SettingsError as error:
-        told = dict(_in_inputs_of(one, places) for one in error.problems if one.subject != "gcp:region")
+        told = dict(_in_inputs_of(problem, places) for problem in error.problems if problem.subject != "gcp:region")
         for wrong in error.problems:
             # The region follows from the zones, of which one may be refused already.
             if wrong.subject == "gcp:region" and not any(path.startswith("zones") for path in told):
@@ -172,9 +172,9 @@ def on_callers_cluster(component: str, opts: pulumi.ResourceOptions | None) -> N
         )
 
 
-def _refusal(component: str, found: Mapping[str, str]) -> InputPropertiesError:
+def _refusal(component: str, reasons: Mapping[str, str]) -> InputPropertiesError:
     errors: list[InputPropertyErrorDetails] = [
-        {"property_path": path, "reason": reason} for path, reason in found.items()
+        {"property_path": path, "reason": reason} for path, reason in reasons.items()
     ]
     return InputPropertiesError(f"{component}: {len(errors)} invalid input{'' if len(errors) == 1 else 's'}", errors)
 
@@ -211,5 +211,5 @@ def _whole(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
-        return [_whole(one) for one in value]
-    return {key: _whole(one) for key, one in value.items()} if isinstance(value, dict) else value
+        return [_whole(item) for item in value]
+    return {key: _whole(item) for key, item in value.items()} if isinstance(value, dict) else value

@@ -73,7 +73,7 @@ class ModelWeights(pulumi.ComponentResource):
         mount = weights.mount
         assert mount is not None  # source is hyperdisk
         # By URNs, which a preview knows: who uses the names comes after the volume.
-        ready = pulumi.Output.all(*(one.urn for one in mount.depends_on))
+        ready = pulumi.Output.all(*(resource.urn for resource in mount.depends_on))
         self.claim = ready.apply(lambda _: mount.claim_name)
         self.model_path = ready.apply(lambda _: mount.model_path)
         self.register_outputs({"claim": self.claim, "modelPath": self.model_path})

@@ -116,7 +116,8 @@ def load_of(settings: Settings) -> Load:
         for per_replica in concurrencies(settings)
     )
     return Load(
-        points=points, pods=max(benchmark_pods(one.clients, one.connections, benchmark.machine_type) for one in points)
+        points=points,
+        pods=max(benchmark_pods(point.clients, point.connections, benchmark.machine_type) for point in points),
     )
 
 
@@ -187,7 +188,9 @@ def longest_minutes(settings: Settings) -> int:
     """Timeout of the whole benchmark in minutes: the dataset's download and the timeouts of all runs."""
     download = DATASET_MINUTES if settings.benchmark.dataset is not None else 0
     around = ceil(SLOWNESS * prepare_seconds(settings) / 60)
-    return download + settings.benchmark.repeats * sum(around + _most_minutes(one) for one in _loaded_seconds(settings))
+    return download + settings.benchmark.repeats * sum(
+        around + _most_minutes(seconds) for seconds in _loaded_seconds(settings)
+    )
 
 
 def _most_minutes(loaded_seconds: float) -> int:
@@ -197,4 +200,7 @@ def _most_minutes(loaded_seconds: float) -> int:
 def _loaded_seconds(settings: Settings) -> list[float]:
     """Seconds under load of one run of each point, by the rounds of the client with the fewest connections."""
     prompts = settings.benchmark.prompts_per_client
-    return [ceil(prompts / (one.connections // one.clients)) * one.request_seconds for one in load_of(settings).points]
+    return [
+        ceil(prompts / (point.connections // point.clients)) * point.request_seconds
+        for point in load_of(settings).points
+    ]

@@ -132,9 +132,11 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
     elif isinstance(capacity, Reservation):
         committed = capacity.nodes or settings.nodes
     served = [
-        one for one in (settings.serving, settings.canary if weights_ending(settings) else None) if one is not None
+        serving
+        for serving in (settings.serving, settings.canary if weights_ending(settings) else None)
+        if serving is not None
     ]
-    weights_gib = sum(one.model.size_gb for one in served) * 1e9 / 2**30
+    weights_gib = sum(serving.model.size_gb for serving in served) * 1e9 / 2**30
     return cost.FleetShape(
         nodes=settings.nodes,
         machine=settings.machine,

@@ -37,7 +37,7 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
         # Without it the Gateway stays at PROGRAMMED False without a message. Source: Inference Gateway guide v1.4.0.
         needed.add("networkservices.googleapis.com")
     named = (settings.hf_token_secret, settings.api_key_secret, settings.registry)
-    if any(one is not None for one in named):
+    if any(secret is not None for secret in named):
         # Pods, and the image repository, read the secrets that the stack file names.
         needed.add("secretmanager.googleapis.com")
     if settings.monitoring.alerts is not None:
@@ -106,7 +106,7 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Pairs of a Kubernetes service account and the Secret Manager secret it reads, sorted."""
     readers: set[tuple[str, str]] = set()
     token, key = settings.hf_token_secret, settings.api_key_secret
-    servers = {server_account(one) for one in (settings, settings.as_canary) if one is not None}
+    servers = {server_account(release) for release in (settings, settings.as_canary) if release is not None}
     if token is not None:
         # For downloads: the writer, or each server, and benchmark clients for the tokenizer.
         if settings.weights.is_written:

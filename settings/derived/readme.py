@@ -14,10 +14,10 @@ def filled(page: str, outputs: Mapping[str, Any]) -> str:
     A missing one is "unknown": the program exports no price where none is published.
     """
 
-    def value(found: re.Match[str]) -> str:
-        one: Any = outputs
-        for key in found[1].split("."):
-            one = one.get(key, "unknown") if isinstance(one, Mapping) else one
-        return one if isinstance(one, str) else json.dumps(one)
+    def value(match: re.Match[str]) -> str:
+        output: Any = outputs
+        for key in match[1].split("."):
+            output = output.get(key, "unknown") if isinstance(output, Mapping) else output
+        return output if isinstance(output, str) else json.dumps(output)
 
     return re.sub(r"\$\{outputs\.([\w.]+)\}", value, page)

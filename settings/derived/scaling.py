@@ -82,7 +82,11 @@ class ScalingPolicy:
 
     def floor(self, week_minute: int) -> int:
         """Minimum number of servers at a minute of the week, which starts on Monday at midnight."""
-        open_ = (one.replicas for one in self.windows if any(_within(week_minute, *span) for span in self._spans(one)))
+        open_ = (
+            window.replicas
+            for window in self.windows
+            if any(_within(week_minute, *span) for span in self._spans(window))
+        )
         return max([self.min, *open_])
 
     def mean_floor(self) -> float:
@@ -111,7 +115,7 @@ def scaling_policy(settings: Settings) -> ScalingPolicy | None:
         if scaling.mode == "load"
         else None,
         lead_seconds=lead_seconds,
-        windows=tuple(_window(one) for one in scaling.windows),
+        windows=tuple(_window(window) for window in scaling.windows),
         timezone=scaling.timezone,
         down_window_seconds=2 * lead_seconds,
         fallback_replicas=max(1, scaling.min),

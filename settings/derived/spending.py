@@ -35,13 +35,13 @@ def rates(settings: Settings) -> Rates:
     from settings.derived.figures import fleet_shape
 
     shape = replace(fleet_shape(settings), benchmark_machine_type=None)
-    whole, one = cost.bill(shape), cost.bill(replace(shape, nodes=1, committed_nodes=None))
+    whole, one_node = cost.bill(shape), cost.bill(replace(shape, nodes=1, committed_nodes=None))
     return Rates(
         fixed=whole.residual_usd_per_hour,
-        per_machine=one.usd_per_hour_known - one.residual_usd_per_hour,
+        per_machine=one_node.usd_per_hour_known - one_node.residual_usd_per_hour,
         full=whole.usd_per_hour,
-        paid_anyway=one.nodes.paid_at_zero_replicas,
+        paid_anyway=one_node.nodes.paid_at_zero_replicas,
         reserved_first="reservation" in shape.ladder,
-        unknown=one.unknown,
-        unknown_ids=tuple(item.id for item in one.items if item.usd_per_hour is None),
+        unknown=one_node.unknown,
+        unknown_ids=tuple(item.id for item in one_node.items if item.usd_per_hour is None),
     )

@@ -27,7 +27,7 @@ class VpcRanges:
     @property
     def known(self) -> tuple[str, ...]:
         """Every known range."""
-        return tuple(one for one in (self.nodes, self.pods, self.services, self.proxies) if one is not None)
+        return tuple(cidr for cidr in (self.nodes, self.pods, self.services, self.proxies) if cidr is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ class Dataset(Section):
     @property
     def bucket_and_object(self) -> tuple[str, str] | None:
         """Bucket and object of a `gs://` URL; None for any other URL, and where one of them is missing."""
-        found = re.fullmatch(r"gs://([a-z0-9][-_.a-z0-9]{1,220}[a-z0-9])/([^\s?#]+)", self.url)
-        return None if found is None else (found[1], found[2])
+        match = re.fullmatch(r"gs://([a-z0-9][-_.a-z0-9]{1,220}[a-z0-9])/([^\s?#]+)", self.url)
+        return None if match is None else (match[1], match[2])
 
 
 class Slo(Section):

@@ -59,20 +59,20 @@ def effective_flags(engine: Mapping[str, Any]) -> dict[str, Scalar]:
     Names are the ledger's (facts/data/shapes.yaml), with one key for each speculative setting. vLLM's defaults are not filled in,
     except the two parallel sizes. The entry point is included unless it is the image's, `vllm serve`.
     """
-    found: dict[str, Scalar] = {}
+    flags: dict[str, Scalar] = {}
     if engine.get("entrypoint", "serve") != "serve":
-        found["entrypoint"] = engine["entrypoint"]
+        flags["entrypoint"] = engine["entrypoint"]
     for field, value in {**_PARALLEL_SIZES, **engine}.items():
         if value is None or field in _NO_BEARING_ON_SPEED or not is_flag(field):
             continue
         if isinstance(value, Mapping):
-            found |= {f"{long_name(field)}.{key}": inner for key, inner in value.items()}
+            flags |= {f"{long_name(field)}.{key}": inner for key, inner in value.items()}
         else:
-            found[long_name(field)] = value
+            flags[long_name(field)] = value
     for argument in engine.get("extra_args", ()):
         name, equals, text = argument.removeprefix("--").partition("=")
-        found[name.replace("_", "-")] = text if equals else True
-    return found
+        flags[name.replace("_", "-")] = text if equals else True
+    return flags
 
 
 def effective_environment(engine: Mapping[str, Any]) -> dict[str, str]:

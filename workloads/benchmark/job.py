@@ -203,7 +203,7 @@ def _files() -> list[dict[str, str]]:
 def _fetching(measurement: Measurement, image: Text) -> list[dict[str, Any]]:
     model, dataset = measurement.model, measurement.dataset
     needs_token = measurement.hf_token is not None
-    found = [
+    containers = [
         _container(
             measurement,
             image,
@@ -222,8 +222,8 @@ def _fetching(measurement: Measurement, image: Text) -> list[dict[str, Any]]:
             dataset.sha256,
             _dataset_file(measurement),
         ]
-        found.append(_container(measurement, image, name="dataset", command=command, env=[], mounts=[]))
-    return found
+        containers.append(_container(measurement, image, name="dataset", command=command, env=[], mounts=[]))
+    return containers
 
 
 def _dataset_file(measurement: Measurement) -> str:

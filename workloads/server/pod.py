@@ -314,36 +314,36 @@ def probes(startup_minutes: int, drain: Drain) -> dict[str, ProbeArgsDict]:
 
 def volumes(args: ServerPod) -> list[VolumeArgsDict]:
     """Weights, shared memory, and the only writable paths."""
-    found: list[VolumeArgsDict] = [
+    pod_volumes: list[VolumeArgsDict] = [
         # Both on local SSDs or the boot disk, counted against the pod's ephemeral storage.
         {"name": _TMP, "empty_dir": {}},
         {"name": _CACHE, "empty_dir": {}},
         {"name": _SHM, "empty_dir": {"medium": "Memory", "size_limit": f"{args.asks_for.shm_gib}Gi"}},
     ]
     if args.weights is not None:
-        found.append(args.weights.volume())
+        pod_volumes.append(args.weights.volume())
     elif args.hf_token is not None:
-        found.append(hf_token.token_volume(args.hf_token))
+        pod_volumes.append(hf_token.token_volume(args.hf_token))
     if args.key_store is not None:
-        found.append(api_key.volume(args.key_store))
+        pod_volumes.append(api_key.volume(args.key_store))
     if args.compile_cache is not None:
-        found += compile_cache.volumes(args.name)
-    return found
+        pod_volumes += compile_cache.volumes(args.name)
+    return pod_volumes
 
 
 def mounts(args: ServerPod) -> list[VolumeMountArgsDict]:
     """Volume mounts of the container."""
-    found: list[VolumeMountArgsDict] = [
+    volume_mounts: list[VolumeMountArgsDict] = [
         {"name": _TMP, "mount_path": "/tmp"},
         {"name": _CACHE, "mount_path": _CACHE_PATH},
         {"name": _SHM, "mount_path": "/dev/shm"},
     ]
     if args.weights is not None:
-        found.append(args.weights.volume_mount())
+        volume_mounts.append(args.weights.volume_mount())
     elif args.hf_token is not None:
-        found.append(hf_token.token_mount())
+        volume_mounts.append(hf_token.token_mount())
     if args.key_store is not None:
-        found.append(api_key.mount())
+        volume_mounts.append(api_key.mount())
     if args.compile_cache is not None:
-        found.append(compile_cache.program_mount())
-    return found
+        volume_mounts.append(compile_cache.program_mount())
+    return volume_mounts

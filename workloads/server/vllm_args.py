@@ -86,15 +86,15 @@ def writable_environment(cache_root: str) -> list[EnvVarArgsDict]:
 
 def _options(engine: Engine) -> dict[str, Any]:
     """The engine's flags by long name, in the order of its fields. Sizes of 1 are omitted, as in the article."""
-    found: dict[str, Any] = {}
+    flags: dict[str, Any] = {}
     for field in flag_fields():
         value = getattr(engine, field)
         implied = field in ("data_parallel_size", "tensor_parallel_size") and value == 1
         if value is None or implied or field == "served_model_name":
             continue
         if field == "tool_call_parser":
-            found["enable-auto-tool-choice"] = True
+            flags["enable-auto-tool-choice"] = True
         if field == "thinking":
             value = {"enable_thinking": value}
-        found[long_name(field)] = value.model_dump() if isinstance(value, Speculative) else value
-    return found
+        flags[long_name(field)] = value.model_dump() if isinstance(value, Speculative) else value
+    return flags

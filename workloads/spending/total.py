@@ -93,13 +93,13 @@ class Sum:
             stored = None
         if not isinstance(stored, dict):
             raise DamagedSumError("state", text, "a JSON object, as the guard writes it")
-        found: dict[str, Any] = {}
-        for one in fields(cls):
-            name = _STORED.get(one.name, one.name)
+        values: dict[str, Any] = {}
+        for of_field in fields(cls):
+            name = _STORED.get(of_field.name, of_field.name)
             if name not in stored:
                 raise DamagedSumError(name, None, "a value, as the guard writes it")
-            found[one.name] = _sound(name, stored[name])
-        return cls(**found)
+            values[of_field.name] = _sound(name, stored[name])
+        return cls(**values)
 
     def text(self) -> str:
         """As `read` takes it."""
@@ -138,9 +138,11 @@ def _sound(name: str, value: Any) -> Any:
         case "nodes":
             allowed, sound = "a machine's seconds and whether it is there, by its name", isinstance(value, dict)
             if sound:
-                pairs = [tuple(one) if isinstance(one, list) else () for one in value.values()]
-                sound = all(len(one) == 2 and _is_number(one[0], 1e11) and isinstance(one[1], bool) for one in pairs)
-                value = {node: Machine(*one) for node, one in zip(value, pairs, strict=True)} if sound else value
+                pairs = [tuple(pair) if isinstance(pair, list) else () for pair in value.values()]
+                sound = all(
+                    len(pair) == 2 and _is_number(pair[0], 1e11) and isinstance(pair[1], bool) for pair in pairs
+                )
+                value = {node: Machine(*pair) for node, pair in zip(value, pairs, strict=True)} if sound else value
         case _:
             most = _MOST.get(name, 1e12)
             allowed, sound = f"a number from 0 to {most:g}", _is_number(value, most)
