@@ -242,16 +242,6 @@ class Pod:
         """Its node selector."""
         return mapped(dig(self.spec, "nodeSelector"))
 
-    @property
-    def selected_keys(self) -> tuple[str, ...]:
-        """Node labels in its node selector and its node affinity, required or preferred."""
-        affinity = dig(self.spec, "affinity", "nodeAffinity")
-        required = dig(affinity, "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-        preferred = dig(affinity, "preferredDuringSchedulingIgnoredDuringExecution")
-        terms = (*listed(required), *(dig(one, "preference") for one in listed(preferred)))
-        by_affinity = (str(dig(one, "key")) for term in terms for one in listed(dig(term, "matchExpressions")))
-        return tuple(sorted({*self.selectors, *by_affinity}))
-
     def selector(self, key: str) -> str | None:
         """Required value of a node label: from the node selector, or from a required affinity with one value."""
         value = dig(self.selectors, key)

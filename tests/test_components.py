@@ -12,6 +12,7 @@ import pytest
 
 from settings.sections.docstrings import field_docs
 from tests.inventory import ROOT
+from tests.support.rows import each_row
 
 ROOMS = (ROOT / "infra", ROOT / "workloads")
 FILES = [path for room in ROOMS for path in sorted(room.rglob("*.py")) if path.parent.name != "pods"]
@@ -29,12 +30,12 @@ def _args_classes() -> dict[type, Path]:
     return found
 
 
-@pytest.mark.parametrize("args", _args_classes(), ids=lambda one: one.__name__)
+@each_row("args", _args_classes())
 def test_every_argument_has_a_docstring_of_its_own(args: type) -> None:
     assert {one.name for one in dataclasses.fields(args)} - field_docs(args).keys() == set()
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+@each_row("file", FILES)
 def test_no_component_knows_a_stacks_settings(file: Path) -> None:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     imported = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

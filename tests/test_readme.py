@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -17,6 +16,7 @@ from facts.names import stack_names
 from fleet.cli.app import app
 from fleet.preview.offline import open_stack
 from settings.derived.figures import figures
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def test_every_file_that_is_named_exists() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("page", sorted(PAGES), ids=lambda page: page.relative_to(ROOT).as_posix())
+@each_row("page", sorted(PAGES))
 def test_every_link_leads_to_a_file_and_to_the_decision_of_that_number(page: Path) -> None:
     for label, link in re.findall(r"\[([^]]*)\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
         if not link.startswith(("http://", "https://", "mailto:")):
@@ -112,7 +112,7 @@ def test_every_fleet_command_that_is_named_exists() -> None:
         assert CliRunner().invoke(app, [*command, "--help"]).exit_code == 0
 
 
-@pytest.mark.parametrize("stack", stack_names(ROOT))
+@each_row("stack", stack_names(ROOT))
 def test_the_table_of_stacks_says_what_the_preview_says(stack: str) -> None:
     row = next(line for line in README.splitlines() if line.startswith(f"| [{stack}]"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]

@@ -10,6 +10,7 @@ import pytest
 from facts.names import stack_names
 from lab.engine.pulumi import Pulumi
 from tests.support.engine_form import rewritten
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(
@@ -47,12 +48,12 @@ KEPT = [
 """Files of which it changes nothing else."""
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+@each_row("path", FILES)
 def test_the_engine_would_keep_every_line(path: Path) -> None:
     assert rewritten(path.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("text", STRAY)
+@each_row("text", STRAY)
 def test_what_the_engine_would_change_is_found(text: str) -> None:
     assert rewritten(text) != []
 

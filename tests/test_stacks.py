@@ -17,6 +17,7 @@ from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transf
 from settings.derived.readme import filled
 from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over, reviewed_stack
 from tests.support.recorded import goes_before
+from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.stacks import recorded_stack as recorded
 from tests.workflows.steps import ATTEMPTS, UP_MINUTES
@@ -28,52 +29,52 @@ def test_there_are_the_stacks_that_the_documentation_promises() -> None:
     assert set(STACKS) == {"smoke", "h100", "dev", "spot", "cud", "gateway", "guest", "prod"}
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_the_stack_is_as_its_reviewed_inventory_says(stack: str) -> None:
     reviewed = (FOLDER / f"{stack}.yaml").read_text(encoding="utf-8")
     found = reviewed_stack(stack, recorded(stack, "known"), recorded(BASE, "known"))
     assert found == reviewed, "run `make inventories`, read the diff, commit it with the change"
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_an_inventory_loses_nothing_as_a_difference(stack: str) -> None:
     base, own = (inventory(recorded(one, "known")) for one in (BASE, stack))
     assert laid_over(base, difference(base, own)) == own
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_both_modes_record_the_same_resources(stack: str) -> None:
     assert recorded(stack, "known").by_urn.keys() == recorded(stack, "preview").by_urn.keys()
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_no_manifest_holds_an_unknown_value_once_outputs_are_known(stack: str) -> None:
     for resource in recorded(stack, "known").resources:
         if resource.type.startswith("kubernetes:"):
             assert paths_of_unknowns(dict(resource.inputs)) == [], resource.urn
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_nothing_complains(stack: str) -> None:
     for mode in ("preview", "known"):
         complaints = [d.message for d in recorded(stack, mode).diagnostics if d.severity == "error"]
         assert complaints == []
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_every_kubernetes_object_has_the_stacks_own_provider(stack: str) -> None:
     for resource in recorded(stack, "known").resources:
         if resource.custom and resource.type.startswith("kubernetes:"):
             assert "pulumi:providers:kubernetes" in resource.provider, resource.urn
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_the_kubeconfig_is_a_secret_output(stack: str) -> None:
     outputs = inventory(recorded(stack, "known"))["outputs"]
     assert outputs["kubeconfig"] == "[secret]"
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_nothing_ordinary_looks_like_a_secret(stack: str) -> None:
     def same(text: Value) -> Value:
         assert not isinstance(text, str) or without_secrets(text) == text
@@ -85,7 +86,7 @@ def test_nothing_ordinary_looks_like_a_secret(stack: str) -> None:
             transform([dict(resource.inputs), resource.name, resource.urn], same)
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_the_readme_of_a_stack_names_outputs_that_it_has_and_none_that_is_secret(stack: str) -> None:
     page, outputs = (ROOT / "Pulumi.README.md").read_text(encoding="utf-8"), recorded(stack, "known").outputs
     assert outputs["readme"] == filled(page, outputs)
@@ -106,7 +107,7 @@ def test_the_readme_of_a_stack_fits_a_screen_and_names_no_stack_namespace_or_ser
     assert not re.search(r"qwen|--stack (?!\$)| -n (?!\$)|svc/(?!\$)", "\n".join(lines))
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_the_workflow_that_updates_a_stack_outlasts_what_the_program_waits_for(stack: str) -> None:
     """The longest chain of waits, each as long as the program grants it, made anew or changed."""
     ended: dict[str, float] = {}
@@ -142,7 +143,7 @@ def test_a_stack_is_the_same_from_another_folder(tmp_path: Path, monkeypatch: py
     assert record_stack(open_stack(ROOT, "dev"), "known").by_urn.keys() == recorded("dev", "known").by_urn.keys()
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_every_manifest_is_valid_for_the_clusters_version(stack: str) -> None:
     judged = 0
     for resource in recorded(stack, "known").resources:
@@ -152,7 +153,7 @@ def test_every_manifest_is_valid_for_the_clusters_version(stack: str) -> None:
     assert judged > 15
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_recording_rules_wait_for_the_first_pod_that_had_a_node(stack: str) -> None:
     recording = recorded(stack, "known")
     (rules,) = (one.name for one in recording.resources if one.type.endswith("/v1:Rules"))
@@ -160,7 +161,7 @@ def test_recording_rules_wait_for_the_first_pod_that_had_a_node(stack: str) -> N
     assert not goes_before(recording, rules, "server-deployment")
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_no_pod_starts_before_what_guards_it(stack: str) -> None:
     order = [r.urn for r in recorded(stack, "known").resources]
     guards = [u for u in order if "NetworkPolicy::" in u or "ServiceAccount::" in u or "ResourceQuota::" in u]
@@ -169,7 +170,7 @@ def test_no_pod_starts_before_what_guards_it(stack: str) -> None:
     assert max(map(order.index, guards)) < min(map(order.index, pods))
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@each_row("stack", STACKS)
 def test_every_stack_has_a_ceiling_on_dollars(stack: str) -> None:
     config = json.loads((ROOT / "policy" / "config" / f"{stack}.json").read_text(encoding="utf-8"))
     assert config["hourly-cost-above-ceiling"]["maxUsdPerHour"] > 0

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -140,23 +140,9 @@ class Page:
             if right:
                 self.prose(right, style="dim")
 
-    def item(self, text: str, *, indent: int = 2) -> None:
-        """One entry of a list."""
-        self.prose(text, indent=indent, mark="· ", mark_style="dim")
-
     def pointer(self, target: str, remark: str = "", *, indent: int = 0) -> None:
         """What to type or to open next, on one line however long it is: it is there to be copied."""
         self.line(" " * indent, ("→ ", "dim"), (target, "bold"), (remark, "dim"))
-
-    def table(self, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Part]], *, indent: int = 2) -> None:
-        """Rows below their titles. A column is its title and how its cells are padded, such as `>11`."""
-        self.line((" " * indent + "".join(f"{title:{form}}" for title, form in columns), "dim"))
-        for row in rows:
-            cells: list[Part] = [" " * indent]
-            for cell, (_, form) in zip(row, columns, strict=False):
-                text, style = (cell, "") if isinstance(cell, str) else cell
-                cells.append((f"{text:{form}}", style))
-            self.line(*cells)
 
     def prose(self, text: str, *, indent: int = 2, mark: str = "", style: str = "", mark_style: str = "") -> None:
         """Wrapped text; `mark` stands before the first line, the others align below its text."""

@@ -173,13 +173,6 @@ def _silences(policy: Resource, settings: Settings) -> Iterator[str]:
                 yield f"{where}.thresholdValue is {threshold:g}"
 
 
-def _without_runbook(resource: Resource, _: Settings) -> Iterator[Finding]:
-    page = resource.type == POLICY and str(dig(resource.props, "severity") or "") == _PAGE
-    is_on = page and dig(resource.props, "enabled") is not False
-    if is_on and not str(dig(resource.props, "documentation", "content") or "").strip():
-        yield finding(f"severity is {_PAGE} and documentation.content is empty")
-
-
 def _late_budget(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.type != BUDGET:
         return
@@ -235,16 +228,6 @@ RULES: Final = (
             Setting(name="mostPageSeconds", type="number", default=3600, unit="s", why="the same for a page"),
         ),
         judge=_never,
-    ),
-    ResourceRule(
-        name="page-without-runbook",
-        subject="alerting",
-        statement="A page includes instructions.",
-        evidence="Cloud Monitoring sends the policy's documentation with the message. Advisory: a pager may add its own",
-        fix="documentation.content: first the command to type, then how to read its output",
-        level="advisory",
-        severity="low",
-        judge=_without_runbook,
     ),
     ResourceRule(
         name="budget-warns-late",

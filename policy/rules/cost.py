@@ -150,19 +150,6 @@ def _quota_above_plan(resources: Sequence[Resource], settings: Settings) -> Iter
             )
 
 
-def _quota_below_plan(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    most = most_replicas(resources)
-    scaled = {pod.namespace for one in resources if one.urn in most for pod in pods(one)}
-    for quota, namespace, limit, planned in _quotas(resources):
-        # Where there is an autoscaler, scaler-above-quota speaks of its maximum.
-        if planned > limit and namespace not in scaled:
-            yield finding(
-                f"the quota of namespace {namespace} allows {limit:g} GPUs, and its workloads request {planned}",
-                write=f"{_QUOTA_KEYS[0]}: {planned}, or fewer replicas",
-                urn=quota.urn,
-            )
-
-
 def _without_quota(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     limited = {
         namespace_of(one)
@@ -298,17 +285,6 @@ RULES: Final = (
             ),
         ),
         judge=_quota_above_plan,
-    ),
-    StackRule(
-        name="gpu-quota-below-plan",
-        subject="cost",
-        statement="A namespace's GPU quota allows the GPUs that its workloads request.",
-        evidence="the cluster refuses the remaining pods, and Pulumi waits for them until its timeout, on paid nodes. Source: "
-        "Kubernetes, ResourceQuota. Mandatory: one of the two numbers is wrong",
-        fix="a ResourceQuota of GPUs x replicas",
-        level="mandatory",
-        severity="medium",
-        judge=_quota_below_plan,
     ),
     StackRule(
         name="gpu-quota-missing",

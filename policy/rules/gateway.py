@@ -33,8 +33,6 @@ CLUSTER = "gcp:container/cluster:Cluster"
 PROXY_ONLY = "REGIONAL_MANAGED_PROXY"
 SMALLEST_PREFIX = 26
 """Longest prefix of a proxy-only subnet. Source: Google Cloud, proxy-only subnets: /26 at least, /23 recommended."""
-HEALTH_PATHS = ("/health", "/ping")
-"""Source: vLLM 0.18.1, its HTTP server: both answer 200 while the engines live, without a key."""
 GKE_TIMEOUT_SECONDS = 30
 """Source: GKE Gateway documentation, default backend timeout."""
 TTFT_P99_MS: float = ledger.value("cluster_ip_rerun.figures.nodes-1.details.ttft_ms.p99")
@@ -104,29 +102,6 @@ def _prefix_length(cidr: str) -> int:
         return IPv4Network(cidr, strict=False).prefixlen
     except ValueError:
         return 0
-
-
-def _without_health_check(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    brought = {pool.backend for pool in pools(resources) if pool.brings_policies}
-    for backend, through in model_backends(resources).items():
-        checks = gke_policies(resources, "HealthCheckPolicy", backend)
-        if not checks and backend not in brought:
-            yield finding(
-                f"{named(through[0].resource)} routes to {backend}, and no HealthCheckPolicy in {backend.namespace} targets it",
-                urn=through[0].resource.urn,
-                at_stake=stake(servers_behind(resources, backend)),
-            )
-        for check in checks:
-            config = dig(check.props, "spec", "default", "config")
-            path = dig(config, "httpHealthCheck", "requestPath") or "/"
-            if dig(config, "type") in (None, "HTTP") and path not in HEALTH_PATHS:
-                yield finding(
-                    f"{named(check)}: spec.default.config.httpHealthCheck.requestPath is {path}",
-                    why="vLLM answers 404 there or requires its key, so every replica counts as unhealthy",
-                    write="requestPath: /health",
-                    urn=check.urn,
-                    at_stake=stake(servers_behind(resources, backend)),
-                )
 
 
 def _timeouts(resources: Sequence[Resource]) -> Iterator[tuple[Backend, Resource, float | None]]:
@@ -209,17 +184,6 @@ def _pickers(lesson: Lesson[Picker]) -> Callable[[Sequence[Resource], Settings],
 
 RULES = (
     StackRule(judge=_without_subnet, **described(PROXY_ONLY_SUBNET)),
-    StackRule(
-        name="gateway-without-health-check",
-        subject="network",
-        statement="Each backend of a GKE Gateway has a HealthCheckPolicy for vLLM's /health.",
-        evidence="by default the load balancer requests / and vLLM answers 404, so every replica counts as unhealthy. Source: GKE Gateway "
-        "documentation; vLLM 0.18.1. Mandatory: every request gets 503",
-        fix="a HealthCheckPolicy with requestPath: /health and the backend as its targetRef",
-        level="mandatory",
-        severity="high",
-        judge=_without_health_check,
-    ),
     StackRule(
         name="gateway-cuts-streams",
         subject="network",

@@ -8,21 +8,18 @@ from math import ceil
 from typing import Any
 
 import money
-from facts.engines import EXIT_SECONDS
 from facts.finding import Finding
 from objects import named, namespace_of, number, of_kind, selects, shown
-from pods import Container, Pod, pods, servers
-from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, listed, mapped
+from pods import Pod, pods, servers
+from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, mapped
 from scalers import least_replicas
 
-DEFAULT_GRACE_SECONDS = 30
 DEFAULT_PERIOD_SECONDS = 10
 DEFAULT_THRESHOLD = 3
 DEFAULT_SURGE = DEFAULT_UNAVAILABLE = "25%"
 """Source: Kubernetes API reference, Deployment, PodSpec and Probe."""
 LOADING_SECONDS = 600
 """Source: the article: provisioning aside, a start takes about ten minutes; vLLM 0.18.1's own wait for its engines."""
-_SLEEP = re.compile(r"\bsleep\s+([0-9]+(?:\.[0-9]+)?)(m?)\b")
 
 
 CLUSTER = "gcp:container/cluster:Cluster"
@@ -155,55 +152,6 @@ def _limit(budget: Resource) -> str:
     return f"spec.{key} is {shown(dig(budget.props, 'spec', key))}"
 
 
-def _blocking_budget(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    for budget in of_kind(resources, "PodDisruptionBudget"):
-        for resource, pod in _gpu_deployments(resources):
-            if namespace_of(budget) != pod.namespace or not selects(dig(budget.props, "spec", "selector"), pod.labels):
-                continue
-            if pod.replicas and _evictable(budget, pod.replicas) == 0:
-                yield finding(
-                    f"{named(budget)} allows evicting none of the {pod.replicas} pods of {named(resource)}: {_limit(budget)}",
-                    urn=budget.urn,
-                    at_stake=money.at_stake(resource),
-                )
-
-
-def pre_stop_seconds(container: Container) -> float:
-    """Sleep of a container's preStop hook before the stop signal."""
-    hook = dig(container.props, "lifecycle", "preStop")
-    seconds = number(dig(hook, "sleep", "seconds"))
-    if seconds is not None:
-        return seconds
-    script = " ".join(str(word) for word in listed(dig(hook, "exec", "command")))
-    return sum(float(amount) * (60 if minutes else 1) for amount, minutes in _SLEEP.findall(script))
-
-
-def grace_seconds(pod: Pod) -> float:
-    """Time from the stop signal's hook to the kill."""
-    written = number(dig(pod.spec, "terminationGracePeriodSeconds"))
-    return DEFAULT_GRACE_SECONDS if written is None else written
-
-
-def _grace(resource: Resource, settings: Settings) -> Iterator[Finding]:
-    for server in servers(resource):
-        grace, sleep = grace_seconds(server.pod), pre_stop_seconds(server.container)
-        drain = server.flags.number("shutdown-timeout") or 0
-        needed = sleep + drain + float(settings["exitSeconds"])
-        if grace < needed:
-            yield finding(
-                f"{server.label}: {server.pod.spec_path}.terminationGracePeriodSeconds is {grace:g}; preStop {sleep:g} s + "
-                f"--shutdown-timeout {drain:g} s + {float(settings['exitSeconds']):g} s to exit are {needed:g} s",
-                write=f"terminationGracePeriodSeconds: {needed:g} or more; on Spot, limited to 15 s, shorten the other two",
-            )
-
-
-def _no_pre_stop(resource: Resource, _: Settings) -> Iterator[Finding]:
-    for server in servers(resource):
-        hook = dig(server.container.props, "lifecycle", "preStop")
-        if hook is None and _many(resource, server.pod) and resource.kind in ("Deployment", "StatefulSet"):
-            yield finding(f"{server.label}: {server.container.path}.lifecycle.preStop is missing")
-
-
 def budget_seconds(probe: Any) -> float:
     """How long a probe may fail before it acts."""
     period, threshold = _probe(probe, "periodSeconds", DEFAULT_PERIOD_SECONDS), _threshold(probe)
@@ -231,22 +179,6 @@ def _start(resource: Resource, settings: Settings) -> Iterator[Finding]:
                 + (", and startupProbe is missing" if start is None else ""),
                 write=f"startupProbe on /health with failureThreshold x periodSeconds of {needed:g} s or more",
             )
-
-
-def _without_probes(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if resource.kind not in ("Deployment", "StatefulSet"):
-        return
-    for server in servers(resource):
-        for name, lost in (
-            ("readinessProbe", "requests reach a server that is still loading"),
-            ("livenessProbe", "a server with a dead engine is not restarted"),
-        ):
-            probe = dig(server.container.props, name)
-            path = f"{server.label}: {server.container.path}.{name}"
-            if not any(has(probe, how) for how in ("httpGet", "exec", "grpc", "tcpSocket")):
-                yield finding(f"{path} is missing or checks nothing", why=f"without it {lost}")
-            elif has(probe, "httpGet") and dig(probe, "httpGet", "path") in (None, "/"):
-                yield finding(f"{path} requests /, which vLLM answers with 404")
 
 
 RULES = (
@@ -304,48 +236,6 @@ RULES = (
         severity="high",
         judge=_no_budget,
     ),
-    StackRule(
-        name="disruption-budget-blocks",
-        subject="rollout",
-        statement="A PodDisruptionBudget allows one eviction.",
-        evidence="a budget of zero delays every node upgrade by an hour, after which GKE ignores it. It does not "
-        "prevent Spot preemptions. Source: GKE documentation, node upgrades. Advisory: some fleets upgrade manually",
-        fix="maxUnavailable: 1",
-        level="advisory",
-        severity="medium",
-        judge=_blocking_budget,
-    ),
-    ResourceRule(
-        name="grace-below-drain",
-        subject="rollout",
-        statement="The grace period covers the preStop sleep, the shutdown timeout and the exit.",
-        evidence="Kubernetes kills the pod when the grace period ends; vLLM allows its processes 5 s, and eight engines take about "
-        f"{EXIT_SECONDS}. Source: vLLM 0.18.1, launcher.py. Mandatory: answers are cut off during the drain",
-        fix="terminationGracePeriodSeconds: at least preStop + shutdown timeout + exit",
-        level="mandatory",
-        severity="high",
-        settings=(
-            Setting(
-                name="exitSeconds",
-                type="number",
-                default=EXIT_SECONDS,
-                unit="s",
-                why="Time that engines need to exit after the drain",
-            ),
-        ),
-        judge=_grace,
-    ),
-    ResourceRule(
-        name="stops-before-endpoints-go",
-        subject="rollout",
-        statement="With several replicas, a server sleeps before its stop signal so that clients reach the others.",
-        evidence="the stop signal and the removal from the Service happen at the same time; at the default shutdown timeout of 0 vLLM "
-        "aborts its requests. Source: Kubernetes, pod termination; vLLM 0.18.1. Advisory: clients that retry are not affected",
-        fix="lifecycle: {preStop: {sleep: {seconds: 30}}}, 5 on Spot",
-        level="advisory",
-        severity="medium",
-        judge=_no_pre_stop,
-    ),
     ResourceRule(
         name="probe-shorter-than-loading",
         subject="rollout",
@@ -366,16 +256,5 @@ RULES = (
             ),
         ),
         judge=_start,
-    ),
-    ResourceRule(
-        name="server-without-probes",
-        subject="rollout",
-        statement="A server has a readiness and a liveness probe.",
-        evidence="vLLM answers /health with 200 once its engines run, and with 503 after one dies. Source: vLLM 0.18.1, api_server. "
-        "Mandatory: a rollout would continue over servers that answer nothing",
-        fix="readinessProbe and livenessProbe: {httpGet: {path: /health, port: http}}",
-        level="mandatory",
-        severity="high",
-        judge=_without_probes,
     ),
 )

@@ -130,16 +130,6 @@ def _chart_version(resource: Resource, _: Settings) -> Iterator[Finding]:
             yield finding(f"version of the chart {dig(resource.props, 'chart')} is {version or 'missing'}")
 
 
-def _latest(resource: Resource, _: Settings) -> Iterator[Finding]:
-    for path, image in _images(resource):
-        name, _at, digest = image.partition("@")
-        tag = name.rpartition("/")[2].partition(":")[2]
-        if not digest and tag in ("", "latest"):
-            yield finding(
-                f"{path} is {image or 'missing'}, " + ("with the tag latest" if tag else "which means the tag latest")
-            )
-
-
 def _revision(engine: Engine, _: Settings) -> Iterator[Finding]:
     model = engine.flags.model
     # No flag pins the contents of a path or bucket.
@@ -224,16 +214,6 @@ RULES: Final = (
         level="mandatory",
         severity="high",
         judge=_chart_version,
-    ),
-    ResourceRule(
-        name="image-latest",
-        subject="serving",
-        statement="No container runs the tag latest.",
-        evidence="latest is the image pushed last when a node pulls it. Mandatory: a restart is an unreviewed upgrade",
-        fix="name a release and append its digest",
-        level="mandatory",
-        severity="high",
-        judge=_latest,
     ),
     ResourceRule(
         name="model-not-pinned",

@@ -19,7 +19,6 @@ from objects import (
     mounted_claims,
     named,
     namespace_of,
-    own_name,
 )
 from pods import quantity, servers
 from rule import Resource, Setting, Settings, StackRule, dig, finding, listed, mapped
@@ -219,26 +218,6 @@ def _loses_weights(resources: Sequence[Resource], claim: Claim) -> str:
     )
 
 
-def _by_snapshot(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    claims = _claims(resources)
-    snapshots = by_key(resources, "VolumeSnapshot")
-    classes = cluster_wide(resources, "VolumeSnapshotClass")
-    for key in sorted(claims):
-        claim = claims[key]
-        source = mapped(dig(claim.resource.props, "spec", "dataSource"))
-        if claim.disk_type != disks.TYPE or dig(source, "kind") != "VolumeSnapshot":
-            continue
-        snapshot = snapshots.get((key[0], str(dig(source, "name") or "")))
-        made_by = None if snapshot is None else classes.get(str(dig(snapshot.props, "spec", "volumeSnapshotClassName")))
-        kind = None if made_by is None else dig(made_by.props, "parameters", "snapshot-type") or "snapshots"
-        if made_by is not None and kind != IMAGES:
-            yield finding(
-                f"{named(claim.resource)} is restored from a disk snapshot: VolumeSnapshotClass {own_name(made_by)} "
-                f"has snapshot-type {kind}",
-                urn=claim.resource.urn,
-            )
-
-
 RULES = (
     StackRule(
         name="reader-mounts-writable",
@@ -283,16 +262,5 @@ RULES = (
         severity="high",
         settings=(ENVIRONMENT,),
         judge=_unprotected,
-    ),
-    StackRule(
-        name="weights-copied-by-snapshot",
-        subject="storage",
-        statement="Readers' volumes are restored from a disk image, not from a snapshot.",
-        evidence="Compute Engine limits restores of a snapshot to about six an hour; images have no such limit. Source: Compute Engine "
-        "documentation, snapshots. Advisory: a single zone rarely restores more often",
-        fix="parameters: {snapshot-type: images} in the VolumeSnapshotClass",
-        level="advisory",
-        severity="low",
-        judge=_by_snapshot,
     ),
 )

@@ -9,6 +9,7 @@ from facts.machines import A100_80GB, B200, H100, L4
 from facts.releases import of_tag, upgrade
 from server_command import is_server_image, server_arguments
 from settings.profiles import NAMES, profile
+from tests.support.rows import each_row
 from workloads.server import api_key, vllm_args
 
 
@@ -188,7 +189,7 @@ def test_a_word_that_is_no_choice_of_the_release_is_told() -> None:
     assert refused(flags, "0.33.0") == ["mamba-cache-mode"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argument", "is_refused"),
     [
         ("--max-logprobs=abc", True),
@@ -261,7 +262,7 @@ def test_a_release_in_between_is_read_as_the_known_one_before_it() -> None:
     assert of_tag("nightly") is None
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_every_profile_reads_as_it_was_written(name: str) -> None:
     engine = profile(name).engine
     words = vllm_args.args(engine, model_path="/weights/m", served_model_name="m")
@@ -305,7 +306,7 @@ def test_reading_never_fails() -> None:
     assert parse(odd).entrypoint == "serve"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_a_profiles_flags_are_read_and_written_back_the_same(name: str) -> None:
     words = vllm_args.args(profile(name).engine, model_path="/model", served_model_name="m")[1:]
     assert render(parse(words).options) == words

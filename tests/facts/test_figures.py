@@ -16,6 +16,7 @@ from facts import figures, ledger
 from facts.engines import Scalar
 from facts.figures import ServingShape, match, published
 from facts.ledger import LedgerError
+from tests.support.rows import each_row
 
 ARTICLE_FLAGS: Mapping[str, Scalar] = {
     "data-parallel-size": 8,
@@ -126,7 +127,7 @@ def test_a_model_nobody_measured_shows_no_figure_of_another() -> None:
     assert answer.reason == "no published figure of Qwen/Qwen3.5-122B-A10B for 12 nodes"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shape", "field"),
     [
         (with_flags(RECORD, max_model_len=8192), "max-model-len"),

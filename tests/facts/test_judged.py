@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from facts import judged
 from facts.engines import find, parse
+from tests.support.rows import each_row
 
 RELEASES = ("0.18.1", "0.33.0")
 FILE = Path("facts/data/vllm-judged.txt")
@@ -52,7 +51,7 @@ def classes(*words: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "expected"),
     [
         (("--trust-remote-code",), {"trust-remote-code": "reason"}),
@@ -101,7 +100,7 @@ def test_every_spelling_of_an_option_has_its_class(words: tuple[str, ...], expec
     assert classes(*words) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "expected"),
     [
         ("LD_PRELOAD", "/x.so", "refused"),
@@ -135,7 +134,7 @@ def test_variables_are_judged_by_name_and_value(name: str, value: str | None, ex
     assert judged.variable(name, value).trust == expected
 
 
-@pytest.mark.parametrize("value", [{}, {"a": {}}, [], "", None, True, 1e999, "[" * 10_000, {"": ""}, {"a.b": "\n"}])
+@each_row("value", [{}, {"a": {}}, [], "", None, True, 1e999, "[" * 10_000, {"": ""}, {"a.b": "\n"}])
 def test_no_value_makes_an_error(value: Any) -> None:
     for name in ("compilation-config", "hf-overrides", "allowed-local-media-path", ""):
         assert all(verdict.why for _, verdict in judged.option(name, value))

@@ -10,6 +10,7 @@ from facts import ledger, memory
 from facts.memory import QWEN3_5_27B, CacheLayout
 from facts.model_config import MOST_LAYERS, ModelShape
 from facts.models import CATALOGUE, called, from_config, of_the_article, parts_of
+from tests.support.rows import each_row
 
 GPT_OSS = {
     "model_type": "gpt_oss",
@@ -58,7 +59,7 @@ def test_the_articles_model_is_what_its_config_says() -> None:
     assert shape.text_weights_gib + shape.draft_weights_gib == pytest.approx(memory.WEIGHTS_AND_DRAFT_GIB, rel=0.01)
 
 
-@pytest.mark.parametrize("id_", PUBLISHED)
+@each_row("id_", PUBLISHED)
 def test_parameters_by_arithmetic_are_those_of_the_name(id_: str) -> None:
     total, active = PUBLISHED[id_]
     shape = CATALOGUE[id_].shape
@@ -66,7 +67,7 @@ def test_parameters_by_arithmetic_are_those_of_the_name(id_: str) -> None:
     assert shape.active_parameters / 1e9 == pytest.approx(active, rel=0.13)
 
 
-@pytest.mark.parametrize("id_", CATALOGUE)
+@each_row("id_", CATALOGUE)
 def test_a_listed_models_size_holds_its_weights(id_: str) -> None:
     listed = CATALOGUE[id_]
     assert listed.shape.weights_gib * memory.GIB / 1e9 <= listed.size_gb * 1.08
@@ -99,7 +100,7 @@ def test_ranks_beyond_the_kv_heads_copy_them_and_a_latent_vector_is_never_split(
     assert held("deepseek-ai/DeepSeek-V3.1", 8) == held("deepseek-ai/DeepSeek-V3.1", 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "told"),
     [
         ({"model_type": "mamba2"}, "model_type of m's config.json is 'mamba2'; known: .*llama"),
@@ -196,8 +197,8 @@ def test_whatever_a_file_says_it_is_a_shape_that_can_be_sized_or_a_short_refusal
                     every_amount(shape, drafts)
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("id_", CATALOGUE)
+@each_row("layers", [1, 2, 3, 4, 5])
+@each_row("id_", CATALOGUE)
 def test_a_model_cut_to_a_few_layers_is_sized_or_refused_by_its_layers(id_: str, layers: int) -> None:
     config = {**full_entry(id_)["config"], "num_hidden_layers": layers}
     config.pop("layer_types", None)
@@ -212,7 +213,7 @@ def test_a_model_cut_to_a_few_layers_is_sized_or_refused_by_its_layers(id_: str,
             every_amount(shape, drafts)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "key"),
     [
         ({"num_hidden_layers": MOST_LAYERS + 1}, "num_hidden_layers"),

@@ -11,6 +11,7 @@ import pytest
 from tests.guides.lines import commands, pages
 from tests.guides.table import PAGES, Elsewhere, Typed
 from tests.guides.world import world
+from tests.support.rows import each_row
 
 FOUND = pages()
 PLAYED = [page for page in PAGES if any(isinstance(step, Typed) for step in PAGES[page].steps)]
@@ -20,7 +21,7 @@ def test_the_table_has_every_page_with_a_command() -> None:
     assert PAGES.keys() == FOUND.keys()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_the_table_has_every_line_in_the_order_of_its_page(page: str) -> None:
     assert [step.line for step in PAGES[page].steps] == FOUND[page]
 

@@ -12,12 +12,13 @@ from lab.providers.google.check import check
 from lab.providers.google.mapping import table
 from tests.lab.providers.google.samples import IP_ENDPOINT, everything
 from tests.support.recorded import recorded_platform
+from tests.support.rows import each_row
 from tests.support.stacks import recorded_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", stack_names(ROOT))
+@each_row("name", stack_names(ROOT))
 def test_the_apis_accept_the_stack(name: str) -> None:
     assert check(recorded_stack(name)) == []
 

@@ -6,6 +6,7 @@ import pytest
 
 from infra.naming import MAX_ACCOUNT_ID, bucket_name_of, labels_of, name_of, title
 from tests.support.recorded import only, recorded_platform
+from tests.support.rows import each_row
 
 LONG = "team-inference-production-europe-west-four-a-very-long-stack-name"
 
@@ -15,8 +16,8 @@ def test_a_plain_stack_name_is_the_prefix_as_it_is() -> None:
     assert bucket_name_of("fleet-tests", "spot", "vllm-results") == "fleet-tests-spot-vllm-results"
 
 
-@pytest.mark.parametrize("stack", ["spot", "Dev", "9lives", "a.b_c", LONG, "x" * 100, "-", "dev-"])
-@pytest.mark.parametrize("limit", [MAX_ACCOUNT_ID, 63])
+@each_row("stack", ["spot", "Dev", "9lives", "a.b_c", LONG, "x" * 100, "-", "dev-"])
+@each_row("limit", [MAX_ACCOUNT_ID, 63])
 def test_every_name_is_one_that_google_cloud_accepts(stack: str, limit: int) -> None:
     name = name_of(stack, "vllm-nodes", limit=limit)
     assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])", name)

@@ -19,6 +19,7 @@ from tests.policy.case import Case
 from tests.policy.cases import CASES
 from tests.policy.mutation import mutated, unchanged
 from tests.policy.samples import message, rule_named
+from tests.support.rows import each_row
 
 ELSEWHERE = {REPEATED_ON_PURPOSE, *(one.name for one in ENGINE_LESSONS)}
 """No rule of its own, and the lessons, whose table has tests of its own: `test_lessons`."""
@@ -70,9 +71,7 @@ def usual(rule: str, stack: str, limits: str) -> set[str]:
     return told(case, unchanged(stack))
 
 
-@pytest.mark.parametrize(
-    "case", [case for cases in OF_RESOURCES.values() for case in cases], ids=lambda case: case.label
-)
+@each_row("case", [case for cases in OF_RESOURCES.values() for case in cases])
 def test_a_rule_finds_what_breaks_it_and_nothing_else(case: Case) -> None:
     said = verdicts(case)
     assert bool(said) is case.broken, said

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from fleet.preview.policy import PolicyRun, find_pack, start
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.values import UNKNOWN, merge
@@ -22,6 +20,7 @@ from tests.policy.mutation import mutated, unchanged
 from tests.policy.samples import message, rule_named
 from tests.policy.test_cases import seen
 from tests.policy.test_server import Pack, pack, started  # noqa: F401 - fixtures
+from tests.support.rows import each_row
 from tests.support.stacks import recorded_stack
 
 OF_STACKS = [
@@ -50,7 +49,7 @@ def judged_by(rule: str, recording: Recording, limits: Mapping[str, Any], *, by_
     }
 
 
-@pytest.mark.parametrize("case", OF_STACKS, ids=lambda case: case.label)
+@each_row("case", OF_STACKS)
 def test_a_stack_rule_finds_in_inputs_what_it_finds_in_outputs(case: Case) -> None:
     recording = mutated(case)
     by_outputs = judged_by(case.rule, recording, case.limits, by_inputs=False)

@@ -17,6 +17,7 @@ from rule import Resource
 from settings.profiles import profile
 from tests.policy.samples import DIGEST, ENVIRONMENT, found, only, server
 from tests.support.lessons import CASES, ESTIMATE, PROFILES, READY, Case
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 from workloads.server import vllm_args
 
@@ -44,7 +45,7 @@ def broken(subject: Served) -> set[str]:
     return {lesson.name for lesson in ENGINE_LESSONS for _ in lesson.judge(subject, lesson.defaults)}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+@each_row("case", CASES)
 def test_a_rendered_server_breaks_what_its_stack_file_breaks(case: Case) -> None:
     resource = rendered(case)
     assert bool(found(case.lesson, resource)) is case.broken
@@ -52,7 +53,7 @@ def test_a_rendered_server_breaks_what_its_stack_file_breaks(case: Case) -> None
     assert broken(Engine(pod)) == broken(case.declared)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.broken], ids=lambda case: case.label)
+@each_row("case", [case for case in CASES if case.broken])
 def test_a_verdict_says_where_why_and_what_to_write_in_flags(case: Case) -> None:
     text = only(case.lesson, rendered(case))
     finding = decode(text, policy=case.lesson, subject="", severity="error")
@@ -64,7 +65,7 @@ def test_a_verdict_says_where_why_and_what_to_write_in_flags(case: Case) -> None
     assert parse(written).positional == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "said", "limits", "is_broken"),
     [
         # Spelled otherwise.

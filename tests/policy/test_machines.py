@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from facts.machines import MACHINES, of_accelerator
 from pods import pods
 from tests.policy.samples import found, server
 from tests.settings.checks.test_machine import stack
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize("machine", sorted(MACHINES))
+@each_row("machine", sorted(MACHINES))
 def test_what_settings_accept_is_sound_and_of_the_machine_that_was_named(machine: str) -> None:
     facts = MACHINES[machine]
     for way in sorted(facts.ways):

@@ -90,8 +90,8 @@ def test_a_stacks_config_file_reaches_its_rules(tmp_path: Path) -> None:
     assert read_config(tmp_path, "spot") == {}
     folder = tmp_path / "policy" / "config"
     folder.mkdir(parents=True)
-    (folder / "spot.json").write_text('{"image-latest": "advisory", "a": {"b": 1}}', encoding="utf-8")
-    assert read_config(tmp_path, "spot") == {"image-latest": "advisory", "a": {"b": 1}}
+    (folder / "spot.json").write_text('{"image-not-pinned": "advisory", "a": {"b": 1}}', encoding="utf-8")
+    assert read_config(tmp_path, "spot") == {"image-not-pinned": "advisory", "a": {"b": 1}}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_stacks_config_file_reaches_its_rules(tmp_path: Path) -> None:
     [
         ("{", "policy/config/spot.json is not JSON"),
         ("[]", "must be an object"),
-        ('{"image-latest": 3}', "a level or an object for each policy, unlike image-latest"),
+        ('{"image-not-pinned": 3}', "a level or an object for each policy, unlike image-not-pinned"),
     ],
 )
 def test_a_config_file_that_says_nothing_is_refused(tmp_path: Path, text: str, complaint: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from facts.signals.catalogue import Watched, catalogue
 from promql import Reading, is_constant, never_fires, seconds, values
 from tests.facts.signals.fleets import FLEETS
+from tests.support.rows import each_row
 
 MAY_FIRE = (
     "absent(up)",
@@ -34,13 +35,13 @@ NEVER = (
 )
 
 
-@pytest.mark.parametrize("query", MAY_FIRE)
+@each_row("query", MAY_FIRE)
 def test_an_expression_that_may_be_true_is_left_alone(query: str) -> None:
     assert values(query) is not None
     assert never_fires(query) == ""
 
 
-@pytest.mark.parametrize("query", NEVER)
+@each_row("query", NEVER)
 def test_an_expression_that_cannot_be_true_is_found(query: str) -> None:
     assert never_fires(query)
 

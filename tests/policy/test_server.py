@@ -17,7 +17,7 @@ from values import UNKNOWN_TEXT
 LEVELS = {0: "advisory", 1: "mandatory", 2: "disabled"}
 RECORD = {
     "vllm-fleet.dev/reproduces": "phases.dp8",
-    "vllm-fleet.dev/on-purpose": "context-far-above-need, image-latest",
+    "vllm-fleet.dev/on-purpose": "context-far-above-need, image-not-pinned",
 }
 LONG = ("--max-model-len=131072",)
 
@@ -135,7 +135,7 @@ def test_what_a_workload_repeats_to_reproduce_a_result_is_an_advice(pack: Pack) 
 
 def test_a_purpose_excuses_no_rule_that_is_no_lesson(pack: Pack) -> None:
     found = pack.judge(server(image="vllm/vllm-openai:latest", annotations=RECORD))
-    assert found["image-latest"][0] == "mandatory"
+    assert found["image-not-pinned"][0] == "mandatory"
 
 
 def test_a_purpose_without_a_result_excuses_nothing(pack: Pack) -> None:
@@ -159,7 +159,7 @@ def test_a_disabled_rule_is_not_told_on_purpose_either(pack: Pack) -> None:
 def test_an_unknown_image_stops_only_the_rules_that_read_it(pack: Pack) -> None:
     found = pack.judge(server(*LONG, image=UNKNOWN_TEXT))
     unreached = {name for name, (_level, message) in found.items() if "can't run policy" in message}
-    assert {"image-not-pinned", "image-latest", "image-not-checked"} <= unreached
+    assert {"image-not-pinned", "image-not-checked"} <= unreached
     assert {found[name][0] for name in unreached} == {"advisory"}
     assert found["context-far-above-need"][0] == "mandatory"
     assert "mtp-above-one" not in unreached
@@ -202,9 +202,9 @@ def test_a_pack_that_is_asked_everything_says_nothing_of_itself(pack: Pack) -> N
 
 
 def test_a_disabled_and_a_lowered_rule_are_told(pack: Pack) -> None:
-    pack.configure(CEILING, image_latest=2, broad_roles=0, context_far_above_need=3)
+    pack.configure(CEILING, image_not_pinned=2, broad_roles=0, context_far_above_need=3)
     off, lowered = not_asked(pack).split("; ")
-    assert "image-latest" in off
+    assert "image-not-pinned" in off
     assert "broad-roles" in lowered
     assert "context-far-above-need" not in off + lowered
 

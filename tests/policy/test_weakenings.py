@@ -5,12 +5,11 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-import pytest
-
 from rule import Resource, ResourceRule, with_defaults
 from tests.policy import weak
 from tests.policy.samples import rule_named
 from tests.policy.weak import Row
+from tests.support.rows import each_row
 
 _TABLES = [importlib.import_module(f"{weak.__name__}.{one.name}") for one in pkgutil.iter_modules(weak.__path__)]
 
@@ -27,13 +26,11 @@ def _findings(row: Row) -> list[str]:
     return [str(one.found) for one in rule.judge(resources, settings)]
 
 
-@pytest.mark.parametrize("row", [row for one in _TABLES for row in one.WEAK], ids=lambda row: f"{row.rule}: {row.what}")
+@each_row("row", [row for one in _TABLES for row in one.WEAK])
 def test_a_weakening_is_found(row: Row) -> None:
     assert _findings(row)
 
 
-@pytest.mark.parametrize(
-    "row", [row for one in _TABLES for row in one.SOUND], ids=lambda row: f"{row.rule}: {row.what}"
-)
+@each_row("row", [row for one in _TABLES for row in one.SOUND])
 def test_a_sound_neighbour_is_left_alone(row: Row) -> None:
     assert _findings(row) == []

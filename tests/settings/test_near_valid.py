@@ -16,6 +16,7 @@ from settings.sections.section import PATTERN_TEXTS
 from tests.settings import near_valid
 from tests.settings.near_valid import Config
 from tests.support.canaries import CANARIES, shown
+from tests.support.rows import each_row
 from tests.support.settings import make_config, make_settings
 
 FEW = settings(suppress_health_check=[*HealthCheck])
@@ -96,7 +97,7 @@ def test_a_key_named_like_a_type_keeps_its_place(name: str) -> None:
     assert set(refused(labels={name: 5})) == {f"labels.{name}"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sections", "path", "write"),
     [
         ({"server": {"engine": {"gpuMemoryUtilization": 95}}}, "server.engine.gpuMemoryUtilization", "gpuMemoryUtilization: 0.95"),
@@ -125,7 +126,7 @@ def test_values_are_shown_as_yaml_has_them() -> None:
     assert "vllm-fleet:server.name: true" in refused(server={"name": True})["server.name"].text()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sections", "path"),
     [
         ({"namespace": "kube-system"}, "namespace"),
@@ -221,7 +222,7 @@ def test_no_part_of_a_secret_in_a_key_is_told() -> None:
         assert not shown(str(error.value))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sections",
     [
         {"zones": ["x y"] * 100_000},

@@ -24,6 +24,7 @@ from settings import profile_file
 from settings.checks.lessons import lessons
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile, validated
 from settings.sections.engine import Engine, effective_environment, effective_flags
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +60,7 @@ def test_the_record_has_the_articles_flags_and_what_its_prose_adds() -> None:
     assert effective_environment(engine) == published["env"]
 
 
-@pytest.mark.parametrize("name", OF_THE_ARTICLE)
+@each_row("name", OF_THE_ARTICLE)
 def test_a_profile_of_the_article_repeats_every_flag_of_its_row(name: str) -> None:
     row = profile(name).reproduces
     assert row is not None
@@ -73,12 +74,12 @@ def test_a_profile_of_the_article_repeats_every_flag_of_its_row(name: str) -> No
     assert {flag: given.get(flag) for flag in flags} == flags
 
 
-@pytest.mark.parametrize("name", OF_THE_ARTICLE)
+@each_row("name", OF_THE_ARTICLE)
 def test_a_profile_of_the_article_says_what_it_had_to_assume(name: str) -> None:
     assert profile(name).assumptions
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_a_profile_shows_exactly_the_lessons_it_reproduces_and_none_is_refused(name: str) -> None:
     chosen = profile(name)
     own_model = {"id": chosen.model_id, "revision": "a" * 40, "sizeGb": 240.0} if chosen.model is None else None
@@ -88,7 +89,7 @@ def test_a_profile_shows_exactly_the_lessons_it_reproduces_and_none_is_refused(n
     assert set(found.values()) <= {"deliberate"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_a_profile_uses_all_eight_gpus_and_serves_what_it_declares(name: str) -> None:
     chosen = profile(name)
     assert chosen.name == name
@@ -202,7 +203,7 @@ def test_looking_up_a_profile_validates_that_one_only() -> None:
         validated(profile_file.resolved(file, "tuned"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "value", "where"),
     [
         ("profiles/tuned/engine/maxNumSeqs", 70_000, "tuned: engine.maxNumSeqs: .*65536.* got 70000"),

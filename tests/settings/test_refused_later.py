@@ -16,6 +16,7 @@ from settings.sections.monitoring import MOST_CHANNELS, Slack
 from settings.stack import PROGRAM_LABELS
 from settings.stack_file import read
 from tests.facts.signals.fleets import EVERYTHING
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 
@@ -45,7 +46,7 @@ FREEZE = {"name": "a", "startTime": "2020-01-01T00:00:00Z", "endTime": "2020-01-
 OFFICES = [{"name": f"office {i}", "cidr": f"203.0.{i}.0/24"} for i in range(101)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sections", "path"),
     [
         ({"server": {"name": "a\n"}}, "server.name"),

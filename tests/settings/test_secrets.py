@@ -18,6 +18,7 @@ from settings.sections.section import SECRET_KEYS
 from settings.stack_file import read
 from tests.support.canaries import CANARIES, shown
 from tests.support.formats import in_every_format
+from tests.support.rows import each_row
 from tests.support.settings import BASE, make_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,7 +100,7 @@ def test_a_canary_in_any_place_is_refused_and_not_shown_by_the_program_itself() 
         assert not shown(repr(refused.value.problems)), file
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sections",
     [
         {"server": {"engine": {"extraEnv": {"HF_TOKEN": NAMED}}}},
@@ -165,7 +166,7 @@ def test_a_value_where_the_name_of_a_secret_belongs_is_refused_as_such() -> None
         assert "hf_token-production-2026" in repr(named)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("TOKENIZERS_PARALLELISM", "false"),

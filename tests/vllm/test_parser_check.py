@@ -12,6 +12,7 @@ import pytest
 from facts.engines import LONGEST_CONTEXT_TOKENS, VERSIONS
 from facts.memory import QWEN3_5_27B
 from settings.sections.engine import Engine, flag_fields
+from tests.support.rows import each_row
 from tests.vllm.check_parser import RefusedError, report, samples
 from tests.vllm.stand_in import ARCHITECTURE, write_model
 
@@ -54,8 +55,8 @@ def test_a_run_without_checks_is_not_a_success() -> None:
     assert lines == ["0 passed, 0 failed"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("field", flag_fields())
+@each_row("version", VERSIONS)
+@each_row("field", flag_fields())
 def test_every_flag_has_samples_that_make_an_engine(field: str, version: str) -> None:
     values = samples(field, version)
     assert values

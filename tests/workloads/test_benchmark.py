@@ -18,6 +18,7 @@ from settings.derived.figures import measured_shape, serving_shape
 from settings.derived.measurement import measurement
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
+from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, REGISTRY, benchmark_args, server_args
@@ -75,8 +76,8 @@ def options(**sections: Any) -> dict[str, str]:
     return dict(argument.removeprefix("--").split("=", 1) for argument in clients(**sections)["args"])
 
 
-@pytest.mark.parametrize("mode", ["preview", "known"])
-@pytest.mark.parametrize(
+@each_row("mode", ["preview", "known"])
+@each_row(
     "sections",
     [
         {},
@@ -86,7 +87,6 @@ def options(**sections: Any) -> dict[str, str]:
         {"benchmark": {"enabled": True, **TRACE}},
         {"benchmark": {"enabled": True, "runOnUpdate": False}},
     ],
-    ids=["open", "Secret Manager's key", "stack's key", "token", "dataset", "on demand"],
 )
 def test_every_object_would_be_accepted(mode: Mode, sections: dict[str, Any]) -> None:
     recording = record(mode, **sections)
@@ -166,8 +166,8 @@ def test_a_measurement_says_which_file_its_requests_come_from() -> None:
     assert asked_of(make_settings(benchmark={"enabled": True}))["workload"]["dataset"] is None
 
 
-@pytest.mark.parametrize("benchmark", FOR_EVERY_WORKLOAD)
-@pytest.mark.parametrize("sections", [{}, {"gateway": {"enabled": True}}, {"server": {"replicas": "external"}}])
+@each_row("benchmark", FOR_EVERY_WORKLOAD)
+@each_row("sections", [{}, {"gateway": {"enabled": True}}, {"server": {"replicas": "external"}}])
 def test_what_is_asked_is_read_back_as_the_folders_model(benchmark: dict[str, Any], sections: dict[str, Any]) -> None:
     settings = make_settings(**{"benchmark": {"enabled": True, **benchmark}, **sections})
     plain = asked_of(settings)
@@ -402,7 +402,7 @@ def test_on_demand_everything_is_there_but_the_job() -> None:
     assert prepared.keys() < always.keys()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changed",
     [
         {"server": {"replicas": 11}},

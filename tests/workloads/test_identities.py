@@ -15,6 +15,7 @@ import yaml
 from fleet.plan.model import calibration
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recording import Recording
+from tests.support.rows import each_row
 from tests.support.stacks import recorded_stack
 from workloads import pod_programs
 from workloads.benchmark.job import PROTOCOL_VERSION
@@ -48,7 +49,7 @@ def reworded(text: str) -> str:
     return "# First.\n\n" + "\n".join(lines).replace("\nfrom ", "  # the 'next' import\n\n\nfrom ") + "\n# Last.\n"
 
 
-@pytest.mark.parametrize("file", PROGRAMS, ids=lambda file: file.stem)
+@each_row("file", PROGRAMS)
 def test_pods_get_all_of_the_code_and_none_of_the_words(file: Path) -> None:
     tree = ast.parse(file.read_text())
     for node, words in list(docstrings(tree)):
@@ -61,7 +62,7 @@ def test_pods_get_all_of_the_code_and_none_of_the_words(file: Path) -> None:
     assert len(shipped) < len(file.read_text())
 
 
-@pytest.mark.parametrize("file", PROGRAMS, ids=lambda file: file.stem)
+@each_row("file", PROGRAMS)
 def test_other_words_make_the_same_program(file: Path) -> None:
     other = reworded(file.read_text())
     assert ast.dump(ast.parse(other)) != ast.dump(ast.parse(file.read_text()))

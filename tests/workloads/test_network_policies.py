@@ -18,6 +18,7 @@ from settings.problems import SettingsError
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, objects, recorded_component
+from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE
@@ -122,7 +123,7 @@ def examples(party: Party) -> list[Endpoint]:
     return found
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each_row("shape", SHAPES)
 def test_every_flow_of_the_table_is_allowed(shape: str) -> None:
     settings = make_settings(**SHAPES[shape])
     made = specs(settings)
@@ -136,7 +137,7 @@ def test_every_flow_of_the_table_is_allowed(shape: str) -> None:
                 )
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each_row("shape", SHAPES)
 def test_nothing_but_the_flows_of_the_table_is_allowed(shape: str) -> None:
     """Every pair of known endpoints on every known port: allowed exactly where a line of the table says so."""
     settings = make_settings(**SHAPES[shape])

@@ -13,6 +13,7 @@ from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import UNKNOWN, Secret
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
+from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.workloads.args import NAMESPACE, REGISTRY, server_args
 from workloads.server.pod import API_KEY_VERSION
@@ -48,8 +49,8 @@ def deployment(**sections: Any) -> Any:
     return objects(record(**sections))[f"Deployment/{NAME}"]
 
 
-@pytest.mark.parametrize("mode", ["preview", "known"])
-@pytest.mark.parametrize(
+@each_row("mode", ["preview", "known"])
+@each_row(
     "sections",
     [
         {},
@@ -59,7 +60,6 @@ def deployment(**sections: Any) -> Any:
         {"apiKey": "plain-key"},
         {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},
     ],
-    ids=["fleet", "paused", "external", "balancer and key", "stack's key", "download"],
 )
 def test_every_object_would_be_accepted_by_kubernetes(mode: Mode, sections: dict[str, Any]) -> None:
     recording = record(mode, **sections)

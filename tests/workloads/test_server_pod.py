@@ -10,6 +10,7 @@ import pytest
 from settings.checks.declarations import declarations
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
+from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args
@@ -65,8 +66,8 @@ def as_pod(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "server", **made["metadata"]}, "spec": made["spec"]}
 
 
-@pytest.mark.parametrize("capacity", CAPACITIES.values(), ids=CAPACITIES)
-@pytest.mark.parametrize("profile", ["record", "serve-chat", "tuned"])
+@each_row("capacity", CAPACITIES.values())
+@each_row("profile", ["record", "serve-chat", "tuned"])
 def test_every_capacity_and_profile_makes_a_valid_pod(capacity: dict[str, Any], profile: str) -> None:
     settings = make_settings(capacity=capacity, server=server(profile=profile))
     assert problems(as_pod(settings)) == []
@@ -136,7 +137,7 @@ def test_spot_sleeps_five_of_its_fifteen_seconds() -> None:
     assert pod_args(make_settings(server=server())).drain == server_pod.Drain(pre_stop_seconds=5, grace_seconds=15)
 
 
-@pytest.mark.parametrize("grace", range(26))
+@each_row("grace", range(26))
 def test_the_sleep_is_always_shorter_than_the_grace(grace: int) -> None:
     settings = make_settings(capacity={"mode": "spot", "graceSeconds": grace}, server=server())
     found = pod_args(settings).drain

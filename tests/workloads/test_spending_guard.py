@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.support.rows import each_row
 from workloads.spending import api as paging
 from workloads.spending import guard as program
 from workloads.spending.api import Api
@@ -610,7 +611,7 @@ def test_a_sum_reads_what_it_writes() -> None:
     assert json.loads(found.text()) == FORMER
 
 
-@pytest.mark.parametrize("name", FORMER)
+@each_row("name", FORMER)
 def test_no_value_of_a_stored_sum_is_believed(name: str) -> None:
     lists, truths = ([1], {"n1": [1e300, True]}, {"n1": [1, 1]}, {"n1": 3}), (True, False)
     for wrong in (-1, 1e300, float("nan"), [], {}, "much", None, "x" * 10**6, *lists, *truths):

@@ -6,10 +6,9 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from settings.profiles import NAMES, profile
 from settings.sections.engine import Engine, Speculative
+from tests.support.rows import each_row
 from workloads.server.vllm_args import args, command, env, writable_environment
 
 ROOT = Path(__file__).parents[2]
@@ -92,7 +91,7 @@ def test_extra_flags_come_last_and_as_given() -> None:
     assert rendered(Engine(extra_args=("--stream-interval=4",)))[-1] == "--stream-interval=4"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_no_argument_of_a_profile_is_a_boolean_word_or_a_variable_to_expand(name: str) -> None:
     for flag in rendered(profile(name).engine):
         assert not re.search(r"=(true|false|none)$", flag, re.IGNORECASE)

@@ -10,7 +10,7 @@ from fleet.bench.report.shown import Shown, engine, has_steady, is_self_test, su
 from fleet.bench.report.words import interval
 from fleet.plan.words import CAPACITIES
 from fleet.report.charts import Plot
-from fleet.report.page import Number
+from fleet.report.outline import Number
 from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd, plural
 
 _OF_NO_MODEL = ". No model and no GPU ran."

@@ -14,6 +14,7 @@ from lab.control_plane.cache import OVERRIDE
 from lab.drills.catalogue import DRILLS
 from lab.report.outline import outline
 from tests.lab.report.samples import sample_report
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "rehearsal.md").read_text(encoding="utf-8")
@@ -31,7 +32,7 @@ def test_a_page_without_its_markers_is_an_error() -> None:
         rehearsal_drills.with_table("# no table here")
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+@each_row("page", sorted((ROOT / "docs").rglob("*.md")))
 def test_every_drill_that_a_page_names_exists(page: Path) -> None:
     named = set(re.findall(r"--drill ([a-z0-9-]+)", page.read_text(encoding="utf-8")))
     assert named <= {drill.name for drill in DRILLS}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 
 from docs.generate.site import NOT_PAGES, for_the_site
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = frozenset(
@@ -18,7 +18,7 @@ STAGED = frozenset({"docs/plan.md", "docs/img/dashboard.svg", "infra/README.md"}
 REPOSITORY = "https://example.com/fleet"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "with_repository", "without"),
     [
         ("[a](a.md#top)", "[a](a.md#top)", "[a](a.md#top)"),

@@ -9,6 +9,7 @@ from facts.lessons.lesson import Breach, Lesson
 from facts.lessons.words import RESOURCES, Spelling
 from settings.checks.declared_server import stack_file
 from settings.sections.engine import ENVIRONMENT, Engine, flag_fields, long_name
+from tests.support.rows import each_row
 
 SAMPLE: Lesson[None] = Lesson(
     name="sample",
@@ -23,7 +24,7 @@ SAMPLE: Lesson[None] = Lesson(
 ESTIMATE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("template", "in_a_stack_file", "in_a_resource"),
     [
         ("{max-model-len}", "maxModelLen", "--max-model-len"),

@@ -20,6 +20,7 @@ from settings.derived.figures import figures
 from settings.derived.watched import watched
 from tests.facts.signals.fleets import EVERYTHING, FLEETS, LITTLE
 from tests.facts.signals.names import WORDS, grouped, matchers, metrics, other_words
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -136,7 +137,7 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         assert one.every_seconds >= 30
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "gone"),
     [
         ({"engines_per_pod": 1}, {"EngineMissing", "EnginesUnequal"}),
@@ -196,7 +197,7 @@ def test_recorded_names_stay() -> None:
     }
 
 
-@pytest.mark.parametrize("seconds", [*TTFT_BOUNDS, *TPOT_BOUNDS])
+@each_row("seconds", [*TTFT_BOUNDS, *TPOT_BOUNDS])
 def test_a_bound_matches_as_vllm_writes_it_and_without_a_trailing_zero(seconds: float) -> None:
     pattern = bound(seconds).partition('"')[2].rstrip('"')
     assert re.fullmatch(pattern, str(seconds))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.bench.student_t import distribution, quantile, two_sided
+from tests.support.rows import each_row
 
 # Source: NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, critical values of the t distribution.
 TABLE = {
@@ -26,7 +27,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize(("degrees", "probability"), TABLE)
+@each_row(("degrees", "probability"), TABLE)
 def test_quantiles_are_those_of_the_table(degrees: int, probability: float) -> None:
     assert quantile(probability, degrees) == pytest.approx(TABLE[degrees, probability], abs=5.1e-4)
 

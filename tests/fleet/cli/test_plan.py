@@ -15,6 +15,7 @@ import pytest
 from tests.fleet.cli.command import ROOT, fleet, project, whole_project
 from tests.fleet.cli.test_start_up import loaded_by
 from tests.processor import unit_seconds
+from tests.support.rows import each_row
 
 
 @cache
@@ -131,7 +132,7 @@ def test_an_impossible_goal_is_a_document_too() -> None:
     assert finding["write"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "message"),
     [
         ((), "one of --tokens-per-second, --users"),

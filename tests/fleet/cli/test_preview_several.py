@@ -32,6 +32,7 @@ def test_one_stack_is_reported_as_if_there_were_no_others(tmp_path: Path) -> Non
     folder = stacks(tmp_path)
     alone = json.loads(fleet("preview", "-s", "blue", "--format", "json", cwd=folder).stdout)
     several = json.loads(fleet("preview", "-s", "blue", "-s", "green", "--format", "json", cwd=folder).stdout)
+    assert alone.pop("version") == several["version"]
     assert alone == several["stacks"][0]
 
 
@@ -39,9 +40,9 @@ def test_all_stacks_are_previewed_though_one_is_refused_and_the_exit_code_is_the
     done = fleet("preview", "--all-stacks", "--format", "markdown", cwd=stacks(tmp_path))
     assert done.returncode == 2
     assert done.stdout.startswith("### Preview of 3 stacks: 1 stack ")
-    assert "#### `red`: " in done.stdout
+    assert "#### red" in done.stdout
     assert "on-demand" in done.stdout
-    assert "#### `blue`: " in done.stdout
+    assert "#### blue" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 
 
@@ -81,16 +82,16 @@ def test_manifests_of_several_stacks_lie_apart(tmp_path: Path) -> None:
 
 def test_the_last_lines_of_the_text_list_the_stacks(tmp_path: Path) -> None:
     done = fleet("preview", "-s", "blue", "-s", "red", cwd=stacks(tmp_path))
-    *_, last = done.stdout.split("─" * 100)
-    assert last.split()[0] == "red"
-    assert "cannot be previewed" in last
+    rows = done.stdout.rpartition("\nStacks\n")[2].splitlines()[1:]
+    assert rows[0].split()[0] == "red"
+    assert any(row.split()[:1] == ["blue"] for row in rows)
 
 
 def test_html_is_a_page() -> None:
     page = fleet("preview", "--stack", "dev", "--no-policy", "--format", "html")
     assert page.returncode == 0, page.stderr
     assert page.stdout.startswith("<!doctype html>")
-    assert "<title>Preview of dev" in page.stdout
+    assert "<title>vllm-fleet / dev" in page.stdout
 
 
 def test_a_format_that_there_is_not_is_a_usage_error() -> None:

@@ -14,6 +14,7 @@ from fleet.clients import kubectl_errors
 from fleet.clients.errors import LiveError
 from fleet.clients.kubectl import Kubectl
 from tests.fleet.clients.programs import stand_in
+from tests.support.rows import each_row
 
 # Writes down its process id, and does what the first word says.
 PROGRAM = """
@@ -179,7 +180,7 @@ def test_no_kubectl_at_all(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "reason", "words"),
     [
         ('Error from server (NotFound): jobs.batch "b" not found', "not found", 'jobs.batch "b" not found'),

@@ -17,6 +17,7 @@ import pytest
 from fleet.clients import stack_outputs
 from fleet.clients.errors import LiveError
 from tests.fleet.clients.programs import in_front, stand_in
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).parents[3]
 SECRET = "apiVersion: v1 # the-secret"
@@ -207,7 +208,7 @@ def test_a_pulumi_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: py
 PLUGIN = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "gke-gcloud-auth-plugin"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "user",
     [
         {"exec": {**PLUGIN, "command": "/tmp/gke-gcloud-auth-plugin"}},
@@ -218,7 +219,7 @@ PLUGIN = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "gke-
         {"tokenFile": "/etc/passwd"},
     ],
 )
-@pytest.mark.parametrize("as_text", [True, False])
+@each_row("as_text", [True, False])
 def test_a_kubeconfig_that_runs_or_reads_something_else_is_refused(user: dict[str, Any], as_text: bool) -> None:
     config = {"users": [{"name": "a", "user": {"exec": PLUGIN}}, {"name": "b", "user": user}]}
     given = outputs(kubeconfig=json.dumps(config) if as_text else config)

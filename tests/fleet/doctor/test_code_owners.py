@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from fleet.doctor.code_owners import faults, read
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "matched", "other"),
     [
         ("*", "a/b/c.py", None),
@@ -33,7 +32,7 @@ def test_a_pattern_matches_as_on_github(pattern: str, matched: str | None, other
     assert other is None or not line.matches(other)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "path", "sound"),
     [
         ("* @acme/all", "policy/a", True),

@@ -15,6 +15,7 @@ from fleet.doctor.questions import questions
 from settings.derived.google_cloud_needs import required_permissions
 from settings.stack import Settings
 from tests.fleet.doctor.replies import answers, limit, quota, reservation, zoned
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 SPOT = make_settings()
@@ -93,7 +94,7 @@ GPUS = "quota_PREEMPTIBLE_NVIDIA_B200_GPUS"
 GPU_ROW = "Spot and flex-start B200 GPUs, europe-west4"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "granted", "state"),
     [
         (limit(-1), "unlimited", "passed"),
@@ -191,7 +192,7 @@ def test_an_empty_list_of_machine_types_is_a_zone_without_them() -> None:
     assert rows(machine_types=[])["a4-highgpu-8g"].severity == "error"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "state"),
     [
         ({}, "passed"),

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from facts.machines import H100
 from fleet.plan.from_settings import deployment_of, facts_of_stack
 from fleet.plan.model.deployment import record_fleet
 from fleet.plan.question.profiles import profile_facts
 from settings.derived.figures import serving_shape
 from settings.profiles import NAMES
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_a_stack_with_a_plain_profile_is_that_profile(name: str) -> None:
     expected, own = profile_facts(name), {}
     if expected.weights_gb is None:  # no revision is published with the profile: a stack names its own

@@ -24,6 +24,7 @@ from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, P
 from fleet.plan.question.profiles import profile_facts
 from fleet.plan.stack_file import stack_text
 from tests.processor import unit_seconds
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -292,7 +293,7 @@ def test_the_gateway_is_advised_against_where_nobody_tried_it() -> None:
 # Impossible goals -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "why", "nearest"),
     [
         ({"users": 1_000, "ttft_p99_ms": 50}, "TTFT p99 of 50 ms: ", r"TTFT p99 of \d+ ms"),
@@ -361,7 +362,7 @@ def test_a_comparison_says_why_a_way_is_closed() -> None:
 # Options --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "message"),
     [
         ({}, "--tokens-per-second, "),

@@ -12,6 +12,7 @@ from fleet.plan.stack_text import StackText
 from settings.problems import SettingsError
 from settings.strict_yaml import load
 from tests.support.engine_form import rewritten
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = {path.name: path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("Pulumi.*.yaml"))}
@@ -23,7 +24,7 @@ def edited(text: str) -> StackText:
     return StackText(text, name="Pulumi.x.yaml", stack="x")
 
 
-@pytest.mark.parametrize("name", FILES)
+@each_row("name", FILES)
 def test_a_section_that_comes_and_goes_leaves_no_trace(name: str) -> None:
     file = edited(FILES[name])
     file.add_section("vllm-fleet:rollout", CANARY, comment="what this is", after="vllm-fleet:server")
@@ -40,7 +41,7 @@ def test_a_section_goes_with_what_the_engine_left_of_its_separator(separator: st
     assert file.text == "config:\n  a: 1\n"
 
 
-@pytest.mark.parametrize("name", FILES)
+@each_row("name", FILES)
 def test_an_edited_file_survives_the_engine(name: str) -> None:
     file = edited(FILES[name])
     file.add_section("vllm-fleet:rollout", CANARY, comment="what this is", after="vllm-fleet:server")
@@ -49,7 +50,7 @@ def test_an_edited_file_survives_the_engine(name: str) -> None:
     assert rewritten(file.text) == []
 
 
-@pytest.mark.parametrize("name", FILES)
+@each_row("name", FILES)
 def test_a_key_that_comes_and_goes_leaves_no_trace(name: str) -> None:
     file = edited(FILES[name])
     file.set((*SERVER, "engine", "seed"), 1)

@@ -15,6 +15,7 @@ from fleet.preview.report.model import Policies
 from fleet.preview.report.policies import format_counts
 from tests.fleet.preview.programs import fleet_like
 from tests.fleet.preview.sample_changes import ADVISORY, BASE, HEAD, JUDGE_CHANGED, MANDATORY, judge, state
+from tests.support.rows import each_row
 
 DECLARED = (
     Declared(
@@ -58,7 +59,7 @@ def test_a_remediation_stops_as_much_as_a_mandatory_rule() -> None:
     assert weaker("advisory", "remediate")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given",
     [
         {"stop": "disabled"},

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from fleet.preview.compare.baseline_git import _hidden
 from fleet.preview.policy import Violation
 from fleet.preview.record.recording import Diagnostic, Recording
@@ -17,6 +15,7 @@ from tests.fleet.preview.fleets import SCRIPT, SERVER, edited, recording
 from tests.fleet.preview.sample_report import sample_recording, sample_report
 from tests.support.canaries import CANARIES, shown
 from tests.support.formats import in_every_format
+from tests.support.rows import each_row
 
 NAMED = "correct-horse"
 POD = "spec/template/spec"
@@ -46,7 +45,7 @@ def recorded(canary: str, like: Recording) -> Recording:
     return replace(recording(*leaking(canary), diagnostics=(said,), outputs={"url": canary}), mode=like.mode)
 
 
-@pytest.mark.parametrize("form", CANARIES)
+@each_row("form", CANARIES)
 def test_a_report_of_any_format_hides_it(form: str) -> None:
     violation = Violation(
         policy="p", level="mandatory", urn=SERVER.urn, message=f"it is {CANARIES[form]}", description="No secrets."
@@ -57,8 +56,8 @@ def test_a_report_of_any_format_hides_it(form: str) -> None:
         assert hidden(text), name
 
 
-@pytest.mark.parametrize("form", CANARIES)
-@pytest.mark.parametrize("side", ["before", "after"])
+@each_row("form", CANARIES)
+@each_row("side", ["before", "after"])
 def test_a_comparison_hides_it_on_either_side(form: str, side: str) -> None:
     from fleet.preview.compare.compare import compare
 

@@ -4,9 +4,10 @@ import pytest
 import yaml
 
 from fleet.preview.yaml_text import to_yaml
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "8",

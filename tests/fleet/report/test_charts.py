@@ -27,6 +27,7 @@ from fleet.report.charts import (
 from fleet.report.svg import Format, LegendEntry
 from tests.fleet.bench.measurements import a_bare_measurement, a_measurement, a_sweep, an_asked
 from tests.fleet.plan.report.pages import taken_apart
+from tests.support.rows import each_row
 
 FORMATS: tuple[Format, Format] = ("wide", "narrow")
 MEASUREMENTS = {
@@ -70,8 +71,8 @@ def test_an_axis_from_zero_holds_every_value(values: list[float]) -> None:
     assert all(value <= axis.high * (1 + 1e-9) for value in values)
 
 
-@pytest.mark.parametrize("format_", FORMATS)
-@pytest.mark.parametrize("make", MEASUREMENTS.values(), ids=MEASUREMENTS)
+@each_row("format_", FORMATS)
+@each_row("make", MEASUREMENTS.values())
 def test_nothing_is_drawn_outside_and_no_words_lie_on_others(make: object, format_: Format) -> None:
     measurement: Measurement = make()  # type: ignore[operator]
     for plot in plots_of(shown(measurement), article.published(measurement.asked)):

@@ -14,9 +14,10 @@ from fleet.report.markdown import LIMIT, Part, cell, code, escape, fenced, fold,
 from tests.fleet.preview.sample_changes import change, compared_report, edited, sample_changes
 from tests.fleet.preview.sample_report import sample_report
 from tests.support.formats import markdown_of
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("<b>x</b> & y", "&lt;b&gt;x&lt;/b&gt; &amp; y"),

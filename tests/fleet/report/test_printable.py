@@ -14,6 +14,7 @@ from fleet.report.live_line import LiveLine
 from fleet.report.printable import Printer, beneath, printable
 from fleet.report.terminal import Page, Paper
 from tests.support.canaries import CANARIES, shown
+from tests.support.rows import each_row
 
 EVIL = "a\x1b[2J\x9b31m\x07\r\u202eb"
 SHOWN = r"a\u001b[2J\u009b31m\u0007\u000d\u202eb"
@@ -24,7 +25,7 @@ def test_what_a_terminal_would_obey_is_shown_as_an_escape() -> None:
     assert printable("│ two\n\tlines – @\u200bname ✓") == "│ two\n\tlines – @\u200bname ✓"
 
 
-@pytest.mark.parametrize("form", CANARIES)
+@each_row("form", CANARIES)
 def test_no_secret_is_printed_whoever_wrote_it(form: str) -> None:
     text = json.dumps({"name": CANARIES[form]}) if form != "pem" else f"name: {CANARIES[form]}."
     assert not shown(printable(text))

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fleet.report.page import TEMPLATES
+from fleet.report.as_html import TEMPLATES
 
 STYLE = (TEMPLATES / "style.css").read_text()
 

@@ -18,15 +18,8 @@ def test_a_heading_s_remark_stands_at_the_right_margin_or_below() -> None:
     assert stream.getvalue().splitlines() == ["left" + " " * 51 + "right", "l" * 58, "  right"]
 
 
-def test_cells_stand_below_their_titles() -> None:
-    stream, page = printed()
-    page.table((("node", "<8"), ("tok/s", ">7")), [("first", ("95,317", "bold")), ("second",)])
-    page.print()
-    assert stream.getvalue().splitlines() == ["  node      tok/s", "  first    95,317", "  second  "]
-
-
 def test_a_minus_sign_is_a_hyphen_on_a_terminal() -> None:
     stream, page = printed()
-    page.item("\N{MINUS SIGN}5 %")
+    page.prose("\N{MINUS SIGN}5 %")
     page.print()
-    assert stream.getvalue() == "  · -5 %\n"
+    assert stream.getvalue() == "  -5 %\n"

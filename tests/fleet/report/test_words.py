@@ -16,6 +16,7 @@ from fleet.report.words import (
     format_usd,
     plural,
 )
+from tests.support.rows import each_row
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_an_amount_above_nothing_never_reads_as_nothing(value: float) -> None:
     assert any(digit in "123456789" for digit in format_usd(value))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "words"),
     [
         (32, "32 s"),

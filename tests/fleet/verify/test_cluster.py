@@ -38,6 +38,7 @@ from tests.fleet.verify.stacks import (
     where_of,
 )
 from tests.fleet.verify.stacks import node_of as server_of
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 
@@ -574,7 +575,7 @@ def _environment(settings: Settings, variables: dict[str, Any]) -> Check:
     return checks_engine.environment(_facts(settings, pods=(_pod(pod),)), settings)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("variables", "name", "found_declared"),
     [
         ({ESTIMATE: "0"}, ESTIMATE, ("0", "1")),

@@ -34,6 +34,7 @@ from tests.fleet.verify.stacks import (
     state_of,
 )
 from tests.fleet.verify.stacks import good as good_of
+from tests.support.rows import each_row
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -314,7 +315,7 @@ def _chat(**changes: Any) -> Chat:
     return Chat(**{**given, **changes})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "name"),
     [
         ({"content": ""}, "stream"),

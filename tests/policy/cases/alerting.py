@@ -142,10 +142,6 @@ CASES = (
     sound("alert-to-nobody", "a channel", _policy()),
     *_pages(),
     *_never(),
-    of_resource("page-without-runbook", "no words", _policy(documentation={"content": " "})),
-    of_resource("page-without-runbook", "no documentation", _policy(documentation=None)),
-    sound("page-without-runbook", "a command", _policy()),
-    sound("page-without-runbook", "a ticket", _policy(severity="WARNING", documentation=None)),
     of_resource("budget-warns-late", "ten times the amount", _budget(thresholdRules=[{"thresholdPercent": 10}])),
     of_resource("budget-warns-late", "no recipient", _budget(allUpdatesRule={"disableDefaultIamRecipients": True})),
     sound(

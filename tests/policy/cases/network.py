@@ -29,7 +29,6 @@ _GATEWAY, _POOL, _ROUTE, _SERVICE = "gateway-gateway", "gateway-pool", "gateway-
 _CLUSTER, _PROXIES = "platform-cluster-autopilot", "platform-network-proxy-only"
 _BACKEND, _HEALTH = "gateway-backend", "gateway-health-check"
 _EXTERNAL = "gke-l7-regional-external-managed"
-_HTTP_CHECK = "spec.default.config.httpHealthCheck"
 _EPP = "values.inferenceExtension"
 
 
@@ -62,10 +61,8 @@ _PUBLIC = _class(_EXTERNAL)
 _KEYED = flag(DEPLOYMENT, "--api-key=$(KEY)")
 _BALANCED = put(_SERVICE, "spec.type", value="LoadBalancer")
 _INTERNAL = put(_SERVICE, "metadata.annotations", "networking.gke.io/load-balancer-type", value="Internal")
-_CHART_POLICIES = put(_POOL, "values.provider.name", value="gke")
 _SMALL_PICKER = put(_POOL, f"{_EPP}.resources.requests.cpu", value="500m")
 _TO_SERVICE = put(_ROUTE, "spec.rules.0.backendRefs", value=[{"name": "qwen35-server", "port": 8000}])
-_SERVER = {"kind": "Service", "name": "qwen35-server"}
 _INGRESS = _kubernetes(
     "door", "networking.k8s.io/v1:Ingress", {"defaultBackend": {"service": {"name": "qwen35-server"}}}
 )
@@ -92,7 +89,6 @@ _OWN_POOL = (
 """A pool without the chart."""
 _RULES = (
     "gateway-without-proxy-only-subnet",
-    "gateway-without-health-check",
     "gateway-cuts-streams",
     "gateway-timeout-short",
     "epp-undersized",
@@ -136,24 +132,6 @@ CASES = (
     ),
     _broken("gateway-without-proxy-only-subnet", "a subnet for nodes", put(_PROXIES, "purpose", value="PRIVATE")),
     _broken("gateway-without-proxy-only-subnet", "a subnet elsewhere", put(_PROXIES, "region", value="us-central1")),
-    _broken("gateway-without-health-check", "the check deleted", delete(_HEALTH)),
-    _broken(
-        "gateway-without-health-check", "the check asks for /", put(_HEALTH, f"{_HTTP_CHECK}.requestPath", value="/")
-    ),
-    _broken(
-        "gateway-without-health-check",
-        "the check asks for what needs a key",
-        put(_HEALTH, f"{_HTTP_CHECK}.requestPath", value="/v1/models"),
-        says=("/v1/models", "$260.85 to $345.11 an hour"),
-    ),
-    _broken("gateway-without-health-check", "a route to a Service", _TO_SERVICE),
-    _sound("gateway-without-health-check", "the chart brings one", _CHART_POLICIES, delete(_HEALTH)),
-    _sound(
-        "gateway-without-health-check",
-        "a route to a Service with its check",
-        _TO_SERVICE,
-        put(_HEALTH, "spec.targetRef", value=_SERVER),
-    ),
     _program("gateway-cuts-streams", "30 seconds", settings={"gateway": {"timeoutSeconds": 30}}),
     _broken("gateway-cuts-streams", "no policy, so GKE's own", delete(_BACKEND)),
     _broken("gateway-cuts-streams", "no time-out in the policy", drop(_BACKEND, "spec.default.timeoutSec")),

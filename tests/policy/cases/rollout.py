@@ -8,11 +8,9 @@ from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
     HERE,
-    POD,
     Edit,
     delete,
     drop,
-    flag,
     new,
     of_program,
     of_resource,
@@ -37,17 +35,9 @@ def _replicas(count: int) -> Edit:
     return put(DEPLOYMENT, "spec.replicas", value=count)
 
 
-def _grace(seconds: int) -> Edit:
-    return put(DEPLOYMENT, f"{POD}.terminationGracePeriodSeconds", value=seconds)
-
-
 def _lets_go(**limit: Any) -> Edit:
     """A budget of another limit for the same pods."""
     return put(_BUDGET, "spec", value={"selector": {"matchLabels": {"app": "qwen35-server"}}, **limit})
-
-
-def _sleeping(text: str) -> Edit:
-    return put(DEPLOYMENT, f"{CONTAINER}.lifecycle", value={"preStop": {"exec": {"command": ["sh", "-c", text]}}})
 
 
 _WEB = new(
@@ -70,9 +60,6 @@ _RULES = (
     "recreate-on-many-replicas",
     "rollout-stops-too-many",
     "no-disruption-budget",
-    "disruption-budget-blocks",
-    "grace-below-drain",
-    "stops-before-endpoints-go",
     "probe-shorter-than-loading",
 )
 
@@ -160,38 +147,6 @@ CASES = (
         ),
         stack="spot",
     ),
-    of_resource("disruption-budget-blocks", "all twelve must stay", _lets_go(minAvailable="100%"), stack="spot"),
-    of_resource("disruption-budget-blocks", "twelve must stay", _lets_go(minAvailable=12), stack="spot"),
-    of_resource(
-        "disruption-budget-blocks", "none may go", _lets_go(maxUnavailable=0), stack="spot", says="none of the 12"
-    ),
-    of_program(
-        "grace-below-drain",
-        "five minutes of drain in a grace of 15 seconds",
-        settings={"server": {"engine": {"apiServerCount": 1, "shutdownTimeoutSeconds": 300}}},
-    ),
-    of_resource("grace-below-drain", "half a minute for a sleep of two", _grace(30), stack="cud"),
-    of_resource(
-        "grace-below-drain",
-        "a minute of sleep in a shell, on Spot",
-        _sleeping("sleep 1m"),
-        stack="spot",
-        says="preStop 60 s",
-    ),
-    of_resource("grace-below-drain", "a second too short", _grace(14), stack="spot", says=("is 14", "are 15 s")),
-    sound("grace-below-drain", "a second too short, for a quick exit", _grace(14), stack="spot", exitSeconds=5),
-    of_resource("grace-below-drain", "a drain of vLLM's own", flag(DEPLOYMENT, "--shutdown-timeout=60"), says="60 s"),
-    of_resource(
-        "grace-below-drain",
-        "a sleep as long as Kubernetes' own grace",
-        _sleeping("sleep 30"),
-        drop(DEPLOYMENT, f"{POD}.terminationGracePeriodSeconds"),
-        says=("is 30", "preStop 30 s"),
-    ),
-    of_resource(
-        "stops-before-endpoints-go", "the hook removed", drop(DEPLOYMENT, f"{CONTAINER}.lifecycle.preStop"), stack="cud"
-    ),
-    sound("stops-before-endpoints-go", "one replica", drop(DEPLOYMENT, f"{CONTAINER}.lifecycle.preStop")),
     of_program("probe-shorter-than-loading", "five minutes", settings={"server": {"startupMinutes": 5}}, stack="guest"),
     of_resource("probe-shorter-than-loading", "the liveness probe alone", _NO_STARTUP, stack="guest"),
     of_resource(
@@ -218,13 +173,5 @@ CASES = (
         "a liveness probe that waits long enough",
         _NO_STARTUP,
         put(DEPLOYMENT, f"{CONTAINER}.livenessProbe", value={"initialDelaySeconds": 900}),
-    ),
-    of_resource("server-without-probes", "ready at once", drop(DEPLOYMENT, f"{CONTAINER}.readinessProbe")),
-    of_resource("server-without-probes", "alive for ever", drop(DEPLOYMENT, f"{CONTAINER}.livenessProbe"), stack="cud"),
-    of_resource(
-        "server-without-probes",
-        "a page that is not there",
-        put(DEPLOYMENT, f"{CONTAINER}.readinessProbe.httpGet.path", value="/"),
-        says="404",
     ),
 )

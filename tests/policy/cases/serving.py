@@ -8,7 +8,6 @@ from facts.lessons.words import CONCURRENCY_ANNOTATION
 from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
-    HERE,
     POD,
     Case,
     Edit,
@@ -17,7 +16,6 @@ from tests.policy.case import (
     drop,
     flag,
     get,
-    new,
     of_program,
     of_resource,
     put,
@@ -65,14 +63,6 @@ def _commanded(*words: str) -> Edit:
 
 def _model(name: str) -> Edit:
     return put(DEPLOYMENT, f"{CONTAINER}.args.0", value=name)
-
-
-def _runner(kind: str, *way: str) -> Edit:
-    """Something else that runs an image without a tag."""
-    spec: Props = {"containers": [{"name": "x", "image": "busybox"}]}
-    for step in reversed(way):
-        spec = {step: {"spec": {"template": {"spec": spec}}}}
-    return new("by-hand", f"kubernetes:{kind}", {"metadata": {"name": "by-hand", "namespace": HERE}, "spec": spec})
 
 
 _REPOSITORY = "Qwen/Qwen3.5-27B-FP8"
@@ -202,27 +192,6 @@ OF_RESOURCES = (
     of_resource("chart-not-pinned", "no version", drop("gateway-pool", "version"), stack="gateway", says="missing"),
     of_resource("chart-not-pinned", "a range", put("gateway-pool", "version", value="^1.4.0"), stack="gateway"),
     sound("chart-not-pinned", "a candidate", put("gateway-pool", "version", value="1.4.0-rc.1"), stack="gateway"),
-    of_resource(
-        "image-latest",
-        "an image without a tag prepares the benchmark",
-        put("benchmark-job", "spec.template.spec.initContainers.0.image", value="python"),
-        stack="gateway",
-    ),
-    *(
-        of_resource("image-latest", f"image {image!r}", _runs(image), says=f"{CONTAINER[:-2]}[0].image")
-        for image in ("busybox:latest", "busybox", "registry:5000/busybox", "")
-    ),
-    of_resource(
-        "image-latest",
-        "a CronJob",
-        _runner("batch/v1:CronJob", "jobTemplate"),
-        says="spec.jobTemplate.spec.template.spec",
-    ),
-    of_resource("image-latest", "a Pod", _runner("core/v1:Pod"), says="spec.containers[0].image is busybox"),
-    *(
-        sound("image-latest", image, _runs(image))
-        for image in ("busybox:1.37", f"busybox@{_DIGEST}", f"busybox:latest@{_DIGEST}")
-    ),
     of_resource(
         "model-not-pinned",
         "the repository at a branch instead of the volume",

@@ -145,10 +145,4 @@ CASES = (
         put(_READER_CLASS, "reclaimPolicy", value="Retain"),
         stack="cud",
     ),
-    of_resource(
-        "weights-copied-by-snapshot",
-        "the image class takes snapshots",
-        put(_IMAGE_CLASS, "parameters.snapshot-type", value="snapshots"),
-        stack="spot",
-    ),
 )

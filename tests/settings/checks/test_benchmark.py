@@ -13,6 +13,7 @@ from settings.load import check
 from settings.problems import SettingsError
 from settings.sections.benchmark import Benchmark, Dataset
 from settings.stack_file import read as read_stack_file
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 SHA = "0123456789abcdef" * 4
@@ -49,7 +50,7 @@ def test_the_other_workloads_take_no_file(workload: str) -> None:
     assert refused(workload=workload) == set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "why"),
     [
         ("http://example.com/x", "unencrypted"),

@@ -14,6 +14,7 @@ from settings.checks.lessons import lesson_named
 from settings.load import check
 from settings.profiles import NAMES
 from tests.support.lessons import CASES, Case
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 LEVELS = {"mandatory": "error", "advisory": "warning"}
@@ -26,7 +27,7 @@ def found(**sections: Any) -> dict[str, Finding]:
     return {problem.id: problem for problem in check(make_settings(server=server, **sections))}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+@each_row("case", CASES)
 def test_a_stack_file_breaks_the_lesson_or_does_not(case: Case) -> None:
     told = lesson_named(case.lesson)
     level = "note" if told.name == OPTION_WITH_REASON else LEVELS[told.level]
@@ -42,7 +43,7 @@ def test_a_stack_file_breaks_the_lesson_or_does_not(case: Case) -> None:
         assert "--" not in problem.write or problem.write.startswith(("extraArgs: without --", "server.reasons: {"))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.broken], ids=lambda case: case.label)
+@each_row("case", [case for case in CASES if case.broken])
 def test_what_it_says_to_write_mends_it(case: Case) -> None:
     lesson = next(one for one in ENGINE_LESSONS if one.name == case.lesson)
     (broken,) = lesson.judge(case.declared, lesson.defaults)
@@ -130,7 +131,7 @@ def test_what_was_seen_of_one_family_is_not_held_against_another() -> None:
     assert "tp8-on-one-gpu-model" in other_model(tensorParallelSize=8, dataParallelSize=1)
 
 
-@pytest.mark.parametrize("profile", NAMES)
+@each_row("profile", NAMES)
 def test_no_flag_of_a_profiles_own_architecture_reaches_another_model(profile: str) -> None:
     model = {"id": "Qwen/Qwen3-32B", "revision": "a" * 40, "sizeGb": 33.0}
     settings = make_settings(server={"profile": profile}, model=model)

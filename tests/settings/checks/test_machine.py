@@ -22,6 +22,7 @@ from settings.load import check
 from settings.problems import SettingsError
 from settings.sections.capacity import Ladder
 from settings.stack import Settings
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 GKE = "cloud.google.com"
@@ -91,7 +92,7 @@ def test_what_is_accepted_gets_the_machine_that_was_named(
     assert settings.resources.ephemeral_storage_gib <= room.ephemeral_gib
 
 
-@pytest.mark.parametrize("machine", sorted(MACHINES))
+@each_row("machine", sorted(MACHINES))
 def test_every_machine_is_accepted_with_what_follows_from_its_name_alone(machine: str) -> None:
     for gpus in (None, *MACHINES[machine].pod_gpus):
         for mode in MACHINES[machine].ways:

@@ -8,6 +8,7 @@ import pytest
 
 from settings.load import check
 from settings.problems import SettingsError
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 EMAIL = {"type": "email", "address": "oncall@example.com"}
@@ -27,7 +28,7 @@ def test_an_address_is_enough() -> None:
     assert refused({"dashboard": True}) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("monitoring", "id_", "path"),
     [
         ({"enabled": False, **alerts()}, "nothing-to-watch", "monitoring.alerts"),

@@ -8,6 +8,7 @@ import pytest
 
 from settings.load import check
 from settings.problems import SettingsError
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 CODE = "--trust-remote-code"
@@ -56,7 +57,7 @@ def test_a_canary_has_the_servers_reasons() -> None:
     assert found({}, rollout=canary)["option-without-reason"][0] == "error"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "reasons",
     [{CODE: ""}, {CODE: "short"}, {CODE: " " * 20}, {CODE: "x" * 501}, {CODE: f"{TEXT}\n"}, {CODE: f"{TEXT}\n{TEXT}"},
      {"-q": TEXT}, {"--": TEXT}, {"--Trust": TEXT}, {"": TEXT}, {f"{CODE}\n": TEXT}, {CODE: 1}, {CODE: None}],

@@ -11,6 +11,7 @@ from settings.checks.scaling import GKE_VERSION
 from settings.derived.figures import figures
 from settings.derived.scaling import ScalingPolicy, scaling_policy
 from settings.load import check
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 WINDOW = {"days": ["MO", "TU", "WE", "TH", "FR"], "start": "07:00", "end": "20:00", "replicas": 4}
@@ -42,7 +43,7 @@ def test_nothing_speaks_against_bounds_and_windows_that_are_right(scaling: dict[
     assert found(scaling) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("scaling", "said", "path"),
     [
         (LOAD | {"min": 8}, "scaling-bounds", "max"),

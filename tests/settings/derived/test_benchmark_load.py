@@ -24,6 +24,7 @@ from settings.derived.benchmark_load import (
 )
 from settings.profiles import NAMES
 from settings.stack import Settings
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 FILE = {"url": "https://example.com/requests.jsonl", "sha256": "0123456789abcdef" * 4}
@@ -63,8 +64,8 @@ def test_a_request_takes_the_articles_time_at_the_articles_load() -> None:
     assert seconds(engine={"dataParallelSize": 4}) == pytest.approx(48)
 
 
-@pytest.mark.parametrize("gateway", [False, True])
-@pytest.mark.parametrize("profile", [name for name in NAMES if name != "397b-nvfp4"])
+@each_row("gateway", [False, True])
+@each_row("profile", [name for name in NAMES if name != "397b-nvfp4"])
 def test_no_run_is_given_up_at_a_pace_that_the_planner_expects(profile: str, gateway: bool) -> None:
     """Constants decide when a run is given up, so they are held against the fitted model here, and nowhere else."""
     for in_flight in (10, 200, 1_000, 2_000):

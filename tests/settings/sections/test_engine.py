@@ -18,6 +18,7 @@ from settings.sections.engine import (
     effective_flags,
     flag_fields,
 )
+from tests.support.rows import each_row
 
 
 def refusal(**changes: Any) -> str:
@@ -26,7 +27,7 @@ def refusal(**changes: Any) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "value"),
     [
         ("maxModelLen", "4096"),
@@ -89,7 +90,7 @@ def test_the_serve_entry_point_starts_one_api_server_per_rank_and_the_module_one
     assert engine.but({"apiServerCount": 3, "entrypoint": "module"}).api_servers == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argument", "reason"),
     [
         ("-O2", "must be one string"),

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from facts import ledger
 from facts.engines import LONGEST_CONTEXT_TOKENS
+from tests.support.rows import each_row
 
 SECTIONS = Path(__file__).parents[3] / "settings" / "sections"
 
@@ -26,7 +25,7 @@ def numbers(value: Any) -> Iterator[float]:
         yield float(value)
 
 
-@pytest.mark.parametrize("file", sorted(SECTIONS.glob("*.py")), ids=lambda file: file.stem)
+@each_row("file", sorted(SECTIONS.glob("*.py")))
 def test_a_number_that_a_docstring_quotes_is_known_to_the_facts(file: Path) -> None:
     known = {LONGEST_CONTEXT_TOKENS, *(one for name in ledger.names() for one in numbers(ledger.load(name)))}
     quoted = {float(one.replace(",", "")) for one in re.findall(r"(?<![\d_.])\d{2,3},\d{3}(?![\d,])", file.read_text())}

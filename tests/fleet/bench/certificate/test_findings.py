@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from fleet.bench.certificate import certify
 from fleet.bench.measurement import Excluded, Measurement, Prompts, Timeline
 from tests.fleet.bench.certificate.sound import (
@@ -24,6 +22,7 @@ from tests.fleet.bench.certificate.sound import (
     with_run,
     with_server,
 )
+from tests.support.rows import each_row
 
 RUN = sound().runs[1]
 GO = RUN.clients[2].go_at or 0.0
@@ -148,7 +147,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda one: one.name)
+@each_row("fault", FAULTS)
 def test_one_broken_thing_fails_its_check_alone(fault: Fault) -> None:
     found = check(fault.measurement, fault.id)
     assert (found.verdict, found.blames) == ("failed", fault.blames)

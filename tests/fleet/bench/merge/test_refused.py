@@ -18,6 +18,7 @@ from fleet.bench.folder import AskedSlo
 from fleet.bench.merge import MergeOptions, merge_folder, slo_of
 from tests.fleet.bench.merge.folders import RUN, client, copied, edit, sound, witness
 from tests.support.canaries import CANARIES
+from tests.support.rows import each_row
 
 LIGHT: dict[str, Any] = {"with_metrics": False, "with_gpu": False}
 """What most refusals do not look at."""
@@ -520,7 +521,7 @@ def test_limits_are_read_as_they_are_written() -> None:
     assert slo_of(" e2e:9000 ") == AskedSlo(e2e_ms=9000)
 
 
-@pytest.mark.parametrize("text", ["", "ttft", "ttft:0", "ttft:-1", "itl:5", "ttft:1.2.3", "ttft:5,ttft:6", "ttft:5,"])
+@each_row("text", ["", "ttft", "ttft:0", "ttft:-1", "itl:5", "ttft:1.2.3", "ttft:5,ttft:6", "ttft:5,"])
 def test_other_limits_are_refused(text: str) -> None:
     with pytest.raises(BenchmarkError, match="--slo"):
         slo_of(text)

@@ -14,6 +14,7 @@ from fleet.bench.measurement import Measurement, Run
 from fleet.bench.record import entry_of
 from tests.fleet.bench.certificate.sound import every_run, sound, with_client
 from tests.fleet.bench.measurements import a_bare_measurement, a_measurement, an_asked
+from tests.support.rows import each_row
 
 
 def _entry(measurement: Measurement | None = None, **options: Any) -> Any:
@@ -59,7 +60,7 @@ def test_where_the_raw_results_are_can_be_said(raw: str) -> None:
     assert _entry(raw=raw)["raw"] == raw
 
 
-@pytest.mark.parametrize(
+@each_row(
     "raw", ["not a url", "", "runs/x", "/home/me/results", "file:///tmp/x", "https://", "gs:///x", "gs://a b", "gs://a\n", "x gs://a"]
 )  # fmt: skip
 def test_what_is_no_url_is_no_place_of_raw_results(raw: str) -> None:
@@ -111,7 +112,7 @@ def test_a_sweep_needs_a_load_and_each_load_stands_for_itself() -> None:
         _entry(_sweep(), point=2)
 
 
-@pytest.mark.parametrize("id_", ["", "Two", "two nodes", "two.nodes", "-two", "two--nodes", "zwölf", "a\n"])
+@each_row("id_", ["", "Two", "two nodes", "two.nodes", "-two", "two--nodes", "zwölf", "a\n"])
 def test_an_id_is_plain(id_: str) -> None:
     with pytest.raises(BenchmarkError, match=f"--id {re.escape(repr(id_))} "):
         entry_of(sound(), results="0" * 64, id_=id_, title="two nodes")

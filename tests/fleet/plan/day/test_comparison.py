@@ -35,6 +35,7 @@ from settings.load import check, parse
 from settings.sections.scaling import Scaling
 from settings.stack_file import read
 from tests.fleet.verify.stacks import ROOT, settings_of
+from tests.support.rows import each_row
 
 
 @pytest.fixture(scope="module")
@@ -179,8 +180,8 @@ def short_week(subject: Subject) -> tuple[Comparison, ...]:
     return (Comparison(shape="bursty", ways=(way,), mistakes=()),)
 
 
-@pytest.mark.parametrize("stack", ["prod", "spot", "gateway", "cud"])
-@pytest.mark.parametrize("peak", [1.0, 300.0, 600.0, 5_000.0, 1e9])
+@each_row("stack", ["prod", "spot", "gateway", "cud"])
+@each_row("peak", [1.0, 300.0, 600.0, 5_000.0, 1e9])
 def test_what_is_recommended_to_a_stack_is_accepted_by_it(stack: str, peak: float) -> None:
     subject = subject_of_stack(settings_of(stack), peak)
     section = recommended(subject, short_week(subject))

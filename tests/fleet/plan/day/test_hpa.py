@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from fleet.plan.day.hpa import Behavior, Hpa, Metric, Rate, desired_replicas
+from tests.support.rows import each_row
 
 SLOW_DOWN = Behavior(window_seconds=2400, rates=(Rate(type="Pods", value=1, period_seconds=900),))
 UP = Behavior(
@@ -17,7 +16,7 @@ def in_flight(value: float | None, target: float = 100) -> Metric:
     return Metric(value=value, target=target)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("load", "current", "expected"),
     [
         (501, 5, 5),  # ratio 1.002: within the tolerance, although ceil says 6

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.plan.day.keda import fallback_value, own_replicas
+from tests.support.rows import each_row
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ INACTIVE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "replicas"),
     [
         ({}, 0),

@@ -15,6 +15,7 @@ from fleet.plan.model.departures import departures
 from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
 from fleet.plan.model.rows import PHASES, TP8_IN_FLIGHT
 from fleet.plan.question.profiles import profile_facts, profile_names
+from tests.support.rows import each_row
 
 ARTICLE = named_workload("article")
 
@@ -26,7 +27,7 @@ def test_the_record_leaves_nothing_at_its_load_or_near_it() -> None:
     assert departures(record_fleet(8, routing="inference-gateway"), ARTICLE, 2_000) == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("deployment", "reason"),
     [
         (record_fleet(13), "nodes: 13 .*cluster-ip.* 1 to 12$"),

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, measured_load, record_fleet
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("build", "message"),
     [
         (lambda: EngineShape(max_num_seqs=0), "max_num_seqs must be 1 or more, got 0"),

@@ -21,6 +21,7 @@ from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import OverloadedError
 from fleet.plan.model.performance import ContextTooShortError, Performance, estimate
 from fleet.plan.model.rows import FITTED_LOADS, PHASES
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).parents[4]
 ARTICLE = named_workload("article")
@@ -40,7 +41,7 @@ def _id(error: Error) -> str:
     return error.row.id
 
 
-@pytest.mark.parametrize("error", RATES, ids=_id)
+@each_row("error", RATES)
 def test_throughput_it_was_not_fitted_to_is_within_3_percent(error: Error) -> None:
     assert abs(error.percent) < 3
 
@@ -51,7 +52,7 @@ def test_time_per_token_it_was_not_fitted_to_is_within_3_percent(error: Error) -
     assert abs(error.percent) < 3.15
 
 
-@pytest.mark.parametrize("error", [error for error in errors() if error.row.metric == "ttft_ms"], ids=_id)
+@each_row("error", [error for error in errors() if error.row.metric == "ttft_ms"])
 def test_the_interval_of_the_first_token_holds_every_published_one(error: Error) -> None:
     assert error.predicted.holds(error.row.published)
     assert error.predicted.high / error.predicted.low < 1.6
@@ -69,13 +70,13 @@ def test_running_requests_and_cache_use_are_within_2_percent(error: Error) -> No
     assert abs(error.percent) < 2
 
 
-@pytest.mark.parametrize("error", errors("fitted"), ids=_id)
+@each_row("error", errors("fitted"))
 def test_fitted_rows_are_within_the_spread_of_their_readings(error: Error) -> None:
     limit = {"total_tokens_per_s": 1.5, "tpot_ms": 3.5, "ttft_ms": 25}[error.row.metric]
     assert abs(error.percent) < limit
 
 
-@pytest.mark.parametrize("error", errors("check"), ids=_id)
+@each_row("error", errors("check"))
 def test_what_was_never_meant_to_be_predicted_is_within_25_percent(error: Error) -> None:
     assert abs(error.percent) < 25
 

@@ -12,13 +12,14 @@ from facts.user_error import UserError
 from fleet.plan.models.report import listed, outline
 from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
+from tests.support.rows import each_row
 
 
 def needed(model: str, machine: str) -> int | None:
     return fit.gpus_needed(CATALOGUE[model].shape, machines.find(machine))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "machine", "gpus"),
     [
         ("Qwen/Qwen3.5-4B", "g2-standard-12", 1),

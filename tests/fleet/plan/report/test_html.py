@@ -14,8 +14,7 @@ from fleet.plan.plan import Alternative, Plan
 from fleet.plan.question.goals import Limits, Users
 from fleet.plan.report.outline import outline
 from fleet.plan.words import format_goal, format_lengths, format_span
-from fleet.report.as_html import html_text
-from fleet.report.page import TEMPLATES
+from fleet.report.as_html import TEMPLATES, html_text
 from fleet.report.words import format_duration, format_milliseconds, format_number, format_percent, format_usd
 from tests.fleet.plan.report.pages import Page, a_batch, a_plan, an_unpriced_plan, question
 

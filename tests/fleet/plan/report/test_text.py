@@ -20,6 +20,7 @@ from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
 from fleet.plan.report.outline import comparison, outline
 from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
+from tests.support.rows import each_row
 
 GOALS: dict[str, dict[str, Any]] = {
     "documents": {"documents": 50_000, "tokens_per_document": 3_000, "output_tokens": 500, "deadline": "8h"},
@@ -54,14 +55,14 @@ def test_the_wording_of_a_plan(golden: Callable[[str, str], None]) -> None:
     golden("plan/comparison.txt", compared("users", 80))
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 120])
-@pytest.mark.parametrize("name", GOALS)
+@each_row("width", [60, 80, 100, 120])
+@each_row("name", GOALS)
 def test_no_line_sticks_out(name: str, width: int) -> None:
     assert [line for line in printed(made(name), width).splitlines() if len(line) > width] == []
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("name", ["users", "budget", "tokens"])
+@each_row("width", [60, 80, 120])
+@each_row("name", ["users", "budget", "tokens"])
 def test_no_line_of_a_comparison_sticks_out(name: str, width: int) -> None:
     lines = compared(name, width).splitlines()
     assert [line for line in lines if len(line) > width] == []

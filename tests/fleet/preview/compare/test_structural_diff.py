@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.preview.compare.structural_diff import Difference, differences, path_text, touches
 from fleet.preview.record.values import UNKNOWN, Secret, Value, transform
+from tests.support.rows import each_row
 
 
 def told(old: Value, new: Value) -> list[tuple[str, str, Any, Any]]:
@@ -92,7 +92,7 @@ def test_keys_with_dots_are_quoted() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "expected"),
     [
         ("spec", True),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from fleet.preview.compare.changes import Delta
 from fleet.preview.compare.wording import (
     format_after,
@@ -17,13 +15,14 @@ from fleet.preview.compare.wording import (
     lines_that_differ,
 )
 from tests.fleet.preview.sample_changes import change, edited, sample_changes
+from tests.support.rows import each_row
 
 
 def delta(before: float | None, after: float | None, unit: str = "", **fields: bool) -> Delta:
     return Delta(id="x", label="x", unit=unit, before=before, after=after, **fields)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "words"),
     [
         (delta(12, 8), ("12", "8", "-4 (-33 %)")),
@@ -45,7 +44,7 @@ def test_a_lower_bound_says_so() -> None:
     assert format_after(delta(5, 6, "USD an hour", before_at_least=True)) == "$6.00"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "words"),
     [
         ("plain", "plain"),

@@ -4,10 +4,9 @@ import base64
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from fleet.preview.record.synthesis import ANSWERED_INVOKES, Cloud, answer_invoke, outputs_of
 from fleet.preview.record.values import UNKNOWN, Secret
+from tests.support.rows import each_row
 
 CLOUD = Cloud.of(
     "vllm-fleet", "spot", {"gcp:project": "my-project", "gcp:region": "europe-west4", "gcp:zone": "europe-west4-b"}
@@ -22,7 +21,7 @@ def id_of(type_: str, **inputs: Any) -> str:
     return outputs_of(type_, "thing", inputs, CLOUD)[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("type_", "inputs", "expected"),
     [
         ("gcp:compute/network:Network", {"name": "n"}, "projects/my-project/global/networks/n"),

@@ -11,7 +11,7 @@ import pytest
 
 from fleet.preview.compare.changes import PropertyChange
 from tests.fleet.preview.sample_changes import compared_report, edited, sample_changes, unchanged_report
-from tests.fleet.preview.sample_report import TOKEN, sample_report
+from tests.fleet.preview.sample_report import sample_report
 from tests.support.formats import html_of, json_of, markdown_of, text_of
 
 
@@ -61,13 +61,6 @@ def test_a_guess_says_that_it_is_one(format_: str) -> None:
     shown = one_line(FORMATS[format_](compared_report()))
     assert "guess" in shown
     assert "volumes are rarely mutable" in shown
-
-
-@pytest.mark.parametrize("format_", FORMATS)
-def test_no_secret_is_in_a_comparison(format_: str) -> None:
-    shown = FORMATS[format_](compared_report())
-    assert TOKEN not in shown
-    assert "kubeconfig" in shown
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -187,13 +180,6 @@ def test_the_page_is_whole_by_itself_and_can_run_nothing() -> None:
     assert not re.search(r'\son\w+="', page)
 
 
-def test_the_page_is_for_phones_paper_and_the_dark() -> None:
-    page = html_of(compared_report())
-    assert 'name="viewport"' in page
-    for words in ("@media screen and (max-width:", "@media print", "prefers-color-scheme: dark"):
-        assert words in page
-
-
 EVIL = "</span><script>alert(1)</script>\"'><img src=x>"
 
 
@@ -203,33 +189,6 @@ def test_values_cannot_become_markup_on_the_page() -> None:
     assert "<script" not in page
     assert "<img" not in page
     assert page.count("&lt;script&gt;") >= 6
-
-
-def test_code_in_a_sentence_is_code_and_nothing_more() -> None:
-    page = html_of(compared_report(sample_changes(remarks=("Run `a <b>` now.", "an odd ` <i>"))))
-    assert 'Run <code class="whole">a &lt;b&gt;</code> now.' in page
-    assert "an odd ` &lt;i&gt;" in page
-
-
-def test_every_tag_of_the_page_is_closed() -> None:
-    from html.parser import HTMLParser
-
-    class Balance(HTMLParser):
-        def __init__(self) -> None:
-            super().__init__()
-            self.open: list[str] = []
-
-        def handle_starttag(self, tag: str, attrs: Any) -> None:  # noqa: ARG002
-            if tag not in ("meta", "br"):
-                self.open.append(tag)
-
-        def handle_endtag(self, tag: str) -> None:
-            assert self.open.pop() == tag
-
-    for outcome in (compared_report(), sample_report()):
-        parser = Balance()
-        parser.feed(html_of(outcome, outcome))
-        assert parser.open == []
 
 
 def test_a_page_without_a_comparison_shows_what_the_stack_is() -> None:

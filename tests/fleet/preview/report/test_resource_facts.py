@@ -11,6 +11,7 @@ import pytest
 from fleet.preview.record.values import UNKNOWN, Secret, transform
 from fleet.preview.report.resource_facts import _FACTS, cloud_name, facts_of, kind_of
 from tests.fleet.preview.sample_report import resource
+from tests.support.rows import each_row
 from tests.support.stacks import recorded_stack
 
 
@@ -84,16 +85,16 @@ def test_an_unknown_number_of_replicas_is_not_said_to_be_left_to_others() -> Non
     assert facts_of(unknown) == ()
 
 
-@pytest.mark.parametrize("stack", ["spot", "gateway"])
-@pytest.mark.parametrize("leaf", [UNKNOWN, Secret("never shown"), None, "x", 1])
+@each_row("stack", ["spot", "gateway"])
+@each_row("leaf", [UNKNOWN, Secret("never shown"), None, "x", 1])
 def test_whatever_a_property_holds_no_kind_fails_and_no_secret_shows(stack: str, leaf: Any) -> None:
     for one in recorded_stack(stack, "preview").resources:
         changed = replace(one, inputs=transform(dict(one.inputs), lambda _: leaf))
         assert "never shown" not in " ".join((cloud_name(changed), *facts_of(changed)))
 
 
-@pytest.mark.parametrize("kind", sorted(_FACTS))
-@pytest.mark.parametrize("inputs", [{}, {"spec": UNKNOWN, "metadata": UNKNOWN}, {"spec": "x"}, {"spec": []}])
+@each_row("kind", sorted(_FACTS))
+@each_row("inputs", [{}, {"spec": UNKNOWN, "metadata": UNKNOWN}, {"spec": "x"}, {"spec": []}])
 def test_no_kind_needs_a_property(kind: str, inputs: dict[str, Any]) -> None:
     module, _, name = kind.rpartition(".")
     token = f"gcp:{module}/x:{name}" if module else f"kubernetes:x/v1:{name}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 
-import pytest
-
+from tests.support.rows import each_row
 from workloads.pod_programs import benchmark_programs, python_program
 
 PROGRAMS = {**benchmark_programs(), "with_api_key.py": python_program("server/with_api_key.py")}
@@ -14,7 +13,7 @@ OF_THE_IMAGE = {"bench_client.py": {"vllm"}, "fetch_tokenizer.py": {"huggingface
 """Imported by that program alone, where it is used."""
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@each_row("name", PROGRAMS)
 def test_a_program_imports_its_neighbours_and_the_standard_library(name: str) -> None:
     tree = ast.parse(PROGRAMS[name])
     for node in ast.walk(tree):
