@@ -104,7 +104,8 @@ def _summary(report: RehearsalReport, drill: DrillResult) -> str:
     if failed:
         return f"failed: {'; '.join(failed)}"
     figures = [wording.format_figure(figure) for figure in drill.figures if not is_advice(figure)]
-    return " · ".join(figures[:_SUMMARY_FIGURES]) or wording.first_held(drill)
+    empty = [f"{one.subject}: {one.found}" for one in drill.checks if one.severity == "note"]
+    return " · ".join((*empty, *figures[:_SUMMARY_FIGURES])) or wording.first_held(drill)
 
 
 def _told(finding: Finding, drills: Sequence[str]) -> Finding:

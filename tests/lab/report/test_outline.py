@@ -101,6 +101,7 @@ def test_a_check_that_shows_nothing_fails_nothing() -> None:
     drill = dataclasses.replace(bring_up(), checks=(*bring_up().checks, check))
     assert drill.passed
     assert "failed: " not in page_of(drill)
+    assert f"{check.subject}: {check.found}" in one_line(shown(sample_report(drill)))
     assert check.as_json() in json.loads(json_text(outline(sample_report(drill))))["findings"]
 
 
