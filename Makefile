@@ -60,10 +60,10 @@ rehearse: setup-rehearsal ## A stack on a local control plane, with failure dril
 	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS) --speed $(SPEED) --out out/rehearsal/$(STACK)
 
 test: setup-test ## The fast suite of what is deployed and of the toolbox
-	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow" --ignore=tests/lab
+	@$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --ignore=tests/lab
 
 test-lab: setup-test ## The fast suite of the lab: when lab, workloads, infra or settings change
-	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow" tests/lab
+	@$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests/lab
 
 test-slow: setup-test ## What takes too long for every commit: the pull-request job in a fresh clone
 	@$(PYTEST) -q -n 2 --dist loadfile -m slow

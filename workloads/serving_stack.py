@@ -10,7 +10,6 @@ import pulumi
 
 from facts.signals.model import Catalogue
 from settings.derived.scaling import ScalingPolicy
-from settings.derived.spending import Rates
 from settings.derived.traffic import Traffic, VpcRanges
 from settings.sections.capacity import AnyMode, Ladder, ladder_class
 from settings.sections.gateway import Gateway as GatewaySection
@@ -32,6 +31,7 @@ from workloads.weights.weights import Weights, WeightsArgs, WeightsMount
 
 if TYPE_CHECKING:
     from settings.derived.measurement import Measurement
+    from settings.derived.spending import Rates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

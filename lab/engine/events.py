@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from fleet.preview.policy import Violation
+
 Phase = Literal["started", "done", "failed"]
 
 _COLOUR: Final = re.compile(r"<\{%.*?%\}>")
@@ -57,18 +59,6 @@ class Diagnostic:
 
     severity: str
     """info, info#err (the program's stderr), warning, error."""
-    message: str
-    urn: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
-    """A finding of a policy pack."""
-
-    policy: str
-    pack: str
-    level: str
-    """advisory, mandatory, ..."""
     message: str
     urn: str = ""
 
@@ -199,7 +189,6 @@ def _event(kind: str, content: Any) -> Event | None:
     if kind == "policyEvent":
         return Violation(
             policy=content["policyName"],
-            pack=content["policyPackName"],
             level=content["enforcementLevel"],
             message=_plain(content["message"]),
             urn=content.get("resourceUrn", ""),

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from facts.finding import Finding
 from facts.lessons.verdict import RULES_NOT_ASKED, decode
+from fleet.preview.policy import Violation
 from fleet.preview.record.redact import Redactor
-from lab.engine.events import Events, Outcome, Step, Violation
+from lab.engine.events import Events, Outcome, Step
 from lab.providers.observed import Observed
 from lab.results.result import Retained
 

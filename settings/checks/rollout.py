@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
+from settings.checks.lessons import lessons
+from settings.checks.structure import server_problems
 from settings.derived.canary import release, weights_ending
 from settings.sections.capacity import Reservation
 from settings.sections.rollout import CANARY_ENDING, canary_path
@@ -33,9 +35,6 @@ def rollout_problems(settings: Settings, of_servers: Iterable[Finding]) -> Itera
                 write="remove vllm-fleet:rollout",
             )
         return
-    from settings.checks.lessons import lessons
-    from settings.checks.structure import server_problems
-
     known = set(map(_identity, of_servers))
     for problem in (*server_problems(canary), *lessons(canary)):
         if _identity(problem) not in known:

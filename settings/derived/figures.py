@@ -15,6 +15,7 @@ from settings.derived.benchmark_load import load_of
 from settings.derived.canary import weights_ending
 from settings.derived.scaling import scaling_policy
 from settings.sections.capacity import Calendar, Ladder, Reservation
+from settings.sections.engine import effective_environment, effective_flags
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -93,8 +94,6 @@ def stack_bill(settings: Settings) -> cost.Bill:
 
 def serving_shape(settings: Settings) -> published.ServingShape:
     """The stack's configuration for matching with published figures."""
-    from settings.sections.engine import effective_environment, effective_flags
-
     engine = settings.serving.engine
     benchmark = settings.benchmark if settings.benchmark.enabled else None
     return published.ServingShape(

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from settings.sections.scaling import DAYS
+
 if TYPE_CHECKING:
     from settings.sections.scaling import ScalingWindow as WindowSection
     from settings.stack import Settings
@@ -128,8 +130,6 @@ def default_target(concurrency_per_replica: int) -> int:
 
 
 def _window(window: WindowSection) -> PolicyWindow:
-    from settings.sections.scaling import DAYS
-
     return PolicyWindow(
         days=tuple(sorted({DAYS.index(day) for day in window.days})),
         start_minute=window.start_minute,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from facts import cost
+from settings.derived.figures import fleet_shape
+
 if TYPE_CHECKING:
     from settings.stack import Settings
 
@@ -31,9 +34,6 @@ class Rates:
 
 def rates(settings: Settings) -> Rates:
     """The stack's hourly rates."""
-    from facts import cost
-    from settings.derived.figures import fleet_shape
-
     shape = replace(fleet_shape(settings), benchmark_machine_type=None)
     whole, one_node = cost.bill(shape), cost.bill(replace(shape, nodes=1, committed_nodes=None))
     return Rates(
