@@ -38,7 +38,7 @@ def test_a_guests_stack_previews_without_a_cloud_as_text_and_as_a_document(tmp_p
 @pytest.mark.slow
 def test_markdown_begins_with_the_verdict() -> None:
     done = preview("cud", "--format", "markdown")
-    assert done.stdout.startswith("### Preview of `cud`: ")
+    assert done.stdout.startswith("### vllm-fleet / cud: ")
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_manifests_are_written_beside_the_report(tmp_path: Path) -> None:
 def test_the_report_is_the_same_whether_manifests_are_written_or_not(tmp_path: Path) -> None:
     def about(*arguments: str) -> str:
         text = preview("gateway", *arguments).stdout
-        return text[: text.index("Cloud ids and addresses")]
+        return text[: text.index("About this preview")]
 
     assert about() == about("--out", str(tmp_path / "out"))
 
