@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from facts.finding import Finding
 from fleet.plan.words import format_figure
 from fleet.preview.compare.wording import format_value
-from fleet.preview.report.stack_drawing import stack_drawing
-from fleet.preview.report.stack_picture import stack_picture
 from fleet.preview.report.wording import (
     bill_lines,
     format_bill_title,
@@ -26,6 +24,7 @@ from fleet.report.words import format_usd, plural
 if TYPE_CHECKING:
     from facts.cost import Bill
     from fleet.preview.report.model import Report
+    from fleet.report.svg import Drawing, Format
 
 
 def what_it_is(report: Report) -> Iterator[Element]:
@@ -42,8 +41,16 @@ def what_it_is(report: Report) -> Iterator[Element]:
 
 def picture(report: Report) -> Figure:
     """The stack as a picture, where something can be drawn."""
+
+    def drawn(format_: Format) -> Drawing:
+        # Imported here: a terminal is spared it.
+        from fleet.preview.report.stack_drawing import stack_drawing
+        from fleet.preview.report.stack_picture import stack_picture
+
+        return stack_drawing(stack_picture(report.recording, report.figures.bill), format_)
+
     return Figure(
-        drawn=lambda format_: stack_drawing(stack_picture(report.recording, report.figures.bill), format_),
+        drawn=drawn,
         caption="Drawn from what the program registers, with list prices. Hollow nodes run only under load.",
     )
 
