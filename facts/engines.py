@@ -267,7 +267,7 @@ def _mistakes(flags: Flags, release: Release) -> Iterator[Mistake]:
             yield Mistake(
                 option=name, value=value, because=f"--{name} needs a value", allowed=f"--{name}= with {allowed}"
             )
-        elif choices and _word(str(value)) not in {_word(one) for one in choices}:
+        elif choices and _word(str(value)) not in {_word(choice) for choice in choices}:
             because = f"--{name} of vLLM {release.version} does not allow this value"
             yield Mistake(option=name, value=value, because=because, allowed=", ".join(sorted(choices)))
         elif not _is_of(kind, value):
@@ -285,7 +285,7 @@ def _unknown(spelling: str, value: object, release: Release) -> Mistake:
         return Mistake(option=spelling, value=value, because=because, allowed=f"a full name: {names}")
     others = [version for version in VERSIONS if _resolved(spelling, find(version).options) is not None]
     elsewhere = f"; vLLM {others[-1]} has it" if others else ""
-    near = [f"--{one}" for one in difflib.get_close_matches(spelling, known.kinds, n=_FEW)]
+    near = [f"--{match_}" for match_ in difflib.get_close_matches(spelling, known.kinds, n=_FEW)]
     return Mistake(
         option=spelling,
         value=value,
@@ -314,7 +314,7 @@ def _as_count(value: str) -> object:
 def _as_json(value: str) -> object:
     # vLLM expands 80g outside of quotes.
     parts = value.split('"')
-    parts[::2] = [_SUFFIXED.sub(r"\1", one) for one in parts[::2]]
+    parts[::2] = [_SUFFIXED.sub(r"\1", part) for part in parts[::2]]
     return json.loads('"'.join(parts))
 
 

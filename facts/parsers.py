@@ -12,7 +12,7 @@ Kind = Literal["tools", "reasoning"]
 def registered(kind: Kind, version: str) -> frozenset[str] | None:
     """Parsers of that release; None if unknown. Patch releases have the same."""
     releases = ledger.load("parsers")
-    same = next((one for one in releases if one.rpartition(".")[0] == version.rpartition(".")[0]), None)
+    same = next((release for release in releases if release.rpartition(".")[0] == version.rpartition(".")[0]), None)
     return None if same is None else frozenset(releases[same][kind])
 
 

@@ -296,7 +296,7 @@ class Release:
     @property
     def defects(self) -> tuple[Defect, ...]:
         """Known defects of this release."""
-        return tuple(one for one in DEFECTS if one.touches(self.number))
+        return tuple(defect for defect in DEFECTS if defect.touches(self.number))
 
 
 def _is_large(gpu: Gpu) -> bool:
@@ -342,7 +342,7 @@ def at(number: Number) -> Release:
     version = ".".join(str(part) for part in number)
     if version in _RELEASES:
         return _RELEASES[version]
-    before = [one for one in _RELEASES.values() if one.number <= number]
+    before = [release for release in _RELEASES.values() if release.number <= number]
     nearest = before[-1] if before else _RELEASES[VERSIONS[0]]
     return Release(version=version, table=nearest.table, known=False)
 
@@ -356,11 +356,11 @@ def of_tag(tag: str) -> Release | None:
 def upgrade(old: Release, new: Release, options: Container[str], *, hybrid: bool, gpu: Gpu) -> Iterator[str]:
     """Changes for a server with these options and variables between two releases, one line each."""
     families = (None, gpu.compute_capability // 10)
-    for one in CHANGES:
-        fits = one.family in families and gpu.memory_gib >= one.least_gib and (hybrid or not one.hybrid)
-        if fits and one.option not in options and old.has(one.id) != new.has(one.id):
-            until = "" if new.has(one.id) else "no longer: "
-            yield f"{until}{one.what}" + (f" (set {one.option} to choose)" if one.option else "")
+    for change in CHANGES:
+        fits = change.family in families and gpu.memory_gib >= change.least_gib and (hybrid or not change.hybrid)
+        if fits and change.option not in options and old.has(change.id) != new.has(change.id):
+            until = "" if new.has(change.id) else "no longer: "
+            yield f"{until}{change.what}" + (f" (set {change.option} to choose)" if change.option else "")
     for defect in DEFECTS:
         if defect.family in families and defect.touches(old.number) != defect.touches(new.number):
             yield f"{'fixed' if defect in old.defects else 'new defect'}: {defect.what} ({defect.id})"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 # In the repository, facts and settings are beside this folder; `make policy-pack` copies them into it. Before all others of these
 # names: the packages of an environment can lead to another checkout.
-sys.path.insert(0, str(next(one for one in Path(__file__).resolve().parents if (one / "facts").is_dir())))
+sys.path.insert(0, str(next(parent for parent in Path(__file__).resolve().parents if (parent / "facts").is_dir())))
 
 from rule import all_rules
 from server import serve

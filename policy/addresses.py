@@ -26,11 +26,11 @@ class Span(NamedTuple):
 def spans(cidrs: Iterable[object], without: Iterable[object] = ()) -> tuple[Span, ...]:
     """The addresses of these ranges or spans less those of others, without overlap; text that is no range has none."""
     found: list[Span] = []
-    for one in sorted(_spans(cidrs)):
-        if found and found[-1].version == one.version and one.first <= found[-1].last + 1:
-            found[-1] = found[-1]._replace(last=max(found[-1].last, one.last))
+    for span in sorted(_spans(cidrs)):
+        if found and found[-1].version == span.version and span.first <= found[-1].last + 1:
+            found[-1] = found[-1]._replace(last=max(found[-1].last, span.last))
         else:
-            found.append(one)
+            found.append(span)
     for gap in _spans(without):
         found = [part for one in found for part in _less(one, gap)]
     return tuple(found)
@@ -52,9 +52,9 @@ def is_wide(parts: Sequence[Span]) -> bool:
 def touches(parts: Iterable[Span], cidr: str) -> bool:
     """Whether some address of a range is in it."""
     return any(
-        one.version == other.version and one.first <= other.last and other.first <= one.last
+        part.version == other.version and part.first <= other.last and other.first <= part.last
         for other in _spans((cidr,))
-        for one in parts
+        for part in parts
     )
 
 

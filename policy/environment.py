@@ -27,12 +27,13 @@ def why_production(resources: Sequence[Resource], settings: Settings) -> str:
     declared = settings[ENVIRONMENT.name]
     if declared is not None:
         return f"the stack's environment is {declared}" if str(declared).lower() in PRODUCTION else ""
-    labels = [(one, label, value) for one in resources for label, value in _labels(one)]
+    labels = [(resource, label, value) for resource in resources for label, value in _labels(resource)]
     for one, label, value in labels:
         if value.lower() in PRODUCTION:
             return f"{one.label} has the label {label}: {value}"
     stack = next(
-        (parts[2] for one in resources if len(parts := one.urn.split(":", 3)) > 3 and parts[1] == "pulumi"), ""
+        (parts[2] for resource in resources if len(parts := resource.urn.split(":", 3)) > 3 and parts[1] == "pulumi"),
+        "",
     )
     if not PRODUCTION.isdisjoint(re.split(r"[^a-z]+", stack.lower())):
         return f"the stack's name is {stack}"

@@ -50,13 +50,13 @@ def grants(resource: Resource) -> Iterator[Grant]:
         on_all = dig(props, "resourceRef", "kind") in _WIDE_KINDS
     else:
         return
-    holders = [mapped(one) for one in listed(dig(props, "bindings"))]
+    holders = [mapped(binding) for binding in listed(dig(props, "bindings"))]
     if has(props, "member") or has(props, "members"):
         holders.append(mapped(props))
     if has(props, "policyData"):
         holders += _of_policy(dig(props, "policyData"))
-    for one in holders:
-        yield Grant(resource, str(dig(one, "role") or ""), on_all, one)
+    for holder in holders:
+        yield Grant(resource, str(dig(holder, "role") or ""), on_all, holder)
 
 
 def _of_policy(text: Any) -> Iterator[Mapping[str, Any]]:
@@ -64,4 +64,4 @@ def _of_policy(text: Any) -> Iterator[Mapping[str, Any]]:
         policy = json.loads(str(text))
     except ValueError:
         return
-    yield from (mapped(one) for one in listed(dig(policy, "bindings")))
+    yield from (mapped(binding) for binding in listed(dig(policy, "bindings")))

@@ -41,16 +41,16 @@ def region_of(resources: Sequence[Resource]) -> str:
 
 
 def _places(resources: Sequence[Resource]) -> Iterator[object]:
-    for one in resources:
-        if one.type == "gcp:container/cluster:Cluster":
-            yield dig(one.props, "location")
-    for one in resources:
-        if one.is_kubernetes and one.kind == "StorageClass":
-            for term in listed(dig(one.props, "allowedTopologies")):
+    for resource in resources:
+        if resource.type == "gcp:container/cluster:Cluster":
+            yield dig(resource.props, "location")
+    for resource in resources:
+        if resource.is_kubernetes and resource.kind == "StorageClass":
+            for term in listed(dig(resource.props, "allowedTopologies")):
                 for expression in listed(dig(term, "matchLabelExpressions")):
                     yield from listed(dig(expression, "values"))
-    for one in resources:
-        for pod in pods(one):
+    for resource in resources:
+        for pod in pods(resource):
             yield pod.selector("topology.kubernetes.io/zone")
 
 

@@ -53,8 +53,8 @@ def blocks(entry: Any, key: str) -> tuple[Span, ...]:
 
 def _by_name(spec: Any) -> Iterator[Mapping[str, Any]]:
     for entry in listed(dig(spec, "egress")):
-        patterns = [str(dig(one, "pattern")) for one in listed(dig(entry, "matches")) if has(one, "pattern")]
-        if any(sum("*" not in label for label in one.split(".")) < _LITERAL_LABELS for one in patterns):
+        patterns = [str(dig(match_, "pattern")) for match_ in listed(dig(entry, "matches")) if has(match_, "pattern")]
+        if any(sum("*" not in label for label in pattern.split(".")) < _LITERAL_LABELS for pattern in patterns):
             yield {"to": list(ANY_ADDRESS), "ports": dig(entry, "ports")}
 
 

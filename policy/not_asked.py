@@ -45,5 +45,5 @@ def _parts(rules: Sequence[AnyRule], configured: Mapping[str, tuple[int, Mapping
 
 
 def _some(rules: Sequence[AnyRule]) -> str:
-    names = ", ".join(one.name for one in rules[:_MOST_NAMES])
+    names = ", ".join(rule.name for rule in rules[:_MOST_NAMES])
     return f"{names} and {len(rules) - _MOST_NAMES} more" if len(rules) > _MOST_NAMES else names

@@ -50,32 +50,36 @@ def shown(value: Any) -> str:
 
 def of_kind(resources: Sequence[Resource], kind: str, group: str = "") -> Iterator[Resource]:
     """The Kubernetes objects of a kind, optionally of one API group, such as `networking.gke.io` or `core`."""
-    for one in resources:
-        if one.is_kubernetes and one.kind == kind and (not group or one.type.split(":")[1].startswith(f"{group}/")):
-            yield one
+    for resource in resources:
+        if (
+            resource.is_kubernetes
+            and resource.kind == kind
+            and (not group or resource.type.split(":")[1].startswith(f"{group}/"))
+        ):
+            yield resource
 
 
 def by_key(resources: Sequence[Resource], kind: str) -> dict[Key, Resource]:
     """The namespaced objects of a kind by namespace and name."""
-    return {(namespace_of(one), own_name(one)): one for one in of_kind(resources, kind)}
+    return {(namespace_of(resource), own_name(resource)): resource for resource in of_kind(resources, kind)}
 
 
 def cluster_wide(resources: Sequence[Resource], kind: str) -> dict[str, Resource]:
     """The cluster-scoped objects of a kind by name."""
-    return {own_name(one): one for one in of_kind(resources, kind)}
+    return {own_name(resource): resource for resource in of_kind(resources, kind)}
 
 
 def all_pods(resources: Sequence[Resource]) -> Iterator[Pod]:
     """The pods of the stack's objects."""
-    for one in resources:
-        yield from pods(one)
+    for resource in resources:
+        yield from pods(resource)
 
 
 class Order:
     """Which resources Pulumi makes before which."""
 
     def __init__(self, resources: Sequence[Resource]) -> None:
-        self._by_urn = {one.urn: one for one in resources}
+        self._by_urn = {resource.urn: resource for resource in resources}
         self._before: dict[str, frozenset[str]] = {}
 
     def is_before(self, earlier: Resource, later: Resource) -> bool:
@@ -103,7 +107,7 @@ def selects(selector: Any, labels: Mapping[str, Any]) -> bool:
     exact = mapped(wanted if wanted is not None else dig(selector, "matchLabels"))
     if any(dig(labels, key) != exact[key] for key in exact):
         return False
-    return all(_holds(one, labels) for one in listed(dig(selector, "matchExpressions")))
+    return all(_holds(expression, labels) for expression in listed(dig(selector, "matchExpressions")))
 
 
 def names_some(selector: Any) -> bool:
@@ -112,8 +116,8 @@ def names_some(selector: Any) -> bool:
     `Exists`, `NotIn` and `DoesNotExist` select whatever comes later.
     """
     return any(str(key) not in SHARED_LABELS for key in mapped(dig(selector, "matchLabels"))) or any(
-        dig(one, "operator") == "In" and str(dig(one, "key")) not in SHARED_LABELS
-        for one in listed(dig(selector, "matchExpressions"))
+        dig(expression, "operator") == "In" and str(dig(expression, "key")) not in SHARED_LABELS
+        for expression in listed(dig(selector, "matchExpressions"))
     )
 
 

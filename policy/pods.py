@@ -234,8 +234,10 @@ class Pod:
     @cached_property
     def gpus(self) -> int:
         """GPUs of one pod, those of its sidecars included."""
-        sidecars = [one for one in self.init_containers if dig(one.props, "restartPolicy") == "Always"]
-        return int(sum(one.requested(GPU) or 0 for one in (*self.containers, *sidecars)))
+        sidecars = [
+            container for container in self.init_containers if dig(container.props, "restartPolicy") == "Always"
+        ]
+        return int(sum(container.requested(GPU) or 0 for container in (*self.containers, *sidecars)))
 
     @property
     def selectors(self) -> Mapping[str, Any]:
@@ -249,10 +251,12 @@ class Pod:
             return _text(value)
         terms = dig(self.spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
         found = {
-            str(dig(one, "values", 0))
+            str(dig(expression, "values", 0))
             for term in listed(dig(terms, "nodeSelectorTerms"))
-            for one in listed(dig(term, "matchExpressions"))
-            if dig(one, "key") == key and dig(one, "operator") == "In" and len(dig(one, "values") or ()) == 1
+            for expression in listed(dig(term, "matchExpressions"))
+            if dig(expression, "key") == key
+            and dig(expression, "operator") == "In"
+            and len(dig(expression, "values") or ()) == 1
         }
         return found.pop() if len(found) == 1 else None
 
@@ -282,7 +286,9 @@ class Pod:
     def machine(self) -> Machine | None:
         """The smallest matching machine with its GPU count that fits its requests; None where unknown."""
         whole = [machine for machine in self.machines if self.shares_its_node or machine.gpus == self.gpus]
-        asked = {name: sum(one.requested(name) or 0 for one in self.containers) for name in ("cpu", "memory")}
+        asked = {
+            name: sum(container.requested(name) or 0 for container in self.containers) for name in ("cpu", "memory")
+        }
         for machine in whole:
             room = node_room.of_machine(machine)
             if asked["cpu"] * 1000 <= room.cpu_milli and asked["memory"] <= room.memory_bytes:

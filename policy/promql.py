@@ -66,7 +66,9 @@ class Reading:
 
     def chosen(self, label: str, values: Iterable[str]) -> set[str]:
         """Those of the label's values that it selects. A pattern that cannot be read selects all."""
-        return {one for one in values if all(_holds(one, *asked) for name, *asked in self.labels if name == label)}
+        return {
+            value for value in values if all(_holds(value, *asked) for name, *asked in self.labels if name == label)
+        }
 
 
 def _holds(value: str, operator: str, asked: str) -> bool:
@@ -259,7 +261,7 @@ class _Parser:
 
 
 def _called(name: str, arguments: Sequence[Values]) -> Values:
-    readings = tuple(one for argument in arguments for one in argument.readings)
+    readings = tuple(reading for argument in arguments for reading in argument.readings)
     varies = any(one.varies for one in arguments)
     # The vector among the arguments: label_replace has it first, quantile and topk last.
     given = next((one for one in arguments if one.varies), arguments[0] if arguments else None)
@@ -278,7 +280,7 @@ def _called(name: str, arguments: Sequence[Values]) -> Values:
     if name in _COUNTS:
         return Values(low=0, high=MOST, readings=readings, varies=varies)
     if name in _RATES:
-        bounded = not any("bytes" in one.metric for one in readings)
+        bounded = not any("bytes" in reading.metric for reading in readings)
         return Values(low=0, high=MOST_PER_SECOND if bounded else inf, readings=readings, varies=varies)
     return Values(low=0 if name == "histogram_quantile" else -inf, high=inf, readings=readings, varies=varies)
 

@@ -113,21 +113,21 @@ class Route:
 
 def gateways(resources: Sequence[Resource]) -> tuple[GatewayObject, ...]:
     """The Gateways of the stack."""
-    return tuple(GatewayObject(one) for one in of_kind(resources, "Gateway", GATEWAY_API))
+    return tuple(GatewayObject(resource) for resource in of_kind(resources, "Gateway", GATEWAY_API))
 
 
 def routes(resources: Sequence[Resource]) -> Iterator[Route]:
     """The routes of the stack, including those of the pool's chart."""
-    known = {(namespace_of(one.resource), own_name(one.resource)): one for one in gateways(resources)}
-    for one in resources:
-        if one.kind in ROUTES and one.type.startswith(f"kubernetes:{GATEWAY_API}/"):
-            space = namespace_of(one)
-            rules = tuple(listed(dig(one.props, "spec", "rules")))
+    known = {(namespace_of(gateway.resource), own_name(gateway.resource)): gateway for gateway in gateways(resources)}
+    for resource in resources:
+        if resource.kind in ROUTES and resource.type.startswith(f"kubernetes:{GATEWAY_API}/"):
+            space = namespace_of(resource)
+            rules = tuple(listed(dig(resource.props, "spec", "rules")))
             yield Route(
-                resource=one,
+                resource=resource,
                 gateways=tuple(
                     known[key]
-                    for parent in listed(dig(one.props, "spec", "parentRefs"))
+                    for parent in listed(dig(resource.props, "spec", "parentRefs"))
                     if (key := (str(dig(parent, "namespace") or space), str(dig(parent, "name")))) in known
                 ),
                 rules=rules,
@@ -155,18 +155,20 @@ def pools(resources: Sequence[Resource]) -> tuple[Pool, ...]:
 
 
 def _chart_pools(resources: Sequence[Resource]) -> Iterator[Pool]:
-    for one in resources:
-        if one.type != RELEASE or str(dig(one.props, "chart") or "").rpartition("/")[2] != CHART:
+    for resource in resources:
+        if resource.type != RELEASE or str(dig(resource.props, "chart") or "").rpartition("/")[2] != CHART:
             continue
-        values = mapped(dig(one.props, "values"))
+        values = mapped(dig(resource.props, "values"))
         epp = mapped(dig(values, "inferenceExtension"))
         cpu = quantity(dig(epp, "resources", "requests", "cpu")) or quantity(dig(epp, "resources", "limits", "cpu"))
         yield Pool(
-            resource=one,
-            backend=Backend("InferencePool", str(dig(one.props, "namespace") or "default"), _release_name(one)),
+            resource=resource,
+            backend=Backend(
+                "InferencePool", str(dig(resource.props, "namespace") or "default"), _release_name(resource)
+            ),
             selector=mapped(dig(values, "inferencePool", "modelServers", "matchLabels")),
             picker=Picker(
-                one,
+                resource,
                 "values.inferenceExtension",
                 CHART_EPP_CPU if cpu is None else cpu,
                 int(number(dig(epp, "replicas")) or 1),
@@ -180,13 +182,13 @@ def _release_name(release: Resource) -> str:
 
 
 def _plain_pools(resources: Sequence[Resource]) -> Iterator[Pool]:
-    for one in of_kind(resources, "InferencePool"):
-        name = own_name(one)
+    for resource in of_kind(resources, "InferencePool"):
+        name = own_name(resource)
         yield Pool(
-            resource=one,
-            backend=Backend("InferencePool", namespace_of(one), name),
-            selector=mapped(dig(one.props, "spec", "selector")),
-            picker=next(_pickers(resources, namespace_of(one), name), None),
+            resource=resource,
+            backend=Backend("InferencePool", namespace_of(resource), name),
+            selector=mapped(dig(resource.props, "spec", "selector")),
+            picker=next(_pickers(resources, namespace_of(resource), name), None),
             brings_policies=False,
         )
 
@@ -214,7 +216,7 @@ def servers_behind(resources: Sequence[Resource], backend: Backend) -> tuple[Ser
         service = by_key(resources, "Service").get((backend.namespace, backend.name))
         selector = dig(service.props, "spec", "selector") if service is not None else None
     else:
-        selector = next((one.selector for one in pools(resources) if one.backend == backend), None)
+        selector = next((pool.selector for pool in pools(resources) if pool.backend == backend), None)
     found = pods_behind(resources, backend.namespace, mapped(selector))
     return tuple(server for pod in found for server in servers(pod.resource) if server.pod is pod)
 
@@ -222,11 +224,11 @@ def servers_behind(resources: Sequence[Resource], backend: Backend) -> tuple[Ser
 def gke_policies(resources: Sequence[Resource], kind: str, target: Backend) -> tuple[Resource, ...]:
     """GKE's policies of a kind (HealthCheckPolicy, GCPBackendPolicy, ...) that target a backend."""
     return tuple(
-        one
-        for one in of_kind(resources, kind, GKE_API)
-        if namespace_of(one) == target.namespace
-        and dig(one.props, "spec", "targetRef", "kind") == target.kind
-        and dig(one.props, "spec", "targetRef", "name") == target.name
+        resource
+        for resource in of_kind(resources, kind, GKE_API)
+        if namespace_of(resource) == target.namespace
+        and dig(resource.props, "spec", "targetRef", "kind") == target.kind
+        and dig(resource.props, "spec", "targetRef", "name") == target.name
     )
 
 
@@ -238,7 +240,7 @@ def model_backends(resources: Sequence[Resource]) -> dict[Backend, list[Route]]:
     """
     found: dict[Backend, list[Route]] = {}
     for route in routes(resources):
-        if not any(one.is_gke for one in route.gateways):
+        if not any(gateway.is_gke for gateway in route.gateways):
             continue
         for backend in dict.fromkeys(route.backends):
             if backend.kind == "InferencePool" or servers_behind(resources, backend):
@@ -249,7 +251,7 @@ def model_backends(resources: Sequence[Resource]) -> dict[Backend, list[Route]]:
 def stake(found: Sequence[Server]) -> str:
     """Formatted cost of the nodes of these servers."""
     resources = {id(one.pod.resource): one.pod.resource for one in found}
-    return "; ".join(text for one in resources.values() if (text := money.at_stake(one)))
+    return "; ".join(text for resource in resources.values() if (text := money.at_stake(resource)))
 
 
 def has_key(server: Server) -> bool:
@@ -273,21 +275,23 @@ def is_internal(service: Resource) -> bool:
 
 def public_services(resources: Sequence[Resource]) -> Iterator[Resource]:
     """Services with a load balancer on the internet."""
-    for one in of_kind(resources, "Service", "core"):
-        if dig(one.props, "spec", "type") == "LoadBalancer" and not is_internal(one):
-            yield one
+    for resource in of_kind(resources, "Service", "core"):
+        if dig(resource.props, "spec", "type") == "LoadBalancer" and not is_internal(resource):
+            yield resource
 
 
 def public_ingresses(resources: Sequence[Resource]) -> Iterator[tuple[Resource, Backend]]:
     """Ingresses on the internet, each with the Services behind it."""
-    for one in of_kind(resources, "Ingress"):
-        annotations = mapped(dig(one.props, "metadata", "annotations"))
-        chosen = dig(annotations, "kubernetes.io/ingress.class") or dig(one.props, "spec", "ingressClassName") or "gce"
+    for resource in of_kind(resources, "Ingress"):
+        annotations = mapped(dig(resource.props, "metadata", "annotations"))
+        chosen = (
+            dig(annotations, "kubernetes.io/ingress.class") or dig(resource.props, "spec", "ingressClassName") or "gce"
+        )
         if chosen != "gce":
             continue
-        backends = [dig(one.props, "spec", "defaultBackend")]
-        for rule in listed(dig(one.props, "spec", "rules")):
+        backends = [dig(resource.props, "spec", "defaultBackend")]
+        for rule in listed(dig(resource.props, "spec", "rules")):
             backends += [dig(path, "backend") for path in listed(dig(rule, "http", "paths"))]
         names = dict.fromkeys(str(name) for backend in backends if (name := dig(backend, "service", "name")))
         for name in names:
-            yield one, Backend("Service", namespace_of(one), name)
+            yield resource, Backend("Service", namespace_of(resource), name)

@@ -106,7 +106,11 @@ def all_rules() -> tuple[AnyRule, ...]:
 
 def with_defaults(rule: AnyRule, given: Mapping[str, Any]) -> Settings:
     """The given settings over the rule's defaults."""
-    return {one.name: given.get(one.name, one.default) for one in rule.settings} if rule.settings else _NO_SETTINGS
+    return (
+        {setting.name: given.get(setting.name, setting.default) for setting in rule.settings}
+        if rule.settings
+        else _NO_SETTINGS
+    )
 
 
 def finding(found: str, *, urn: str = "", why: str = "", write: str = "", at_stake: str = "") -> Finding:

@@ -41,7 +41,9 @@ class Scaler:
     def metrics(self) -> tuple[Any, ...]:
         """KEDA's triggers except cron, or the metrics of a HorizontalPodAutoscaler."""
         if self.is_keda:
-            return tuple(one for one in listed(dig(self.spec, "triggers")) if dig(one, "type") not in CLOCKS)
+            return tuple(
+                trigger for trigger in listed(dig(self.spec, "triggers")) if dig(trigger, "type") not in CLOCKS
+            )
         return tuple(listed(dig(self.spec, "metrics")))
 
     @property
@@ -69,20 +71,20 @@ class Scaler:
 def scalers(resources: Sequence[Resource]) -> Iterator[Scaler]:
     """Every autoscaler of a Deployment with GPUs."""
     deployments = by_key(resources, "Deployment")
-    for one in (*of_kind(resources, "ScaledObject", KEDA), *of_kind(resources, "HorizontalPodAutoscaler")):
-        target = dig(one.props, "spec", "scaleTargetRef")
+    for resource in (*of_kind(resources, "ScaledObject", KEDA), *of_kind(resources, "HorizontalPodAutoscaler")):
+        target = dig(resource.props, "spec", "scaleTargetRef")
         if dig(target, "kind") in (None, "Deployment"):
-            deployment = deployments.get((namespace_of(one), str(dig(target, "name"))))
+            deployment = deployments.get((namespace_of(resource), str(dig(target, "name"))))
             for pod in pods(deployment) if deployment is not None else ():
                 if deployment is not None and pod.gpus:
-                    yield Scaler(resource=one, deployment=deployment, pod=pod)
+                    yield Scaler(resource=resource, deployment=deployment, pod=pod)
 
 
 def most_replicas(resources: Sequence[Resource]) -> dict[str, int]:
     """Maximum replicas of each scaled Deployment by URN."""
-    return {one.deployment.urn: int(one.most) for one in scalers(resources) if one.most is not None}
+    return {scaler.deployment.urn: int(scaler.most) for scaler in scalers(resources) if scaler.most is not None}
 
 
 def least_replicas(resources: Sequence[Resource]) -> dict[str, int]:
     """Minimum replicas of each scaled Deployment by URN."""
-    return {one.deployment.urn: int(one.least) for one in scalers(resources) if one.least is not None}
+    return {scaler.deployment.urn: int(scaler.least) for scaler in scalers(resources) if scaler.least is not None}

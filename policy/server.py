@@ -138,7 +138,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         In a preview the engine sends no outputs for objects of a cluster that does not exist yet: their inputs stand in. Source:
         pulumi 3.259.0, pkg/resource/plugin/provider_plugin.go (Create), pkg/resource/deploy/step_generator.go (AnalyzeResources).
         """
-        urns = {one.urn for one in request.resources}
+        urns = {resource.urn for resource in request.resources}
         # The engine's order varies, and messages name resources in order.
         ordered = sorted(request.resources, key=lambda one: one.urn)
         resources = [_stack_resource(one, self._inputs.get(one.urn), urns) for one in ordered]
@@ -177,8 +177,8 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
                     yield asked.cannot_say(error)
 
     def _of_stack(self, resources: Sequence[Resource]) -> Iterator[Any]:
-        unseen = sum(1 for one in resources if one.is_kubernetes and not one.props)
-        by_urn = {one.urn: one for one in resources}
+        unseen = sum(1 for resource in resources if resource.is_kubernetes and not resource.props)
+        by_urn = {resource.urn: resource for resource in resources}
         for asked in self._asked:
             rule = asked.policy.rule
             if asked.policy is _NOT_ASKED:
@@ -258,8 +258,10 @@ def _info(policy: Policy) -> Any:
         info.remediation_steps = policy.rule.fix
         info.configSchema.properties.update(
             {
-                one.name: _schema(one.type, one.default, f"{one.why} ({one.unit})" if one.unit else one.why)
-                for one in policy.rule.settings
+                setting.name: _schema(
+                    setting.type, setting.default, f"{setting.why} ({setting.unit})" if setting.unit else setting.why
+                )
+                for setting in policy.rule.settings
             }
         )
     return info

@@ -40,7 +40,7 @@ def with_table(page: str) -> str:
 
 def table() -> str:
     """Drills in the catalogue's order."""
-    rows = [f"| `{one.name}` | {one.proves} | {'' if one.fast else 'slow'} |" for one in DRILLS]
+    rows = [f"| `{drill.name}` | {drill.proves} | {'' if drill.fast else 'slow'} |" for drill in DRILLS]
     return "\n".join(["| drill | proves that | |", "| --- | --- | --- |", *rows, ""])
 
 

@@ -73,7 +73,7 @@ class Rule:
     @property
     def defaults(self) -> Limits:
         """Default values of the settings."""
-        return {one.name: one.default for one in self.settings}
+        return {setting.name: setting.default for setting in self.settings}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

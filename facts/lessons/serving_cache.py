@@ -23,7 +23,7 @@ _CACHING: Final = ("enable-prefix-caching", "mamba-cache-mode", "mamba-block-siz
 _KV_TOKENS: Final[int] = value("memory.values.kv-tokens-before.value")
 _KV_TOKENS_FP8: Final[int] = value("memory.values.kv-tokens-fp8.value")
 _NO_CACHING: Final = dict.fromkeys(_CACHING)
-_CORRUPTS: Final = next(one for one in DEFECTS if one.id == "prefix-caching-with-mtp")
+_CORRUPTS: Final = next(defect for defect in DEFECTS if defect.id == "prefix-caching-with-mtp")
 
 
 def _mode_left_out(server: Served, limits: Limits) -> Iterator[Breach]:

@@ -155,7 +155,10 @@ class Catalogue:
         return {
             "name": server,
             "interval": f"{max(RULES_INTERVAL_SECONDS, self.watched.interval_seconds)}s",
-            "rules": [{"record": one.name, "expr": one.expr, "labels": {"app": server}} for one in self.recordings],
+            "rules": [
+                {"record": recording.name, "expr": recording.expr, "labels": {"app": server}}
+                for recording in self.recordings
+            ],
         }
 
     def rule_groups(self) -> dict[str, Any]:
@@ -168,13 +171,13 @@ class Catalogue:
         records["rules"] = [{**rule, "labels": {**rule["labels"], **namespace}} for rule in records["rules"]]
         alerts = [
             {
-                "alert": one.name,
-                "expr": one.expr,
-                "for": f"{one.for_seconds}s",
-                "labels": {"severity": one.severity, "app": self.watched.server, **namespace},
-                "annotations": {"summary": one.summary, "panel": one.panel},
+                "alert": alert.name,
+                "expr": alert.expr,
+                "for": f"{alert.for_seconds}s",
+                "labels": {"severity": alert.severity, "app": self.watched.server, **namespace},
+                "annotations": {"summary": alert.summary, "panel": alert.panel},
             }
-            for one in self.alerts
+            for alert in self.alerts
         ]
         interval = f"{RULES_INTERVAL_SECONDS}s"
         return {"groups": [records, {"name": f"{self.watched.server}-alerts", "interval": interval, "rules": alerts}]}

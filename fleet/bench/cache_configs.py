@@ -16,7 +16,7 @@ def differ(configs: Iterable[Mapping[str, str]]) -> bool:
     every = list(configs)
     rest = {tuple(sorted((name, value) for name, value in one.items() if name != BLOCKS)) for one in every}
     blocks = {one.get(BLOCKS, "") for one in every}
-    if len(rest) > 1 or (len(blocks) > 1 and not all(one.isdecimal() for one in blocks)):
+    if len(rest) > 1 or (len(blocks) > 1 and not all(block.isdecimal() for block in blocks)):
         return True
-    numbers = [int(one) for one in blocks if one.isdecimal()]
+    numbers = [int(block) for block in blocks if block.isdecimal()]
     return len(numbers) > 1 and max(numbers) > min(numbers) * (1 + BLOCKS_SHARE)

@@ -46,13 +46,13 @@ def check(of: OneStack, format_: Format = "text") -> int:
     try:
         about, findings = _findings(folder, name)
         if block(findings):
-            raise SettingsError(name, [one for one in findings if one.blocks])
+            raise SettingsError(name, [finding for finding in findings if finding.blocks])
     except SettingsError as error:
         if format_ == "json":
             show(_outline(name, error.problems), format_)
         raise
     show(_outline(name, findings, about), format_)
-    return FINDINGS if any(one.severity == "warning" for one in findings) else CLEAN
+    return FINDINGS if any(finding.severity == "warning" for finding in findings) else CLEAN
 
 
 def _findings(folder: Path, name: str) -> tuple[str, tuple[Finding, ...]]:
@@ -71,7 +71,7 @@ def _findings(folder: Path, name: str) -> tuple[str, tuple[Finding, ...]]:
 def _outline(name: str, findings: tuple[Finding, ...], about: str = "") -> Outline:
     from fleet.report.outline import Findings, Outline, Prose
 
-    counts = Counter(one.severity for one in findings)
+    counts = Counter(finding.severity for finding in findings)
     told = counts["note"] + counts["deliberate"]
     errors = plural(counts["error"], "error") if counts["error"] else "no errors"
     return Outline(

@@ -158,8 +158,8 @@ def _measure(
     require_bucket(google.bucket)
     with cluster_of(told, settings, live.kubeconfig, live.context) as kubectl:
         require_prepared(kubectl, settings)
-        for one in sides.values():
-            require_as_declared(kubectl, one)
+        for side in sides.values():
+            require_as_declared(kubectl, side)
         found = measuring.targets(kubectl, settings)
         sys.stdout.write(f"{2 * PASSES} measurements like this, each of one replica:\n")
         agree(price_of(settings), settings, yes=yes)

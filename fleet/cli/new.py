@@ -85,7 +85,11 @@ def _require_one(root: Path, source: Source, place: Place) -> None:
         raise CommandError(f"pass --from STACK to copy a stack ({known}), or --machine TYPE with --model ID")
     if source.from_ is None:
         return
-    given = [f"--{one.name}" for one in fields(source) if one.name != "from_" and getattr(source, one.name) is not None]
+    given = [
+        f"--{field.name}"
+        for field in fields(source)
+        if field.name != "from_" and getattr(source, field.name) is not None
+    ]
     for option in (*given, *(one for one in place.given() if one != "--project")):
         raise CommandError(f"--from and {option} cannot be combined; edit the copy")
 
@@ -113,6 +117,6 @@ def _require_known(option: str, name: str, known: Iterable[str]) -> None:
     by_lower = {one.lower(): one for one in known}
     if name in by_lower.values():
         return
-    near = [by_lower[one] for one in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
+    near = [by_lower[match_] for match_ in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
     hint = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(by_lower.values())}"
     raise CommandError(f"{option} {name} is not known; {hint}")

@@ -147,9 +147,12 @@ def _exit_code(outcomes: Sequence[Outcome], *, changes_count: bool) -> int:
     from fleet.preview.report.several_stacks import reports_of
 
     reports = reports_of(outcomes)
-    if any(one.policies.mandatory or any(found.severity == "error" for found in one.diagnostics) for one in reports):
+    if any(
+        report.policies.mandatory or any(found.severity == "error" for found in report.diagnostics)
+        for report in reports
+    ):
         return FINDINGS
-    changed = any(one.comparison is not None and one.comparison.pending for one in reports)
+    changed = any(report.comparison is not None and report.comparison.pending for report in reports)
     return CHANGES if changes_count and changed else CLEAN
 
 

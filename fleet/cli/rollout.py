@@ -302,7 +302,7 @@ def _pods(
             file = stack.enter_context(stack_outputs.read(name, steps.path.parent, outputs).kubeconfig_file())
         pods = read_pods(Kubectl(namespace=canary.namespace, kubeconfig=file, context=context), canary)
     return [
-        {"name": one.name, "ready": one.ready, "whyNotReady": None if one.ready else one.why_not_ready} for one in pods
+        {"name": pod.name, "ready": pod.ready, "whyNotReady": None if pod.ready else pod.why_not_ready} for pod in pods
     ]
 
 

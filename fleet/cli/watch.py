@@ -112,8 +112,8 @@ def _stamp(line: str, former: str, text: str) -> None:
     page = Page(stdout_paper())
     page.rule()
     differences = list(_differences(former, text)) if former else []
-    for one in differences[:_MOST_DIFFERENCES]:
-        page.line((one, "green" if one.startswith("+") else "red"))
+    for difference in differences[:_MOST_DIFFERENCES]:
+        page.line((difference, "green" if difference.startswith("+") else "red"))
     if len(differences) > _MOST_DIFFERENCES:
         page.line(f"{len(differences) - _MOST_DIFFERENCES} more lines differ")
     page.line((f"{line} · Ctrl-C stops", "dim"))
@@ -132,7 +132,7 @@ def _state(root: Path) -> _State:
     """
     found: _State = {}
     # Never the project's own folder or one above it, whichever link leads there.
-    seen = {(at.st_dev, at.st_ino) for one in (root.resolve(), *root.resolve().parents) if (at := _stat(one))}
+    seen = {(at.st_dev, at.st_ino) for parent in (root.resolve(), *root.resolve().parents) if (at := _stat(parent))}
     links: list[os.DirEntry[str]] = []
 
     def add(entry: os.DirEntry[str]) -> None:

@@ -156,7 +156,9 @@ def _belongs(prefix: str, name: str) -> bool:
     """Whether an object is part of a measurement: barrier markers and progress, in folders that start with a dot, are not."""
     # A name that ends with a slash is a folder placeholder created by the console.
     folders = name[len(prefix) :].split("/")[:-1]
-    return not name.endswith("/") and not any(one.startswith(".") and one not in (".", "..") for one in folders)
+    return not name.endswith("/") and not any(
+        folder.startswith(".") and folder not in (".", "..") for folder in folders
+    )
 
 
 def _place(prefix: str, name: str, folder: Path) -> Path:

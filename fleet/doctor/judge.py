@@ -125,7 +125,7 @@ def _billing(settings: Settings, said: Any) -> Iterator[Finding]:
 
 
 def _apis(settings: Settings, said: Any) -> Iterator[Finding]:
-    on = {word(mapping(one.get("config")).get("name")) for one in objects(said)}
+    on = {word(mapping(object_.get("config")).get("name")) for object_ in objects(said)}
     needed = required_apis(settings)
     off = [api for api in needed if api not in on]
     yield row(
@@ -169,7 +169,7 @@ def _permissions(settings: Settings, said: Any) -> Iterator[Finding]:
 
 
 def _machine_types(settings: Settings, said: Any) -> Iterator[Finding]:
-    offered = {(word(one.get("name")), word(one.get("zone"))) for one in objects(said)}
+    offered = {(word(object_.get("name")), word(object_.get("zone"))) for object_ in objects(said)}
     for machine in machine_types(settings):
         zones = sorted(zone for name, zone in offered if name == machine and zone.startswith(f"{settings.region}-"))
         if machine == settings.machine.type:
@@ -196,7 +196,7 @@ def _in_region(settings: Settings, machine: str, zones: list[str]) -> Finding:
 
 def _accelerators(settings: Settings, said: Any) -> Iterator[Finding]:
     accelerator = settings.machine.accelerator
-    everywhere = sorted({word(one.get("zone")) for one in objects(said) if one.get("name") == accelerator})
+    everywhere = sorted({word(object_.get("zone")) for object_ in objects(said) if object_.get("name") == accelerator})
     yield _in_zones(settings, accelerator, [zone for zone in settings.zones if zone in everywhere], everywhere)
 
 

@@ -30,7 +30,7 @@ def look(settings: Settings, others: Sequence[Settings] = ()) -> LiveReport:
         )
     begun = time.monotonic()
     answers = ask_all(settings)
-    refused = [one for one in answers.values() if isinstance(one, NoAnswerError)]
+    refused = [answer for answer in answers.values() if isinstance(answer, NoAnswerError)]
     if len(refused) == len(answers):
         raise _nobody_answered(settings.project, refused)
     return LiveReport(

@@ -31,19 +31,19 @@ def outline(needed: Mapping[str, Sequence[Finding]], steps: Sequence[str], live:
         body=some(Findings(tuple(shown.values())), _live(live) if live else None),
         data={
             "ready": ready,
-            "steps": {step: [one.id for one in findings] for step, findings in needed.items()},
+            "steps": {step: [finding.id for finding in findings] for step, findings in needed.items()},
             **({"live": _document(live)} if live else {}),
         },
     )
 
 
 def _format_state(findings: Sequence[Finding]) -> str:
-    missing = [one.subject for one in findings if one.blocks]
+    missing = [finding.subject for finding in findings if finding.blocks]
     return f"{len(missing)} missing: {', '.join(missing)}" if missing else "ready"
 
 
 def _live(report: LiveReport) -> Section:
-    missing, unknown = (sum(one.severity == state for one in report.findings) for state in ("error", "unknown"))
+    missing, unknown = (sum(finding.severity == state for finding in report.findings) for state in ("error", "unknown"))
     said = [f"{missing} missing"] * bool(missing) + [f"{unknown} unknown"] * bool(unknown)
     looked = f"project {report.project}, {', '.join(report.zones)}; checked in {report.seconds:.0f} s, read-only"
     return Section(
@@ -52,7 +52,7 @@ def _live(report: LiveReport) -> Section:
         body=(
             Prose(looked, "soft"),
             Findings(report.findings),
-            Items(tuple(f"in the same project, {one}" for one in report.neighbours), "soft"),
+            Items(tuple(f"in the same project, {neighbour}" for neighbour in report.neighbours), "soft"),
         ),
     )
 

@@ -58,4 +58,4 @@ class LiveReport:
     @property
     def clean(self) -> bool:
         """Whether nothing is missing or unknown."""
-        return all(one.severity in ("passed", "note") for one in self.findings)
+        return all(finding.severity in ("passed", "note") for finding in self.findings)

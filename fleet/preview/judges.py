@@ -75,17 +75,17 @@ class Judge:
     @property
     def asked(self) -> int:
         """Number of policies that were asked."""
-        return sum(not one.disabled for one in self.states)
+        return sum(not state.disabled for state in self.states)
 
     @property
     def disabled(self) -> tuple[PolicyState, ...]:
         """Policies that were not asked."""
-        return tuple(one for one in self.states if one.disabled)
+        return tuple(state for state in self.states if state.disabled)
 
     @property
     def lowered(self) -> tuple[PolicyState, ...]:
         """Policies that warn and would block by their own level."""
-        return tuple(one for one in self.states if one.lowered)
+        return tuple(state for state in self.states if state.lowered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,12 +135,12 @@ def _source(side: Side, label: str, root: Path, stack: str) -> Source | None:
 
 def are_equal(base: Source, head: Source, files: Iterable[JudgeChange]) -> bool:
     """Whether both sides would say the same about the same resources."""
-    return base.config == head.config and not any(one.kind == "pack" for one in files)
+    return base.config == head.config and not any(file.kind == "pack" for file in files)
 
 
 def judge_of(source: Source, states: tuple[PolicyState, ...], violations: Iterable[Violation]) -> Judge:
     """One side and the number of its violations."""
-    stops = [one.level in STOPS for one in violations]
+    stops = [violation.level in STOPS for violation in violations]
     return Judge(
         side=source.side,
         label=source.label,
@@ -157,8 +157,8 @@ def both(base: Iterable[Violation], head: Iterable[Violation]) -> tuple[Violatio
     found: dict[Violation, list[Side]] = {}
     sides: tuple[tuple[Side, Iterable[Violation]], ...] = (("base", base), ("head", head))
     for side, violations in sides:
-        for one in violations:
-            found.setdefault(one, []).append(side)
+        for violation in violations:
+            found.setdefault(violation, []).append(side)
     marked = [replace(one, judges=tuple(sides)) for one, sides in found.items()]
     return tuple(sorted(marked, key=lambda one: one.level not in STOPS))
 
@@ -168,8 +168,8 @@ def changes_of_policies(base: Judge, head: Judge | None) -> Iterator[JudgeChange
     if head is None:
         yield JudgeChange(kind="pack-removed", subject=PACK_FOLDER, weaker=True)
         return
-    after = {one.name: one for one in head.states}
-    before = {one.name: one for one in base.states}
+    after = {state.name: state for state in head.states}
+    before = {state.name: state for state in base.states}
     for name in sorted(before.keys() - after.keys()):
         yield JudgeChange(kind="policy-removed", subject=name, before=before[name].level, file=PACK_FOLDER, weaker=True)
     for name in sorted(after.keys() - before.keys()):

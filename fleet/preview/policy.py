@@ -224,7 +224,11 @@ class PolicyRun:
             self._answers_kept[key] = answer
             return urn, answer
 
-        return [ask(one.urn, messages.analyze(one)) for one in resources if one.type != STACK_REFERENCE_TYPE]
+        return [
+            ask(resource.urn, messages.analyze(resource))
+            for resource in resources
+            if resource.type != STACK_REFERENCE_TYPE
+        ]
 
     def _ask_stack(
         self,
@@ -238,18 +242,20 @@ class PolicyRun:
         for _, answer in inputs:
             answer.exception()  # Waits. `_answers` reports it.
         request = messages.analyze_stack()
-        kept = [self._inputs_kept[one.urn] for one in recording.resources if one.urn in self._inputs_kept]
+        kept = [
+            self._inputs_kept[resource.urn] for resource in recording.resources if resource.urn in self._inputs_kept
+        ]
         key = hashlib.sha256(b"".join((request.SerializeToString(deterministic=True), *kept))).digest()
         answer = former.get(key) or stub.AnalyzeStack.future(request, timeout=_ANSWER_SECONDS)
         self._answers_kept[key] = answer
-        stack_urn = next((one.urn for one in recording.resources if not one.parent), "")
+        stack_urn = next((resource.urn for resource in recording.resources if not resource.parent), "")
         return [*inputs, (stack_urn, answer)]
 
     def _ask_what_is_unknown(self, stub: Any, first: Recording, former: Mapping[bytes, Any]) -> list[_Asked]:
         """Only what has unknown inputs is asked again: the verdict on anything else is the same."""
         from fleet.preview.policy_messages import PolicyMessages
 
-        unknown = [one for one in first.resources if paths_of_unknowns(dict(one.inputs))]
+        unknown = [resource for resource in first.resources if paths_of_unknowns(dict(resource.inputs))]
         messages = PolicyMessages(first)
         inputs = self._ask_inputs(stub, messages, unknown, former)
         return self._ask_stack(stub, messages, first, inputs, former)
@@ -266,14 +272,14 @@ class PolicyRun:
                 reason = str(error.details()).removeprefix("Exception calling application: ")
                 yield Violation(policy="a-rule-failed", level="mandatory", urn=urn, message=f"a rule failed: {reason}")
                 continue
-            for one in diagnostics:
+            for diagnostic in diagnostics:
                 yield Violation(
-                    policy=one.policyName,
-                    level=LEVELS[one.enforcementLevel],
-                    urn=one.urn or urn,
-                    message=one.message,
-                    description=one.description,
-                    severity=SEVERITIES[one.severity],
+                    policy=diagnostic.policyName,
+                    level=LEVELS[diagnostic.enforcementLevel],
+                    urn=diagnostic.urn or urn,
+                    message=diagnostic.message,
+                    description=diagnostic.description,
+                    severity=SEVERITIES[diagnostic.severity],
                 )
 
     def _wait_for_port(self) -> int:
@@ -336,9 +342,9 @@ class _Tail:
 def _unreached(answers: Iterable[Violation]) -> dict[str, tuple[str, ...]]:
     """The URNs at which a policy gave up over an unknown value, by policy, both sorted."""
     found: dict[str, set[str]] = {}
-    for one in answers:
-        if one.message.startswith(f"can't run policy '{one.policy}' ") and " during preview: " in one.message:
-            found.setdefault(one.policy, set()).add(one.urn)
+    for answer in answers:
+        if answer.message.startswith(f"can't run policy '{answer.policy}' ") and " during preview: " in answer.message:
+            found.setdefault(answer.policy, set()).add(answer.urn)
     return {policy: tuple(sorted(urns)) for policy, urns in sorted(found.items())}
 
 

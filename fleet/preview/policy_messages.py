@@ -36,11 +36,11 @@ class PolicyMessages:
         """Every level and every setting: the pack merges nothing itself, and takes a level left out for "advisory"."""
         return analyzer_pb2.ConfigureAnalyzerRequest(
             policyConfig={
-                one.name: analyzer_pb2.PolicyConfig(
-                    enforcementLevel=analyzer_pb2.EnforcementLevel.Value(one.level.upper()),
-                    properties=encode_struct(dict(one.settings)),
+                state.name: analyzer_pb2.PolicyConfig(
+                    enforcementLevel=analyzer_pb2.EnforcementLevel.Value(state.level.upper()),
+                    properties=encode_struct(dict(state.settings)),
                 )
-                for one in states
+                for state in states
             }
         )
 
@@ -64,20 +64,22 @@ class PolicyMessages:
         return analyzer_pb2.AnalyzeStackRequest(
             resources=[
                 analyzer_pb2.AnalyzerResource(
-                    type=one.type,
-                    properties=encode_struct({} if one.is_kubernetes else dict(one.outputs), unwrap_secrets=True),
-                    urn=one.urn,
-                    name=one.name,
-                    options=self._options(one),
-                    provider=self._provider(one),
-                    parent=one.parent,
-                    dependencies=one.dependencies,
+                    type=resource.type,
+                    properties=encode_struct(
+                        {} if resource.is_kubernetes else dict(resource.outputs), unwrap_secrets=True
+                    ),
+                    urn=resource.urn,
+                    name=resource.name,
+                    options=self._options(resource),
+                    provider=self._provider(resource),
+                    parent=resource.parent,
+                    dependencies=resource.dependencies,
                     propertyDependencies={
                         key: analyzer_pb2.AnalyzerPropertyDependencies(urns=urns)
-                        for key, urns in one.property_dependencies.items()
+                        for key, urns in resource.property_dependencies.items()
                     },
                 )
-                for one in self._recording.resources
+                for resource in self._recording.resources
             ]
         )
 

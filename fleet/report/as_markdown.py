@@ -119,9 +119,9 @@ def _element(element: Element, depth: int) -> Iterator[str]:
             yield from (f"- {_toned(prose(item), tone)}" for item in items)
         case Tiles(numbers):
             yield from (
-                f"- {escape(one.name)}: **{escape(' '.join(filter(None, (one.now, one.unit))))}**"
-                + (f" ({prose(one.more)})" if one.more else "")
-                for one in numbers
+                f"- {escape(number.name)}: **{escape(' '.join(filter(None, (number.now, number.unit))))}**"
+                + (f" ({prose(number.more)})" if number.more else "")
+                for number in numbers
             )
         case Table():
             yield from _table(element)

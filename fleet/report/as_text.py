@@ -102,7 +102,9 @@ class _Text:
                 for item in items:
                     page.prose(item, indent=indent, mark="· ", style=STYLES[tone], mark_style="dim")
             case Tiles(numbers):
-                rows = [(one.name, " ".join(filter(None, (one.now, one.unit))), one.more) for one in numbers]
+                rows = [
+                    (number.name, " ".join(filter(None, (number.now, number.unit))), number.more) for number in numbers
+                ]
                 self._rows((False, False, False), rows, indent, styles=("", "bold", "dim"))
             case Table():
                 self._table(element, indent)

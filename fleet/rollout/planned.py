@@ -64,7 +64,7 @@ def _new_findings(before: Settings, after: Settings) -> tuple[Finding, ...]:
 
 def differences(settings: Settings) -> Iterator[str]:
     """Each setting in which the canary differs from the servers."""
-    return (f"{one['setting']}: {_text(one['servers'])} -> {_text(one['canary'])}" for one in difference_rows(settings))
+    return (f"{row['setting']}: {_text(row['servers'])} -> {_text(row['canary'])}" for row in difference_rows(settings))
 
 
 def difference_rows(settings: Settings) -> list[dict[str, Any]]:

@@ -83,7 +83,7 @@ async def ask(
         reading = asyncio.create_task(_logs(client, pods, greeted, log_of))
         # The pods if any; else the endpoint, if it is a single server.
         alone = [door] if door is not None and not pods and one_server else []
-        counted = [one for one in (*pods, *alone) if greeted[one].answers]
+        counted = [pod for pod in (*pods, *alone) if greeted[pod].answers]
         bursts = await asyncio.gather(*(_burst(client, settings, one, greeted[one]) for one in counted))
         for one, burst in zip(counted, bursts, strict=True):
             greeted[one] = replace(greeted[one], burst=burst)
@@ -95,11 +95,11 @@ async def ask(
         if through is not None:
             chats = await _chats(client, settings, through, greeted[through])
         logged = await reading
-        for one in pods:
-            greeted[one] = replace(greeted[one], logged_kv_tokens=logged.get(one.name, ()))
+        for pod in pods:
+            greeted[pod] = replace(greeted[pod], logged_kv_tokens=logged.get(pod.name, ()))
     return Asked(
         door=greeted[door] if door else None,
-        pods=tuple(greeted[one] for one in pods),
+        pods=tuple(greeted[pod] for pod in pods),
         chats=chats,
         chat_through=through.name if through is not None else "",
         twice=twice,
@@ -146,7 +146,7 @@ def listed_models(server: Server) -> tuple[Mapping[str, Any], ...]:
 def _model(settings: Settings, server: Server) -> str:
     """The declared model, or the only other one, so that the remaining checks can run."""
     wanted = declared.model_name(settings)
-    listed = [str(one.get("id")) for one in listed_models(server)]
+    listed = [str(model.get("id")) for model in listed_models(server)]
     return wanted if wanted in listed or not listed else listed[0]
 
 
@@ -235,7 +235,7 @@ async def _twice(
 async def _logs(
     client: Client, pods: tuple[Target, ...], greeted: Mapping[Target, Server], log_of: LogReader | None
 ) -> Mapping[str, tuple[int, ...]]:
-    silent = tuple(one.name for one in pods if greeted[one].answers and not _tells_blocks(greeted[one].metrics))
+    silent = tuple(pod.name for pod in pods if greeted[pod].answers and not _tells_blocks(greeted[pod].metrics))
     if log_of is None or not silent or client.seconds_left < READ_SECONDS:
         return {}
     return await asyncio.to_thread(log_of, silent)
@@ -243,4 +243,4 @@ async def _logs(
 
 def _tells_blocks(metrics: MetricsText | None) -> bool:
     infos = metrics.of("vllm:cache_config_info") if metrics is not None else ()
-    return any(one.labels.get("num_gpu_blocks", "").isdecimal() for one in infos)
+    return any(info.labels.get("num_gpu_blocks", "").isdecimal() for info in infos)

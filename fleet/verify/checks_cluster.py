@@ -231,7 +231,7 @@ def _policy_oddities(object_: Mapping[str, Any] | None, where: str) -> Iterator[
         return
     status = object_.get("status") or {}
     # The API allows one list, or one per Gateway.
-    told = [status, *(one for one in status.get("ancestors") or () if isinstance(one, Mapping))]
+    told = [status, *(ancestor for ancestor in status.get("ancestors") or () if isinstance(ancestor, Mapping))]
     for one in told:
         yield from _conditions(where, one.get("conditions"), must=(), may=("Attached",))
 
@@ -258,4 +258,4 @@ def _format_condition(condition: Mapping[str, Any] | None) -> str:
 
 def _addresses(gateway_: Mapping[str, Any] | None) -> list[str]:
     status = (gateway_ or {}).get("status") or {}
-    return [str(one.get("value")) for one in status.get("addresses") or () if one.get("value")]
+    return [str(address.get("value")) for address in status.get("addresses") or () if address.get("value")]

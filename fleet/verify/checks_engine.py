@@ -53,7 +53,9 @@ def flags(facts: Facts, settings: Settings) -> Check:
     repeated: tuple[Finding, ...] = ()
     for pod in pods:
         other: dict[str, Any] = {}
-        given = _parsed(one for one in pod.args if one.startswith("-") and not one.startswith("--model="))
+        given = _parsed(
+            argument for argument in pod.args if argument.startswith("-") and not argument.startswith("--model=")
+        )
         for name in sorted(wanted.keys() | given.keys()):
             if (name in _ADDED_BY_THE_POD and name not in wanted) or name == "--model":
                 continue
@@ -381,13 +383,13 @@ def _infos(server: Server) -> dict[str, Mapping[str, str]]:
 
 
 def _with_info(facts: Facts) -> tuple[list[Server], str]:
-    servers = [one for one in facts.servers if one.answers and _infos(one)]
+    servers = [server for server in facts.servers if server.answers and _infos(server)]
     if servers:
         return servers, ""
-    scraped = any(one.metrics is not None for one in facts.servers)
+    scraped = any(server.metrics is not None for server in facts.servers)
     return [], f"no {INFO} at /metrics" if scraped else _why_no_metrics(facts)
 
 
 def _why_no_metrics(facts: Facts) -> str:
-    troubles = [one.metrics_trouble for one in facts.servers if one.answers and one.metrics_trouble]
+    troubles = [server.metrics_trouble for server in facts.servers if server.answers and server.metrics_trouble]
     return nobody(facts) or (troubles[0] if troubles else "no server returned metrics")

@@ -61,14 +61,16 @@ def reachable(facts: Facts) -> Check:
     title = "Servers reachable"
     servers = _everybody(facts)
     differences = [
-        difference(one.name, "/health", "HTTP 200", _format_health(one)) for one in servers if not one.answers
+        difference(server.name, "/health", "HTTP 200", _format_health(server))
+        for server in servers
+        if not server.answers
     ]
     untold = [f"no tunnel to {name}: {why}" for name, why in sorted(facts.tunnel_troubles.items())]
     if not servers:
         return not_checked("reachable", title, "; ".join(untold) or nobody(facts))
     if untold and not differences:
         return not_checked(
-            "reachable", title, f"{format_where(one.name for one in servers)} answered; {'; '.join(untold)}"
+            "reachable", title, f"{format_where(server.name for server in servers)} answered; {'; '.join(untold)}"
         )
     if differences and all(one.found == OUT_OF_TIME for one in differences):
         return not_checked("reachable", title, f"{OUT_OF_TIME} before a server was queried; raise --timeout")
@@ -79,8 +81,8 @@ def reachable(facts: Facts) -> Check:
         "reachable",
         title,
         differences,
-        held=f"{format_where(one.name for one in servers)} answered /health{beside}",
-        failed="; ".join(dict.fromkeys(_advice(one.health) for one in servers if not one.answers)),
+        held=f"{format_where(server.name for server in servers)} answered /health{beside}",
+        failed="; ".join(dict.fromkeys(_advice(server.health) for server in servers if not server.answers)),
     )
 
 
@@ -206,7 +208,7 @@ def completion(facts: Facts) -> Check:
         return not_checked("completion", title, f"{OUT_OF_TIME} before the answer's own timeout")
     # If the other answer has text, a late one means a loaded server.
     judgeable = [chat for chat in facts.chats if chat.spoke or not (spoke and chat.late)]
-    differences = [one for chat in judgeable for one in _oddities(chat, facts.chat_through)]
+    differences = [oddity for chat in judgeable for oddity in _oddities(chat, facts.chat_through)]
     told_of = [_told_of(chat) for chat in facts.chats]
     return judged(
         "completion", title, differences, held=f"through {_via(facts)}: {'; '.join(told_of)}", failed="see below"

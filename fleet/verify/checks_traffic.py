@@ -29,7 +29,7 @@ FEWEST_DRAFTS: Final = 200
 
 
 def _bursts(facts: Facts) -> list[Server]:
-    return [one for one in facts.servers if one.burst is not None]
+    return [server for server in facts.servers if server.burst is not None]
 
 
 def _why_no_burst(facts: Facts) -> str:

@@ -151,7 +151,9 @@ def _has_ended(manifest: Mapping[str, Any]) -> bool:
 def _pod(manifest: Mapping[str, Any]) -> Pod:
     metadata, spec, status = manifest.get("metadata", {}), manifest.get("spec", {}), manifest.get("status", {})
     container: Mapping[str, Any] = next((one for one in spec.get("containers", []) if one.get("name") == CONTAINER), {})
-    ready: Mapping[str, Any] = next((one for one in status.get("conditions", []) if one.get("type") == "Ready"), {})
+    ready: Mapping[str, Any] = next(
+        (condition for condition in status.get("conditions", []) if condition.get("type") == "Ready"), {}
+    )
     return Pod(
         name=str(metadata.get("name", "")),
         node=str(spec.get("nodeName") or ""),
@@ -159,7 +161,7 @@ def _pod(manifest: Mapping[str, Any]) -> Pod:
         going="deletionTimestamp" in metadata,
         why_not_ready=_why_not_ready(status, ready),
         image=str(container.get("image", "")),
-        args=tuple(str(one) for one in container.get("args", [])),
+        args=tuple(str(argument) for argument in container.get("args", [])),
         # The API server omits empty values. With duplicate names, the last one counts, as in the kubelet.
         env={
             str(one.get("name", "")): None if "valueFrom" in one else str(one.get("value", ""))
@@ -180,7 +182,7 @@ def _why_not_ready(status: Mapping[str, Any], ready: Mapping[str, Any]) -> str:
                 words = [str(state["reason"])] + ([f"{restarts} restarts"] if restarts else [])
                 return ", ".join(words + ([f"the previous container ended with {before}"] if before else []))
     scheduled: Mapping[str, Any] = next(
-        (one for one in status.get("conditions", []) if one.get("type") == "PodScheduled"), {}
+        (condition for condition in status.get("conditions", []) if condition.get("type") == "PodScheduled"), {}
     )
     if scheduled.get("status") == "False":
         return str(scheduled.get("message") or scheduled.get("reason") or "not scheduled")[:200]

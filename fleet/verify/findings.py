@@ -63,7 +63,7 @@ def _together(found: Iterable[Finding]) -> Iterable[Finding]:
 
 def _taught(title: str, lessons: Iterable[Finding]) -> Iterable[Finding]:
     # Several differences may have the same lesson.
-    return {one.id: replace(one, subject=title) for one in lessons}.values()
+    return {lesson.id: replace(lesson, subject=title) for lesson in lessons}.values()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def declared(settings: Settings, id_: str) -> tuple[Finding, ...]:
     """The lesson with this id, if it applies to the stack's settings."""
     from settings.checks.lessons import lessons
 
-    return tuple(_noted(one.id, one.why, one.write) for one in lessons(settings) if one.id == id_)
+    return tuple(_noted(lesson.id, lesson.why, lesson.write) for lesson in lessons(settings) if lesson.id == id_)
 
 
 def known(name: str) -> Finding:

@@ -209,6 +209,6 @@ def _is_one_server(url: str, settings: Settings) -> bool:
 
 
 def _looked_at(facts: Facts) -> str:
-    names = [one.name for one in ((facts.door,) if facts.door is not None else ()) + facts.pods]
+    names = [pod.name for pod in ((facts.door,) if facts.door is not None else ()) + facts.pods]
     through = " through kubectl" if facts.pods else ""
     return f"{format_where(names)}{through}"

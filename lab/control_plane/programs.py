@@ -143,4 +143,4 @@ def kwok_config(stages: Sequence[dict[str, Any]]) -> str:
         "nodeLeaseParallelism": WORKERS,
     }
     configuration = {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokConfiguration", "options": options}
-    return "\n---\n".join(json.dumps(one) for one in (configuration, *stages)) + "\n"
+    return "\n---\n".join(json.dumps(stage) for stage in (configuration, *stages)) + "\n"

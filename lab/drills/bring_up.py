@@ -168,7 +168,7 @@ def _recover(stage: Stage, proof: Proof) -> None:
 
 
 def _object_names(stage: Stage) -> list[str]:
-    return [f"{one['kind']}/{one['metadata']['name']}" for one in stage.applied_objects()]
+    return [f"{object_['kind']}/{object_['metadata']['name']}" for object_ in stage.applied_objects()]
 
 
 def _destroy(stage: Stage, proof: Proof) -> None:

@@ -42,7 +42,11 @@ def _whole_rollout(stage: Stage, proof: Proof) -> None:
         revision = {**_ENGINE, "model": {"revision": OTHER_REVISION}}
         _starts_beside(stage, proof, revision, "a canary of another revision")
         own = _claims(stage, stage.server + CANARY_ENDING)
-        there = {one["metadata"]["name"] for one in stage.applied_objects() if one["kind"] == "PersistentVolumeClaim"}
+        there = {
+            object_["metadata"]["name"]
+            for object_ in stage.applied_objects()
+            if object_["kind"] == "PersistentVolumeClaim"
+        }
         proof.check("the weights of both revisions exist", former | own <= there, ", ".join(sorted(former | own)))
 
         served = stage.settings.serving.model

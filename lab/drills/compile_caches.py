@@ -49,7 +49,9 @@ def _compile_caches(stage: Stage, proof: Proof) -> None:
     other = _start(stage)
     proof.check("it does not use the former release's caches", other[0] == "cold", other[0])
     account = stage.ready_pods()[0]["spec"]["serviceAccountName"]
-    accounts = {one["metadata"]["name"] for one in stage.applied_objects() if one["kind"] == "ServiceAccount"}
+    accounts = {
+        object_["metadata"]["name"] for object_ in stage.applied_objects() if object_["kind"] == "ServiceAccount"
+    }
     proof.check(
         "its pods use a new service account, and the former's is deleted",
         account != former and account in accounts and former not in accounts,

@@ -90,7 +90,7 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     proof.check("no replica is replaced", stage.meter.servers.now == 0, f"{stage.meter.servers.now} replicas")
     proof.figure("from the last replica to the last node", round((gone - emptied) / 60, 1), "min", "counted in advance")
     sets = stage.api.list_all(REPLICA_SET, stage.namespace)
-    refused = sum(any(map(is_refusal, one["status"].get("conditions", ()))) for one in sets)
+    refused = sum(any(map(is_refusal, set_["status"].get("conditions", ()))) for set_ in sets)
     renewed = _up(stage, proof, "pulumi up with a higher limit succeeds", 2 * day).began_seconds
     stage.until("the quota to go", lambda: _quota(stage) is None, NOTICED_SECONDS)
     stage.until("new replicas", lambda: stage.meter.servers.now == servers, NOTICED_SECONDS)
@@ -209,7 +209,7 @@ def _attempts(stage: Stage, user: ClusterApi) -> Iterator[tuple[str, Callable[[]
         )
     yield (
         "delete its pods",
-        lambda: [user.delete(POD, one["metadata"]["name"], home(stage)) for one in stage.pods(SPENDING_APP)],
+        lambda: [user.delete(POD, pod["metadata"]["name"], home(stage)) for pod in stage.pods(SPENDING_APP)],
     )
     none = {"spec": {"replicas": 0}}
     yield "scale it to 0", lambda: user.patch(DEPLOYMENT, SPENDING_APP, home(stage), none, subresource="scale")

@@ -69,7 +69,7 @@ class StackState:
     @property
     def outputs(self) -> Mapping[str, Any]:
         """The stack's own outputs."""
-        return next((one.outputs for one in self.of_type("pulumi:pulumi:Stack")), {})
+        return next((resource.outputs for resource in self.of_type("pulumi:pulumi:Stack")), {})
 
 
 def parsed(document: Mapping[str, Any]) -> StackState:

@@ -64,7 +64,7 @@ def drifted(inputs: Value, before: Value, live: Value) -> Value:
         }
     if isinstance(inputs, list) and isinstance(live, list) and len(inputs) == len(live):
         former = before if isinstance(before, list) and len(before) == len(live) else [None] * len(live)
-        return [drifted(one, old, new) for one, old, new in zip(inputs, former, live, strict=True)]
+        return [drifted(input_, old, new) for input_, old, new in zip(inputs, former, live, strict=True)]
     return live
 
 

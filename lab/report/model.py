@@ -102,8 +102,8 @@ class RehearsalReport:
         """Each finding once, errors first, with the drills that reported it."""
         seen: dict[Finding, list[str]] = {}
         for drill in self.drills:
-            for one in drill.findings:
-                names = seen.setdefault(one, [])
+            for finding in drill.findings:
+                names = seen.setdefault(finding, [])
                 if drill.name not in names:
                     names.append(drill.name)
         ordered = sorted(seen, key=lambda one: one.severity != "error")

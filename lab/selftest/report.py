@@ -29,7 +29,7 @@ _EXPECTED: Final[Mapping[Mode, str]] = {
 def outline(outcome: Outcome, *, kept: bool) -> Outline:
     """What agrees, what a chunk costs, and the certificate. `kept`: the folder stays."""
     certificate = outcome.measured.judged.certificate
-    disagree, number = sum(one.blocks for one in outcome.findings), len(outcome.findings)
+    disagree, number = sum(finding.blocks for finding in outcome.findings), len(outcome.findings)
     expected = outcome.agrees and certificate.verdict == "not certified"
     clients = "client, saturated" if outcome.before is not None else "clients"
     costs = [(clients, outcome.client), ("servers", outcome.server)]
@@ -42,7 +42,7 @@ def outline(outcome: Outcome, *, kept: bool) -> Outline:
         tone="bad" if disagree else "good",
         body=(
             Findings(outcome.findings),
-            Section(title="What a chunk costs", body=(Items(tuple(_format_cost(*one) for one in costs)),)),
+            Section(title="What a chunk costs", body=(Items(tuple(_format_cost(*cost) for cost in costs)),)),
             Section(
                 title="Certificate",
                 body=some(

@@ -22,10 +22,10 @@ COMPILE_CACHE = "compile-cache"
 
 def _no_policy(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     for name, urn, made_here in _namespaces(resources):
-        mine = [one for one in of_kind(resources, "NetworkPolicy") if namespace_of(one) == name]
+        mine = [resource for resource in of_kind(resources, "NetworkPolicy") if namespace_of(resource) == name]
         if any(_denies(one, "Ingress") for one in mine):
             continue
-        inside = [one for one in resources if pods(one) and namespace_of(one) == name]
+        inside = [resource for resource in resources if pods(resource) and namespace_of(resource) == name]
         yield finding(
             (f"Namespace {name}" if made_here else f"Namespace {name}, where this stack runs pods,")
             + (f" has {len(mine)} NetworkPolicies and no default deny of Ingress" if mine else " has no NetworkPolicy"),
@@ -36,19 +36,19 @@ def _no_policy(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
 
 def _open_egress(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     for name, urn, _made_here in _namespaces(resources):
-        mine = [one for one in of_kind(resources, "NetworkPolicy") if namespace_of(one) == name]
+        mine = [resource for resource in of_kind(resources, "NetworkPolicy") if namespace_of(resource) == name]
         if mine and not any(_denies(one, "Egress") for one in mine):
             yield finding(
                 f"Namespace {name}: none of its {len(mine)} NetworkPolicies denies Egress by default", urn=urn
             )
     for server in all_servers(resources):
         # Another server downloads its model itself.
-        for one in resources if (server.flags.model or "").startswith("/") else ():
-            if namespace_of(one) == server.pod.namespace and _leads_out(one, server.pod.labels):
+        for resource in resources if (server.flags.model or "").startswith("/") else ():
+            if namespace_of(resource) == server.pod.namespace and _leads_out(resource, server.pod.labels):
                 yield finding(
-                    f"{named(one)} lets {server.label} reach the internet",
+                    f"{named(resource)} lets {server.label} reach the internet",
                     write="egress to the services that it calls, by range or name",
-                    urn=one.urn,
+                    urn=resource.urn,
                 )
 
 
@@ -66,13 +66,18 @@ def _namespaces(resources: Sequence[Resource]) -> Iterator[tuple[str, str, bool]
 
     Of other namespaces only `default` counts, where the stack runs pods in it: policies of other stacks are not visible.
     """
-    made = {own_name(one): one for one in of_kind(resources, "Namespace", "core")}
+    made = {own_name(resource): resource for resource in of_kind(resources, "Namespace", "core")}
     for name, one in made.items():
         if not name.startswith(SYSTEM_NAMESPACES):
             yield name, one.urn, True
     if "default" not in made:
         first = next(
-            (one for one in resources if one.is_kubernetes and pods(one) and namespace_of(one) == "default"), None
+            (
+                resource
+                for resource in resources
+                if resource.is_kubernetes and pods(resource) and namespace_of(resource) == "default"
+            ),
+            None,
         )
         if first is not None:
             yield "default", first.urn, False
@@ -92,17 +97,17 @@ def _cache_writers(resources: Sequence[Resource], _: Settings) -> Iterator[Findi
     kept = list(kept_caches(resources))
     own = {(subject, condition) for _, _, subject, condition in kept}
     for server, bucket, _subject, _condition in kept:
-        for one in resources:
-            if not one.type.startswith(_BUCKET_GRANTS) or dig(one.props, "bucket") != bucket:
+        for resource in resources:
+            if not resource.type.startswith(_BUCKET_GRANTS) or dig(resource.props, "bucket") != bucket:
                 continue
-            for grant in grants(one):
+            for grant in grants(resource):
                 for member in grant.members:
                     creates = any(member.endswith(subject) and grant.condition == its for subject, its in own)
                     if grant.role == _READS or (grant.role == _CREATES and creates):
                         continue
                     yield finding(
-                        f"{one.label} grants {grant.role} on {bucket} to {member}, and {server.label} runs code from it",
-                        urn=one.urn,
+                        f"{resource.label} grants {grant.role} on {bucket} to {member}, and {server.label} runs code from it",
+                        urn=resource.urn,
                     )
 
 
@@ -110,7 +115,7 @@ def kept_caches(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, 
     """Each server with a cache: its bucket, the suffix of its pods' principal, and the IAM condition of its key."""
     for server in resources:
         for pod in pods(server):
-            saver = next((one for one in pod.init_containers if one.name == COMPILE_CACHE), None)
+            saver = next((container for container in pod.init_containers if container.name == COMPILE_CACHE), None)
             options = _options(saver.words) if saver else {}
             if {"bucket", "key"} <= options.keys():
                 bucket = options["bucket"]

@@ -35,9 +35,9 @@ _UNREACHABLE: Final = 1e15
 
 
 def _to_nobody(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    for one in resources:
-        if one.type == POLICY and (why := _untold(one, resources)):
-            yield finding(f"{one.label}: {why}", urn=one.urn)
+    for resource in resources:
+        if resource.type == POLICY and (why := _untold(resource, resources)):
+            yield finding(f"{resource.label}: {why}", urn=resource.urn)
 
 
 def _untold(policy: Resource, resources: Sequence[Resource]) -> str:
@@ -54,7 +54,9 @@ def _untold(policy: Resource, resources: Sequence[Resource]) -> str:
     if len(foreign) == len(written):
         return foreign[0]
     # By dependencies: before the first update, the ids of this stack's channels are unknown.
-    mine = [_dead(one) for one in resources if one.type == CHANNEL and one.urn in policy.dependencies]
+    mine = [
+        _dead(resource) for resource in resources if resource.type == CHANNEL and resource.urn in policy.dependencies
+    ]
     return mine[0] if mine and "" not in mine and len(written) <= len(mine) else ""
 
 
@@ -81,8 +83,8 @@ def _dead(channel: Resource) -> str:
 
 
 def _no_page(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    policies = [one for one in resources if one.type == POLICY]
-    lowered = [one for one in policies if _is_marked(one) and dig(one.props, "severity") != _PAGE]
+    policies = [resource for resource in resources if resource.type == POLICY]
+    lowered = [policy for policy in policies if _is_marked(policy) and dig(policy.props, "severity") != _PAGE]
     for one in lowered:
         yield finding(
             f"{one.label}: severity is {dig(one.props, 'severity') or 'missing'}, and a label of it is severity: page",
@@ -91,19 +93,19 @@ def _no_page(resources: Sequence[Resource], settings: Settings) -> Iterator[Find
         )
     if not policies and not settings["required"]:
         return
-    pages = [one for one in policies if dig(one.props, "severity") == _PAGE]
-    working = [one for one in pages if not _untold(one, resources) and not any(_silences(one, _NO_LIMIT))]
+    pages = [policy for policy in policies if dig(policy.props, "severity") == _PAGE]
+    working = [page for page in pages if not _untold(page, resources) and not any(_silences(page, _NO_LIMIT))]
     if not working:
         yield finding(f"{len(policies)} alert policies, {len(pages)} of them {_PAGE}, and none pages anyone")
     elif len(working) < len(pages) and (because := why_production(resources, settings)):
-        for one in pages:
-            if one not in working:
-                yield finding(f"{one.label} is a page of production ({because}) and reaches no one", urn=one.urn)
+        for page in pages:
+            if page not in working:
+                yield finding(f"{page.label} is a page of production ({because}) and reaches no one", urn=page.urn)
 
 
 def _is_marked(policy: Resource) -> bool:
     conditions = listed(dig(policy.props, "conditions"))
-    marks = (dig(one, "conditionPrometheusQueryLanguage", "labels", "severity") for one in conditions)
+    marks = (dig(condition, "conditionPrometheusQueryLanguage", "labels", "severity") for condition in conditions)
     return "page" in (dig(policy.props, "userLabels", "severity"), *marks)
 
 
@@ -114,9 +116,9 @@ def _never(resource: Resource, settings: Settings) -> Iterator[Finding]:
     elif resource.is_kubernetes and resource.kind in RULES_OBJECTS:
         groups = tuple(listed(dig(resource.props, "spec", "groups")))
         rules = [
-            (f"spec.groups[{index}].rules[{place}]", one)
+            (f"spec.groups[{index}].rules[{place}]", rule)
             for index, group in enumerate(groups)
-            for place, one in enumerate(listed(dig(group, "rules")))
+            for place, rule in enumerate(listed(dig(group, "rules")))
         ]
         if not rules:
             yield finding("spec.groups has no rule")
@@ -176,7 +178,7 @@ def _silences(policy: Resource, settings: Settings) -> Iterator[str]:
 def _late_budget(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.type != BUDGET:
         return
-    shares = [number(dig(one, "thresholdPercent")) for one in listed(dig(resource.props, "thresholdRules"))]
+    shares = [number(dig(rule, "thresholdPercent")) for rule in listed(dig(resource.props, "thresholdRules"))]
     if not any(share is not None and share <= 1 for share in shares):
         yield finding("thresholdRules has no share of 1 (100 %) or less")
     told = dig(resource.props, "allUpdatesRule")

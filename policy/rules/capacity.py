@@ -151,7 +151,13 @@ def _class_and_pods(resources: Sequence[Resource], settings: Settings) -> Iterat
                 continue
             rungs = [rung for _path, rung in _rungs(chosen)]
             counts = {int(count) for rung in rungs if (count := quantity(dig(rung, "gpu", "count"))) is not None}
-            shared = {gpus for rung in rungs for one in _machines(rung) if one.gpus in counts for gpus in one.pod_gpus}
+            shared = {
+                gpus
+                for rung in rungs
+                for machine in _machines(rung)
+                if machine.gpus in counts
+                for gpus in machine.pod_gpus
+            }
             if counts and pod.gpus not in counts | shared:
                 yield finding(
                     f"{resource.label} requests {pod.gpus} GPUs; its ComputeClass {pod.compute_class} creates nodes with "

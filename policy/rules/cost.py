@@ -90,15 +90,15 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
 
 
 def _own_estimate(resources: Sequence[Resource]) -> float | None:
-    return next((number(dig(one.props, OWN_ESTIMATE)) for one in resources if one.type == _STACK), None)
+    return next((number(dig(resource.props, OWN_ESTIMATE)) for resource in resources if resource.type == _STACK), None)
 
 
 def limits_gpus(quota: Resource, pod: Pod) -> bool:
     """Whether a quota of the pod's namespace counts it: all of its scopes must hold. Source: Kubernetes, ResourceQuota scopes."""
     spec = dig(quota.props, "spec")
     scopes = [(str(one), "Exists", ()) for one in listed(dig(spec, "scopes"))] + [
-        (str(dig(one, "scopeName")), str(dig(one, "operator")), tuple(listed(dig(one, "values"))))
-        for one in listed(dig(spec, "scopeSelector", "matchExpressions"))
+        (str(dig(expression, "scopeName")), str(dig(expression, "operator")), tuple(listed(dig(expression, "values"))))
+        for expression in listed(dig(spec, "scopeSelector", "matchExpressions"))
     ]
     ends = dig(pod.spec, "activeDeadlineSeconds") is not None
     priority = dig(pod.spec, "priorityClassName")
@@ -117,7 +117,7 @@ def limits_gpus(quota: Resource, pod: Pod) -> bool:
 def _unlimited(quota: Resource, resources: Sequence[Resource]) -> Pod | None:
     """A pod with GPUs of its namespace that a quota does not count."""
     space = namespace_of(quota)
-    there = (pod for one in resources for pod in pods(one) if pod.gpus and pod.namespace == space)
+    there = (pod for resource in resources for pod in pods(resource) if pod.gpus and pod.namespace == space)
     return next((pod for pod in there if not limits_gpus(quota, pod)), None)
 
 
@@ -152,17 +152,17 @@ def _quota_above_plan(resources: Sequence[Resource], settings: Settings) -> Iter
 
 def _without_quota(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     limited = {
-        namespace_of(one)
-        for one in of_kind(resources, "ResourceQuota")
-        if any(quantity(dig(one.props, "spec", "hard", key)) is not None for key in _QUOTA_KEYS)
+        namespace_of(resource)
+        for resource in of_kind(resources, "ResourceQuota")
+        if any(quantity(dig(resource.props, "spec", "hard", key)) is not None for key in _QUOTA_KEYS)
     }
-    for one in resources:
-        for pod in pods(one):
+    for resource in resources:
+        for pod in pods(resource):
             if pod.gpus and pod.namespace not in limited and (planned := _planned_gpus(resources, pod.namespace)):
                 yield finding(
                     f"no quota of namespace {pod.namespace} limits GPUs, and its workloads request {planned}",
                     write=f"a ResourceQuota with {_QUOTA_KEYS[0]}: {planned}",
-                    urn=one.urn,
+                    urn=resource.urn,
                 )
 
 
@@ -213,7 +213,7 @@ def _loads(pod: Pod) -> bool:
 
 
 def _fleet_stake(resources: Sequence[Resource]) -> str:
-    return "; ".join(stake for one in resources if servers(one) and (stake := money.at_stake(one)))
+    return "; ".join(stake for resource in resources if servers(resource) and (stake := money.at_stake(resource)))
 
 
 RULES: Final = (

@@ -117,7 +117,9 @@ PLATFORM = "vllm-fleet:infra:OwnPlatform"
 
 
 def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    kept = [one for one in resources if one.type in ("gcp:container/cluster:Cluster", DELETION_PROTECTION)]
+    kept = [
+        resource for resource in resources if resource.type in ("gcp:container/cluster:Cluster", DELETION_PROTECTION)
+    ]
     if not kept or not (because := why_production(resources, settings)):
         return
     for one in kept:
@@ -133,7 +135,7 @@ def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> I
     for lock, cluster in ((lock, one) for lock in locks for one in kept if one not in locks):
         if not order.is_before(cluster, lock):
             yield finding(f"{lock.label} does not depend on {cluster.label}, which goes first", urn=lock.urn)
-    if any(one.type == PLATFORM for one in resources) and not locks:
+    if any(resource.type == PLATFORM for resource in resources) and not locks:
         yield finding(f"the stack is production ({because}) and has no DeletionProtection", urn=kept[0].urn)
 
 
@@ -153,23 +155,23 @@ def _ambient_provider(resource: Resource, _: Settings) -> Iterator[Finding]:
 
 def _forgetful_bucket(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     caches, production = {bucket for _, bucket, _, _ in kept_caches(resources)}, why_production(resources, settings)
-    for one in resources:
-        if one.type != "gcp:storage/bucket:Bucket":
+    for resource in resources:
+        if resource.type != "gcp:storage/bucket:Bucket":
             continue
         # In production the label alone decides nothing: it may be new.
-        scratch = dig(one.props, "labels", "scratch") == "true" and (not production or _name(one) in caches)
-        if dig(one.props, "forceDestroy") is True and not scratch:
+        scratch = dig(resource.props, "labels", "scratch") == "true" and (not production or _name(resource) in caches)
+        if dig(resource.props, "forceDestroy") is True and not scratch:
             yield finding(
-                f"{one.label}: forceDestroy is true",
+                f"{resource.label}: forceDestroy is true",
                 write="forceDestroy: false; empty the bucket manually before deleting it",
-                urn=one.urn,
+                urn=resource.urn,
             )
-        for index, rule in enumerate(listed(dig(one.props, "lifecycleRules"))):
+        for index, rule in enumerate(listed(dig(resource.props, "lifecycleRules"))):
             if dig(rule, "action", "type") == "Delete" and not scratch and not _waits(mapped(dig(rule, "condition"))):
                 yield finding(
-                    f"{one.label}: lifecycleRules[{index}] deletes objects in their first week",
+                    f"{resource.label}: lifecycleRules[{index}] deletes objects in their first week",
                     write="condition: {age: DAYS}",
-                    urn=one.urn,
+                    urn=resource.urn,
                 )
 
 

@@ -55,22 +55,22 @@ LONG_TIMEOUT_SECONDS = 600
 
 
 def _gke(resources: Sequence[Resource]) -> Iterator[GatewayObject]:
-    yield from (one for one in gateways(resources) if one.is_gke)
+    yield from (gateway for gateway in gateways(resources) if gateway.is_gke)
 
 
 def _clusters(resources: Sequence[Resource]) -> tuple[Resource, ...]:
-    return tuple(one for one in resources if one.type == CLUSTER)
+    return tuple(resource for resource in resources if resource.type == CLUSTER)
 
 
 def _without_subnet(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    subnets = [one for one in resources if one.type == SUBNET]
+    subnets = [resource for resource in resources if resource.type == SUBNET]
     # A stack without subnets uses another stack's network.
     if not subnets:
         return
     active = [
         one for one in subnets if dig(one.props, "purpose") == PROXY_ONLY and dig(one.props, "role") in (None, "ACTIVE")
     ]
-    regions = [str(dig(one.props, "location") or "") for one in _clusters(resources)]
+    regions = [str(dig(cluster.props, "location") or "") for cluster in _clusters(resources)]
     for gateway in _gke(resources):
         if not gateway.is_regional:
             continue

@@ -44,8 +44,8 @@ def _authorized(resources: Sequence[Resource], gateway: GatewayObject) -> bool:
     """Whether a GCPAuthzPolicy targets the gateway."""
     return any(
         dig(reference, "name") == own_name(gateway.resource)
-        for one in of_kind(resources, "GCPAuthzPolicy", GKE_API)
-        for reference in (dig(one.props, "spec", "targetRef"), *listed(dig(one.props, "spec", "targetRefs")))
+        for resource in of_kind(resources, "GCPAuthzPolicy", GKE_API)
+        for reference in (dig(resource.props, "spec", "targetRef"), *listed(dig(resource.props, "spec", "targetRefs")))
     )
 
 
@@ -99,7 +99,7 @@ def _clear_text(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]
         if not any(servers_behind(resources, backend) for backend in route.backends):
             continue
         for gateway in route.gateways:
-            plain = [one for one in gateway.listeners if dig(one, "protocol") == "HTTP"]
+            plain = [listener for listener in gateway.listeners if dig(listener, "protocol") == "HTTP"]
             if gateway.is_public and plain:
                 yield finding(
                     f"{named(gateway.resource)} ({gateway.class_name}): listener {dig(plain[0], 'name')} is HTTP on port "

@@ -48,8 +48,8 @@ def _openings(resource: Resource) -> Iterator[Opening]:
                 allows=_protocols("allows", dig(resource.props, "allows"), "protocol"),
             )
     elif resource.kind.endswith("FirewallPolicyWithRules"):
-        for index, one in enumerate(listed(dig(resource.props, "rules"))):
-            yield from _of_policy(f"rules[{index}].", one)
+        for index, rule in enumerate(listed(dig(resource.props, "rules"))):
+            yield from _of_policy(f"rules[{index}].", rule)
     elif resource.kind.endswith(("FirewallPolicyRule", "SecurityPolicyRule")):
         yield from _of_policy("", resource.props)
 
@@ -79,23 +79,25 @@ def _given(props: Any, *keys: str) -> dict[str, tuple[Any, ...]]:
 
 def _protocols(path: str, entries: Any, key: str) -> list[tuple[str, Any, Sequence[Any]]]:
     return [
-        (f"{path}[{index}]", dig(one, key), tuple(listed(dig(one, "ports"))))
-        for index, one in enumerate(listed(entries))
+        (f"{path}[{index}]", dig(entry, key), tuple(listed(dig(entry, "ports"))))
+        for index, entry in enumerate(listed(entries))
     ]
 
 
 def _open_firewall(resource: Resource, _: Settings) -> Iterator[Finding]:
-    for one in _openings(resource):
-        if not one.allows:
+    for opening in _openings(resource):
+        if not opening.allows:
             continue
-        if not any(one.sources.values()):
-            yield finding(f"{one.path}{', '.join(one.sources)} are missing, which means any source")
-        if not any(one.targets.values()):
-            yield finding(f"{one.path}{', '.join(one.targets)} are missing, which means every instance of the network")
-        for key, ranges in (*one.sources.items(), *one.targets.items()):
-            if key.endswith("Ranges") and (told := wide_ranges(f"{one.path}{key}", ranges)):
+        if not any(opening.sources.values()):
+            yield finding(f"{opening.path}{', '.join(opening.sources)} are missing, which means any source")
+        if not any(opening.targets.values()):
+            yield finding(
+                f"{opening.path}{', '.join(opening.targets)} are missing, which means every instance of the network"
+            )
+        for key, ranges in (*opening.sources.items(), *opening.targets.items()):
+            if key.endswith("Ranges") and (told := wide_ranges(f"{opening.path}{key}", ranges)):
                 yield finding(told)
-        for path, protocol, ports in one.allows:
+        for path, protocol, ports in opening.allows:
             name = _WITH_PORTS.get(str(protocol).lower(), str(protocol))
             if name == "all" or (name in _WITH_PORTS and not ports):
                 yield finding(f"{path} allows every port of {protocol}")
@@ -158,7 +160,7 @@ def _peers(where: str, key: str, entry: Any, *, dns: bool) -> Iterator[Finding]:
     for index, peer in enumerate(peers):
         path = f"{where}.{key}[{index}]"
         selectors = {one: dig(peer, one) for one in ("podSelector", "namespaceSelector") if has(peer, one)}
-        unnamed = [one for one in selectors if not names_some(selectors[one])]
+        unnamed = [selector for selector in selectors if not names_some(selectors[selector])]
         if selectors and len(unnamed) == len(selectors):
             each = all(selects(selectors[one], {}) for one in unnamed)
             yield finding(
@@ -250,9 +252,9 @@ def _open_machine(resource: Resource) -> Iterator[Finding]:
         scheme = dig(props, "loadBalancingScheme") if has(props, "loadBalancingScheme") else "EXTERNAL"
         if scheme in ("EXTERNAL", "EXTERNAL_MANAGED") and dig(props, "ipProtocol") not in ("ESP", "AH"):
             yield finding(f"loadBalancingScheme is {scheme}", write="INTERNAL_MANAGED")
-    for index, one in enumerate(listed(dig(props, "networkInterfaces"))):
+    for index, interface in enumerate(listed(dig(props, "networkInterfaces"))):
         for key in ("accessConfigs", "ipv6AccessConfigs"):
-            if tuple(listed(dig(one, key))):
+            if tuple(listed(dig(interface, key))):
                 yield finding(f"networkInterfaces[{index}].{key} is set", write=f"remove {key}, and use Cloud NAT")
 
 

@@ -110,8 +110,8 @@ def _is_machine(grant: Grant, member: str) -> bool:
 
 
 def _node_accounts(resources: Sequence[Resource]) -> Iterator[str]:
-    for one in resources:
-        for place in _account_places(one):
+    for resource in resources:
+        for place in _account_places(resource):
             if (email := dig(place, "serviceAccount")) is not None:
                 yield str(email)
 

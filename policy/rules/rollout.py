@@ -26,9 +26,9 @@ CLUSTER = "gcp:container/cluster:Cluster"
 
 
 def _gpu_deployments(resources: Sequence[Resource]) -> Iterator[tuple[Resource, Pod]]:
-    for one in resources:
-        if one.kind in ("Deployment", "StatefulSet"):
-            yield from ((one, pod) for pod in pods(one) if pod.gpus)
+    for resource in resources:
+        if resource.kind in ("Deployment", "StatefulSet"):
+            yield from ((resource, pod) for pod in pods(resource) if pod.gpus)
 
 
 def count(value: Any, of: int, *, up: bool) -> int | None:

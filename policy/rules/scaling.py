@@ -41,7 +41,7 @@ def _silence(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
 
 def _queue(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     for scaler in scalers(resources):
-        queries = [str(text) for one in scaler.metrics for text in _queries(one)]
+        queries = [str(text) for metric in scaler.metrics for text in _queries(metric)]
         if any(QUEUE in text for text in queries) and not any(RUNNING in text for text in queries):
             yield scaler.found(f"{named(scaler.resource)} queries {QUEUE} without {RUNNING}")
 
@@ -111,7 +111,11 @@ def _hasty(resources: Sequence[Resource], settings: Settings) -> Iterator[Findin
     for scaler in scalers(resources):
         window = number(dig(scaler.down, "stabilizationWindowSeconds"))
         window = KUBERNETES_DOWN_SECONDS if window is None else window
-        slow = [one for one in listed(dig(scaler.down, "policies")) if _is_slow(one, float(settings["periodSeconds"]))]
+        slow = [
+            policy
+            for policy in listed(dig(scaler.down, "policies"))
+            if _is_slow(policy, float(settings["periodSeconds"]))
+        ]
         policies = len(tuple(listed(dig(scaler.down, "policies"))))
         if window < float(settings["windowSeconds"]):
             yield scaler.found(f"{named(scaler.resource)} removes replicas after {window:g} s of lower load")

@@ -36,7 +36,9 @@ def _tokens(resources: Sequence[Resource], settings: Settings) -> Iterator[Findi
     for pod in all_pods(resources):
         name = str(dig(pod.spec, "serviceAccountName") or dig(pod.spec, "serviceAccount") or "default")
         for index, volume in enumerate(listed(dig(pod.spec, "volumes"))):
-            projected = any(has(one, "serviceAccountToken") for one in listed(dig(volume, "projected", "sources")))
+            projected = any(
+                has(source, "serviceAccountToken") for source in listed(dig(volume, "projected", "sources"))
+            )
             serves = any(server.pod is pod for server in servers(pod.resource))
             if projected and (serves or not _has_rights(resources, pod.namespace, name)):
                 yield finding(
@@ -62,10 +64,10 @@ def _has_rights(resources: Sequence[Resource], namespace: str, account: str) -> 
     return any(
         dig(subject, "kind") == "ServiceAccount"
         and dig(subject, "name") == account
-        and str(dig(subject, "namespace") or namespace_of(one)) == namespace
+        and str(dig(subject, "namespace") or namespace_of(resource)) == namespace
         for kind in ("RoleBinding", "ClusterRoleBinding")
-        for one in of_kind(resources, kind)
-        for subject in listed(dig(one.props, "subjects"))
+        for resource in of_kind(resources, kind)
+        for subject in listed(dig(resource.props, "subjects"))
     )
 
 

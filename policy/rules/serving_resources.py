@@ -60,8 +60,8 @@ def _other_digest(resource: Resource, settings: Settings) -> Iterator[Finding]:
 def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     trusted = {str(one).rstrip("/") + "/" for one in listed(settings["registries"])}
     trusted |= set(_own_registries(resources))
-    for one in resources:
-        for path, image in _images(one):
+    for resource in resources:
+        for path, image in _images(resource):
             if (
                 trusted
                 and image
@@ -69,8 +69,8 @@ def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterat
                 and not image.startswith(tuple(trusted))
             ):
                 yield finding(
-                    f"{one.label}: {path} is {image}, and this stack pulls from {', '.join(sorted(trusted))}",
-                    urn=one.urn,
+                    f"{resource.label}: {path} is {image}, and this stack pulls from {', '.join(sorted(trusted))}",
+                    urn=resource.urn,
                 )
             program = (
                 next((image.removeprefix(own) for own in trusted if image.startswith(own)), "")
@@ -78,22 +78,26 @@ def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterat
                 .partition(":")[0]
             )
             if program.endswith(f"/{_SERVER}") and program != f"vllm/{_SERVER}":
-                yield finding(f"{one.label}: {path} is {image}, and vLLM publishes it as vllm/{_SERVER}", urn=one.urn)
-        if one.type.startswith("kubernetes:helm.sh/"):
+                yield finding(
+                    f"{resource.label}: {path} is {image}, and vLLM publishes it as vllm/{_SERVER}", urn=resource.urn
+                )
+        if resource.type.startswith("kubernetes:helm.sh/"):
             chart = "/".join(
                 str(part).rstrip("/")
-                for part in (dig(one.props, "repositoryOpts", "repo"), dig(one.props, "chart"))
+                for part in (dig(resource.props, "repositoryOpts", "repo"), dig(resource.props, "chart"))
                 if part
             )
             published = _CHARTS.get(chart.rpartition("/")[2], ())
             if published and "/" in chart and chart not in published:
                 yield finding(
-                    f"{one.label}: the chart is {chart}, and its authors publish it as {' or '.join(published)}",
-                    urn=one.urn,
+                    f"{resource.label}: the chart is {chart}, and its authors publish it as {' or '.join(published)}",
+                    urn=resource.urn,
                 )
-            for path, image in _images_in(dig(one.props, "values"), "values") if published else ():
+            for path, image in _images_in(dig(resource.props, "values"), "values") if published else ():
                 if not image.startswith((*_AUTHORS, *trusted)):
-                    yield finding(f"{one.label}: {path} is {image}, which its authors do not publish", urn=one.urn)
+                    yield finding(
+                        f"{resource.label}: {path} is {image}, which its authors do not publish", urn=resource.urn
+                    )
 
 
 def _images_in(values: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -108,12 +112,12 @@ def _images_in(values: Any, path: str) -> Iterator[tuple[str, str]]:
 
 def _own_registries(resources: Sequence[Resource]) -> Iterator[str]:
     """Repositories that the stack makes, and the one from which its published server image comes."""
-    for one in resources:
-        if one.type == "gcp:artifactregistry/repository:Repository" and dig(one.props, "format") == "DOCKER":
-            place = [str(dig(one.props, key) or "") for key in ("location", "project", "repositoryId")]
+    for resource in resources:
+        if resource.type == "gcp:artifactregistry/repository:Repository" and dig(resource.props, "format") == "DOCKER":
+            place = [str(dig(resource.props, key) or "") for key in ("location", "project", "repositoryId")]
             if all(place):
                 yield f"{place[0]}-docker.pkg.dev/{place[1]}/{place[2]}/"
-        for _path, image in _images(one):
+        for _path, image in _images(resource):
             name, _at, digest = image.partition("@")
             if digest in _PUBLISHED.values() and "-docker.pkg.dev/" in name:
                 yield "/".join(name.split("/")[:3]) + "/"

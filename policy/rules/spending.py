@@ -41,8 +41,8 @@ _WATCHED_KEYS: Final = ("deletionProtection", "maintenancePolicy", "loggingConfi
 
 
 def _weak(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    guards = [pod for one in resources for pod in pods(one) if pod.labels.get("app") == APP]
-    parts = [one for one in resources if one.type.endswith(COMPONENT) or _is_part(one)]
+    guards = [pod for resource in resources for pod in pods(resource) if pod.labels.get("app") == APP]
+    parts = [resource for resource in resources if resource.type.endswith(COMPONENT) or _is_part(resource)]
     if not guards and (parts or settings["mostUsd"] is not None or settings["pauses"]):
         urn = parts[0].urn if parts else ""
         yield finding(f"no Deployment of the stack runs a {APP}", urn=urn)
@@ -83,7 +83,7 @@ def _faults(pod: Pod, resources: Sequence[Resource], settings: Settings) -> Iter
     if spaces and watched not in spaces:
         yield f"it counts namespace {watched}, where this stack has no server"
     yield from _rights(pod, resources, watched, (*_KEPT, *(_PAUSES if pauses else ())))
-    mine = [one for one in of_kind(resources, "NetworkPolicy") if namespace_of(one) == pod.namespace]
+    mine = [resource for resource in of_kind(resources, "NetworkPolicy") if namespace_of(resource) == pod.namespace]
     if any(_bars(one) for one in mine) and not any(_lets_out(one, pod) for one in mine):
         yield f"no NetworkPolicy of {pod.namespace} lets it reach the API server"
 
@@ -106,9 +106,9 @@ def _rights(pod: Pod, resources: Sequence[Resource], watched: str, needed: Seque
     name = str(dig(pod.spec, "serviceAccountName") or "default")
     account = next(
         (
-            one
-            for one in of_kind(resources, "ServiceAccount")
-            if (namespace_of(one), own_name(one)) == (pod.namespace, name)
+            resource
+            for resource in of_kind(resources, "ServiceAccount")
+            if (namespace_of(resource), own_name(resource)) == (pod.namespace, name)
         ),
         None,
     )
@@ -143,7 +143,7 @@ def _grants(binding: Resource, resources: Sequence[Resource]) -> Iterator[tuple[
                 # A pod has no name that a role could know.
                 if has(rule, "resourceNames") and "pods" in listed(dig(rule, "resources")):
                     continue
-                if not {"", "*"} & {str(one) for one in listed(dig(rule, "apiGroups"))}:
+                if not {"", "*"} & {str(group) for group in listed(dig(rule, "apiGroups"))}:
                     continue
                 for what in listed(dig(rule, "resources")):
                     yield from ((str(what), str(verb)) for verb in listed(dig(rule, "verbs")))
@@ -160,8 +160,8 @@ def _bars(policy: Resource) -> bool:
 
 def _lets_out(policy: Resource, pod: Pod) -> bool:
     spec = dig(policy.props, "spec")
-    ports = [tuple(dig(one, "port") for one in listed(dig(entry, "ports"))) for entry in listed(dig(spec, "egress"))]
-    return selects(dig(spec, "podSelector"), pod.labels) and any(not one or API_PORT in one for one in ports)
+    ports = [tuple(dig(port, "port") for port in listed(dig(entry, "ports"))) for entry in listed(dig(spec, "egress"))]
+    return selects(dig(spec, "podSelector"), pod.labels) and any(not port or API_PORT in port for port in ports)
 
 
 def _endless(resource: Resource, _: Settings) -> Iterator[Finding]:

@@ -41,7 +41,7 @@ class Claim:
     @property
     def modes(self) -> tuple[str, ...]:
         """Its access modes."""
-        return tuple(str(one) for one in listed(dig(self.resource.props, "spec", "accessModes")))
+        return tuple(str(mode) for mode in listed(dig(self.resource.props, "spec", "accessModes")))
 
     @property
     def is_read_only(self) -> bool:
@@ -96,7 +96,7 @@ def _mounted(resources: Sequence[Resource]) -> Iterator[MountedClaim]:
 
 def _holds_model(mounted: MountedClaim) -> bool:
     """Whether a vLLM server loads its model from this volume."""
-    models = [one.flags.model or "" for one in servers(mounted.pod.resource) if one.pod is mounted.pod]
+    models = [server.flags.model or "" for server in servers(mounted.pod.resource) if server.pod is mounted.pod]
     return any(is_below(model, mount.folder) for model in models for mount in mounted.mounts)
 
 
@@ -124,9 +124,9 @@ def _reader_writable(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
 
 
 def _disks(resources: Sequence[Resource]) -> Iterator[Resource]:
-    for one in resources:
-        if one.type == DISK and str(dig(one.props, "type") or "").rpartition("/")[2] == disks.TYPE:
-            yield one
+    for resource in resources:
+        if resource.type == DISK and str(dig(resource.props, "type") or "").rpartition("/")[2] == disks.TYPE:
+            yield resource
 
 
 def _slow(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
@@ -164,7 +164,7 @@ def _unprotected(resources: Sequence[Resource], settings: Settings) -> Iterator[
     if not production:
         return
     reason = f"production ({production}), and "
-    stake = "; ".join(text for one in resources if any(servers(one)) and (text := money.at_stake(one)))
+    stake = "; ".join(text for resource in resources if any(servers(resource)) and (text := money.at_stake(resource)))
     for claim in _claims(resources).values():
         if claim.is_read_only and (why := _loses_weights(resources, claim)):
             yield finding(f"{named(claim.resource)}: {reason}{why}", urn=claim.resource.urn, at_stake=_idle(stake))

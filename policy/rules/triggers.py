@@ -54,18 +54,20 @@ CONCURRENCY: Final = "vllm-fleet.dev/concurrency-per-replica"
 def _elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     allowed = {str(one) for one in listed(settings["addresses"])}
     projects = {
-        str(dig(one.props, "project")) for one in resources if one.type.startswith("gcp:") and has(one.props, "project")
+        str(dig(resource.props, "project"))
+        for resource in resources
+        if resource.type.startswith("gcp:") and has(resource.props, "project")
     }
-    spaces = {own_name(one) for one in of_kind(resources, "Namespace")}
+    spaces = {own_name(resource) for resource in of_kind(resources, "Namespace")}
     known = {kind: by_key(resources, kind) for kind in ("TriggerAuthentication", "ClusterTriggerAuthentication")}
-    for one in (*of_kind(resources, "ScaledObject", KEDA), *of_kind(resources, "ScaledJob", KEDA)):
-        for index, trigger in enumerate(listed(dig(one.props, "spec", "triggers"))):
+    for resource in (*of_kind(resources, "ScaledObject", KEDA), *of_kind(resources, "ScaledJob", KEDA)):
+        for index, trigger in enumerate(listed(dig(resource.props, "spec", "triggers"))):
             kind, metadata = str(dig(trigger, "type") or ""), mapped(dig(trigger, "metadata"))
             reference = dig(trigger, "authenticationRef")
             chosen = str(dig(reference, "kind") or "TriggerAuthentication")
-            where = f"{named(one)}: spec.triggers[{index}] ({kind})"
+            where = f"{named(resource)}: spec.triggers[{index}] ({kind})"
             by_name = {name: auth for (space, name), auth in known.get(chosen, {}).items()
-                       if chosen != "TriggerAuthentication" or space == namespace_of(one)}  # fmt: skip
+                       if chosen != "TriggerAuthentication" or space == namespace_of(resource)}  # fmt: skip
             authentication = by_name.get(str(dig(reference, "name")))
             written = {key: str(dig(metadata, key)) for key in sorted(set(metadata))}
             addresses = [
@@ -74,10 +76,10 @@ def _elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
                 if key in _ASKS or (key != "query" and _LIKE_AN_ADDRESS.search(text))
             ]
             if kind not in _WITHOUT_ADDRESS and not addresses:
-                yield finding(f"{where} names no address that this rule can read", urn=one.urn)
+                yield finding(f"{where} names no address that this rule can read", urn=resource.urn)
             for key, address in addresses:
                 if address not in allowed and (why := _foreign(address, projects, spaces, reference)):
-                    yield finding(f"{where}.metadata.{key} is {_short(address)}: {why}", urn=one.urn)
+                    yield finding(f"{where}.metadata.{key} is {_short(address)}: {why}", urn=resource.urn)
                 elif (
                     MONITORING in address
                     and address not in allowed
@@ -88,13 +90,15 @@ def _elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
                     yield finding(
                         f"{where}.authenticationRef: no {chosen} of the stack named {dig(reference, 'name')} has an identity",
                         write="authenticationRef of a TriggerAuthentication with podIdentity: {provider: gcp}",
-                        urn=one.urn,
+                        urn=resource.urn,
                     )
             if str(dig(metadata, "unsafeSsl")).lower() == "true":
-                yield finding(f"{where}.metadata.unsafeSsl is true", write="remove unsafeSsl", urn=one.urn)
+                yield finding(f"{where}.metadata.unsafeSsl is true", write="remove unsafeSsl", urn=resource.urn)
             for key in set(metadata):
                 if key.lower() in _SECRET:
-                    yield finding(f"{where}.metadata.{key} is sent along", write="a TriggerAuthentication", urn=one.urn)
+                    yield finding(
+                        f"{where}.metadata.{key} is sent along", write="a TriggerAuthentication", urn=resource.urn
+                    )
 
 
 def _short(text: str) -> str:
@@ -129,22 +133,25 @@ def _stuck(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     found = tuple(scalers(resources))
     scaled = {one.resource.urn for one in found}
     spaces = {server.pod.namespace for server in all_servers(resources)}
-    for one in (*of_kind(resources, "ScaledObject", KEDA), *of_kind(resources, "HorizontalPodAutoscaler")):
-        target = mapped(dig(one.props, "spec", "scaleTargetRef"))
+    for resource in (*of_kind(resources, "ScaledObject", KEDA), *of_kind(resources, "HorizontalPodAutoscaler")):
+        target = mapped(dig(resource.props, "spec", "scaleTargetRef"))
         kind = str(dig(target, "kind") or "Deployment")
         there = by_key(resources, kind)
         if (
-            one.urn not in scaled
-            and namespace_of(one) in spaces
-            and (namespace_of(one), str(dig(target, "name"))) not in there
+            resource.urn not in scaled
+            and namespace_of(resource) in spaces
+            and (namespace_of(resource), str(dig(target, "name"))) not in there
         ):
             yield finding(
-                f"{named(one)} scales {kind} {dig(target, 'name')}, which the stack does not have", urn=one.urn
+                f"{named(resource)} scales {kind} {dig(target, 'name')}, which the stack does not have",
+                urn=resource.urn,
             )
-    for one in of_kind(resources, "AutoscalingMetric"):
-        for metric in listed(dig(one.props, "spec", "metrics")):
+    for resource in of_kind(resources, "AutoscalingMetric"):
+        for metric in listed(dig(resource.props, "spec", "metrics")):
             if is_constant(str(dig(metric, "promql", "query") or "")):
-                yield finding(f"{named(one)}: the query of {dig(metric, 'promql', 'name')} is a constant", urn=one.urn)
+                yield finding(
+                    f"{named(resource)}: the query of {dig(metric, 'promql', 'name')} is a constant", urn=resource.urn
+                )
     for scaler in found:
         for what in _holds_still(scaler):
             yield scaler.found(f"{named(scaler.resource)}: {what}")
@@ -170,7 +177,7 @@ def _holds_still(scaler: Scaler) -> Iterator[str]:
         if (number(dig(scaler.spec, key)) or 0) > longest:
             yield f"spec.{key} is {shown(dig(scaler.spec, key))} seconds"
     formula = dig(scaler.spec, "advanced", "scalingModifiers", "formula")
-    names = {str(dig(one, "name")) for one in scaler.metrics}
+    names = {str(dig(metric, "name")) for metric in scaler.metrics}
     if formula and names.isdisjoint(re.findall(r"[\w-]+", str(formula))):
         yield f"advanced.scalingModifiers.formula is {formula}, which reads no trigger"
     window = number(dig(scaler.spec, *horizontal, "behavior", "scaleUp", "stabilizationWindowSeconds"))

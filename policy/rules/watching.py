@@ -45,23 +45,23 @@ _LEAST_SAMPLES: Final = 1000
 
 def _queries(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, str]]:
     """Every PromQL expression of the stack: its resource, its place and its text."""
-    for one in resources:
-        if one.type == POLICY:
-            for index, condition in enumerate(listed(dig(one.props, "conditions"))):
+    for resource in resources:
+        if resource.type == POLICY:
+            for index, condition in enumerate(listed(dig(resource.props, "conditions"))):
                 path = "conditionPrometheusQueryLanguage"
-                yield one, f"conditions[{index}]", str(dig(condition, path, "query") or "")
-        elif one.type == DASHBOARD:
-            for text in _PROM_QUERY.findall(str(dig(one.props, "dashboardJson") or "")):
-                yield one, "dashboardJson", json.loads(text)
-        elif one.is_kubernetes and one.kind == "ScaledObject":
-            for index, trigger in enumerate(listed(dig(one.props, "spec", "triggers"))):
-                yield one, f"spec.triggers[{index}]", str(dig(trigger, "metadata", "query") or "")
-        elif one.is_kubernetes and one.kind in (*RULES_OBJECTS, "AutoscalingMetric"):
-            for index, group in enumerate(listed(dig(one.props, "spec", "groups"))):
+                yield resource, f"conditions[{index}]", str(dig(condition, path, "query") or "")
+        elif resource.type == DASHBOARD:
+            for text in _PROM_QUERY.findall(str(dig(resource.props, "dashboardJson") or "")):
+                yield resource, "dashboardJson", json.loads(text)
+        elif resource.is_kubernetes and resource.kind == "ScaledObject":
+            for index, trigger in enumerate(listed(dig(resource.props, "spec", "triggers"))):
+                yield resource, f"spec.triggers[{index}]", str(dig(trigger, "metadata", "query") or "")
+        elif resource.is_kubernetes and resource.kind in (*RULES_OBJECTS, "AutoscalingMetric"):
+            for index, group in enumerate(listed(dig(resource.props, "spec", "groups"))):
                 for rule in listed(dig(group, "rules")):
-                    yield one, f"spec.groups[{index}]", str(dig(rule, "expr") or "")
-            for index, metric in enumerate(listed(dig(one.props, "spec", "metrics"))):
-                yield one, f"spec.metrics[{index}]", str(dig(metric, "promql", "query") or "")
+                    yield resource, f"spec.groups[{index}]", str(dig(rule, "expr") or "")
+            for index, metric in enumerate(listed(dig(resource.props, "spec", "metrics"))):
+                yield resource, f"spec.metrics[{index}]", str(dig(metric, "promql", "query") or "")
 
 
 def _readings(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, Reading]]:
@@ -75,30 +75,38 @@ class _There:
     """What a stack makes that series can come from."""
 
     def __init__(self, resources: Sequence[Resource]) -> None:
-        objects = [one for one in resources if one.is_kubernetes and one.type != RELEASE]
-        self.charts = {str(dig(one.props, "namespace") or "default") for one in resources if one.type == RELEASE}
-        self.namespaces = {own_name(one) for one in of_kind(objects, "Namespace")} | {
-            namespace_of(one) for one in objects if has(dig(one.props, "metadata"), "namespace")
+        objects = [resource for resource in resources if resource.is_kubernetes and resource.type != RELEASE]
+        self.charts = {
+            str(dig(resource.props, "namespace") or "default") for resource in resources if resource.type == RELEASE
+        }
+        self.namespaces = {own_name(resource) for resource in of_kind(objects, "Namespace")} | {
+            namespace_of(object_) for object_ in objects if has(dig(object_.props, "metadata"), "namespace")
         }
         self.by_label: Mapping[str, set[str]] = {
-            "deployment": {own_name(one) for one in of_kind(objects, "Deployment")},
-            "horizontalpodautoscaler": {own_name(one) for one in of_kind(objects, "HorizontalPodAutoscaler")}
-            | {f"keda-hpa-{own_name(one)}" for one in of_kind(objects, "ScaledObject")},
+            "deployment": {own_name(resource) for resource in of_kind(objects, "Deployment")},
+            "horizontalpodautoscaler": {own_name(resource) for resource in of_kind(objects, "HorizontalPodAutoscaler")}
+            | {f"keda-hpa-{own_name(resource)}" for resource in of_kind(objects, "ScaledObject")},
         }
         self.apps = {str(pod.labels[key]) for pod in all_pods(objects) for key in pod.labels if key == "app"}
         self.recorded = {
             str(dig(rule, "record"))
-            for one in objects
-            if one.kind in RULES_OBJECTS
-            for group in listed(dig(one.props, "spec", "groups"))
+            for object_ in objects
+            if object_.kind in RULES_OBJECTS
+            for group in listed(dig(object_.props, "spec", "groups"))
             for rule in listed(dig(group, "rules"))
         }
-        self.logged = {str(dig(one.props, "name") or one.name): one for one in resources if one.type == LOG_METRIC}
-        self.clusters = {str(dig(one.props, "name") or one.name) for one in resources if one.type == CLUSTER}
+        self.logged = {
+            str(dig(resource.props, "name") or resource.name): resource
+            for resource in resources
+            if resource.type == LOG_METRIC
+        }
+        self.clusters = {
+            str(dig(resource.props, "name") or resource.name) for resource in resources if resource.type == CLUSTER
+        }
         self.components = [
-            tuple(map(str, listed(dig(one.props, "monitoringConfig", "enableComponents"))))
-            for one in resources
-            if one.type == CLUSTER and has(dig(one.props, "monitoringConfig"), "enableComponents")
+            tuple(map(str, listed(dig(resource.props, "monitoringConfig", "enableComponents"))))
+            for resource in resources
+            if resource.type == CLUSTER and has(dig(resource.props, "monitoringConfig"), "enableComponents")
         ]
 
     def lacks(self, reading: Reading) -> str:
@@ -159,21 +167,25 @@ def _outside(resource: Resource, reading: Reading) -> str:
 
 
 def _unscraped(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    clusters = [one for one in resources if one.type == CLUSTER]
-    others = [one for one in resources if one.is_kubernetes and one.kind in OTHER_MONITORS]
+    clusters = [resource for resource in resources if resource.type == CLUSTER]
+    others = [resource for resource in resources if resource.is_kubernetes and resource.kind in OTHER_MONITORS]
     automatic = ("monitoringConfig", "managedPrometheus", "autoMonitoringConfig", "scope")
-    if others or any(dig(one.props, *automatic) == "ALL" for one in clusters):
+    if others or any(dig(cluster.props, *automatic) == "ALL" for cluster in clusters):
         return
-    monitors = [one for kind in MONITORS for one in of_kind(resources, kind)]
+    monitors = [resource for kind in MONITORS for resource in of_kind(resources, kind)]
     readings = [reading for _, _, reading in _readings(resources)]
     asked = {reading.metric for reading in readings}
-    collected = any(dig(one.props, "monitoringConfig", "managedPrometheus", "enabled") is True for one in clusters)
+    collected = any(
+        dig(cluster.props, "monitoringConfig", "managedPrometheus", "enabled") is True for cluster in clusters
+    )
     if not (monitors or collected or any(metric.startswith("vllm:") for metric in asked)):
         return  # Another system may collect them.
-    for one in clusters:
-        off = dig(one.props, "monitoringConfig", "managedPrometheus", "enabled") is False
-        if off or dig(one.props, "monitoringService") == "none":
-            yield finding(f"{one.label} does not collect what its {len(monitors)} PodMonitorings name", urn=one.urn)
+    for cluster in clusters:
+        off = dig(cluster.props, "monitoringConfig", "managedPrometheus", "enabled") is False
+        if off or dig(cluster.props, "monitoringService") == "none":
+            yield finding(
+                f"{cluster.label} does not collect what its {len(monitors)} PodMonitorings name", urn=cluster.urn
+            )
     by = {label for one in readings if one.metric.startswith("vllm:") for label, _, _ in one.labels}
     needed = sorted({*_LOAD, *(metric for metric in asked if metric.startswith("vllm:"))})
     for server in all_servers(resources):
@@ -181,10 +193,10 @@ def _unscraped(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
         if not pod.gpus or pod.resource.kind == "Job" or pod.annotation("prometheus.io/scrape") == "true":
             continue
         mine = [
-            one
-            for one in monitors
-            if (one.kind != MONITORS[0] or namespace_of(one) == pod.namespace)
-            and selects(dig(one.props, "spec", "selector"), pod.labels)
+            monitor
+            for monitor in monitors
+            if (monitor.kind != MONITORS[0] or namespace_of(monitor) == pod.namespace)
+            and selects(dig(monitor.props, "spec", "selector"), pod.labels)
         ]
         problems = [_blind(one, server, needed, by, float(settings["mostSeconds"])) for one in mine]
         if "" not in problems:

@@ -78,9 +78,9 @@ def _impossible(path: str, policy: Maintenance) -> Iterator[Finding]:
         return
     yield from _exclusion_problems(f"{path}.exclusions", policy.exclusions)
     freezes = tuple(
-        _stretch(one.start_time, one.end_time)
-        for one in policy.exclusions
-        if one.scope == "NO_UPGRADES" and one.end_time
+        _stretch(exclusion.start_time, exclusion.end_time)
+        for exclusion in policy.exclusions
+        if exclusion.scope == "NO_UPGRADES" and exclusion.end_time
     )
     if freezes and (left := _hours_in_any_span(start, end, days, freezes)) < MIN_HOURS:
         yield Finding(
@@ -97,30 +97,34 @@ def _impossible(path: str, policy: Maintenance) -> Iterator[Finding]:
 def _exclusion_problems(path: str, exclusions: tuple[MaintenanceExclusion, ...]) -> Iterator[Finding]:
     names: set[str] = set()
     freezes = 0
-    for i, one in enumerate(exclusions):
-        at, frozen = f"{path}[{i}]", one.scope == "NO_UPGRADES"
+    for i, exclusion in enumerate(exclusions):
+        at, frozen = f"{path}[{i}]", exclusion.scope == "NO_UPGRADES"
         freezes += frozen
-        if one.name in names:
+        if exclusion.name in names:
             yield Finding(
                 id="exclusion-name",
                 subject=f"{at}.name",
-                found=one.name,
+                found=exclusion.name,
                 allowed="a unique name",
                 why="GKE identifies exclusions by name, so one would replace the other",
-                write=f"{one.name}-{i + 1}",
+                write=f"{exclusion.name}-{i + 1}",
             )
-        names.add(one.name)
-        if one.end_time is not None and (ended := moment(one.end_time)) is not None and ended.date() < today():
+        names.add(exclusion.name)
+        if (
+            exclusion.end_time is not None
+            and (ended := moment(exclusion.end_time)) is not None
+            and ended.date() < today()
+        ):
             yield Finding(
                 id="exclusion-over",
                 subject=f"{at}.endTime",
-                found=one.end_time,
+                found=exclusion.end_time,
                 allowed="a time in the future",
                 why="it excludes nothing any more, and counts against GKE's limits until it is removed",
-                write=f"remove {one.name}",
+                write=f"remove {exclusion.name}",
                 severity="warning",
             )
-        if frozen and one.end_time is None:
+        if frozen and exclusion.end_time is None:
             yield Finding(
                 id="exclusion-without-end",
                 subject=f"{at}.endTime",
@@ -129,14 +133,14 @@ def _exclusion_problems(path: str, exclusions: tuple[MaintenanceExclusion, ...])
                 why="only scopes that allow patches may last until the version's end of support",
                 write="endTime, or scope: NO_MINOR_OR_NODE_UPGRADES",
             )
-        elif one.end_time is not None:
-            start, end = _stretch(one.start_time, one.end_time)
+        elif exclusion.end_time is not None:
+            start, end = _stretch(exclusion.start_time, exclusion.end_time)
             if end <= start or (frozen and end - start > timedelta(days=MAX_FREEZE_DAYS)):
                 most = f"within {MAX_FREEZE_DAYS} days" if frozen else "before the version's end of support"
                 yield Finding(
                     id="exclusion-length",
                     subject=f"{at}.endTime",
-                    found=one.end_time,
+                    found=exclusion.end_time,
                     allowed=f"after startTime, {most}",
                     why=f"GKE rejects an end before the start, and NO_UPGRADES for more than {MAX_FREEZE_DAYS} days",
                     write=f'"{start + timedelta(days=30):%Y-%m-%dT%H:%M:%SZ}"',
@@ -145,7 +149,7 @@ def _exclusion_problems(path: str, exclusions: tuple[MaintenanceExclusion, ...])
             yield Finding(
                 id="too-many-freezes",
                 subject=f"{at}.scope",
-                found=one.scope,
+                found=exclusion.scope,
                 allowed=f"NO_UPGRADES in up to {MAX_FREEZES} exclusions",
                 why=f"GKE allows {MAX_FREEZES}; expired exclusions count until they are removed",
                 write="scope: NO_MINOR_OR_NODE_UPGRADES, or remove an expired exclusion",

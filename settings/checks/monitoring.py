@@ -53,7 +53,7 @@ def _bounds(alerts: section.Alerts) -> Iterator[Finding]:
 def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Finding]:
     path = key("monitoring.alerts.channels")
     for severity in ("page", "ticket"):
-        if (count := sum(severity in one.severities for one in alerts.channels)) > section.MOST_CHANNELS:
+        if (count := sum(severity in channel.severities for channel in alerts.channels)) > section.MOST_CHANNELS:
             yield Finding(
                 id="too-many-channels",
                 subject=path,
@@ -62,23 +62,23 @@ def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Finding]:
                 why="Cloud Monitoring accepts no alerting policy with more",
                 write="one group address or topic in place of several channels",
             )
-        if not any(severity in one.severities for one in alerts.channels):
+        if not any(severity in channel.severities for channel in alerts.channels):
             yield Finding(
                 id="alert-to-nobody",
                 subject=path,
-                found=[list(one.severities) for one in alerts.channels],
+                found=[list(channel.severities) for channel in alerts.channels],
                 allowed="at least one channel for each of page and ticket",
                 why=f"alerts of severity {severity} would notify no one",
                 write=f"severities: [page, ticket] on one channel, or a channel for {severity}",
             )
     seen: list[Any] = []
-    for one in alerts.channels:
-        same = one.model_copy(update={"severities": ()})
+    for channel in alerts.channels:
+        same = channel.model_copy(update={"severities": ()})
         if same in seen:
             yield Finding(
                 id="channel-twice",
                 subject=path,
-                found=one.type,
+                found=channel.type,
                 allowed="each channel once",
                 why="every alert would be sent twice",
                 write="one channel with severities: [page, ticket]",
@@ -89,7 +89,7 @@ def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Finding]:
         (section.PagerDuty, "pagerdutyKey", settings.has_pagerduty_key),
         (section.Webhook, "webhookPassword", settings.has_webhook_password),
     ):
-        if not there and any(isinstance(one, kind) for one in alerts.channels):
+        if not there and any(isinstance(channel, kind) for channel in alerts.channels):
             yield Finding(
                 id="channel-without-secret",
                 subject=f"{NAMESPACE}:{name}",

@@ -125,7 +125,9 @@ def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Fi
                 write=f"{block.network_address}/{largest}",
             )
         yield from _public(name, block)
-        if taken := next((one for one in PROHIBITED_RANGES if block.overlaps(ipaddress.IPv4Network(one))), None):
+        if taken := next(
+            (range_ for range_ in PROHIBITED_RANGES if block.overlaps(ipaddress.IPv4Network(range_))), None
+        ):
             yield Finding(
                 id="range-prohibited",
                 subject=name,

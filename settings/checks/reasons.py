@@ -19,7 +19,9 @@ def unused_reasons(settings: Settings) -> Iterator[Finding]:
     if not settings.server.reasons:
         return
     servers = [DeclaredServer(one) for one in (settings, settings.as_canary) if one is not None]
-    judged = [(name, needs_reason(one, verdict), verdict) for one in servers for name, _, verdict in parts(one)]
+    judged = [
+        (name, needs_reason(server, verdict), verdict) for server in servers for name, _, verdict in parts(server)
+    ]
     for written, reason in settings.server.reasons.items():
         found = {
             verdict.trust == "unknown" or needed

@@ -127,8 +127,8 @@ def _windows(settings: Settings) -> Iterator[Finding]:
             why="KEDA cannot load any other, and the windows would never open",
             write="timezone: Europe/Amsterdam, or UTC",
         )
-    for number, one in enumerate(scaling.windows):
-        yield from _window(settings, f"windows[{number}]", one)
+    for number, window in enumerate(scaling.windows):
+        yield from _window(settings, f"windows[{number}]", window)
     for (a, one), (b, other) in combinations(enumerate(scaling.windows), 2):
         days = [day for day in one.days if day in other.days]
         if days and one.start_minute < other.end_minute and other.start_minute < one.end_minute:

@@ -170,12 +170,12 @@ def shared_confidence(intervals: int) -> float:
 
 def regressed(comparisons: Sequence[Comparison]) -> bool:
     """Whether anything got worse beyond noise."""
-    return any(one.verdict == "regressed" for one in comparisons)
+    return any(comparison.verdict == "regressed" for comparison in comparisons)
 
 
 def incomparable(comparisons: Sequence[Comparison]) -> bool:
     """Whether there is a baseline and nothing could be compared with it, which fails the gate."""
-    return bool(comparisons) and all(one.verdict == "not comparable" for one in comparisons)
+    return bool(comparisons) and all(comparison.verdict == "not comparable" for comparison in comparisons)
 
 
 def _lacks(certificate: Certificate) -> Iterator[tuple[str, Literal["failed", "not measured"]]]:

@@ -180,25 +180,25 @@ def find(folder: Path, choice: Choice, *, allow_missing: bool) -> Layout:
 def _run(path: Path, name: str, choice: Choice, folder: Path, problems: list[Problem]) -> RunFiles:
     match = RUN_FOLDER.fullmatch(path.name)
     files = [one for one in sorted(path.iterdir()) if one.is_file() and not choice.leaves_out(f"{name}/{one.name}")]
-    results = [one for one in files if CLIENT_FILE.fullmatch(one.name)]
-    witnesses = [one for one in files if one.name.endswith(".witness.json")]
-    pods = [one for one in files if one.name.startswith("pod-") and one.suffix == ".json"]
-    for one in files:
+    results = [file for file in files if CLIENT_FILE.fullmatch(file.name)]
+    witnesses = [file for file in files if file.name.endswith(".witness.json")]
+    pods = [file for file in files if file.name.startswith("pod-") and file.suffix == ".json"]
+    for file in files:
         if (
-            one.name != MERGED_FILE
-            and one.suffix in (".json", ".jsonl")
-            and one not in (*results, *witnesses, *pods)
-            and not one.name.endswith(_OWN_SUFFIXES)
+            file.name != MERGED_FILE
+            and file.suffix in (".json", ".jsonl")
+            and file not in (*results, *witnesses, *pods)
+            and not file.name.endswith(_OWN_SUFFIXES)
         ):
             problems.append(
                 Problem(
-                    file=one.relative_to(folder).as_posix(),
+                    file=file.relative_to(folder).as_posix(),
                     reason="unknown-file",
                     found="unknown file",
                     allowed="client-NNN.json, client-NNN.witness.json, pod-N.json and server-metrics.jsonl.gz",
                 )
             )
-    metrics = next((one for one in files if one.name == METRICS_FILE), None)
+    metrics = next((file for file in files if file.name == METRICS_FILE), None)
     return RunFiles(
         name=name,
         point=int(match["point"]) if match else 0,
@@ -218,15 +218,15 @@ def _bare(folder: Path, choice: Choice, single: bool) -> RunFiles:
         if run.results:
             return run
     files = [one for one in sorted(folder.iterdir()) if one.is_file() and not choice.leaves_out(one.name)]
-    results = [one for one in files if is_result(one.name, bare=True)]
+    results = [file for file in files if is_result(file.name, bare=True)]
     return RunFiles(
         name=folder.resolve().name,
         point=0,
         repeat=0,
         results=tuple(results),
-        witnesses=tuple(one for one in files if one.name.endswith(".witness.json")),
-        pods=tuple(one for one in files if one.name.startswith("pod-") and one.suffix == ".json"),
-        metrics=next((one for one in files if one.name == METRICS_FILE), None),
+        witnesses=tuple(file for file in files if file.name.endswith(".witness.json")),
+        pods=tuple(file for file in files if file.name.startswith("pod-") and file.suffix == ".json"),
+        metrics=next((file for file in files if file.name == METRICS_FILE), None),
         bare=True,
     )
 

@@ -246,8 +246,8 @@ class _Merge:
             self.remarks.append(
                 f"no steady window: {', '.join(never)}; the mean over the repeats is that of the {name} window"
             )
-        total = estimate([one.total_tokens_per_s for one in rates])
-        output = estimate([one.output_tokens_per_s for one in rates])
+        total = estimate([rate.total_tokens_per_s for rate in rates])
+        output = estimate([rate.output_tokens_per_s for rate in rates])
         known = asked is not None and runs[0].point < len(asked.points)
         point = Point(
             point=runs[0].point,
@@ -255,7 +255,7 @@ class _Merge:
             runs=tuple(run.name for run in runs),
             total_tokens_per_s=total,
             output_tokens_per_s=output,
-            requests_per_s=estimate([one.requests_per_s for one in rates]),
+            requests_per_s=estimate([rate.requests_per_s for rate in rates]),
             total_tokens_per_s_per_node=total.mean / asked.shape.replicas if asked else None,
             latencies=runs[0].latencies if len(runs) == 1 else self.pool.latencies(),
             usd_per_million_tokens=_usd(asked, total),

@@ -254,8 +254,8 @@ def _add_witness(path: Path, layout: Layout, clients: Iterable[Client]) -> list[
         )
     if seed is not None and seed != str(witness.seed):
         problems.append(problem("other-witness", f"seed is {witness.seed}", f"{seed}, as in its result"))
-    if any(len(one) != data.requests for one in lists):
-        found = f"{', '.join(str(len(one)) for one in lists)} prompts and lengths"
+    if any(len(list_) != data.requests for list_ in lists):
+        found = f"{', '.join(str(len(list_)) for list_ in lists)} prompts and lengths"
         problems.append(problem("other-witness", found, f"{data.requests}, as in its result"))
     elif (off := _counted_otherwise(data.input_lens, witness.asked_input_tokens)) > OTHER_COUNT_SHARE:
         allowed = f"its result's input_lens to {100 * OTHER_COUNT_SHARE:g} %"

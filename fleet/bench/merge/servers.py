@@ -210,8 +210,8 @@ def _restarts(series: dict[str, dict[_Engine, _Series]], first_request: float) -
     for metric, engines in series.items():
         if not metric.partition("{")[0].endswith("_total"):
             continue
-        for (server, _), one in engines.items():
-            for at in one.increasing()[2]:
+        for (server, _), engine in engines.items():
+            for at in engine.increasing()[2]:
                 fell[server] = min(at, fell.get(server, at))
     return [
         f"server {server} restarted during the run, {at - first_request:.0f} s after the first request: up to a second of its counters "

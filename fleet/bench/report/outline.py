@@ -120,7 +120,7 @@ def outline(
 
 def _certificate(checks: Sequence[Check]) -> Iterator[Section]:
     for verdict, folding in _FOLDING.items():
-        these = [one for one in checks if one.verdict == verdict]
+        these = [check for check in checks if check.verdict == verdict]
         if these:
             yield Section(
                 title=f"{plural(len(these), 'check')} {verdict}",
@@ -175,7 +175,7 @@ def _figures(judged: Judged, found: Shown, published: Published) -> Section:
         gap = _missing("not_asked")
     elif not asked.cost and not is_self_test(asked):
         gap = _missing("no_cost")
-    failed = any(one.errors for one in measurement.runs)
+    failed = any(run.errors for run in measurement.runs)
     return Section(
         title="Figures",
         body=(
@@ -210,7 +210,7 @@ def _load(drawn: Mapping[str, Plot], found: Shown) -> Section:
 
 def _latency(drawn: Mapping[str, Plot], found: Shown, published: Published) -> Section:
     latencies = found.point.latencies
-    no_limits = not any(one.goodput is not None for one in found.runs)
+    no_limits = not any(run.goodput is not None for run in found.runs)
     return Section(
         title="Latency",
         body=(
@@ -253,7 +253,7 @@ def _time(drawn: Mapping[str, Plot], found: Shown) -> Section:
 
 def _clients(drawn: Mapping[str, Plot], found: Shown) -> Section:
     caption = "One bar for each client of this run. A client near a full core measures itself instead of the server."
-    witnessed = any(one.cpu_share_peak is not None for one in found.run.clients)
+    witnessed = any(client.cpu_share_peak is not None for client in found.run.clients)
     clients = plural(len(found.run.clients), "client")
     return Section(
         title="The clients",
@@ -273,7 +273,7 @@ def _engines(drawn: Mapping[str, Plot], found: Shown) -> Section:
         return Section(title="The engines", body=(_missing("no_metrics"),), id="engines")
     caption = captions.engines_caption(found)
     tiles = tuple(headline.server_numbers(server))
-    with_mfu = any(one.tflops_mean is not None for one in server.engines)
+    with_mfu = any(engine.tflops_mean is not None for engine in server.engines)
     queue = _plot(drawn, "cache-queue", "Sampled every second from every server.")
     engines = plural(len(server.engines), "engine")
     return Section(

@@ -32,7 +32,7 @@ def clients(run: Run) -> Plot:
         low=0,
         high=len(members),
         title="client",
-        ticks=tuple((n + 0.5, f"{one.client}") for n, one in enumerate(members)),
+        ticks=tuple((n + 0.5, f"{member.client}") for n, member in enumerate(members)),
     )
     panels = [
         _panel(
@@ -41,37 +41,37 @@ def clients(run: Run) -> Plot:
             places,
             [
                 (
-                    one.total_tokens_per_s,
+                    member.total_tokens_per_s,
                     None,
-                    f"client {one.client}: {format_number(one.total_tokens_per_s)} total tok/s",
+                    f"client {member.client}: {format_number(member.total_tokens_per_s)} total tok/s",
                 )
-                for one in members
+                for member in members
             ],
         )
     ]
-    if any(one.cpu_share_peak is not None for one in members):
+    if any(member.cpu_share_peak is not None for member in members):
         panels.append(
             _panel(
                 "CPU, share of one core",
                 x,
                 places,
-                [(one.cpu_share_mean or 0.0, one.cpu_share_peak, _cpu(one)) for one in members],
+                [(member.cpu_share_mean or 0.0, member.cpu_share_peak, _cpu(member)) for member in members],
                 words=lambda value: f"{100 * value:.0f} %",
                 whole=1.0,
                 mark_odd=False,
             )
         )
-    if any(one.loop_lag_p99_ms is not None for one in members):
+    if any(member.loop_lag_p99_ms is not None for member in members):
         panels.append(
             _panel(
                 "Event-loop lag p99, ms",
                 x,
                 places,
-                [(one.loop_lag_p99_ms or 0.0, None, _lag(one)) for one in members],
+                [(member.loop_lag_p99_ms or 0.0, None, _lag(member)) for member in members],
                 mark_odd=False,
             )
         )
-    rates = [one.total_tokens_per_s for one in members]
+    rates = [member.total_tokens_per_s for member in members]
     return Plot(
         id="clients",
         title="Balance of the clients",
@@ -101,7 +101,7 @@ def engines(server: ServerMetrics, window: str = "steady window") -> Plot:
     """Each data-parallel rank's tokens, running and waiting sequences and KV cache over that window, server by server."""
     members = sorted_engines(server)
     places, ticks, across = _grouped(members)
-    servers = len({one.server for one in members})
+    servers = len({member.server for member in members})
     x = Axis(low=0, high=across, title="server, a bar for each rank" if servers > 1 else "rank", ticks=tuple(ticks))
     kinds: tuple[
         tuple[str, Callable[[EngineResult], tuple[float, float | None]], Callable[[float], str], bool, float], ...
@@ -111,7 +111,7 @@ def engines(server: ServerMetrics, window: str = "steady window") -> Plot:
         ("Sequences waiting", lambda one: (one.waiting_mean, one.waiting_peak), format_number, False, 0.0),
         ("KV cache in use", lambda one: (one.kv_mean, one.kv_peak), lambda value: format_percent(value, 0), True, 1.0),
     )
-    tokens = [one.generation_tokens for one in members]
+    tokens = [member.generation_tokens for member in members]
     return Plot(
         id="engines",
         title="Balance of the engines",
@@ -124,7 +124,7 @@ def engines(server: ServerMetrics, window: str = "steady window") -> Plot:
                 title,
                 x,
                 places,
-                [(*of(one), f"{name_of(one)}: {_with_peak(of(one), words)}") for one in members],
+                [(*of(member), f"{name_of(member)}: {_with_peak(of(member), words)}") for member in members],
                 words=None if words is format_number else words,
                 whole=whole,
                 mark_odd=mark_odd,

@@ -136,9 +136,9 @@ def runs(shown: Shown) -> Plot:
                 x=Axis(low=0, high=max(_length(run), 1.0), words=_with_unit),
                 y=axis_from_zero((highest[run.point],)),
                 stretches=tuple(
-                    Stretch(low=one.low, high=one.high, style=one.style, words="")
-                    for one in _stretches(run)
-                    if one.style == "steady"
+                    Stretch(low=stretch.low, high=stretch.high, style=stretch.style, words="")
+                    for stretch in _stretches(run)
+                    if stretch.style == "steady"
                 ),
                 lines=(
                     Line(
@@ -159,7 +159,7 @@ def cache_and_queue(run: Run, server: ServerMetrics) -> Plot:
     """KV cache in use, and sequences running and waiting, over all engines."""
     line = server.timeline
     x = _seconds(max(_length(run), *line.at, 0.0) if line.at else _length(run))
-    stretches = tuple(one for one in _stretches(run) if one.style == "steady")
+    stretches = tuple(stretch for stretch in _stretches(run) if stretch.style == "steady")
     peak = max(line.kv_max, default=0.0)
     return Plot(
         id="cache-queue",
@@ -201,7 +201,7 @@ def cache_and_queue(run: Run, server: ServerMetrics) -> Plot:
 
 def power(run: Run, gpus: Gpus) -> Plot | None:
     """Watts of one GPU on average; None where power was not read."""
-    count = max((one.gpus for one in gpus.readings if one.name == "power_watts"), default=0)
+    count = max((reading.gpus for reading in gpus.readings if reading.name == "power_watts"), default=0)
     if gpus.timeline is None or not gpus.timeline.at or not count:
         return None
     each = [watts / count for watts in gpus.timeline.watts]
@@ -214,7 +214,7 @@ def power(run: Run, gpus: Gpus) -> Plot | None:
                 title=f"Watts a GPU, mean of {count:,}",
                 x=_seconds(max(_length(run), *gpus.timeline.at)),
                 y=axis_from_zero(each),
-                stretches=tuple(one for one in _stretches(run) if one.style == "steady"),
+                stretches=tuple(stretch for stretch in _stretches(run) if stretch.style == "steady"),
                 lines=(Line(style="total", points=_points(gpus.timeline.at, each)),),
                 height=220,
             ),

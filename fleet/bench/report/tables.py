@@ -57,7 +57,7 @@ def _window(name: str, found: Rates | None, note: str) -> tuple[Cell, ...]:
     if found is None:
         return (Cell(name, note=note), *(Cell(NOTHING),) * 4)
     values = (found.total_tokens_per_s, found.output_tokens_per_s, found.requests_per_s)
-    return (Cell(name, note=note), Cell(f"{found.seconds:.1f}"), *(Cell(format_number(one)) for one in values))
+    return (Cell(name, note=note), Cell(f"{found.seconds:.1f}"), *(Cell(format_number(value)) for value in values))
 
 
 def runs(shown: Shown) -> Table:

@@ -21,19 +21,19 @@ def clients(run: Run) -> Table:
         ),
         rows=tuple(
             (
-                Cell(str(one.client), note="" if one.node is None else one.node),
-                Cell(f"{one.connections:,}"),
-                Cell(f"{one.completed:,}"),
-                Cell(f"{one.failed:,}", style="lost" if one.failed else ""),
-                Cell(format_number(one.total_tokens_per_s)),
-                Cell(format_number(one.output_tokens_per_s)),
-                Cell(format_number(one.chunks_per_s)),
-                Cell(f"{_share(one.cpu_share_mean)}, {_share(one.cpu_share_peak)}"),
-                Cell(NOTHING if one.loop_lag_p99_ms is None else format_milliseconds(one.loop_lag_p99_ms)),
-                Cell(_open_files(one.open_files_peak, one.open_files_limit)),
-                Cell(format_milliseconds(one.ttft_p50_ms)),
+                Cell(str(client.client), note="" if client.node is None else client.node),
+                Cell(f"{client.connections:,}"),
+                Cell(f"{client.completed:,}"),
+                Cell(f"{client.failed:,}", style="lost" if client.failed else ""),
+                Cell(format_number(client.total_tokens_per_s)),
+                Cell(format_number(client.output_tokens_per_s)),
+                Cell(format_number(client.chunks_per_s)),
+                Cell(f"{_share(client.cpu_share_mean)}, {_share(client.cpu_share_peak)}"),
+                Cell(NOTHING if client.loop_lag_p99_ms is None else format_milliseconds(client.loop_lag_p99_ms)),
+                Cell(_open_files(client.open_files_peak, client.open_files_limit)),
+                Cell(format_milliseconds(client.ttft_p50_ms)),
             )
-            for one in run.clients
+            for client in run.clients
         ),
     )
 
@@ -50,8 +50,8 @@ def _open_files(peak: int | None, limit: int | None) -> str:
 
 def engines(run: Run, server: ServerMetrics) -> Table:
     """Every engine of the shown run; servers are numbered as in the plot."""
-    order = list(dict.fromkeys(one.server for one in sorted_engines(server)))
-    with_mfu = any(one.tflops_mean is not None for one in server.engines)
+    order = list(dict.fromkeys(engine.server for engine in sorted_engines(server)))
+    with_mfu = any(engine.tflops_mean is not None for engine in server.engines)
     return Table(
         id="engines-table",
         caption=f"Every engine of this run, over the {window_name(run)}",
@@ -70,17 +70,17 @@ def engines(run: Run, server: ServerMetrics) -> Table:
         ),
         rows=tuple(
             (
-                Cell(one.server if len(order) == 1 else f"{order.index(one.server) + 1}: {one.server}"),
-                Cell(one.engine),
-                Cell(format_number(one.generation_tokens)),
-                Cell(format_number(one.prompt_tokens)),
-                Cell(f"{format_number(one.running_mean)}, {format_number(one.running_peak)}"),
-                Cell(f"{format_number(one.waiting_mean)}, {format_number(one.waiting_peak)}"),
-                Cell(f"{format_percent(one.kv_mean, 0)}, {format_percent(one.kv_peak, 0)}"),
-                Cell(format_number(one.preemptions)),
-                *((Cell(rate(one.tflops_mean)), Cell(rate(one.hbm_read_gb_per_s_mean))) if with_mfu else ()),
+                Cell(engine.server if len(order) == 1 else f"{order.index(engine.server) + 1}: {engine.server}"),
+                Cell(engine.engine),
+                Cell(format_number(engine.generation_tokens)),
+                Cell(format_number(engine.prompt_tokens)),
+                Cell(f"{format_number(engine.running_mean)}, {format_number(engine.running_peak)}"),
+                Cell(f"{format_number(engine.waiting_mean)}, {format_number(engine.waiting_peak)}"),
+                Cell(f"{format_percent(engine.kv_mean, 0)}, {format_percent(engine.kv_peak, 0)}"),
+                Cell(format_number(engine.preemptions)),
+                *((Cell(rate(engine.tflops_mean)), Cell(rate(engine.hbm_read_gb_per_s_mean))) if with_mfu else ()),
             )
-            for one in sorted_engines(server)
+            for engine in sorted_engines(server)
         ),
     )
 
@@ -113,13 +113,13 @@ def gpus(run: Run, found: Gpus) -> Table:
         columns=(*texts("quantity"), *numbers("mean", "peak", "GPUs"), *texts("from")),
         rows=tuple(
             (
-                _gpu_name(one.name),
-                Cell(_gpu_value(one.name, one.mean)),
-                Cell(_gpu_value(one.name, one.peak)),
-                Cell(f"{one.gpus:,}"),
-                Cell(one.source),
+                _gpu_name(reading.name),
+                Cell(_gpu_value(reading.name, reading.mean)),
+                Cell(_gpu_value(reading.name, reading.peak)),
+                Cell(f"{reading.gpus:,}"),
+                Cell(reading.source),
             )
-            for one in found.readings
+            for reading in found.readings
         ),
     )
 

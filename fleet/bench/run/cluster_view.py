@@ -95,7 +95,7 @@ def _why(kubectl: Kubectl, name: str, pod: Mapping[str, Any] | None) -> str:
             if waiting.get("reason") in _BAD_WAITS:
                 return f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
     events = _events(kubectl, name)
-    telling = [one for one in events if one.get("type") == "Warning" or one.get("reason") in _SCALE_UP]
+    telling = [event for event in events if event.get("type") == "Warning" or event.get("reason") in _SCALE_UP]
     if telling:
         newest = max(telling, key=_moment)
         return f"{newest.get('reason')}: {' '.join(str(newest.get('message', '')).split())}"

@@ -54,8 +54,8 @@ def state_of(pods: Sequence[Mapping[str, Any]]) -> State | None:
         detail = f"{here} of {behind.get('pods')} are here"
     elif state in ("preparing", "at the barrier"):
         clients = [pod.get("clients") or {} for pod in told]
-        ready = sum(int(one.get("ready", 0)) for one in clients)
-        detail += f", {ready} of {sum(int(one.get('all', 0)) for one in clients)} clients are ready"
+        ready = sum(int(client.get("ready", 0)) for client in clients)
+        detail += f", {ready} of {sum(int(client.get('all', 0)) for client in clients)} clients are ready"
     if state != "running":
         return State(_WORDS.get(state, state), detail)
     same = [pod for pod in told if pod.get("run") == behind.get("run")]

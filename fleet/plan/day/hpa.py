@@ -59,7 +59,8 @@ def desired_replicas(
     H computeReplicasForMetrics: the largest proposal; no change if every metric fails, or one fails and the rest would scale down.
     """
     proposals = [
-        proposal(one, current, up_tolerance, down_tolerance) if one.value is not None else None for one in metrics
+        proposal(metric, current, up_tolerance, down_tolerance) if metric.value is not None else None
+        for metric in metrics
     ]
     valid = [one for one in proposals if one is not None]
     if not valid or (len(valid) < len(metrics) and max(valid) < current):

@@ -170,7 +170,7 @@ class _Scaler:
 
 def floors(policy: ScalingPolicy) -> Callable[[int], int]:
     """Return a fast `policy.floor`, precomputed between the moments at which windows open and close."""
-    moments = [edge for one in policy.windows for edge in (one.opens(policy.early_minutes), one.closes())]
+    moments = [edge for window in policy.windows for edge in (window.opens(policy.early_minutes), window.closes())]
     minutes = sorted({0, *(day * 24 * 60 + minute for days, minute in moments for day in days)})
     found = [policy.floor(minute) for minute in minutes]
     return lambda minute: found[bisect_right(minutes, minute % WEEK_MINUTES) - 1]

@@ -38,10 +38,10 @@ def listed(machine: str | None) -> tuple[Listed, ...]:
 def _largest() -> tuple[Machine, ...]:
     """The largest machine of each GPU kind, smallest memory first. GPUs that differ only in networking are one kind."""
     largest: dict[tuple[float, float], Machine] = {}
-    for one in machines.MACHINES.values():
-        kind = (one.gpu.memory_gib, one.gpu.bf16_flop_per_s)
-        if kind not in largest or largest[kind].gpus < one.gpus:
-            largest[kind] = one
+    for machine in machines.MACHINES.values():
+        kind = (machine.gpu.memory_gib, machine.gpu.bf16_flop_per_s)
+        if kind not in largest or largest[kind].gpus < machine.gpus:
+            largest[kind] = machine
     return tuple(sorted(largest.values(), key=lambda one: one.gpu.memory_gib * one.gpus))
 
 
@@ -59,13 +59,13 @@ def outline(rows: tuple[Listed, ...]) -> Outline:
             *numbers(*map(_gpu, types)),
             Column(title="gated", is_optional=True),
         ),
-        rows=tuple(tuple(map(Cell, _row(one))) for one in rows),
+        rows=tuple(tuple(map(Cell, _row(row))) for row in rows),
     )
     reading = (
         "A number is the minimum of GPUs on one machine for the weights and a request of "
         f"{fit.REQUEST_TOKENS:,} tokens, with vLLM's defaults and a 16-bit cache; {NOTHING} means that it does not fit. ~ marks a GPU "
         "without native arithmetic for the weights' format: it saves memory, not time.",
-        "Machines: " + ", ".join(f"{_gpu(one)} is {one}" for one in types) + ".",
+        "Machines: " + ", ".join(f"{_gpu(type_)} is {type_}" for type_ in types) + ".",
         "Memory follows vLLM's own calculation. The table does not show speed. gated: the download requires a token.",
         "To serve one: `vllm-fleet:model: {id: ...}` (docs/models.md).",
     )
@@ -73,7 +73,7 @@ def outline(rows: tuple[Listed, ...]) -> Outline:
         title="Model catalog",
         kind="GPUs needed at their format",
         body=(table, Section(title="How to read this", body=tuple(map(Prose, reading)))),
-        data={"models": [_document(one) for one in rows]},
+        data={"models": [_document(row) for row in rows]},
     )
 
 

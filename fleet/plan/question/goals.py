@@ -127,7 +127,7 @@ class PlanQuestion:
 
     def __post_init__(self) -> None:
         if way_of(self.capacity) not in self.machine.ways:
-            ways = [one for one in CAPACITIES if way_of(one) in self.machine.ways]
+            ways = [capacity for capacity in CAPACITIES if way_of(capacity) in self.machine.ways]
             raise ValueError(
                 f"capacity {self.capacity} is not available for {self.machine.type}; allowed: {', '.join(ways)}"
             )

@@ -79,23 +79,25 @@ def outline(subject: Subject, comparisons: Sequence[Comparison], *, stack: str |
 def sections(subject: Subject, comparisons: Sequence[Comparison]) -> Iterator[Section]:
     """The week's policies under each shape of load."""
     told: tuple[Element, ...] = tuple(map(Prose, remarks(subject)))
-    for one in comparisons:
+    for comparison in comparisons:
         policies = [
-            f"{way.name}: {format_policy(way.policy)}" for way in one.ways if isinstance(way.policy, ScalingPolicy)
+            f"{way.name}: {format_policy(way.policy)}"
+            for way in comparison.ways
+            if isinstance(way.policy, ScalingPolicy)
         ]
         yield Section(
-            title=SHAPES[one.shape],
+            title=SHAPES[comparison.shape],
             body=(
                 *told,
                 Figure(
-                    drawn=partial(drawing, chart(one)),
+                    drawn=partial(drawing, chart(comparison)),
                     caption="A simulated week, shaped by a public trace; the goal is the peak of two weeks. docs/scaling-day.md "
                     "lists what is not simulated.",
                 ),
-                table(one),
-                Items((*policies, format_mistakes(one.mistakes))),
+                table(comparison),
+                Items((*policies, format_mistakes(comparison.mistakes))),
             ),
-            id=f"week-{one.shape}",
+            id=f"week-{comparison.shape}",
         )
         told = ()
 
@@ -106,7 +108,8 @@ def format_policy(policy: ScalingPolicy) -> str:
     if policy.target_in_flight is not None:
         parts.append(f"{policy.target_in_flight:,} in flight each")
     windows = [
-        f"{_clock(one.start_minute)} to {_clock(one.end_minute)} at least {one.replicas}" for one in policy.windows
+        f"{_clock(window.start_minute)} to {_clock(window.end_minute)} at least {window.replicas}"
+        for window in policy.windows
     ]
     if windows:
         windows[-1] += f" (requested {policy.early_minutes} min earlier)"
@@ -144,7 +147,7 @@ def remarks(subject: Subject) -> Iterator[str]:
 
 def format_mistakes(mistakes: Sequence[Judged]) -> str:
     """Outcome of two common mistakes."""
-    waiting, to_zero = (one.week for one in mistakes)
+    waiting, to_zero = (mistake.week for mistake in mistakes)
     return (
         f"mistakes: scaling on waiting requests: {_share(waiting)} on time, {plural(waiting.starts, 'start')}, "
         f"{waiting.wasted_starts} wasted; minReplicaCount 0 with the default ignoreNullValues and an hour without metrics: "
@@ -167,11 +170,11 @@ def day_document(subject: Subject, comparisons: Sequence[Comparison]) -> dict[st
         "recommended": None if section is None else section.model_dump(by_alias=True, exclude_unset=True),
         "shapes": [
             {
-                "shape": one.shape,
-                "ways": [_judged(way) for way in one.ways],
-                "mistakes": [_judged(way) for way in one.mistakes],
+                "shape": comparison.shape,
+                "ways": [_judged(way) for way in comparison.ways],
+                "mistakes": [_judged(way) for way in comparison.mistakes],
             }
-            for one in comparisons
+            for comparison in comparisons
         ],
     }
 

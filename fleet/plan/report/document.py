@@ -45,7 +45,7 @@ def plan_document(
     """The plan, with alternatives or the simulated week, `day_document`, if requested."""
     document: dict[str, Any] = {"question": _question(plan.question), "plan": _plan(plan)}
     if alternatives:
-        document["alternatives"] = [_alternative(one) for one in alternatives]
+        document["alternatives"] = [_alternative(alternative) for alternative in alternatives]
     if week is not None:
         document["day"] = week
     return camel_case(document)

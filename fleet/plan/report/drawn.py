@@ -30,7 +30,7 @@ _BEYOND = 1.15
 def throughput(plan: Plan) -> Throughput:
     """The fleet at other node counts, and the article's published points where they apply."""
     readings = tuple(_readings()) if is_articles(plan.deployment) else ()
-    most = max(int(plan.nodes * _BEYOND) + 1, *(one.nodes + 1 for one in readings), plan.nodes + 2)
+    most = max(int(plan.nodes * _BEYOND) + 1, *(reading.nodes + 1 for reading in readings), plan.nodes + 2)
     return Throughput(
         curve=tuple((nodes, _at_full_load(plan, nodes)) for nodes in _counts(plan, most)),
         readings=readings,
@@ -81,7 +81,9 @@ def prices(plan: Plan, alternatives: Sequence[Alternative]) -> tuple[PriceRow, .
 def _fleets(plan: Plan, alternatives: Sequence[Alternative]) -> Iterator[PriceRow]:
     yield _fleet(plan, chosen=True)
     others = {
-        one.capacity: one.plan for one in alternatives if one.plan is not None and one.routing == plan.question.routing
+        alternative.capacity: alternative.plan
+        for alternative in alternatives
+        if alternative.plan is not None and alternative.routing == plan.question.routing
     }
     for capacity in CAPACITIES:
         if capacity == plan.question.capacity or way_of(capacity) not in plan.question.machine.ways:

@@ -53,7 +53,7 @@ def outline(market: Market) -> Outline:
         ),
         data=camel_case(
             {
-                "offers": [_offer(one) for one in market.offers],
+                "offers": [_offer(offer) for offer in market.offers],
                 "refused": [{"machines": list(one.machines), "why": one.why} for one in market.refused],
             }
         ),
@@ -65,7 +65,7 @@ def _table(id_: str, offers: Sequence[Offer]) -> Table:
         id=id_,
         caption="The cheapest offer of each machine",
         columns=(*texts("machine"), *numbers("nodes", "USD/h", "tok/s"), *texts("confidence", "cheapest")),
-        rows=tuple(tuple(map(Cell, _row(one))) for one in offers),
+        rows=tuple(tuple(map(Cell, _row(offer))) for offer in offers),
     )
 
 

@@ -142,14 +142,14 @@ def outline(
 
 def comparison(alternatives: Sequence[Alternative]) -> Outline:
     """The alternatives alone, and why some have no price or no plan."""
-    plan = next((one.plan for one in alternatives if one.plan is not None), None)
+    plan = next((alternative.plan for alternative in alternatives if alternative.plan is not None), None)
     reading = [
         "nodes: spares included.",
         "per million: USD per million input and output tokens at the goal's load. per million out: the full cost divided by "
         "output tokens alone.",
         "unknown: no dated price of a node-hour is known; pass yours with --capacity and --usd-per-node-hour.",
     ]
-    if any(one.plan is not None and one.plan.money.at_least for one in alternatives):
+    if any(alternative.plan is not None and alternative.plan.money.at_least for alternative in alternatives):
         reading.append("≥: some prices are unknown. The plan for a single capacity lists them.")
     head: tuple[Element, ...] = ()
     if plan is not None:

@@ -69,9 +69,9 @@ def plot(found: Throughput) -> Plot:
     x = axis_of_counts(
         found.most_nodes, f"{found.machine.type} nodes, {found.machine.gpus} {found.machine.gpu.name} each"
     )
-    fleet = [estimate.high for _, estimate in found.curve] + [one.total_tokens_per_s for one in found.readings]
+    fleet = [estimate.high for _, estimate in found.curve] + [reading.total_tokens_per_s for reading in found.readings]
     single = [end / nodes for nodes, estimate in found.curve for end in (estimate.low, estimate.high)]
-    single += [one.total_tokens_per_s / one.nodes for one in found.readings]
+    single += [reading.total_tokens_per_s / reading.nodes for reading in found.readings]
     single.append(found.planned / found.nodes)
     return Plot(
         id="throughput",
@@ -120,15 +120,15 @@ def _panel(
 
 
 def _dots(found: Throughput, of: Callable[[int, float], float]) -> Iterator[Dot]:
-    for one in found.readings:
-        series = SERIES[one.series]
+    for reading in found.readings:
+        series = SERIES[reading.series]
         yield Dot(
-            x=one.nodes,
-            y=of(one.nodes, one.total_tokens_per_s),
+            x=reading.nodes,
+            y=of(reading.nodes, reading.total_tokens_per_s),
             mark=series.mark,
             style=series.style,
             title=(
-                f"{plural(one.nodes, 'node')}: {format_number(one.total_tokens_per_s)} tok/s, {series.title}, {one.label}"
+                f"{plural(reading.nodes, 'node')}: {format_number(reading.total_tokens_per_s)} tok/s, {series.title}, {reading.label}"
             ),
         )
     plan = f"this plan, {plural(found.nodes, 'node')}"
@@ -147,7 +147,7 @@ def _legend(found: Throughput) -> Iterator[LegendEntry]:
     yield LegendEntry(words=f"planned load, {format_short(found.planned)} tok/s", style="planned-line", mark="line")
     yield LegendEntry(words="model at full load", style="model", mark="line")
     yield LegendEntry(words="model's interval", style="band", mark="band")
-    drawn = {one.series for one in found.readings}
+    drawn = {reading.series for reading in found.readings}
     for key, series in SERIES.items():
         if key in drawn:
             yield LegendEntry(words=series.title, style=series.style, mark=series.mark)
@@ -165,6 +165,7 @@ def _published(readings: Sequence[Reading]) -> str:
     if not readings:
         return "Nothing is published for this machine and model"
     return "Published: " + "; ".join(
-        f"{SERIES[one.series].title.removeprefix('published, ')}, {plural(one.nodes, 'node')}, {format_number(one.total_tokens_per_s)}"
-        for one in readings
+        f"{SERIES[reading.series].title.removeprefix('published, ')}, {plural(reading.nodes, 'node')}, "
+        f"{format_number(reading.total_tokens_per_s)}"
+        for reading in readings
     )

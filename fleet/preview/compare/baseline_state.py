@@ -81,7 +81,7 @@ def read_state(path: Path) -> StateBaseline:
     for number, one in enumerate(listed):
         _check(path, f"deployment.resources[{number}]", one, _ENTRY)
     entries = [one for one in listed if _belongs(one)]
-    stack = next((one for one in entries if one.get("type") == STACK_TYPE), None)
+    stack = next((entry for entry in entries if entry.get("type") == STACK_TYPE), None)
     if entries and stack is None:
         raise BaselineError(f"{path} has resources but no stack; it is not a complete export")
     parts = str(stack["urn"]).split("::") if stack else ["urn:pulumi:", ""]
@@ -89,9 +89,9 @@ def read_state(path: Path) -> StateBaseline:
     return StateBaseline(
         project=parts[1],
         stack=parts[0].removeprefix("urn:pulumi:"),
-        resources=tuple(_resource(one) for one in entries),
+        resources=tuple(_resource(entry) for entry in entries),
         outputs=dict(_opened(stack.get("outputs") or {})) if stack else {},
-        ids={one["urn"]: str(one["id"]) for one in entries if one.get("id")},
+        ids={entry["urn"]: str(entry["id"]) for entry in entries if entry.get("id")},
         label=f"the state in {path.name}" + (f" of {when}" if when else ""),
     )
 

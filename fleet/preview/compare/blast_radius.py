@@ -26,10 +26,10 @@ class Measured:
 
 def measure(changes: Changes, old: Sequence[RecordedResource], new: Sequence[RecordedResource]) -> Measured:
     """Effect of `changes.resources` on what `old` runs."""
-    before = {one.urn: one for one in gpu_pods(old)}
-    after = {one.urn: one for one in gpu_pods(new)}
-    fates = {one.urn: one for one in changes.resources if one.operation != "delete"}
-    gone = [one for one in changes.resources if one.operation in ENDS and one.custom]
+    before = {pod.urn: pod for pod in gpu_pods(old)}
+    after = {pod.urn: pod for pod in gpu_pods(new)}
+    fates = {resource.urn: resource for resource in changes.resources if resource.operation != "delete"}
+    gone = [resource for resource in changes.resources if resource.operation in ENDS and resource.custom]
     restarts = [
         restart
         for urn, pods in after.items()
@@ -53,17 +53,17 @@ def measure(changes: Changes, old: Sequence[RecordedResource], new: Sequence[Rec
 
 
 def _radius(restarts: Sequence[Restart], gone: Sequence[ResourceChange], added: int, removed: int) -> BlastRadius:
-    minutes = max((one.minutes for one in restarts), default=0)
+    minutes = max((restart.minutes for restart in restarts), default=0)
     per_replica = [f"{MINUTES_TO_LOAD} minutes to load the model"]
-    if any(one.new_nodes for one in restarts):
+    if any(restart.new_nodes for restart in restarts):
         per_replica.append(f"{MINUTES_TO_PROVISION} to provision a node if there is capacity")
     return BlastRadius(
-        replicas_restarted=sum(one.replicas for one in restarts),
+        replicas_restarted=sum(restart.replicas for restart in restarts),
         replicas_removed=removed,
         replicas_added=added,
-        gpus_restarted=sum(one.gpus for one in restarts),
-        at_once=any(one.at_once for one in restarts),
-        maybe=bool(restarts) and all(one.maybe for one in restarts),
+        gpus_restarted=sum(restart.gpus for restart in restarts),
+        at_once=any(restart.at_once for restart in restarts),
+        maybe=bool(restarts) and all(restart.maybe for restart in restarts),
         minutes_of_reduced_capacity=minutes,
         assumption=f"each replica needs {' and '.join(per_replica)} (the article's times for A4)" if minutes else "",
         volumes_replaced=sum(1 for one in gone if one.type in VOLUMES and not one.retained),
@@ -81,10 +81,10 @@ def _effects(
     if not changes.pending:
         yield "No resource changes"
         return
-    if not any(one.old_urn for one in changes.resources):
+    if not any(resource.old_urn for resource in changes.resources):
         yield f"Everything is new: {plural(len(changes.resources), 'resource')} to create"
-    for one in restarts:
-        yield _format_restart(one)
+    for restart in restarts:
+        yield _format_restart(restart)
     for kind, types in (("cluster", (CLUSTER,)), ("weights volume", VOLUMES)):
         for verb in ENDS:
             number = sum(1 for one in gone if one.type in types and one.operation == verb and not one.retained)

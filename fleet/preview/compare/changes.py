@@ -97,12 +97,12 @@ class ResourceChange:
     @property
     def guessed(self) -> bool:
         """Whether the replacement is only a guess."""
-        return bool(self.reasons) and all(one.certainty == "guess" for one in self.reasons)
+        return bool(self.reasons) and all(reason.certainty == "guess" for reason in self.reasons)
 
     @property
     def maybe(self) -> bool:
         """Whether it is replaced only if an unknown value differs."""
-        return bool(self.reasons) and all(one.maybe for one in self.reasons)
+        return bool(self.reasons) and all(reason.maybe for reason in self.reasons)
 
     @property
     def silent(self) -> bool:
@@ -210,14 +210,14 @@ class Changes:
     def summary(self) -> Mapping[Operation, int]:
         """Number of resources by operation, including zeros."""
         counts: dict[Operation, int] = dict.fromkeys(OPERATIONS, 0)
-        for one in self.resources:
-            counts[one.operation] += 1
+        for resource in self.resources:
+            counts[resource.operation] += 1
         return counts
 
     @property
     def changed(self) -> tuple[ResourceChange, ...]:
         """The resources with something to report."""
-        return tuple(one for one in self.resources if not one.silent)
+        return tuple(resource for resource in self.resources if not resource.silent)
 
     @property
     def pending(self) -> bool:

@@ -80,16 +80,18 @@ class _Comparison:
     def __init__(self, old: Recording | StateBaseline, new: Recording) -> None:
         self.live = isinstance(old, StateBaseline)
         self._old, self._new = old, new
-        self.old_resources = tuple(one for one in old.resources if one.type != STACK_REFERENCE_TYPE)
-        self.new_resources = tuple(one for one in new.resources if one.type != STACK_REFERENCE_TYPE)
-        self._old_by_urn = {one.urn: one for one in self.old_resources}
+        self.old_resources = tuple(resource for resource in old.resources if resource.type != STACK_REFERENCE_TYPE)
+        self.new_resources = tuple(resource for resource in new.resources if resource.type != STACK_REFERENCE_TYPE)
+        self._old_by_urn = {resource.urn: resource for resource in self.old_resources}
         self.matches = match(self.new_resources, self._old_by_urn, stack=new.stack, project=new.project)
         self._new_by_old = {old_urn: urn for urn, old_urn in self.matches.old_by_new.items()}
         self._fates: dict[str, ResourceChange] = {}
         self.assumed: list[str] = []
         """Live properties that come from data sources or from secrets of other stacks, which cannot be read offline."""
         old_plaintexts = (
-            old.plaintexts if isinstance(old, Recording) else plaintexts_in(one.inputs for one in old.resources)
+            old.plaintexts
+            if isinstance(old, Recording)
+            else plaintexts_in(resource.inputs for resource in old.resources)
         )
         self.redactor = Redactor(new.plaintexts | old_plaintexts)
         self._are_sources_hidden = isinstance(old, StateBaseline) and old.project_number is None
@@ -98,10 +100,10 @@ class _Comparison:
 
     def run(self) -> tuple[ResourceChange, ...]:
         """The operation for every resource: new ones in order, then deletes, dependents first."""
-        for one in self.new_resources:
-            self._fates[one.urn] = self._fate(one)
+        for resource in self.new_resources:
+            self._fates[resource.urn] = self._fate(resource)
         kept = set(self.matches.old_by_new.values())
-        gone = (self._deleted(one) for one in reversed(self.old_resources) if one.urn not in kept)
+        gone = (self._deleted(resource) for resource in reversed(self.old_resources) if resource.urn not in kept)
         return (*self._fates.values(), *gone)
 
     def outputs(self) -> tuple[PropertyChange, ...]:
@@ -159,13 +161,17 @@ class _Comparison:
         for key in sorted(before.keys() | after.keys()):
             mine = {key: before.get(key)}, {key: after.get(key)}
             unsettled = self._unsettled(key, old, new)
-            for one in differences(*mine):
-                if one.kind == "may change" and unsettled is False:
+            for difference in differences(*mine):
+                if difference.kind == "may change" and unsettled is False:
                     continue  # its source is unchanged
-                if self.live and unsettled is None and _is_told_elsewhere(one, old.property_dependencies.get(key, ())):
-                    self.assumed.append(f"{new.name}: {path_text(one.path)}")
+                if (
+                    self.live
+                    and unsettled is None
+                    and _is_told_elsewhere(difference, old.property_dependencies.get(key, ()))
+                ):
+                    self.assumed.append(f"{new.name}: {path_text(difference.path)}")
                     continue
-                found.append(one)
+                found.append(difference)
             if unsettled:
                 found += _may_change(before.get(key), after.get(key), (key,), found)
         ignored = new.ignore_changes

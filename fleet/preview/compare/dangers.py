@@ -34,9 +34,9 @@ def dangers(
     new: Sequence[RecordedResource],
 ) -> Iterator[Danger]:
     """Every danger of the changes, most serious first."""
-    for one in changes.resources:
-        if one.operation in ENDS and one.custom:
-            yield from _ending(one)
+    for resource in changes.resources:
+        if resource.operation in ENDS and resource.custom:
+            yield from _ending(resource)
     for restart in restarts:
         if restart.at_once and restart.replicas > 1:
             yield Danger(
@@ -137,10 +137,10 @@ def _is_submitted(one: RecordedResource) -> bool:
 
 
 def _unprotected(changes: Changes) -> Iterator[Danger]:
-    for one in changes.resources:
+    for resource in changes.resources:
         lost = [
             change.path
-            for change in (*one.options, *one.properties)
+            for change in (*resource.options, *resource.properties)
             if change.path in ("protect", "retainOnDelete", "deletionProtection")
             and change.before is True
             and change.after is not True
@@ -148,6 +148,6 @@ def _unprotected(changes: Changes) -> Iterator[Danger]:
         if lost:
             yield Danger(
                 id="protection-removed",
-                message=f"{one.name} loses its protection ({', '.join(lost)}): the next change may delete it.",
-                urns=(one.urn,),
+                message=f"{resource.name} loses its protection ({', '.join(lost)}): the next change may delete it.",
+                urns=(resource.urn,),
             )

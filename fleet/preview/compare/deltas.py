@@ -75,11 +75,11 @@ def _numbers(resources: Sequence[RecordedResource], outputs: Mapping[str, Any]) 
         return _Numbers(nothing | dict.fromkeys(("usd-per-hour", "replicas", "gpus", "nodes"), 0), False)
     values = {id_: _number(outputs.get(name)) for id_, _, _, name in _FROM_OUTPUTS}
     pods = list(gpu_pods(resources))
-    known = all(one.replicas is not None for one in pods)
-    gpus = sum(one.gpus for one in pods)
-    values["replicas"] = sum(one.counted for one in pods) if known else None
+    known = all(pod.replicas is not None for pod in pods)
+    gpus = sum(pod.gpus for pod in pods)
+    values["replicas"] = sum(pod.counted for pod in pods) if known else None
     values["gpus"] = gpus if known else None
-    values["nodes"] = sum(one.nodes for one in pods) if known else None
+    values["nodes"] = sum(pod.nodes for pod in pods) if known else None
     return _Numbers(values, outputs.get(_AT_LEAST) is True)
 
 

@@ -20,9 +20,9 @@ def engine_words(resources: Iterable[ResourceChange]) -> str:
     """`replicas 12 → 16, max-model-len 2560 → 4096, prefix caching off`; empty where no server changes."""
     words = [
         word
-        for one in resources
-        if one.type == _DEPLOYMENT and any(_is_of_a_server(edit) for edit in one.properties)
-        for word in _of_a_server(one.properties)
+        for resource in resources
+        if resource.type == _DEPLOYMENT and any(_is_of_a_server(edit) for edit in resource.properties)
+        for word in _of_a_server(resource.properties)
     ]
     return ", ".join(dict.fromkeys(words))
 

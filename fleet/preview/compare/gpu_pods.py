@@ -57,23 +57,23 @@ def gpu_pods(resources: Iterable[RecordedResource]) -> Iterator[GpuPods]:
     """Every Deployment whose pods request GPUs."""
     resources = tuple(resources)
     most = {scaler.target: scaler.most for scaler in scalers(resources)}
-    for one in resources:
-        if one.type != _DEPLOYMENT:
+    for resource in resources:
+        if resource.type != _DEPLOYMENT:
             continue
-        spec = _map(reveal(one.inputs.get("spec")))
+        spec = _map(reveal(resource.inputs.get("spec")))
         pod = _map(_map(spec.get("template")).get("spec"))
         gpus = sum(_gpus(container) for container in _maps(pod.get("containers")))
         if not gpus:
             continue
-        metadata = _map(reveal(one.inputs.get("metadata")))
+        metadata = _map(reveal(resource.inputs.get("metadata")))
         replicas, selector = _replicas(spec), _map(pod.get("nodeSelector"))
         count = str(selector.get(f"{_PLACEMENT}gke-accelerator-count", ""))
         yield GpuPods(
-            urn=one.urn,
-            name=str(metadata.get("name") or one.name),
+            urn=resource.urn,
+            name=str(metadata.get("name") or resource.name),
             namespace=str(metadata.get("namespace") or "default"),
             replicas=replicas,
-            most=most.get((str(metadata.get("namespace") or "default"), str(metadata.get("name") or one.name))),
+            most=most.get((str(metadata.get("namespace") or "default"), str(metadata.get("name") or resource.name))),
             gpus_per_replica=gpus,
             gpus_per_node=max(gpus, int(count) if count.isdigit() else 0),
             capacity=_capacity(selector),
@@ -94,15 +94,15 @@ class Scaler:
 
 def scalers(resources: Iterable[RecordedResource]) -> Iterator[Scaler]:
     """Every ScaledObject and HorizontalPodAutoscaler."""
-    for one in resources:
-        bounds = _BOUNDS.get(one.type.rpartition(":")[2])
-        if bounds is None or not one.custom:
+    for resource in resources:
+        bounds = _BOUNDS.get(resource.type.rpartition(":")[2])
+        if bounds is None or not resource.custom:
             continue
-        spec = _map(reveal(one.inputs.get("spec")))
-        metadata = _map(reveal(one.inputs.get("metadata")))
+        spec = _map(reveal(resource.inputs.get("spec")))
+        metadata = _map(reveal(resource.inputs.get("metadata")))
         fewest, most = (spec.get(bound) for bound in bounds)
         yield Scaler(
-            urn=one.urn,
+            urn=resource.urn,
             target=(str(metadata.get("namespace") or "default"), str(_map(spec.get("scaleTargetRef")).get("name"))),
             fewest=fewest if isinstance(fewest, int) else 1,
             most=most if isinstance(most, int) else None,

@@ -33,24 +33,24 @@ def match(resources: Iterable[RecordedResource], old_urns: Collection[str], *, s
     claimed: dict[str, str] = {}
     seen: set[str] = set()
     conflicts: list[str] = []
-    for one in resources:
-        if one.urn in claimed:
-            conflicts.append(f"{one.urn} is registered, and {claimed[one.urn]} claims it by an alias")
-            seen.add(one.urn)
+    for resource in resources:
+        if resource.urn in claimed:
+            conflicts.append(f"{resource.urn} is registered, and {claimed[resource.urn]} claims it by an alias")
+            seen.add(resource.urn)
             continue
-        for candidate in (one.urn, *_aliases(one, moved, stack=stack, project=project)):
+        for candidate in (resource.urn, *_aliases(resource, moved, stack=stack, project=project)):
             if candidate not in old_urns:
                 continue
-            if candidate != one.urn:
+            if candidate != resource.urn:
                 if candidate in seen or candidate in claimed:
                     other = claimed.get(candidate, candidate)
-                    conflicts.append(f"{one.urn} and {other} both claim to be the former {candidate}")
+                    conflicts.append(f"{resource.urn} and {other} both claim to be the former {candidate}")
                     break
-                claimed[candidate] = one.urn
-                moved[one.urn] = candidate
-            found[one.urn] = candidate
+                claimed[candidate] = resource.urn
+                moved[resource.urn] = candidate
+            found[resource.urn] = candidate
             break
-        seen.add(one.urn)
+        seen.add(resource.urn)
     return Matches(old_by_new=found, conflicts=tuple(conflicts))
 
 

@@ -21,9 +21,9 @@ def record_on(state: StateBaseline, record: Callable[[Live], Recording]) -> Reco
     old ones under the new inputs. Here the program runs again, until what it was told is what was found.
     """
     live = {
-        one.urn: LiveResource(id=state.ids[one.urn], outputs=one.outputs)
-        for one in state.resources
-        if one.custom and one.urn in state.ids
+        resource.urn: LiveResource(id=state.ids[resource.urn], outputs=resource.outputs)
+        for resource in state.resources
+        if resource.custom and resource.urn in state.ids
     }
     for _ in range(_MOST_RUNS):
         recording = record(Live(resources=live, project_number=state.project_number))
@@ -36,7 +36,7 @@ def record_on(state: StateBaseline, record: Callable[[Live], Recording]) -> Reco
 
 def _found(state: StateBaseline, recording: Recording) -> dict[str, LiveResource]:
     """What is up and stays, with its outputs."""
-    before = {one.urn: one for one in state.resources}
+    before = {resource.urn: resource for resource in state.resources}
     found: dict[str, LiveResource] = {}
     for change in operations(state, recording):
         if change.operation not in ("same", "update") or change.old_urn not in state.ids:

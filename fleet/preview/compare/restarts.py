@@ -46,7 +46,7 @@ def restart_of(
     was: GpuPods, now: GpuPods, fate: ResourceChange, gone: Sequence[ResourceChange], old: Sequence[RecordedResource]
 ) -> Restart | None:
     """Restart of one Deployment's replicas; None if they keep running."""
-    template = [one for one in fate.properties if one.path.startswith("spec.template")]
+    template = [property_ for property_ in fate.properties if property_.path.startswith("spec.template")]
     pulled = _ground_pulled(was, gone, old)
     if fate.operation != "replace" and not template and pulled is None:
         return None

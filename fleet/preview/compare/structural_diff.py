@@ -172,9 +172,9 @@ def _lists(old: Sequence[Value], new: Sequence[Value], path: Path) -> Iterator[D
             found = True
             yield Difference(path=(*path, step), kind="added", before=None, after=new[index])
         else:
-            for one in differences(before[key], new[index], (*path, step)):
+            for difference in differences(before[key], new[index], (*path, step)):
                 found = True
-                yield one
+                yield difference
     for index, key in enumerate(old_keys):
         if key not in new_keys:
             found = True
@@ -254,7 +254,7 @@ def _rules(path: Path) -> Iterator[Callable[[Sequence[Value]], list[str | None]]
 
 
 def _of_maps(key: _Key, elements: Sequence[Value]) -> list[str | None]:
-    return [key(one) if isinstance(one, Mapping) else None for one in elements]
+    return [key(element) if isinstance(element, Mapping) else None for element in elements]
 
 
 def _unique(rule: Callable[[Sequence[Value]], list[str | None]], elements: Sequence[Value]) -> list[str] | None:
@@ -266,11 +266,11 @@ def _flags(elements: Sequence[Value]) -> list[str | None]:
     """Arguments by flag: `--port=8000` by `--port`, the word after a bare flag by that flag, others by position."""
     keys: list[str | None] = []
     bare = ""
-    for index, one in enumerate(elements):
-        if not isinstance(one, str):
+    for index, element in enumerate(elements):
+        if not isinstance(element, str):
             return [None] * len(elements)
-        if one.startswith("-"):
-            flag, equals, _ = one.partition("=")
+        if element.startswith("-"):
+            flag, equals, _ = element.partition("=")
             keys.append(flag)
             bare = "" if equals else flag
         else:
@@ -282,10 +282,10 @@ def _flags(elements: Sequence[Value]) -> list[str | None]:
 def _themselves(elements: Sequence[Value]) -> list[str | None]:
     """Short texts and numbers are their own keys."""
     return [
-        str(one)
-        if isinstance(one, (str, int)) and not isinstance(one, bool) and len(str(one)) <= _LONGEST_LABEL
+        str(element)
+        if isinstance(element, (str, int)) and not isinstance(element, bool) and len(str(element)) <= _LONGEST_LABEL
         else None
-        for one in elements
+        for element in elements
     ]
 
 

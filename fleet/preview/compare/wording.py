@@ -69,8 +69,8 @@ def format_fate(change: ResourceChange) -> str:
 def format_reasons(change: ResourceChange) -> Iterator[str]:
     """Causes of a replacement with their evidence, one line per source."""
     alike: dict[tuple[str, str, bool], list[str]] = {}
-    for one in change.reasons:
-        alike.setdefault((one.certainty, one.source, one.maybe), []).append(one.path)
+    for reason in change.reasons:
+        alike.setdefault((reason.certainty, reason.source, reason.maybe), []).append(reason.path)
     for (certainty, source, maybe), paths in alike.items():
         named = [path for path in paths if path]
         shown = ", ".join(named[:_MOST_PATHS])

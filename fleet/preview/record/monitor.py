@@ -307,7 +307,7 @@ def _recorded(
         custom_timeouts={
             key: value for key in ("create", "update", "delete", "read") if (value := getattr(timeouts, key))
         },
-        aliases=tuple(_alias(one) for one in request.aliases),
+        aliases=tuple(_alias(aliase) for aliase in request.aliases),
         ignore_changes=tuple(request.ignoreChanges),
         replace_on_changes=tuple(request.replaceOnChanges),
         deleted_with=request.deletedWith,
@@ -341,5 +341,5 @@ def _position(request: _Request, root: Path) -> str:
 
 def stack_exports(monitor: RecordingMonitor) -> dict[str, Any]:
     """The program's exports, taken from what the stack announced."""
-    stack = next((urn for urn, one in monitor.resources.items() if one.type == STACK_TYPE), "")
+    stack = next((urn for urn, resource in monitor.resources.items() if resource.type == STACK_TYPE), "")
     return dict(sorted(monitor.announced.get(stack, {}).items()))

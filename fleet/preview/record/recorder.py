@@ -325,9 +325,13 @@ def _close_unawaited_outputs() -> None:
     The SDK awaits the parts of an Output one after the other, and forgets the rest when the first of them fails. Those
     that the error's traceback keeps alive would be complained about long after this run.
     """
-    for one in gc.get_objects():
-        if type(one) is types.CoroutineType and one.__qualname__.startswith("Output.") and _is_unstarted(one):
-            one.close()
+    for object_ in gc.get_objects():
+        if (
+            type(object_) is types.CoroutineType
+            and object_.__qualname__.startswith("Output.")
+            and _is_unstarted(object_)
+        ):
+            object_.close()
 
 
 def _is_unstarted(one: types.CoroutineType[Any, Any, Any]) -> bool:

@@ -152,7 +152,7 @@ class Recording:
         # Here because the process that records another version's program must not import this version's settings.
         from facts.redact import plaintexts_in
 
-        return self.secrets | plaintexts_in(one.inputs for one in self.resources)
+        return self.secrets | plaintexts_in(resource.inputs for resource in self.resources)
 
 
 def urn_of(*, stack: str, project: str, parent: str, type_: str, name: str) -> str:

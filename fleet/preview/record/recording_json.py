@@ -28,9 +28,9 @@ def to_json(recording: Recording) -> str:
         "project": recording.project,
         "stack": recording.stack,
         "mode": recording.mode,
-        "resources": [_resource(one) for one in recording.resources],
+        "resources": [_resource(resource) for resource in recording.resources],
         "outputs": signed(recording.outputs),
-        "diagnostics": [dataclasses.asdict(one) for one in recording.diagnostics],
+        "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in recording.diagnostics],
         "secrets": sorted(recording.secrets),
     }
     return json.dumps(document)

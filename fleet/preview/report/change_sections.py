@@ -22,7 +22,7 @@ def effects(changes: Changes, *, dangers_are_told: bool = False) -> Iterator[Ele
     if words := engine_words(changes.resources):
         yield Prose(words, "strong")
     if changes.dangers and not dangers_are_told:
-        yield Box(body=tuple(Prose(one.message) for one in changes.dangers))
+        yield Box(body=tuple(Prose(danger.message) for danger in changes.dangers))
     yield Items(changes.headline)
 
 

@@ -40,7 +40,7 @@ GROUP_FROM = 4
 
 def change_tree(changes: Changes, recording: Recording) -> Branch | None:
     """The stack with all changes below it; None without changes."""
-    listed = [one for one in changes.resources if one.type != STACK_REFERENCE_TYPE]
+    listed = [resource for resource in changes.resources if resource.type != STACK_REFERENCE_TYPE]
     if all(one.silent for one in listed):
         return None
     return _Planter(listed, recording).tree()
@@ -50,17 +50,17 @@ class _Planter:
     def __init__(self, changes: Sequence[ResourceChange], recording: Recording) -> None:
         self._recorded: Mapping[str, RecordedResource] = recording.by_urn
         self._redactor = Redactor(recording.plaintexts)
-        known = {one.urn for one in changes}
+        known = {change.urn for change in changes}
         # A deleted resource has its old parent, which may continue under another URN.
-        moved = {one.old_urn: one.urn for one in changes if one.moved}
+        moved = {change.old_urn: change.urn for change in changes if change.moved}
         self._tops: list[ResourceChange] = []
         self._below: dict[str, list[ResourceChange]] = {}
-        for one in changes:
-            parent = one.parent if one.parent in known else moved.get(one.parent, "")
-            if parent and parent != one.urn:
-                self._below.setdefault(parent, []).append(one)
+        for change in changes:
+            parent = change.parent if change.parent in known else moved.get(change.parent, "")
+            if parent and parent != change.urn:
+                self._below.setdefault(parent, []).append(change)
             else:
-                self._tops.append(one)
+                self._tops.append(change)
         for siblings in self._below.values():
             siblings.sort(key=self._place)
 
@@ -91,14 +91,14 @@ class _Planter:
 
     def _grouped(self, siblings: Sequence[ResourceChange], of_benchmark: bool) -> list[Branch]:
         alike: dict[str, list[ResourceChange]] = {}
-        for one in siblings:
-            alike.setdefault(self._likeness(one), []).append(one)
+        for sibling in siblings:
+            alike.setdefault(self._likeness(sibling), []).append(sibling)
         nodes = []
-        for one in siblings:
-            kin = alike[self._likeness(one)]
+        for sibling in siblings:
+            kin = alike[self._likeness(sibling)]
             if len(kin) < GROUP_FROM:
-                nodes.append(self._node(one, of_benchmark))
-            elif one is kin[0]:
+                nodes.append(self._node(sibling, of_benchmark))
+            elif sibling is kin[0]:
                 nodes.append(self._line(kin, (), 0, of_benchmark))
         return nodes
 
@@ -112,10 +112,10 @@ class _Planter:
         self, changes: Sequence[ResourceChange], children: tuple[Branch, ...], unchanged: int, of_benchmark: bool
     ) -> Branch:
         first = changes[0]
-        recorded = [self._recorded.get(one.urn) for one in changes]
+        recorded = [self._recorded.get(change.urn) for change in changes]
         names = [
-            cloud_name(resource) if resource is not None else one.name
-            for one, resource in zip(changes, recorded, strict=True)
+            cloud_name(resource) if resource is not None else change.name
+            for change, resource in zip(changes, recorded, strict=True)
         ]
         facts: Sequence[str] = [", ".join(sorted(names))]
         name = f"× {len(changes)}"
@@ -158,4 +158,4 @@ def _is_hash_in_a_name(change: PropertyChange) -> bool:
     sides = (change.before, change.after)
     if change.kind != "changed" or not change.path.endswith(("name", "Name")):
         return False
-    return len({_HASH.sub("#", one) if isinstance(one, str) else one for one in sides}) == 1
+    return len({_HASH.sub("#", side) if isinstance(side, str) else side for side in sides}) == 1

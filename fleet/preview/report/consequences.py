@@ -48,7 +48,7 @@ def with_consequences(
 
 def _upgrade(changes: Changes, settings: Settings) -> Iterator[str]:
     """Changes between two vLLM releases that affect this stack's options."""
-    edits = [edit for one in changes.resources if one.type == _DEPLOYMENT for edit in one.properties]
+    edits = [edit for resource in changes.resources if resource.type == _DEPLOYMENT for edit in resource.properties]
     for edit in edits:
         if not edit.path.endswith("containers[vllm].image"):
             continue
@@ -71,28 +71,28 @@ def release_changes(settings: Settings, old: Release, new: Release) -> Iterator[
 def _scaled(changes: Changes, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:
     """Changes in who manages the replicas."""
     now = {one.urn: one for one in scalers(recorded.values())}
-    for one in changes.resources:
-        if one.operation == "create" and (scaler := now.get(one.urn)) is not None:
+    for resource in changes.resources:
+        if resource.operation == "create" and (scaler := now.get(resource.urn)) is not None:
             yield (
                 f"An autoscaler now manages the replicas of {scaler.target[1]}: the number stays until load or schedule "
                 f"changes it, between {scaler.fewest} and {scaler.most}"
             )
-        elif one.operation == "delete" and one.type.endswith((":ScaledObject", ":HorizontalPodAutoscaler")):
+        elif resource.operation == "delete" and resource.type.endswith((":ScaledObject", ":HorizontalPodAutoscaler")):
             yield (
-                f"The autoscaler {one.name} is removed and the number of replicas stays: `pulumi up` refuses a different number "
+                f"The autoscaler {resource.name} is removed and the number of replicas stays: `pulumi up` refuses a different number "
                 "until `kubectl scale` has set it (docs/scaling.md)"
             )
 
 
 def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:
     """Jobs that are created or replaced, and therefore run."""
-    for one in changes.resources:
-        if one.type != _JOB or one.operation not in ("create", "replace"):
+    for resource in changes.resources:
+        if resource.type != _JOB or resource.operation not in ("create", "replace"):
             continue
-        job = recorded[one.urn]
+        job = recorded[resource.urn]
         app = at(job.inputs, f"metadata.labels.{APP_LABEL}")
-        again = " again" if one.operation == "replace" else ""
-        begins = f"`pulumi up` {'may run' if one.maybe else 'runs'}"
+        again = " again" if resource.operation == "replace" else ""
+        begins = f"`pulumi up` {'may run' if resource.maybe else 'runs'}"
         if app == BENCHMARK_APP:
             yield f"{begins} the benchmark{again}: {price_of(settings).short()}"
         elif app == WRITER_APP:
@@ -104,11 +104,11 @@ def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedR
 def _ended(changes: Changes, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:
     """Resources that are replaced, may be replaced, or are deleted, by name."""
     ends: dict[str, list[str]] = {"Replaced": [], "May be replaced": [], "Deleted": []}
-    for one in changes.resources:
-        if one.operation in ENDS and one.custom:
-            end = "Deleted" if one.operation == "delete" else "May be replaced" if one.maybe else "Replaced"
-            name = cloud_name(recorded[one.urn]) if one.urn in recorded else one.name
-            ends[end].append(f"{kind_of(one.type)} {name}")
+    for resource in changes.resources:
+        if resource.operation in ENDS and resource.custom:
+            end = "Deleted" if resource.operation == "delete" else "May be replaced" if resource.maybe else "Replaced"
+            name = cloud_name(recorded[resource.urn]) if resource.urn in recorded else resource.name
+            ends[end].append(f"{kind_of(resource.type)} {name}")
     for end, names in ends.items():
         if names:
             rest = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []

@@ -25,27 +25,27 @@ def as_document(report: Report) -> dict[str, Any]:
         "stack": recording.stack,
         "resources": [
             {
-                "urn": one.urn,
-                "type": one.type,
-                "name": one.name,
-                "parent": one.parent,
-                "provider": one.provider,
-                "dependencies": list(one.dependencies),
-                "protect": one.protect,
-                "inputs": one.inputs,
+                "urn": resource.urn,
+                "type": resource.type,
+                "name": resource.name,
+                "parent": resource.parent,
+                "provider": resource.provider,
+                "dependencies": list(resource.dependencies),
+                "protect": resource.protect,
+                "inputs": resource.inputs,
             }
-            for one in recording.resources
+            for resource in recording.resources
         ],
         "outputs": recording.outputs,
         "violations": [
             {
-                **one.finding.as_json(),
-                "policy": one.policy,
-                "level": one.level,
-                "urn": one.urn,
-                "judges": list(one.judges) or [judge.side for judge in report.policies.judges],
+                **violation.finding.as_json(),
+                "policy": violation.policy,
+                "level": violation.level,
+                "urn": violation.urn,
+                "judges": list(violation.judges) or [judge.side for judge in report.policies.judges],
             }
-            for one in report.policies.violations
+            for violation in report.policies.violations
         ],
         "changes": _created(report) if report.comparison is None else _changes(report.comparison, report.policies),
         "plan": _plan(report),
@@ -70,7 +70,9 @@ def _changes(changes: Changes, policies: Policies) -> dict[str, Any]:
         "pending": changes.pending,
         "engine": engine_words(changes.resources),
         "headline": list(changes.headline),
-        "dangers": [{"id": one.id, "message": one.message, "urns": list(one.urns)} for one in changes.dangers],
+        "dangers": [
+            {"id": danger.id, "message": danger.message, "urns": list(danger.urns)} for danger in changes.dangers
+        ],
         "deltas": [
             {
                 "id": one.id,
@@ -96,18 +98,18 @@ def _changes(changes: Changes, policies: Policies) -> dict[str, Any]:
             "clustersReplaced": radius.clusters_replaced,
         },
         "steps": [_step(one) for one in changes.changed],
-        "outputs": [_property(one) for one in changes.outputs],
+        "outputs": [_property(output) for output in changes.outputs],
         "remarks": list(changes.remarks),
         "judge": [
             {
-                "kind": one.kind,
-                "subject": one.subject,
-                "before": one.before,
-                "after": one.after,
-                "file": one.file,
-                "weaker": one.weaker,
+                "kind": change.kind,
+                "subject": change.subject,
+                "before": change.before,
+                "after": change.after,
+                "file": change.file,
+                "weaker": change.weaker,
             }
-            for one in policies.changes
+            for change in policies.changes
         ],
     }
 
@@ -121,11 +123,11 @@ def _step(change: ResourceChange) -> dict[str, Any]:
         "name": change.name,
         "deleteFirst": change.delete_first,
         "reasons": [
-            {"path": one.path, "certainty": one.certainty, "source": one.source, "maybe": one.maybe}
-            for one in change.reasons
+            {"path": reason.path, "certainty": reason.certainty, "source": reason.source, "maybe": reason.maybe}
+            for reason in change.reasons
         ],
-        "properties": [_property(one) for one in change.properties],
-        "options": [_property(one) for one in change.options],
+        "properties": [_property(property_) for property_ in change.properties],
+        "options": [_property(option) for option in change.options],
     }
 
 
@@ -160,13 +162,14 @@ def _plan(report: Report) -> dict[str, Any]:
         },
         "figures": _figures(report, report.figures.match),
         "bill": _bill(report),
-        "findings": [one.as_json() for one in report.findings],
-        "notices": [one.as_json() for one in report.notices],
+        "findings": [finding.as_json() for finding in report.findings],
+        "notices": [notice.as_json() for notice in report.notices],
         "diagnostics": [
-            {"severity": one.severity, "message": one.message, "urn": one.urn} for one in report.diagnostics
+            {"severity": diagnostic.severity, "message": diagnostic.message, "urn": diagnostic.urn}
+            for diagnostic in report.diagnostics
         ],
         "policies": report.policies.state,
-        "judges": [_judge(one) for one in report.policies.judges],
+        "judges": [_judge(judge) for judge in report.policies.judges],
         "unreached": [{"policy": one.policy, "urns": list(one.urns)} for one in report.policies.unreached],
     }
 
@@ -181,7 +184,9 @@ def _judge(judge: Judge) -> dict[str, Any]:
         "disabled": [one.name for one in judge.disabled],
         "lowered": [one.name for one in judge.lowered],
         "levels": [{"policy": one.name, "own": one.own, "level": one.level, "by": one.by} for one in switched],
-        "settings": {one.name: {name: one.settings[name] for name in one.given} for one in judge.states if one.given},
+        "settings": {
+            state.name: {name: state.settings[name] for name in state.given} for state in judge.states if state.given
+        },
         "file": judge.file,
         "fileMissing": judge.missing,
         "blocking": judge.blocking,
@@ -210,8 +215,13 @@ def _figures(report: Report, match: Match) -> dict[str, Any]:
             "source": figure.source.title,
         },
         "differences": [
-            {"field": one.field, "published": one.published, "here": one.ours, "argument": one.argument}
-            for one in match.differences
+            {
+                "field": difference.field,
+                "published": difference.published,
+                "here": difference.ours,
+                "argument": difference.argument,
+            }
+            for difference in match.differences
         ],
         "modelled": _modelled(report.modelled),
     }

@@ -80,16 +80,18 @@ def _of_judge(judge: Judge) -> Iterator[Remark]:
 
 def _by_source(states: Iterable[PolicyState]) -> Iterator[tuple[str, list[PolicyState]]]:
     found: dict[str, list[PolicyState]] = {}
-    for one in states:
-        found.setdefault(one.by, []).append(one)
+    for state in states:
+        found.setdefault(state.by, []).append(state)
     yield from found.items()
 
 
 def _without_verdict(violations: Iterable[Violation]) -> Iterator[str]:
     """Policies that gave up over an unknown value or ended with an error."""
-    for one in violations:
-        if one.policy == _ENDED_BY_A_RULE or one.message.startswith(f"can't run policy '{one.policy}' "):
-            yield one.policy
+    for violation in violations:
+        if violation.policy == _ENDED_BY_A_RULE or violation.message.startswith(
+            f"can't run policy '{violation.policy}' "
+        ):
+            yield violation.policy
 
 
 def format_gaps(policies: Policies) -> str:
@@ -106,11 +108,13 @@ def format_gaps(policies: Policies) -> str:
 def changes_of(policies: Policies) -> Iterator[Remark]:
     """What the change does to its judge, what weakens it first: levels and policies alike, each setting, files by kind."""
     alike: dict[tuple[str, ...], list[JudgeChange]] = {}
-    for one in policies.changes:
+    for change in policies.changes:
         key = (
-            (one.kind, one.subject) if one.kind == "setting" else (one.kind, str(one.before), str(one.after), one.file)
+            (change.kind, change.subject)
+            if change.kind == "setting"
+            else (change.kind, str(change.before), str(change.after), change.file)
         )
-        alike.setdefault((one.kind,) if one.kind in _OF_FILES else key, []).append(one)
+        alike.setdefault((change.kind,) if change.kind in _OF_FILES else key, []).append(change)
     for several in sorted(alike.values(), key=lambda some: (not some[0].weaker, some[0].before not in STOPS)):
         yield Remark(text=_format_changes(several), loud=any(one.weaker for one in several))
 

@@ -107,7 +107,7 @@ class Policies:
     @property
     def mandatory(self) -> tuple[Violation, ...]:
         """Violations that block an update."""
-        return tuple(one for one in self.violations if one.level in STOPS)
+        return tuple(violation for violation in self.violations if violation.level in STOPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,16 +182,19 @@ def build_report(
         findings=tuple(one for one in problems if one.severity in ("warning", "deliberate")),
         notices=tuple(one for one in problems if one.severity == "note"),
         remarks=tuple(
-            redactor.text(one)
-            for one in (
+            redactor.text(remark)
+            for remark in (
                 *_remarks(settings, stand_in_project, environments, secret_keys),
-                *(f"{one.message[0].upper()}{one.message[1:]}." for one in _about_references(recording)),
+                *(
+                    f"{reference.message[0].upper()}{reference.message[1:]}."
+                    for reference in _about_references(recording)
+                ),
             )
         ),
         diagnostics=tuple(
-            replace(one, message=redactor.text(one.message))
-            for one in recording.diagnostics
-            if one.severity != "info" and _one_line(one.message) not in repeated
+            replace(diagnostic, message=redactor.text(diagnostic.message))
+            for diagnostic in recording.diagnostics
+            if diagnostic.severity != "info" and _one_line(diagnostic.message) not in repeated
         ),
         policies=redactor.whole(policies),
         comparison=comparison,
@@ -209,8 +212,10 @@ def _modelled(settings: Settings, figures: Figures) -> Modelled | None:
 
 def _about_references(recording: Recording) -> Iterator[Diagnostic]:
     """Sources of other stacks' outputs."""
-    read = {one.urn for one in recording.resources if one.type == STACK_REFERENCE_TYPE}
-    return (one for one in recording.diagnostics if one.severity == "info" and one.urn in read)
+    read = {resource.urn for resource in recording.resources if resource.type == STACK_REFERENCE_TYPE}
+    return (
+        diagnostic for diagnostic in recording.diagnostics if diagnostic.severity == "info" and diagnostic.urn in read
+    )
 
 
 def _one_line(text: str) -> str:
@@ -306,7 +311,7 @@ def _remarks(
 
 def _registered(recording: Recording) -> Iterator[RecordedResource]:
     """Resources to create, without the stack references, which are only read."""
-    return (one for one in recording.resources if one.type != STACK_REFERENCE_TYPE)
+    return (resource for resource in recording.resources if resource.type != STACK_REFERENCE_TYPE)
 
 
 def _sort(resource: RecordedResource) -> str:
@@ -359,14 +364,14 @@ def _count(urn: str, below: Mapping[str, list[RecordedResource]]) -> int:
 def _grouped(siblings: Sequence[RecordedResource], below: Mapping[str, list[RecordedResource]]) -> Iterator[Branch]:
     """Children in the given order, with many leaves of one kind grouped."""
     by_kind: dict[str, list[RecordedResource]] = {}
-    for one in siblings:
-        if one.urn not in below:
-            by_kind.setdefault(one.type, []).append(one)
-    for one in siblings:
-        kin = by_kind.get(one.type, [])
-        if one.urn in below or len(kin) < GROUP_FROM:
-            yield _node(one, below)
-        elif one is kin[0]:
+    for sibling in siblings:
+        if sibling.urn not in below:
+            by_kind.setdefault(sibling.type, []).append(sibling)
+    for sibling in siblings:
+        kin = by_kind.get(sibling.type, [])
+        if sibling.urn in below or len(kin) < GROUP_FROM:
+            yield _node(sibling, below)
+        elif sibling is kin[0]:
             yield _group(kin)
 
 

@@ -133,7 +133,7 @@ def _body(report: Report, *, alone: bool) -> Iterator[Section]:
 def _of_several(outcomes: Sequence[Outcome]) -> Outline:
     reports, refusals = reports_of(outcomes), refusals_of(outcomes)
     verdict, tone = _worst(reports, len(refusals))
-    against = sorted({one.comparison.against for one in reports if one.comparison is not None})
+    against = sorted({report.comparison.against for report in reports if report.comparison is not None})
     compared = f"Compared with {', '.join(f'`{one}`' for one in against)}."
     return Outline(
         title=f"Preview of {plural(len(outcomes), 'stack')}",
@@ -157,7 +157,7 @@ def _of_several(outcomes: Sequence[Outcome]) -> Outline:
 
 
 def _worst(reports: Sequence[Report], refused: int) -> tuple[str, Tone]:
-    blocked = [stack_of(one) for one in reports if verdict_of(one)[1]]
+    blocked = [stack_of(report) for report in reports if verdict_of(report)[1]]
     worst = []
     if refused:
         worst.append(f"{plural(refused, 'stack')} cannot be previewed")
@@ -165,10 +165,10 @@ def _worst(reports: Sequence[Report], refused: int) -> tuple[str, Tone]:
         worst.append(f"{plural(len(blocked), 'stack')} blocked ({', '.join(blocked)})")
     if worst:
         return ", ".join(worst), "bad"
-    compared = [one.comparison for one in reports if one.comparison is not None]
+    compared = [report.comparison for report in reports if report.comparison is not None]
     if not compared:
         return "no problems", "good"
-    changing = [stack_of(one) for one in reports if one.comparison is not None and one.comparison.pending]
+    changing = [stack_of(report) for report in reports if report.comparison is not None and report.comparison.pending]
     if not changing:
         return "no stack changes", "good"
     return f"{len(changing)} of {plural(len(compared), 'stack')} changed: {', '.join(changing)}", "plain"
@@ -179,7 +179,7 @@ def _dangers(reports: Sequence[Report]) -> Box | None:
         f"`{stack_of(report)}`: {text}"
         for report in reports
         for text in (
-            *(one.message for one in (report.comparison.dangers if report.comparison else ())),
+            *(danger.message for danger in (report.comparison.dangers if report.comparison else ())),
             *report.dangers,
         )
     ]

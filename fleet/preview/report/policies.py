@@ -46,9 +46,11 @@ def findings_of(policies: Policies) -> tuple[Finding, ...]:
     """Every violation as a finding: blocking ones first, those of one policy and judge together."""
     labels = labels_of(policies)
     order: dict[tuple[bool, str, tuple[str, ...]], list[Finding]] = {}
-    for one in sorted(policies.violations, key=lambda one: one.level == "advisory"):
-        by = labels.get(one.judges[0], "") if len(one.judges) == 1 else ""
-        order.setdefault((one.level == "advisory", one.policy, one.judges), []).append(_finding(one, by))
+    for violation in sorted(policies.violations, key=lambda one: one.level == "advisory"):
+        by = labels.get(violation.judges[0], "") if len(violation.judges) == 1 else ""
+        order.setdefault((violation.level == "advisory", violation.policy, violation.judges), []).append(
+            _finding(violation, by)
+        )
     return tuple(finding for several in order.values() for finding in several)
 
 
@@ -89,7 +91,7 @@ def format_counts(policies: Policies) -> str:
 
     "No violations" only where every policy was asked.
     """
-    warnings = sum(one.level == "advisory" for one in policies.violations)
+    warnings = sum(violation.level == "advisory" for violation in policies.violations)
     blocking = len(policies.violations) - warnings
     parts = [plural(blocking, "blocking violation")] if blocking else []
     if not policies.violations:
@@ -109,8 +111,8 @@ def policy_section(policies: Policies) -> Section:
     rest = tuple(one for one in found if not one.blocks)
     remarks = list(remarks_of(policies))
     body = some(
-        Items(quiet) if (quiet := tuple(one.text for one in remarks if not one.loud)) else None,
-        _box(one for one in remarks if one.loud),
+        Items(quiet) if (quiet := tuple(remark.text for remark in remarks if not remark.loud)) else None,
+        _box(remark for remark in remarks if remark.loud),
         Prose("checked with placeholder cloud ids", "soft"),
         Findings(blocking[:_MOST_VIOLATIONS]) if blocking else None,
         _folded(plural(len(blocking) - _MOST_VIOLATIONS, "more blocking violation"), blocking[_MOST_VIOLATIONS:]),
@@ -149,7 +151,7 @@ def changed_judges(remarks: Iterable[Remark]) -> Box | None:
 
 
 def _box(remarks: Iterable[Remark]) -> Box | None:
-    loud = tuple(one.text for one in remarks)
+    loud = tuple(remark.text for remark in remarks)
     return Box(body=tuple(map(Prose, loud))) if loud else None
 
 
@@ -185,6 +187,6 @@ def verdict_of(report: Report) -> tuple[str, bool]:
     """Whether the stack is blocked, in one line; and whether it is."""
     if blocking := format_blocking(report.policies):
         return f"blocked by {blocking}", True
-    if errors := sum(one.severity == "error" for one in report.diagnostics):
+    if errors := sum(diagnostic.severity == "error" for diagnostic in report.diagnostics):
         return f"blocked: the program reports {plural(errors, 'error')}", True
     return ("not blocked" if report.policies.state == "judged" else "policies not checked"), False

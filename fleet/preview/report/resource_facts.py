@@ -169,7 +169,7 @@ def _network_policy(inputs: Any) -> Facts:
     types = _items(inputs, "spec.policyTypes")
     ingress, egress = _items(inputs, "spec.ingress"), _items(inputs, "spec.egress")
     if types and not ingress and not egress:
-        yield "denies all " + " and ".join(str(one).lower() for one in types)
+        yield "denies all " + " and ".join(str(type_).lower() for type_ in types)
     for direction, rules in (("from", ingress), ("to", egress)):
         ports = _ports([port for rule in rules for port in _items(rule, "ports")])
         if rules:

@@ -28,19 +28,19 @@ def stack_of(outcome: Outcome) -> str:
 
 def reports_of(outcomes: Sequence[Outcome]) -> list[Report]:
     """The successful previews, in order."""
-    return [one for one in outcomes if not isinstance(one, Refusal)]
+    return [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
 
 
 def refusals_of(outcomes: Sequence[Outcome]) -> list[Refusal]:
     """The stacks without a preview."""
-    return [one for one in outcomes if isinstance(one, Refusal)]
+    return [outcome for outcome in outcomes if isinstance(outcome, Refusal)]
 
 
 def is_quiet(outcome: Outcome) -> bool:
     """Whether a comparison found nothing to report."""
     if isinstance(outcome, Refusal) or (changes := outcome.comparison) is None:
         return False
-    failed = any(one.severity == "error" for one in outcome.diagnostics)
+    failed = any(diagnostic.severity == "error" for diagnostic in outcome.diagnostics)
     return not (changes.pending or changes.dangers or outcome.policies.mandatory or failed)
 
 

@@ -40,7 +40,7 @@ class _Box:
     def __post_init__(self) -> None:
         room = self.width - 2 * _PAD_PX
         texts = sum(len(lines) for lines, _ in _lines(self.part, room)) * LINE_PX
-        self.height = 2 * _PAD_PX + texts + sum(_nodes_height(one, room) for one in self.part.nodes)
+        self.height = 2 * _PAD_PX + texts + sum(_nodes_height(node, room) for node in self.part.nodes)
 
     @property
     def bottom(self) -> float:

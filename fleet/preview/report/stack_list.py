@@ -92,7 +92,7 @@ def format_verdict(policies: Policies, changes: Changes | None) -> str:
 
 
 def _on_purpose(policies: Policies) -> int:
-    return sum(one.policy == REPEATED_ON_PURPOSE for one in policies.violations)
+    return sum(violation.policy == REPEATED_ON_PURPOSE for violation in policies.violations)
 
 
 def _to_look_at(policies: Policies) -> int:

@@ -137,7 +137,7 @@ class _Reader:
         for gateway in self.of_kind("Gateway"):
             is_external = "external" in str(at(gateway.inputs, "spec.gatewayClassName"))
             return "on the internet" if is_external else _VPC
-        balanced = any(at(one.inputs, "spec.type") == "LoadBalancer" for one in self._door_services())
+        balanced = any(at(service.inputs, "spec.type") == "LoadBalancer" for service in self._door_services())
         return _VPC if balanced else _CLUSTER
 
     def benchmark(self) -> Part | None:
@@ -153,7 +153,9 @@ class _Reader:
         for gateway in self.of_kind("Gateway"):
             kind = at(gateway.inputs, "spec.gatewayClassName")
             port = at(gateway.inputs, "spec.listeners.0.port")
-            pickers = [one for one in self.of_kind("Release") if "inferencepool" in str(at(one.inputs, "chart"))]
+            pickers = [
+                resource for resource in self.of_kind("Release") if "inferencepool" in str(at(resource.inputs, "chart"))
+            ]
             lines = [f"class {kind}", *("an endpoint picker chooses the replica" for _ in pickers[:1])]
             return Part(id="door", title=f"Gateway {cloud_name(gateway)}:{port}", lines=tuple(lines))
         for service in self._door_services():
@@ -167,12 +169,14 @@ class _Reader:
 
     def _door_services(self) -> list[RecordedResource]:
         return [
-            one for one in self.of_kind("Service") if at(one.inputs, "spec.clusterIP") != "None" and one.is_kubernetes
+            resource
+            for resource in self.of_kind("Service")
+            if at(resource.inputs, "spec.clusterIP") != "None" and resource.is_kubernetes
         ]
 
     def servers(self, bill: Bill) -> Part | None:
         """The Deployments whose pods have GPUs."""
-        deployments = [one for one in self.of_kind("Deployment") if _gpus_of(one)]
+        deployments = [resource for resource in self.of_kind("Deployment") if _gpus_of(resource)]
         if not deployments:
             return None
         lines: list[str] = []
@@ -208,9 +212,9 @@ class _Reader:
         """The GPU's name, and how its nodes are bought."""
         selector = at(deployment.inputs, "spec.template.spec.nodeSelector") or {}
         by_key = {key.rpartition("/")[2]: value for key, value in selector.items()}
-        for one in self.of_kind("ComputeClass"):
-            if cloud_name(one) == by_key.get("compute-class"):
-                rungs = at(one.inputs, "spec.priorities") or ()
+        for resource in self.of_kind("ComputeClass"):
+            if cloud_name(resource) == by_key.get("compute-class"):
+                rungs = at(resource.inputs, "spec.priorities") or ()
                 bought = ", then ".join(_rung(rung) for rung in rungs)
                 return _gpu_name(next((at(rung, "gpu.type") for rung in rungs), None)), bought
         bought = "on demand"
@@ -225,13 +229,13 @@ class _Reader:
     def weights(self) -> Part | None:
         """The volumes that every replica reads."""
         claims = [
-            one
-            for one in self.of_kind("PersistentVolumeClaim")
-            if "ReadOnlyMany" in (at(one.inputs, "spec.accessModes") or ())
+            resource
+            for resource in self.of_kind("PersistentVolumeClaim")
+            if "ReadOnlyMany" in (at(resource.inputs, "spec.accessModes") or ())
         ]
         if not claims:
             return None
-        classes = {cloud_name(one): one for one in self.of_kind("StorageClass")}
+        classes = {cloud_name(resource): resource for resource in self.of_kind("StorageClass")}
         claim = claims[0]
         size = str(at(claim.inputs, "spec.resources.requests.storage") or "").replace("Gi", " GiB")
         parameters = classes[name].inputs if (name := at(claim.inputs, "spec.storageClassName")) in classes else {}
@@ -239,7 +243,7 @@ class _Reader:
         speed = str(at(parameters, "parameters.provisioned-throughput-on-create") or "").removesuffix("Mi")
         lines = [" ".join(filter(None, (size, disk))) + (f", {int(speed):,} MiB/s" if speed.isdigit() else "")]
         lines.append("read-only, mounted by every replica")
-        if any("weights" in one.name for one in self.of_kind("Job")):
+        if any("weights" in resource.name for resource in self.of_kind("Job")):
             lines.append("written once by a Job, then imaged")
         title = "Weights volume" if len(claims) == 1 else f"{len(claims)} weights volumes"
         return Part(id="weights", title=title, lines=tuple(lines))
@@ -264,8 +268,8 @@ class _Reader:
             return None
         rules = sum(
             len(at(group, "rules") or ())
-            for one in self.of_kind("Rules")
-            for group in at(one.inputs, "spec.groups") or ()
+            for resource in self.of_kind("Rules")
+            for group in at(resource.inputs, "spec.groups") or ()
         )
         alerts = len(self.of_kind("monitoring.AlertPolicy"))
         channels = len(self.of_kind("monitoring.NotificationChannel"))
@@ -300,9 +304,9 @@ class _Reader:
             where = at(cluster.inputs, "location")
             title = f"{autopilot} {cloud_name(cluster)}" + (f" in {where}" if where else "")
             return Part(id="cluster", title=title, lines=("cluster fee, network and storage",))
-        for one in self._recording.resources:
-            if one.type == STACK_REFERENCE_TYPE:
-                name = str(at(one.inputs, "name") or one.name).rpartition("/")[2]
+        for resource in self._recording.resources:
+            if resource.type == STACK_REFERENCE_TYPE:
+                name = str(at(resource.inputs, "name") or resource.name).rpartition("/")[2]
                 return Part(id="cluster", title=f"Cluster of stack {name}", lines=("not part of this stack",))
         return Part(id="cluster", title="An existing cluster", lines=("not part of this stack",))
 
@@ -310,7 +314,7 @@ class _Reader:
 def _gpus_of(deployment: RecordedResource) -> int:
     """GPUs of one pod."""
     containers = at(deployment.inputs, "spec.template.spec.containers") or ()
-    return sum(int((at(one, "resources.requests") or {}).get(GPU) or 0) for one in containers)
+    return sum(int((at(container, "resources.requests") or {}).get(GPU) or 0) for container in containers)
 
 
 def _engine(deployment: RecordedResource) -> str:
@@ -328,7 +332,7 @@ def _model(deployment: RecordedResource) -> str:
 
 def _gpu_name(accelerator: Any) -> str:
     """`B200`, from the accelerator's label."""
-    return next((one.gpu.name for one in MACHINES.values() if one.gpu.accelerator == accelerator), "")
+    return next((machine.gpu.name for machine in MACHINES.values() if machine.gpu.accelerator == accelerator), "")
 
 
 def _rung(rung: Any) -> str:

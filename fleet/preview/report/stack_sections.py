@@ -97,12 +97,12 @@ def _differences(report: Report) -> Section | None:
         columns=texts("setting", origin, "here", "justification"),
         rows=tuple(
             (
-                Cell(one.field, style="mono"),
-                Cell(format_value(one.published), style="mono"),
-                Cell(format_value(one.ours), style="mono"),
-                Cell(one.argument or "not argued"),
+                Cell(difference.field, style="mono"),
+                Cell(format_value(difference.published), style="mono"),
+                Cell(format_value(difference.ours), style="mono"),
+                Cell(difference.argument or "not argued"),
             )
-            for one in match.differences
+            for difference in match.differences
         ),
     )
     title = f"{plural(len(match.differences), 'difference')} from the {origin} run"
@@ -148,17 +148,17 @@ def _unknown_prices(bill: Bill) -> Iterator[str]:
 def finding_sections(report: Report) -> Iterator[Section]:
     """What the checks and the program found, what the profile repeats on purpose, and notes."""
     unexpected, deliberate = (
-        tuple(one for one in report.findings if (one.severity == "deliberate") is on_purpose)
+        tuple(finding for finding in report.findings if (finding.severity == "deliberate") is on_purpose)
         for on_purpose in (False, True)
     )
     said = tuple(
         Finding(
             id="program",
-            subject=one.urn.rpartition("::")[2] or "the program",
-            severity="error" if one.severity == "error" else "warning",
-            found=one.message,
+            subject=diagnostic.urn.rpartition("::")[2] or "the program",
+            severity="error" if diagnostic.severity == "error" else "warning",
+            found=diagnostic.message,
         )
-        for one in report.diagnostics
+        for diagnostic in report.diagnostics
     )
     if unexpected or said:
         body: tuple[Element, ...] = (Findings((*unexpected, *said)),)

@@ -98,8 +98,8 @@ def ask_both(old: tuple[str, str], canary: tuple[str, str], api_key: str | None)
 
 def unanswered(given: Answers) -> dict[str, str]:
     """Prompts without an answer in some round, with the reason."""
-    rounds = [{id_: one.get(id_) or Answer(error="not asked") for id_ in prompts()} for one in given.rounds]
-    return {id_: answer.error for one in rounds for id_, answer in one.items() if answer.error}
+    rounds = [{id_: round_.get(id_) or Answer(error="not asked") for id_ in prompts()} for round_ in given.rounds]
+    return {id_: answer.error for round_ in rounds for id_, answer in round_.items() if answer.error}
 
 
 def require_answers(old: Answers) -> None:

@@ -139,8 +139,12 @@ def _restarts(side: Side) -> Reason:
 def _certificates(old: Side, canary: Side) -> Reason:
     """A failed check of the canary's server alone rejects; any other failed check makes the comparison invalid."""
     theirs, faults = old.faults, canary.faults
-    own = [one for one in faults.values() if (one.verdict, one.blames) == ("failed", "server") and one.id not in theirs]
-    others = [("old", one) for one in theirs.values()] + [("canary", one) for one in faults.values()]
+    own = [
+        fault
+        for fault in faults.values()
+        if (fault.verdict, fault.blames) == ("failed", "server") and fault.id not in theirs
+    ]
+    others = [("old", one) for one in theirs.values()] + [("canary", fault) for fault in faults.values()]
     told = [("canary", one) for one in own] or others
     verdict: Decision = "reject" if own else "undecided" if others else "promote"
     found = "; ".join(f"{name}: {one.id}: {one.found.partition('; ')[0]}" for name, one in told[:2]) or "both certified"
@@ -223,8 +227,10 @@ def _kv_tokens(run: Run) -> float | None:
 
 def _drift(old: Side, limits: Limits) -> Iterator[Reason]:
     """Drift of the old replica between first and last measurement."""
-    rates = [[run.steady.total_tokens_per_s for run in one.runs if run.steady] for one in old.measurements]
-    means = [_mean(one) for one in rates if one]
+    rates = [
+        [run.steady.total_tokens_per_s for run in measurement.runs if run.steady] for measurement in old.measurements
+    ]
+    means = [_mean(rate) for rate in rates if rate]
     if len(means) > 1:
         change = means[-1] / means[0] - 1
         verdict: Decision = "promote" if abs(change) <= limits.throughput else "undecided"

@@ -42,7 +42,9 @@ def judge(old: Side, canary: Side, limits: Limits) -> Verdict:
         declaration=declaration_of(canary.asked[0].model_dump()),
         limits=limits,
         reasons=reasons,
-        certificates={side.name: tuple(one.headline for one in side.certificates) for side in (old, canary)},
+        certificates={
+            side.name: tuple(certificate.headline for certificate in side.certificates) for side in (old, canary)
+        },
         old=old.asked,
         canary=canary.asked,
     )

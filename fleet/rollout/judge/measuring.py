@@ -135,7 +135,7 @@ def measure(
 
 
 def _restarts(manifest: Mapping[str, Any]) -> int:
-    return sum(one["restartCount"] for one in manifest["status"].get("containerStatuses") or ())
+    return sum(status["restartCount"] for status in manifest["status"].get("containerStatuses") or ())
 
 
 def _write(path: Path, part: Part) -> None:

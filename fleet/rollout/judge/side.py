@@ -58,14 +58,14 @@ class Side:
     @property
     def runs(self) -> tuple[Run, ...]:
         """All measurements, in order."""
-        return tuple(run for one in self.measurements for run in one.runs)
+        return tuple(run for measurement in self.measurements for run in measurement.runs)
 
     @property
     def faults(self) -> dict[str, Check]:
         """Failed or missing checks, by id."""
-        checks = [check for one in self.certificates for check in one.checks if check.id != NOISE]
+        checks = [check for certificate in self.certificates for check in certificate.checks if check.id != NOISE]
         gaps = [one for one in checks if one.verdict == "not measured" and one.required]
-        return {one.id: one for one in (*gaps, *(one for one in checks if one.verdict == "failed"))}
+        return {gap.id: gap for gap in (*gaps, *(one for one in checks if one.verdict == "failed"))}
 
     def baseline(self) -> Baseline:
         """All measurements combined, every run a repeat."""
@@ -141,10 +141,10 @@ def require_one_load(which: str, one: Asked, other: Asked) -> None:
 def require_in_turn(sides: Sequence[Side]) -> None:
     """Raises BenchmarkError for two runs at the same time, of one side or of both: one disturbs or is the other."""
     titles = {
-        id(run): f"{side.name}, {one.asked.name if one.asked else 'unnamed'}, {run.title}"
+        id(run): f"{side.name}, {measurement.asked.name if measurement.asked else 'unnamed'}, {run.title}"
         for side in sides
-        for one in side.measurements
-        for run in one.runs
+        for measurement in side.measurements
+        for run in measurement.runs
     }
     if both := overlapping([run for side in sides for run in side.runs]):
         first, second = (titles[id(run)] for run in both)

@@ -145,13 +145,13 @@ def _gpu_machines() -> Manifest:
     """GPU machine types as a CEL variable; CEL lists have values of one type."""
     found = [
         {
-            "type": one.type,
-            "family": one.family,
-            "accelerator": one.accelerator,
-            "count": str(one.gpus),
-            "boot": one.boot_disk,
+            "type": machine.type,
+            "family": machine.family,
+            "accelerator": machine.accelerator,
+            "count": str(machine.gpus),
+            "boot": machine.boot_disk,
         }
-        for one in machines.MACHINES.values()
+        for machine in machines.MACHINES.values()
     ]
     return {"name": "gpuMachines", "expression": json.dumps(found)}
 

@@ -26,7 +26,7 @@ def service(manifest: Manifest, context: Context) -> Verdict:
 
 
 def _has_endpoints(context: Context) -> bool:
-    return any(_has_targets(one) for one in context.endpoint_slices)
+    return any(_has_targets(slice_) for slice_ in context.endpoint_slices)
 
 
 def _has_targets(slice_: Manifest) -> bool:

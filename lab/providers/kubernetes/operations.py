@@ -266,7 +266,7 @@ class _Quiet:
         self._since = clock.now_seconds()
 
     def long_enough(self, slices: Any) -> bool:
-        versions = tuple(sorted(one["metadata"]["resourceVersion"] for one in slices))
+        versions = tuple(sorted(slice_["metadata"]["resourceVersion"] for slice_ in slices))
         if versions != self._last:
             self._last, self._since = versions, self._clock.now_seconds()
         return self._clock.now_seconds() - self._since >= SETTLE_SECONDS

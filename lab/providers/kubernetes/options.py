@@ -41,7 +41,7 @@ def _expressions(text: str) -> tuple[str, ...]:
     values = listed if isinstance(listed, list) and all(isinstance(one, str) for one in listed) else [text]
     if not values:
         raise ValueError(f"{_WAIT_FOR} is an empty list; write at least one condition")
-    for one in values:
-        if not one.startswith(("jsonpath=", "condition=")):
-            raise ValueError(f'{_WAIT_FOR}: expected a "jsonpath=" or "condition=" prefix, got "{one}"')
+    for value in values:
+        if not value.startswith(("jsonpath=", "condition=")):
+            raise ValueError(f'{_WAIT_FOR}: expected a "jsonpath=" or "condition=" prefix, got "{value}"')
     return tuple(values)
