@@ -72,7 +72,10 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
     path = root / f"Pulumi.{stack}.yaml"
     of_every_stack = _project_values(root, stack)
     if text is None and not path.is_file():
-        known = ", ".join(stack_names(root)) or "none"
+        known = stack_names(root)
+        source = "smoke" if "smoke" in known else next(iter(known), None)
+        made_of = f"--from {source}" if source else "--machine g2-standard-12 --model Qwen/Qwen3.5-4B"
+        make = f"fleet new {stack} {made_of}"
         raise SettingsError(
             stack,
             [
@@ -80,9 +83,9 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
                     id="unknown-stack",
                     subject="--stack",
                     found=stack,
-                    allowed=f"a stack with a file in this folder: {known}",
+                    allowed=f"a stack with a file in this folder: {', '.join(known) or 'none'}",
                     why=f"{path.name} does not exist",
-                    write=nearest(stack, stack_names(root)) or f"one of these names, or make one: fleet new {stack}",
+                    write=nearest(stack, known) or (f"one of these names, or {make}" if known else make),
                 )
             ],
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fleet.cli.documents import Documents, deliver, documents_of, format_option
+from fleet.cli.documents import Documents, documents_of, format_option, show
 from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, CommandError, error_text, exit_code, leave
 from fleet.cli.fields import with_fields
 from fleet.cli.options import OneStack, Root, Stacks
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fleet.preview.compare.baseline import RunningBaseline
     from fleet.preview.report.model import Report
     from fleet.preview.report.several_stacks import Outcome
+    from fleet.report.outline import Outline
 
 
 def preview(
@@ -107,8 +108,12 @@ def preview(
         # The files that were asked for say it, too.
         _write(outcomes, {format_: file for format_, file in documents.items() if file is not None})
         raise failures[0]
-    _write(outcomes, documents)
-    leave(max(map(exit_code, failures), default=_exit_code(outcomes, changes_count=detailed_exitcode)))
+    outline = _write(outcomes, documents)
+    code = max(map(exit_code, failures), default=_exit_code(outcomes, changes_count=detailed_exitcode))
+    if code != CLEAN and None not in documents.values():
+        files = ", ".join(map(str, documents.values()))
+        sys.stderr.write(f"fleet: {outline.title}: {outline.verdict}; written to {files}\n")
+    leave(code)
 
 
 @with_fields()
@@ -156,24 +161,11 @@ def _exit_code(outcomes: Sequence[Outcome], *, changes_count: bool) -> int:
     return CHANGES if changes_count and changed else CLEAN
 
 
-def _write(outcomes: Sequence[Outcome], documents: Documents) -> None:
+def _write(outcomes: Sequence[Outcome], documents: Documents) -> Outline:
+    """Write the report in each format. Returns it."""
     from fleet.preview.report.outline import preview_outline
 
     outline = preview_outline(*outcomes, with_data="json" in documents)
     for format_, file in documents.items():
-        if format_ == "text":
-            from fleet.report.as_text import print_text
-
-            deliver(lambda paper: print_text(paper, outline), file)
-        elif format_ == "json":
-            from fleet.report.as_json import json_text
-
-            deliver(json_text(outline), file)
-        elif format_ == "markdown":
-            from fleet.report.as_markdown import markdown_text
-
-            deliver(markdown_text(outline), file)
-        else:
-            from fleet.report.as_html import html_text
-
-            deliver(html_text(outline), file)
+        show(outline, format_, file)
+    return outline

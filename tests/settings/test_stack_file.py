@@ -105,11 +105,22 @@ def test_the_parsers_reason_is_shown_without_the_files_text(root: Path, text: st
     assert "hf_" not in problem.text()
 
 
-def test_an_unknown_stack_is_refused_with_the_nearest(root: Path) -> None:
-    (root / "Pulumi.smoke.yaml").write_text("config: {}\n")
+@pytest.mark.parametrize(
+    ("there", "write"),
+    [
+        ((), "fleet new smok --machine g2-standard-12 --model Qwen/Qwen3.5-4B"),
+        (("dev", "prod"), "one of these names, or fleet new smok --from dev"),
+        (("dev", "smoke"), "smoke"),
+    ],
+)
+def test_an_unknown_stack_is_refused_with_the_nearest_or_how_to_make_it(
+    root: Path, there: tuple[str, ...], write: str
+) -> None:
+    for name in there:
+        (root / f"Pulumi.{name}.yaml").write_text("config: {}\n")
     with pytest.raises(SettingsError) as refusal:
         read(root, "smok")
-    assert [(one.id, one.write) for one in refusal.value.problems] == [("unknown-stack", "smoke")]
+    assert [(one.id, one.write) for one in refusal.value.problems] == [("unknown-stack", write)]
 
 
 @pytest.mark.parametrize("text", ["config:\n\t- x", "config:\n  a: 1\n\tb: 2\n"])

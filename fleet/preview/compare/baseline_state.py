@@ -26,6 +26,8 @@ _DEFAULTS: Final = "__defaults"
 _OWN_ANNOTATIONS: Final = ("pulumi.com/autonamed",)
 _OF_PROVIDERS: Final = ("version", "__internal")
 """Inputs that the engine adds to a provider. Source: pulumi, pkg/resource/deploy/providers/registry.go."""
+_EXPORT: Final = "pulumi stack export --file state.json"
+"""Never to the file that was named: it may be one that must not be replaced."""
 _HELM_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 
 
@@ -70,12 +72,10 @@ def read_state(path: Path) -> StateBaseline:
     except OSError as error:
         raise BaselineError(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
-        raise BaselineError(
-            f"{path} is not JSON ({error}); write it with: pulumi stack export --file {path}"
-        ) from error
+        raise BaselineError(f"{path} is not JSON ({error}); write it with: {_EXPORT}") from error
     deployment = document.get("deployment") if isinstance(document, dict) else None
     if not isinstance(deployment, dict):
-        raise BaselineError(f"{path} has no `deployment`; write it with: pulumi stack export --file {path}")
+        raise BaselineError(f"{path} has no `deployment`; write it with: {_EXPORT}")
     _check(path, "deployment", deployment, _DEPLOYMENT)
     listed = deployment.get("resources") or []
     for number, one in enumerate(listed):
@@ -131,9 +131,7 @@ def _check(path: Path, where: str, given: Mapping[str, Any], shape: _Shape) -> N
     for key, (allowed, holds) in shape.items():
         value = given.get(key)
         if key in ("urn", "type") if value is None else not holds(value):
-            raise BaselineError(
-                f"{path}: {where}.{key} must be {allowed}. Export the state again: pulumi stack export --file {path}"
-            )
+            raise BaselineError(f"{path}: {where}.{key} must be {allowed}. Export the state again: {_EXPORT}")
 
 
 def _belongs(entry: Mapping[str, Any]) -> bool:

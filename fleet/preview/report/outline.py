@@ -132,7 +132,7 @@ def _body(report: Report, *, alone: bool) -> Iterator[Section]:
 
 def _of_several(outcomes: Sequence[Outcome]) -> Outline:
     reports, refusals = reports_of(outcomes), refusals_of(outcomes)
-    verdict, tone = _worst(reports, len(refusals))
+    verdict, tone = _worst(reports, list(map(stack_of, refusals)))
     against = sorted({report.comparison.against for report in reports if report.comparison is not None})
     compared = f"Compared with {', '.join(f'`{one}`' for one in against)}."
     return Outline(
@@ -156,11 +156,11 @@ def _of_several(outcomes: Sequence[Outcome]) -> Outline:
     )
 
 
-def _worst(reports: Sequence[Report], refused: int) -> tuple[str, Tone]:
+def _worst(reports: Sequence[Report], refused: Sequence[str]) -> tuple[str, Tone]:
     blocked = [stack_of(report) for report in reports if verdict_of(report)[1]]
     worst = []
     if refused:
-        worst.append(f"{plural(refused, 'stack')} cannot be previewed")
+        worst.append(f"{plural(len(refused), 'stack')} cannot be previewed ({', '.join(refused)})")
     if blocked:
         worst.append(f"{plural(len(blocked), 'stack')} blocked ({', '.join(blocked)})")
     if worst:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
-from lab.simulators.model_server import answers, metrics
+from lab.simulators.model_server import answers
 from lab.simulators.model_server.answers import Asked, BadRequestError, ChunkWriter
 from lab.simulators.model_server.engine import Engine, Generation
 from lab.simulators.model_server.listener import Ending, Listener
@@ -39,6 +39,9 @@ class ModelServer(Listener):
 
     def __init__(self, *, model: str, timing: ServerTiming, clock: Clock, ranks: int = 1) -> None:
         """Not ready until `ready` is set. `ranks`: its data-parallel engines."""
+        # Here: the drills import this module, and `fleet rehearse --list` works without the rehearsal's packages.
+        from lab.simulators.model_server import metrics
+
         super().__init__(clock)
         self.timing = timing
         self._limits = answers.Limits(model=model)
@@ -62,6 +65,8 @@ class ModelServer(Listener):
 
     async def _metrics(self, _: web.Request) -> web.Response:
         from aiohttp import web
+
+        from lab.simulators.model_server import metrics
 
         text = metrics.render(self.engines, float(self._created), (self._first, self._each))
         return web.Response(text=text, headers={"Content-Type": metrics.METRICS_TYPE})

@@ -62,6 +62,20 @@ def test_a_refused_stack_alone_is_told_in_the_files_that_were_asked_for(tmp_path
     assert [one["stack"] for one in json.loads(files["json"].read_text())["refused"]] == ["red"]
 
 
+def test_a_report_with_problems_that_goes_to_a_file_is_told_on_stderr(tmp_path: Path) -> None:
+    folder, file = stacks(tmp_path), tmp_path / "two.html"
+    done = fleet("preview", "-s", "blue", "-s", "red", "--format", f"html={file}", cwd=folder)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert str(file) in done.stderr
+    assert "red" in done.stderr
+    alone = fleet("preview", "-s", "blue", "--format", f"html={file}", cwd=folder)
+    assert (alone.returncode, alone.stdout, alone.stderr) == (0, "", "")
+    (folder / "__main__.py").write_text("import pulumi\npulumi.log.error('the quota is 64 GPUs')\n")
+    blocked = fleet("preview", "-s", "blue", "--format", f"html={file}", cwd=folder)
+    assert (blocked.returncode, blocked.stdout, len(blocked.stderr.splitlines())) == (1, "", 1)
+    assert "blocked" in blocked.stderr
+
+
 def test_the_environments_stack_is_no_obstacle_to_all_stacks(tmp_path: Path) -> None:
     done = fleet("preview", "--all-stacks", "--format", "json", cwd=stacks(tmp_path), PULUMI_STACK="green")
     assert {one["stack"] for one in json.loads(done.stdout)["stacks"]} == {"blue", "green"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ import pytest
 import lab.commands.rehearsal as played
 import lab.commands.shell as shell
 from fleet.cli.main import main
+from fleet.doctor.packages import FOR_REHEARSALS
 from fleet.preview.record import quick_sdk
 from lab.drills.catalogue import DRILLS
 from lab.report.model import RehearsalReport
@@ -222,6 +224,12 @@ def test_the_list_can_be_narrowed_and_read_by_a_machine(stand_in: Played, run: R
 
 def test_the_list_needs_no_project(tmp_path: Path) -> None:
     assert fleet("rehearse", "--list", cwd=tmp_path).returncode == 0
+
+
+def test_the_list_needs_no_packages_of_a_rehearsal() -> None:
+    wanted = "import json, sys, lab.drills.catalogue; print(json.dumps([*sys.modules]))"
+    loaded = subprocess.run([sys.executable, "-c", wanted], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert FOR_REHEARSALS.isdisjoint(json.loads(loaded.stdout))
 
 
 # How it ends

@@ -136,10 +136,12 @@ def test_an_empty_state_makes_everything_new(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_is_no_export_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "state.json"
+    path = tmp_path / "README.md"
     path.write_text(text)
-    with pytest.raises(BaselineError, match=message):
+    with pytest.raises(BaselineError, match=message) as refusal:
         start(str(path), ROOT, ("spot",))
+    assert "--file README.md" not in str(refusal.value)
+    assert f"--file {path}" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
