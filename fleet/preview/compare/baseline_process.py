@@ -1,7 +1,7 @@
 """Process that records another version of the program. Started by fleet.preview.compare.baseline_git only.
 
-It imports this version's recorder, then removes this version from the import path, so that `settings`,
-`infra` and the rest come from the other version.
+It imports this version's recorder, then forgets the rest of this version, so that `facts`, `settings`, `infra` and all else that a
+program imports come from the other version.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def result_name(stack: str) -> str:
 def main(folder: str) -> None:
     """Record the stacks in `folder`/job.json, each into its own file, written atomically."""
     quick_sdk.install()
+    # All that records: what is imported after `_forget` is the other version's.
+    from fleet.preview.record import recorder, stack_references  # noqa: F401
     from fleet.preview.record.recording import ProgramError
     from fleet.preview.record.recording_json import to_json
 
@@ -49,8 +51,11 @@ def main(folder: str) -> None:
 
 
 def _forget(own: Path) -> None:
-    """Remove this version from the import path. Its `preview` package stays, since it is already imported."""
+    """Remove this version from the import path, and its packages but `fleet` from what is imported. The recorder keeps what it uses."""
     sys.path[:] = [entry for entry in sys.path if entry and Path(entry).resolve() != own]
+    packages = {folder.parent.name for folder in own.glob("*/__init__.py")} - {"fleet"}
+    for name in [name for name in sys.modules if name.partition(".")[0] in packages]:
+        del sys.modules[name]
 
 
 def _record(job: Any, stack: str, references: StackReferences | None) -> Recording:

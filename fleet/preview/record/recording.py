@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
 
+from facts.redact import plaintexts_in
 from facts.user_error import UserError
 
 Mode = Literal["preview", "known"]
@@ -150,8 +151,6 @@ class Recording:
     def plaintexts(self) -> frozenset[str]:
         """What whoever prints has to hide: secret config values, and what stands readable where the program wrote it."""
         # Here because the process that records another version's program must not import this version's settings.
-        from facts.redact import plaintexts_in
-
         return self.secrets | plaintexts_in(resource.inputs for resource in self.resources)
 
 

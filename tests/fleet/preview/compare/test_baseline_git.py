@@ -68,6 +68,17 @@ def networks(recording: Recording) -> list[str]:
     return [one.inputs["name"] for one in recording.resources if "Network" in one.type]
 
 
+def test_a_package_of_the_recorders_name_is_the_other_programs(repository: Path) -> None:
+    (repository / "facts").mkdir()
+    (repository / "facts" / "__init__.py").touch()
+    (repository / "facts" / "figures.py").write_text('OLD = "old-"\n')
+    (repository / "names.py").write_text("from facts.figures import OLD as PREFIX\n")
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "facts")
+    (repository / "facts" / "figures.py").write_text('OLD = "new-"\n')
+    assert networks(recorded(repository)) == ["old-a", "old-b"]
+
+
 def left_behind() -> set[str]:
     return {path.name for path in Path(tempfile.gettempdir()).glob("fleet-tmp-against-*")}
 
