@@ -193,14 +193,19 @@ with ControlPlane(binaries(print), stages=[]) as running:
 def test_nothing_is_left_when_the_rehearsal_is_ended(binaries: Binaries, number: int) -> None:
     assert binaries.api_server.is_file()  # so that the process below builds nothing
     process = subprocess.Popen([sys.executable, "-c", PARENT], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line.startswith("up ")
-    folder = Path(line.split(maxsplit=1)[1].strip())
-    pids = pids_using(folder)
-    assert {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} <= set(pids.values())
-    process.send_signal(number)
-    process.communicate(timeout=20)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("up ")
+        folder = Path(line.split(maxsplit=1)[1].strip())
+        pids = pids_using(folder)
+        assert {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} <= set(pids.values())
+        process.send_signal(number)
+        process.communicate(timeout=20)
+    finally:
+        # Left running, it fails a later test by its ResourceWarning.
+        process.kill()
+        process.communicate()
     assert process.returncode != 0
     assert within(10, lambda: not any(map(alive, pids)))
     assert within(10, lambda: not folder.exists())

@@ -250,16 +250,19 @@ def test_pods_and_clients_end_when_the_self_test_does(how: signal.Signals, tmp_p
                 continue
         return [one for one in found if one != process.pid]
 
-    until = time.monotonic() + 60
-    # Two servers, two pods, two clients and a collector.
-    while len(started_by_it()) < 7 and time.monotonic() < until:
-        time.sleep(0.1)
-    assert len(started_by_it()) >= 7
-    process.send_signal(how)
     try:
+        until = time.monotonic() + 60
+        # Two servers, two pods, two clients and a collector.
+        while len(started_by_it()) < 7 and time.monotonic() < until:
+            assert process.poll() is None, process.returncode
+            time.sleep(0.1)
+        assert len(started_by_it()) >= 7
+        process.send_signal(how)
         code = process.wait(100)
     finally:
+        # Not waited for, its ResourceWarning fails a later test that happens to collect garbage.
         process.kill()
+        process.wait()
     until = time.monotonic() + 60
     while started_by_it() and time.monotonic() < until:
         time.sleep(0.1)
