@@ -23,7 +23,7 @@ from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHIN
 from fleet.plan.question.profiles import ProfileFacts, profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
-from settings.problems import SettingsError
+from settings.problems import ArgumentsError, SettingsError
 from settings.stack import PLACEHOLDER_PROJECT
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def write_stack(
     """
     problems = [*_wrong_names(stack, plan, place), *wrong_project(place.project), *_wrong_model(plan, place.revision)]
     if problems:
-        raise SettingsError(stack, problems)
+        raise ArgumentsError(stack, problems)
     limits = None if plan.money.usd_per_node_hour is None else policy_limits(plan)
     return write_files(root, stack, stack_text(plan, place, heading=heading), limits, replace=replace)
 
@@ -67,7 +67,7 @@ def write_files(root: Path, stack: str, text: str, limits: str | None, *, replac
     """Write a stack file and its policy config, or nothing. Raises SettingsError as `write_stack` does."""
     path, config = root / f"Pulumi.{stack}.yaml", root / POLICY_CONFIG_FOLDER / f"{stack}.json"
     if problems := [*wrong_stack(stack), *([] if replace else _in_the_way(root, path, config))]:
-        raise SettingsError(stack, problems)
+        raise ArgumentsError(stack, problems)
     if not (root / SCHEMA_FILE).is_file():
         text = text.removeprefix(f"{_MODELINE}\n#\n")
     _check(root, stack, text)
