@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,6 +82,19 @@ def write_files(root: Path, stack: str, text: str, limits: str | None, *, replac
         path.unlink(missing_ok=True)
         raise
     return path, config
+
+
+def next_commands(root: Path, stack: str, secrets: Iterable[str] = ()) -> Iterator[str]:
+    """What to type after a stack file is written. `secrets`: keys that a copy lacks."""
+    from settings.stack_file import read
+
+    yield f"fleet preview --stack {stack}"
+    yield f"pulumi stack init {stack}"
+    if read(root, stack).config.get("gcp:project") == PLACEHOLDER_PROJECT:
+        yield f"pulumi config set gcp:project MY-PROJECT --stack {stack}"
+    for key in secrets:
+        yield f"pulumi config set --secret {key} --stack {stack}   (not copied)"
+    yield f"fleet check --stack {stack}"
 
 
 def policy_limits(plan: Plan) -> str:
