@@ -297,7 +297,8 @@ class _Text:
             )
 
     def _edit(self, edit: Edit, margin: str) -> None:
-        head: list[Part] = [(margin, "dim"), (edit.mark, _CHANGES[edit.mark]), " ", edit.path]
+        path = _end_of(edit.path, self._page.width - len(margin) - len(edit.mark) - 1)
+        head: list[Part] = [(margin, "dim"), (edit.mark, _CHANGES[edit.mark]), " ", path]
         room = max(20, self._page.width - len(margin) - 6)
         if edit.lines:
             self._page.line(*head)
@@ -306,7 +307,7 @@ class _Text:
             return
         arrow = " → " if edit.before and edit.after else ""
         told = edit.remark or f"{edit.before}{arrow}{edit.after}"
-        if len(margin) + 2 + len(edit.path) + _GAP + len(told) <= self._page.width:
+        if len(margin) + 2 + len(path) + _GAP + len(told) <= self._page.width:
             sides: list[Part] = (
                 [(edit.remark, "dim")]
                 if edit.remark
@@ -339,6 +340,11 @@ def _told(finding: Finding) -> str:
     severity = "" if finding.severity == "note" else finding.severity
     id_ = "" if finding.id == finding.subject.replace(" ", "-") else finding.id
     return ", ".join(filter(None, (severity, id_)))
+
+
+def _end_of(path: str, room: int) -> str:
+    """The path, or its end after an ellipsis: the last names tell the property."""
+    return path if len(path) <= room else f"…{path[len(path) - max(20, room) + 1 :]}"
 
 
 def _side(edit: Edit, style: str) -> str:

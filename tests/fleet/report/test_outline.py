@@ -17,7 +17,7 @@ from fleet.report.as_html import html_text
 from fleet.report.as_json import json_text
 from fleet.report.as_markdown import markdown_text
 from fleet.report.as_text import print_text
-from fleet.report.outline import Code, Next, Outline, Prose, Section
+from fleet.report.outline import Branch, Code, Edit, Next, Outline, Prose, Section, Tree
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.terminal import Paper
 from tests.fleet.report.sample import SAMPLE
@@ -169,6 +169,13 @@ def test_what_is_there_to_be_copied_is_never_broken() -> None:
     command = f"gcloud x {'--flag=value ' * 9}end"
     said = text_of(Outline(title="t", body=(Finding(id="i", subject="s", write=command),)), 60)
     assert command in said
+
+
+def test_a_propertys_path_keeps_its_last_names_within_the_width() -> None:
+    edit = Edit(path=f"spec.{'template.' * 9}image", mark="~", before="a" * 30, after="b" * 30)
+    said = text_of(Outline(title="t", body=(Tree(Branch(name="x", mark="~", edits=(edit,))),)), 60)
+    assert all(len(line) <= 60 for line in said.splitlines())
+    assert re.search(r"~ ….*template\.image$", said, re.MULTILINE)
 
 
 def test_markup_of_others_stays_text() -> None:
