@@ -26,7 +26,7 @@ PYTEST := $(BIN)/python -m pytest
 .PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words docs-site vllm-check clean
 
 help: ## What each target does
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
 
 setup: $(STAMP) ## Virtual environment with what a preview needs
 

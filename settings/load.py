@@ -251,7 +251,6 @@ def _unknown_key(key: str, meant: str | None = None) -> Finding:
     return Finding(
         id="unknown-key",
         subject=key,
-        found=name,
         allowed=", ".join(sorted(KEYS)),
         why=f"unknown key{f'; did you mean {meant}?' if meant else ''}",
         write=meant or "one of the keys above, or remove it",

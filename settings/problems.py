@@ -22,6 +22,8 @@ _CLOSE: Final = 0.75
 class SettingsError(UserError):
     """A stack's settings are invalid. Carries every problem found."""
 
+    _what = "invalid setting"
+
     def __init__(self, stack: str, problems: Iterable[Finding]) -> None:
         self.stack = stack
         self.problems = tuple(problems)
@@ -34,9 +36,15 @@ class SettingsError(UserError):
     def text(self) -> str:
         """All problems as text."""
         count = len(self.problems)
-        head = f"Stack {shortened(without_secrets(self.stack))!r}: {count} invalid setting{'' if count == 1 else 's'}."
+        head = f"Stack {shortened(without_secrets(self.stack))!r}: {count} {self._what}{'' if count == 1 else 's'}."
         more = [f"... and {count - MOST_PROBLEMS:,} more"] if count > MOST_PROBLEMS else []
         return "\n\n".join([head, *(problem.text() for problem in self.problems[:MOST_PROBLEMS]), *more])
+
+
+class ArgumentsError(SettingsError):
+    """The command line's arguments for a stack file are wrong, not the file."""
+
+    _what = "wrong argument"
 
 
 def listed(value: Any) -> Any:

@@ -13,7 +13,7 @@ from facts.finding import Finding
 from facts.machines import B200, LEAST_FP8_CACHE, Machine
 from facts.models import CATALOGUE, ModelShape, called, part_for, parts_of
 from facts.releases import of_tag
-from settings.problems import SettingsError
+from settings.problems import SettingsError, nearest
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile
 from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import ChosenModel, Model
@@ -197,6 +197,17 @@ def _pinned(chosen: ChosenModel) -> Model:
 def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Finding]:
     """Problems with a model whose properties are neither in the stack file nor in the catalog."""
     listed = CATALOGUE.get(chosen.id)
+    near = None if chosen.revision and chosen.size_gb else nearest(chosen.id, CATALOGUE)
+    if listed is None and near is not None and near.lower() == chosen.id.lower():
+        yield Finding(
+            id="unknown-model",
+            subject=f"{NAMESPACE}:model.id",
+            found=chosen.id,
+            allowed="a model of the catalog, or another with revision and sizeGb",
+            why=f"did you mean {near}?",
+            write=f"id: {near}",
+        )
+        return
     if chosen.revision is None and (listed is None or listed.revision is None):
         yield Finding(
             id="model-without-revision",

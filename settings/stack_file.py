@@ -136,7 +136,6 @@ def _misspelled(path: Path, name: str, meant: str) -> Finding:
     return Finding(
         id="unknown-key",
         subject=f"{path.name}: {name}",
-        found=name,
         allowed=meant,
         why=f"unknown key; did you mean {meant}?",
         write=f"{meant}:",

@@ -125,3 +125,10 @@ def test_the_table_of_stacks_says_what_the_preview_says(stack: str) -> None:
     assert cells[4] == " to ".join(f"${usd:,.0f}" if usd >= 10 else f"${usd:,.2f}" for usd in hourly)
     published, what = numbers.total_tokens_per_s, "profile" if settings.machine.type == machines.DEFAULT else "machine"
     assert cells[5] == (f"{published:,} tok/s" if published else f"none: different {what}")
+
+
+def test_make_help_has_its_texts_in_one_column() -> None:
+    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    rows = re.findall(r"^( +make \S+ +)\S", told, re.MULTILINE)
+    assert len({*map(len, rows)}) == 1
+    assert len(rows) == len(told.splitlines())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from fleet.cli import VERSION
 from fleet.cli.bench import bench
@@ -30,6 +30,10 @@ def _exit_with(code: int | None, **_: object) -> None:
     raise typer.Exit(code or CLEAN)
 
 
+_UsageError: Any = typer.BadParameter.__base__
+"""typer has no public name for it."""
+
+
 class _UnderHeadings(TyperGroup):
     """Lists its commands under their headings. typer does so only with rich, which would double the time of `fleet --help`."""
 
@@ -44,6 +48,33 @@ class _UnderHeadings(TyperGroup):
         for heading, rows in headings.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
+
+
+class _Command(TyperCommand):
+    """A command whose usage errors show the given value, and the command's usage."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse as typer does; a conversion's message is pydantic's, about its own types."""
+        try:
+            return super().parse_args(ctx, args)
+        except _UsageError as error:
+            error.ctx = error.ctx or ctx
+            if isinstance(error.__cause__, ValueError):
+                error.message = _wrong_value(error.__cause__, error.message)
+            raise
+
+
+def _wrong_value(error: ValueError, message: str) -> str:
+    """What is wrong with an option's value, without secrets."""
+    from facts.secrets_in_text import without_secrets
+    from facts.texts import shortened
+
+    told = message.removeprefix("Value error, ")
+    _, should, kind = told.partition("Input should be ")
+    if not should:
+        return without_secrets(told)
+    (given, *_) = [one["input"] for one in getattr(error, "errors", list)()] or [""]
+    return f"{shortened(without_secrets(str(given)))!r} is not {kind.partition(', unable')[0]}."
 
 
 app = typer.Typer(
@@ -102,3 +133,6 @@ app.add_typer(
     bench, name="bench", short_help="Benchmark a live stack; certify and report the results.", rich_help_panel=_MEASURE
 )
 app.command(hidden=True)(render)  # a preview's --out without the report
+for _group in (app, config, rollout, bench):
+    for _info in _group.registered_commands:
+        _info.cls = _Command

@@ -64,17 +64,9 @@ def new(
         files = _from_catalogue(folder, stack, source, place)
     for file in files:
         sys.stdout.write(f"{file.relative_to(folder)}\n")
-    from settings.stack import PLACEHOLDER_PROJECT
-    from settings.stack_file import read
+    from fleet.plan.stack_file import next_commands
 
-    is_placeholder = read(folder, stack).config.get("gcp:project") == PLACEHOLDER_PROJECT
-    say_next(
-        f"fleet preview --stack {stack}",
-        f"pulumi stack init {stack}",
-        *((f"pulumi config set gcp:project MY-PROJECT --stack {stack}",) if is_placeholder else ()),
-        *(f"pulumi config set --secret {key} --stack {stack}   (not copied)" for key in secrets),
-        f"fleet check --stack {stack}",
-    )
+    say_next(*next_commands(folder, stack, secrets))
     return CLEAN
 
 

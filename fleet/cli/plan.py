@@ -85,12 +85,17 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
         answer = plan_of(question)
     except PlanImpossibleError as error:
         return _impossible(error, question, formats)
+    written: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
     if wanted.write is not None:
-        from fleet.plan.stack_file import write_stack
+        from fleet.plan.stack_file import next_commands, write_stack
 
-        write_stack(find_root(wanted.root), wanted.write, answer, place, replace=wanted.force)
+        folder = find_root(wanted.root)
+        files = write_stack(folder, wanted.write, answer, place, replace=wanted.force)
+        written = tuple(str(file.relative_to(folder)) for file in files)
+        commands = tuple(next_commands(folder, wanted.write))
     alternatives = alternatives_of(question) if wanted.compare else ()
-    _print(answer, alternatives, formats, wanted.write, day=wanted.day)
+    _print(answer, alternatives, formats, written, commands, day=wanted.day)
     return CLEAN
 
 
@@ -182,7 +187,13 @@ def _impossible(error: PlanImpossibleError, question: PlanQuestion, formats: Doc
 
 
 def _print(
-    answer: Plan, alternatives: Sequence[Alternative], formats: Documents, written: str | None, *, day: bool
+    answer: Plan,
+    alternatives: Sequence[Alternative],
+    formats: Documents,
+    written: Sequence[str],
+    commands: Sequence[str],
+    *,
+    day: bool,
 ) -> None:
     week = None
     if day:
@@ -196,12 +207,12 @@ def _print(
     from fleet.plan.report import day as of_week
     from fleet.plan.report import outline
 
-    whole = outline.outline(answer, alternatives, week, written=written)
+    whole = outline.outline(answer, alternatives, week, written=written, commands=commands)
     # A terminal shows what was asked for, a week or a comparison, without the plan.
     short = of_week.outline(*week) if week else outline.comparison(alternatives) if alternatives else whole
     _deliver(whole, formats, in_text=short)
-    if written is not None and formats.get("text", ...) is not None:
-        sys.stderr.write(f"fleet: Pulumi.{written}.yaml written\n")
+    if written and formats.get("text", ...) is not None:
+        sys.stderr.write(f"fleet: {' and '.join(written)} written\n")
 
 
 def _deliver(report: Outline, formats: Documents, *, in_text: Outline | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from fleet.plan.stack_file import POLICY_CONFIG_FOLDER, write_files, wrong_project, wrong_stack
 from fleet.plan.stack_text import StackText
 from settings.neighbours import beside_others
-from settings.problems import SettingsError
+from settings.problems import ArgumentsError, SettingsError
 from settings.stack_file import read
 
 _OWN: Final = (
@@ -31,7 +31,7 @@ def copy_stack(root: Path, source: str, stack: str, *, project: str | None) -> t
     Raises SettingsError for a source that does not exist or cannot be edited, an existing file, or what `fleet check` refuses.
     """
     if problems := (*wrong_stack(stack), *wrong_project(project)):
-        raise SettingsError(stack, problems)
+        raise ArgumentsError(stack, problems)
     found = read(root, source)
     edited = StackText(found.path.read_bytes().decode(), name=found.path.name, stack=source)
     secrets = tuple(sorted(found.secret_keys & {*(edited.get(("config",)) or ())}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHIN
 from fleet.plan.question.profiles import ProfileFacts, profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
-from settings.problems import SettingsError
+from settings.problems import ArgumentsError, SettingsError
 from settings.stack import PLACEHOLDER_PROJECT
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def write_stack(
     """
     problems = [*_wrong_names(stack, plan, place), *wrong_project(place.project), *_wrong_model(plan, place.revision)]
     if problems:
-        raise SettingsError(stack, problems)
+        raise ArgumentsError(stack, problems)
     limits = None if plan.money.usd_per_node_hour is None else policy_limits(plan)
     return write_files(root, stack, stack_text(plan, place, heading=heading), limits, replace=replace)
 
@@ -67,7 +67,7 @@ def write_files(root: Path, stack: str, text: str, limits: str | None, *, replac
     """Write a stack file and its policy config, or nothing. Raises SettingsError as `write_stack` does."""
     path, config = root / f"Pulumi.{stack}.yaml", root / POLICY_CONFIG_FOLDER / f"{stack}.json"
     if problems := [*wrong_stack(stack), *([] if replace else _in_the_way(root, path, config))]:
-        raise SettingsError(stack, problems)
+        raise ArgumentsError(stack, problems)
     if not (root / SCHEMA_FILE).is_file():
         text = text.removeprefix(f"{_MODELINE}\n#\n")
     _check(root, stack, text)
@@ -82,6 +82,19 @@ def write_files(root: Path, stack: str, text: str, limits: str | None, *, replac
         path.unlink(missing_ok=True)
         raise
     return path, config
+
+
+def next_commands(root: Path, stack: str, secrets: Iterable[str] = ()) -> Iterator[str]:
+    """What to type after a stack file is written. `secrets`: keys that a copy lacks."""
+    from settings.stack_file import read
+
+    yield f"fleet preview --stack {stack}"
+    yield f"pulumi stack init {stack}"
+    if read(root, stack).config.get("gcp:project") == PLACEHOLDER_PROJECT:
+        yield f"pulumi config set gcp:project MY-PROJECT --stack {stack}"
+    for key in secrets:
+        yield f"pulumi config set --secret {key} --stack {stack}   (not copied)"
+    yield f"fleet check --stack {stack}"
 
 
 def policy_limits(plan: Plan) -> str:

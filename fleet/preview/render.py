@@ -133,8 +133,10 @@ def _refuse_foreign(out: Path) -> None:
             raise RenderError(
                 f"{out} is not empty and was not written by `fleet preview --out`; name another folder, or remove it yourself"
             )
-    elif out.exists() or out.is_symlink():
-        raise RenderError(f"{out} is not a folder; name one that is empty or does not exist yet")
+        return
+    there = next(path for path in (out, *out.parents) if path.exists() or path.is_symlink())
+    if not there.is_dir():
+        raise RenderError(f"{there} is not a folder; name one that is empty or does not exist yet")
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from facts.finding import MARKS, Finding, headline
@@ -51,6 +52,9 @@ _CHANGES: Final = {"+": "green", "~": "yellow", "+-": "bold magenta", "-": "bold
 _SIGNS: Final = {"+": "green", "-": "bold red"}
 _GAP: Final = 2
 """Columns between two columns of a table."""
+_STICKS: Final = "\N{NO-BREAK SPACE}"
+_SHORT: Final = 20
+"""Characters of a title with its number that stay on one line."""
 _NARROWEST: Final = 12
 """Columns that a column of words keeps."""
 _COMMAND: Final = re.compile(r"(curl|fleet|gcloud|helm|kubectl|make|pip|pulumi|python3?|sed) |https://")
@@ -218,7 +222,7 @@ class _Text:
         room = self._page.width - indent
         widths = _widths([*([head] if head else []), *rows], are_numbers, room)
         if widths is None:
-            self._blocks(head or [""] * len(rows[0]), rows, indent)
+            self._blocks(head or [""] * len(rows[0]), are_numbers, rows, indent)
             return
         if any(head):
             for line in _lines(head, are_numbers, widths):
@@ -233,13 +237,20 @@ class _Text:
             for note in notes[number] if number < len(notes) else ():
                 self._page.prose(note, indent=indent + 2, style="dim")
 
-    def _blocks(self, head: Sequence[str], rows: Sequence[Sequence[str]], indent: int) -> None:
-        """A table that is too wide: every row as a block whose lines carry their column's title."""
+    def _blocks(
+        self, head: Sequence[str], are_numbers: Sequence[bool], rows: Sequence[Sequence[str]], indent: int
+    ) -> None:
+        """A table that is too wide: every row as a block, each cell with its column's title, numbers beside each other."""
         for row in rows:
             self._page.prose(row[0], indent=indent, style="bold")
-            for title, text in zip(head[1:], row[1:], strict=False):
-                if text:
-                    self._page.prose(f"{title}: {text}" if title else text, indent=indent + 2)
+            cells = [cell for cell in zip(are_numbers[1:], head[1:], row[1:], strict=False) if cell[2]]
+            for is_number, beside in groupby(cells, key=lambda cell: cell[0]):
+                lines = [f"{title}: {text}" if title else text for _, title, text in beside]
+                if is_number:
+                    whole = (line.replace(" ", _STICKS) if len(line) <= _SHORT else line for line in lines)
+                    lines = [f"{_STICKS}· ".join(whole)]
+                for line in lines:
+                    self._page.prose(line, indent=indent + 2)
 
     # Trees ------------------------------------------------------------------------------------------------------------
 
@@ -286,7 +297,8 @@ class _Text:
             )
 
     def _edit(self, edit: Edit, margin: str) -> None:
-        head: list[Part] = [(margin, "dim"), (edit.mark, _CHANGES[edit.mark]), " ", edit.path]
+        path = _end_of(edit.path, self._page.width - len(margin) - len(edit.mark) - 1)
+        head: list[Part] = [(margin, "dim"), (edit.mark, _CHANGES[edit.mark]), " ", path]
         room = max(20, self._page.width - len(margin) - 6)
         if edit.lines:
             self._page.line(*head)
@@ -295,7 +307,7 @@ class _Text:
             return
         arrow = " → " if edit.before and edit.after else ""
         told = edit.remark or f"{edit.before}{arrow}{edit.after}"
-        if len(margin) + 2 + len(edit.path) + _GAP + len(told) <= self._page.width:
+        if len(margin) + 2 + len(path) + _GAP + len(told) <= self._page.width:
             sides: list[Part] = (
                 [(edit.remark, "dim")]
                 if edit.remark
@@ -328,6 +340,11 @@ def _told(finding: Finding) -> str:
     severity = "" if finding.severity == "note" else finding.severity
     id_ = "" if finding.id == finding.subject.replace(" ", "-") else finding.id
     return ", ".join(filter(None, (severity, id_)))
+
+
+def _end_of(path: str, room: int) -> str:
+    """The path, or its end after an ellipsis: the last names tell the property."""
+    return path if len(path) <= room else f"…{path[len(path) - max(20, room) + 1 :]}"
 
 
 def _side(edit: Edit, style: str) -> str:
@@ -371,26 +388,36 @@ def _fitting(table: Table, room: int) -> list[int]:
 
 
 def _widths(rows: Sequence[Sequence[str]], are_numbers: Sequence[bool], room: int) -> list[int] | None:
-    """Columns for each column. Words wrap where the rows are too wide; None where even that does not fit."""
+    """Columns for each column. Texts wrap between words where the rows are too wide; None where even that does not fit.
+
+    A word is never broken: an id or a path is there to be copied.
+    """
     widths = [
         max((len(row[column]) for row in rows if column < len(row)), default=0) for column in range(len(are_numbers))
+    ]
+    least = [
+        max((len(word) for row in rows if column < len(row) for word in row[column].split()), default=0)
+        for column in range(len(are_numbers))
     ]
     gaps = _GAP * (len(widths) - 1)
     while sum(widths) + gaps > room:
         words = [
-            column for column, is_number in enumerate(are_numbers) if not is_number and widths[column] > _NARROWEST
+            column
+            for column, is_number in enumerate(are_numbers)
+            if not is_number and widths[column] > max(_NARROWEST, least[column])
         ]
         if not words:
             return None
         widest = max(words, key=lambda column: widths[column])
-        widths[widest] -= min(widths[widest] - _NARROWEST, sum(widths) + gaps - room, max(1, widths[widest] // 8))
+        spare = widths[widest] - max(_NARROWEST, least[widest])
+        widths[widest] -= min(spare, sum(widths) + gaps - room, max(1, widths[widest] // 8))
     return widths
 
 
 def _lines(row: Sequence[str], are_numbers: Sequence[bool], widths: Sequence[int]) -> Iterator[list[str]]:
     """The lines of one row, as cells padded to their columns."""
     cells = [
-        textwrap.wrap(text, max(1, width), break_on_hyphens=False) or [""]
+        textwrap.wrap(text, max(1, width), break_long_words=False, break_on_hyphens=False) or [""]
         for text, width in zip(row, widths, strict=False)
     ]
     for line in range(max(map(len, cells))):

@@ -60,7 +60,7 @@ def require_text(text: str, place: str, longest: int = LONGEST_OUTPUT) -> None:
 def require_problems(problems: tuple[Finding, ...]) -> None:
     """Each names a key, what is allowed, why, and what to write instead."""
     for one in problems:
-        for part in ("path", "allowed", "why", "write"):
+        for part in ("subject", "allowed", "why", "write"):
             require(getattr(one, part), f"{one.id} has no {part}", one)
         require_text(one.text(), "a problem", LONGEST_PROBLEM)
     require_text(SettingsError("x", problems).text(), "the text of all problems")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+
 from facts import ledger
 from facts.machines import DEFAULT, DEFAULT_MACHINE, MACHINES, Machine
+from facts.model_config import ModelShape
 from facts.user_error import UserError
 from facts.workloads import Lengths, Workload, named_workload, workloads_with_lengths
 from fleet.plan.asked import ANY_MACHINE, DEFAULT_CAPACITY, Asked
@@ -42,6 +46,16 @@ class AskingError(UserError):
 class NoFitError(AskingError):
     """The model does not fit all GPUs of the machine together."""
 
+    def __init__(self, why: str, larger: Callable[[], str | None]) -> None:
+        """`larger`: the next machine that fits, looked for when the message is shown: that is a plan for each."""
+        super().__init__(why)
+        self._larger = larger
+
+    def for_user(self) -> str:
+        """The message with the next machine that fits."""
+        larger = self._larger()
+        return super().for_user() + (f". It fits --machine {larger}" if larger else "")
+
 
 def question_of(asked: Asked) -> PlanQuestion:
     """Build the question. Raises AskingError with the fix."""
@@ -59,7 +73,7 @@ def question_of(asked: Asked) -> PlanQuestion:
         try:
             profile = fitted(profile, machine, workload, model)
         except DoesNotFitError as error:
-            raise NoFitError(str(error)) from None
+            raise NoFitError(str(error), lambda: _larger(profile, machine, workload, model)) from None
         return PlanQuestion(
             goal=_goal(asked),
             profile=profile,
@@ -81,6 +95,22 @@ def question_of(asked: Asked) -> PlanQuestion:
         )
     except ValueError as error:
         raise AskingError(str(error)) from None
+
+
+def _larger(
+    profile: ProfileFacts, machine: Machine, workload: Workload, model: tuple[ModelShape, float] | None
+) -> str | None:
+    """The smallest machine with more GPU memory on which the model fits, of the same GPU if there is one."""
+
+    def memory_gib(one: Machine) -> float:
+        return one.gpus * one.gpu.memory_gib
+
+    for one in sorted(MACHINES.values(), key=lambda one: (one.gpu != machine.gpu, memory_gib(one))):
+        if memory_gib(one) > memory_gib(machine):
+            with suppress(DoesNotFitError):
+                fitted(profile, one, workload, model)
+                return one.type
+    return None
 
 
 def _option(name: str) -> str:

@@ -20,6 +20,7 @@ from fleet.plan.model.fleet_rate import fleet_load
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.roofline import known
 from fleet.plan.question.profiles import ProfileFacts
+from settings.problems import nearest
 
 _RANKS: Final = (1, 2, 4, 8, 16)
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,200}")
@@ -41,9 +42,10 @@ def model_facts(name: str) -> tuple[ModelShape, float]:
         return found.shape, found.size_gb
     path = Path(name)
     if path.suffix != ".json" or not path.is_file():
+        near = nearest(name, models.CATALOGUE)
+        hint = f"; did you mean {near}? For" if near else f" ({', '.join(models.CATALOGUE)}); for"
         raise UnknownModelError(
-            f"--model {name} is not in the catalogue ({', '.join(models.CATALOGUE)}); for your own model, pass the path of its "
-            "config.json"
+            f"--model {name} is not in the catalogue{hint} your own model, pass the path of its config.json"
         )
     try:
         config = strict_json.read(path, MOST_BYTES)

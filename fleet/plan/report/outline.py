@@ -81,10 +81,11 @@ def outline(
     alternatives: Sequence[Alternative] = (),
     week: tuple[Subject, Sequence[Comparison]] | None = None,
     *,
-    written: str | None = None,
+    written: Sequence[str] = (),
+    commands: Sequence[str] = (),
 ) -> Outline:
-    """The plan. `alternatives`: the same goal with other capacity and routing (`planning.compare`); `written`: the stack that
-    `--write` created from it.
+    """The plan. `alternatives`: the same goal with other capacity and routing (`planning.compare`); `written`: the files that
+    `--write` created from it; `commands`: what to type next.
     """
     question = plan.question
     to_write = Next("add --write STACK", "to write the stack file")
@@ -130,7 +131,7 @@ def outline(
                 body=(model_tables.assumptions(plan),),
                 folding="always",
             ),
-            Next(f"fleet preview --stack {written}") if written else to_write,
+            *((Prose(f"Written: {', '.join(written)}"), *map(Next, commands)) if written else (to_write,)),
         ),
         footer=(
             "Computed offline from published figures, a fitted model and dated list prices. Nothing here was measured on your "

@@ -153,16 +153,23 @@ def _resolve(reference: str, root: Path) -> str:
             f"{root} is not in a git repository, so {reference} cannot be read; to compare with a state: "
             "pulumi stack export --file state.json"
         )
-    found = run_git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}", root=root)
-    if found.returncode:
+    commit = _commit_of(reference, root)
+    if commit is None:
         shallow = run_git("rev-parse", "--is-shallow-repository", root=root).stdout.strip() == b"true"
         hint = (
-            "this clone is shallow; run git fetch --depth=1 origin BRANCH, then --against FETCH_HEAD"
+            f"did you mean origin/{reference}?"
+            if _commit_of(f"origin/{reference}", root)
+            else "this clone is shallow; run git fetch --depth=1 origin BRANCH, then --against FETCH_HEAD"
             if shallow
             else "list references with git branch --all and git tag; to compare with a state: pulumi stack export"
         )
         raise BaselineError(f"git reference {reference!r} not found; {hint}")
-    return found.stdout.decode().strip()
+    return commit
+
+
+def _commit_of(reference: str, root: Path) -> str | None:
+    found = run_git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}", root=root)
+    return None if found.returncode else found.stdout.decode().strip()
 
 
 def _check_out(commit: str, root: Path, folder: Path, checkout: Path) -> None:

@@ -147,7 +147,9 @@ def test_a_baseline_is_written_and_a_slower_measurement_fails_against_it(sound: 
     slower = _results(tmp_path / "slower", chunk_seconds=0.04, seed=3)
     merged = fleet("bench", "merge", str(slower), "--baseline", str(file))
     assert merged.returncode == 1, merged.stdout + merged.stderr
-    assert "total tok/s: regressed" in merged.stdout
+    assert re.search(r"total tok/s .* regressed\n", merged.stdout)
+    compared = json.loads((slower / "merged.json").read_text())["comparisons"]
+    assert "regressed" in [one["verdict"] for one in compared if one["quantity"] == "total tok/s"]
     same = fleet("bench", "merge", str(sound), "--baseline", str(file), "--out", str(tmp_path / "merged.json"))
     assert same.returncode == 0, same.stdout + same.stderr
 

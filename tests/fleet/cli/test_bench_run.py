@@ -72,11 +72,12 @@ def test_outputs_are_needed(offline: Laptop, tmp_path: Path) -> None:
     assert "--stack is missing" in refused(offline, "run")
     assert "Pulumi.nope.yaml" in refused(offline, "run", "--stack", "nope")
     given = ("run", "--stack", "try")
-    assert "--kubeconfig none.yaml" in refused(offline, *given, "--kubeconfig", "none.yaml")
+    nowhere = run(offline, *given, "--kubeconfig", "none.yaml")
+    assert nowhere.returncode == 2
+    assert re.search(r"--kubeconfig.*none\.yaml", nowhere.stderr)
     assert "none.json" in refused(offline, *given, "--outputs", "none.json")
     # Programs of this machine are out of sight, pulumi among them if it has one.
-    nowhere = str(tmp_path / "empty")
-    assert "pulumi" in refused(offline, *given, PATH=nowhere)
+    assert "pulumi" in refused(offline, *given, PATH=str(tmp_path / "empty"))
     offline.outputs.write_text("{}")
     assert "no outputs" in refused(offline, *given, "--outputs", str(offline.outputs))
 

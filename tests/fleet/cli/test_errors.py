@@ -110,6 +110,10 @@ WRONG = (
     "preview --stack bad",
     "preview --stack wrong",
     "preview --stack blue --format sarif",
+    "models --format xml",
+    "plan --users abc",
+    "prices --update",
+    "new blue --from green",
     "plan",
     "verify --stack blue --endpoint 127.0.0.1:8000",
     "verify --stack blue",
@@ -137,7 +141,7 @@ def test_an_output_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None
     (folder / "__main__.py").write_text("import pulumi\n")
     (folder / "taken").write_text("a file")
     message = refused("preview", "--stack", "blue", "--no-policy", "--out", "taken/below", cwd=folder)
-    assert "taken" in message
+    assert "taken is not a folder" in message
 
 
 def test_a_stream_that_is_closed_is_no_defect() -> None:

@@ -233,7 +233,12 @@ def test_a_written_stack_passes_the_check_and_is_not_replaced_by_accident(tmp_pa
     write = ("plan", *USERS, "--write", "prod", "--project", "my-project-1")
     first = fleet(*write, cwd=folder)
     assert first.returncode == 0
-    assert "→ fleet preview --stack prod" in first.stdout
+    written = ("Pulumi.prod.yaml", "policy/config/prod.json")
+    told = first.stdout[first.stdout.index(written[0]) :]
+    assert all((folder / file).is_file() and file in told for file in written)
+    made = fleet("new", "copy", "--from", "prod", cwd=folder)
+    commands = [line.strip() for line in made.stdout.splitlines() if "→" in line]
+    assert [line for line in told.splitlines() if "→" in line] == [one.replace("copy", "prod") for one in commands]
     check = fleet("check", "--stack", "prod", cwd=folder)
     assert check.returncode == 0, check.stdout
     again = fleet(*write, cwd=folder)

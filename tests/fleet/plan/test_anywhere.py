@@ -160,6 +160,8 @@ def test_a_model_is_of_the_catalogue_or_a_config_of_ones_own(tmp_path: Path) -> 
     for wrong in ("no/such-model", str(tmp_path / "none.json")):
         with pytest.raises(UnknownModelError, match="not in the catalogue"):
             model_facts(wrong)
+    with pytest.raises(UnknownModelError, match=r"did you mean Qwen/Qwen3\.5-4B\?"):
+        model_facts("Qwen/Qwen3.5-4b")
     own.write_text('{"model_type": "mystery"}')
     with pytest.raises(UnknownModelError, match="model_type"):
         model_facts(str(own))

@@ -17,7 +17,7 @@ from fleet.report.as_html import html_text
 from fleet.report.as_json import json_text
 from fleet.report.as_markdown import markdown_text
 from fleet.report.as_text import print_text
-from fleet.report.outline import Code, Next, Outline, Prose, Section
+from fleet.report.outline import Branch, Code, Edit, Next, Outline, Prose, Section, Tree
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.terminal import Paper
 from tests.fleet.report.sample import SAMPLE
@@ -136,7 +136,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
         assert len(line) <= width or any(command in line for command in copied)
 
 
-CELLS = st.text(alphabet="ab ,1", min_size=1, max_size=60).map(lambda text: " ".join(text.split()) or "a")
+CELLS = st.text(alphabet="ab ,1", min_size=1, max_size=58).map(lambda text: " ".join(text.split()) or "a")
 
 
 @given(st.lists(st.tuples(CELLS, CELLS, st.integers(0, 10**12), st.integers(0, 10**12)), min_size=1, max_size=4))
@@ -149,7 +149,8 @@ def test_columns_of_a_table_never_run_together(rows: list[tuple[str, str, int, i
     )
     said = text_of(Outline(title="t", body=(table,)), 60)
     assert all(len(line) <= 60 for line in said.splitlines())
-    for _, _, c, d in rows:
+    for a, b, c, d in rows:
+        assert {*a.split(), *b.split()} <= {*said.split()}  # no word is cut
         assert re.search(rf"(?<![\d,]){re.escape(f'{c:,}')}(?![\d,])", said)
         assert re.search(rf"(?<![\d,]){re.escape(f'{d:,}')}(?![\d,])", said)
 
@@ -168,6 +169,13 @@ def test_what_is_there_to_be_copied_is_never_broken() -> None:
     command = f"gcloud x {'--flag=value ' * 9}end"
     said = text_of(Outline(title="t", body=(Finding(id="i", subject="s", write=command),)), 60)
     assert command in said
+
+
+def test_a_propertys_path_keeps_its_last_names_within_the_width() -> None:
+    edit = Edit(path=f"spec.{'template.' * 9}image", mark="~", before="a" * 30, after="b" * 30)
+    said = text_of(Outline(title="t", body=(Tree(Branch(name="x", mark="~", edits=(edit,))),)), 60)
+    assert all(len(line) <= 60 for line in said.splitlines())
+    assert re.search(r"~ ….*template\.image$", said, re.MULTILINE)
 
 
 def test_markup_of_others_stays_text() -> None:

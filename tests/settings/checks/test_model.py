@@ -81,6 +81,10 @@ def test_an_unknown_model_needs_revision_size_and_config() -> None:
     }
 
 
+def test_a_listed_model_in_another_case_is_one_finding() -> None:
+    assert refusals(model={"id": "qwen/qwen3.5-27b-FP8"}) == {("unknown-model", "model.id")}
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [

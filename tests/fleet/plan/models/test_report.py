@@ -62,6 +62,13 @@ def test_the_list_has_a_line_for_each_model_and_a_column_for_each_gpu() -> None:
     assert {machines.find(one).accelerator for one in rows[0].gpus} >= {"nvidia-l4", "nvidia-b200", "nvidia-h200-141gb"}
 
 
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_an_id_is_never_cut(width: int) -> None:
+    text = io.StringIO()
+    print_text(Paper(stream=text, width=width, styled=False), outline(listed(None)))
+    assert CATALOGUE.keys() <= {*text.getvalue().split()}
+
+
 def test_the_document_has_what_a_stack_file_needs() -> None:
     document = outline(listed("a3-highgpu-1g")).data["models"]
     record = next(one for one in document if one["id"] == "Qwen/Qwen3.5-27B-FP8")

@@ -37,9 +37,9 @@ def made(name: str) -> Plan:
     return plan(question_of(Asked(**GOALS[name])))
 
 
-def printed(answer: Plan, width: int = 100, written: str | None = None) -> str:
+def printed(answer: Plan, width: int = 100, written: tuple[str, ...] = (), commands: tuple[str, ...] = ()) -> str:
     stream = io.StringIO()
-    print_text(Paper(stream=stream, width=width, styled=False), outline(answer, written=written))
+    print_text(Paper(stream=stream, width=width, styled=False), outline(answer, written=written, commands=commands))
     return stream.getvalue()
 
 
@@ -90,7 +90,10 @@ def test_an_unknown_price_is_said_and_never_shown_as_a_sum() -> None:
 
 def test_the_next_step_is_the_file_or_its_preview() -> None:
     assert "→ add --write STACK" in printed(made("users"))
-    assert "→ fleet preview --stack prod" in printed(made("users"), written="prod")
+    told = printed(made("users"), written=("Pulumi.prod.yaml",), commands=("fleet preview --stack prod",))
+    assert "Pulumi.prod.yaml" in told
+    assert "→ fleet preview --stack prod" in told
+    assert "--write STACK" not in told
 
 
 def test_styles_change_no_word() -> None:

@@ -212,6 +212,10 @@ def test_a_reference_that_is_none_says_how_to_get_one(repository: Path, tmp_path
     git(tmp_path, "clone", "--quiet", "--depth=1", repository.as_uri(), str(clone))
     with pytest.raises(BaselineError, match="this clone is shallow; run git fetch"):
         start("HEAD~1", clone, ("dev",))
+    git(clone, "checkout", "--quiet", "--detach")
+    git(clone, "branch", "--quiet", "-D", "main")
+    with pytest.raises(BaselineError, match="did you mean origin/main"):
+        start("main", clone, ("dev",))
 
 
 def test_an_option_is_no_reference(repository: Path) -> None:
