@@ -118,12 +118,20 @@ def test_the_job_passes_and_says_so(job: Job) -> None:
 
 
 def test_the_summary_says_per_stack_what_the_change_does(job: Job) -> None:
-    rows = {line.split("`")[1]: line for line in job.summary.splitlines() if line.startswith("| `")}
-    assert set(stack_names(ROOT)) <= set(rows)
-    assert {stack for stack in stack_names(ROOT) if "No resource changes" not in rows[stack]} == {"spot"}
+    stacks = {one["stack"]: one["changes"] for one in json.loads(job.report("json"))["stacks"]}
+    assert {stack for stack, changes in stacks.items() if changes["pending"]} == {"spot"}
+    overview = job.summary.partition("#### Stacks")[2].partition("####")[0]
+    lines = [line.strip("| ").split(" | ") for line in overview.splitlines() if line.startswith("| ")]
+    rows = {line[0]: line for line in lines[2:]}
+    assert list(rows) == list(stacks)
     assert next(iter(rows)) == "spot"
-    for effect in ("2 fewer replicas (16 GPUs)", "runs the benchmark again", "$"):
-        assert effect in rows["spot"]
+    _, _, changes, price, _ = rows["spot"]
+    for effect in ("12 → 10", "16 GPUs", "benchmark"):
+        assert effect in changes
+    (hourly,) = (one for one in stacks["spot"]["deltas"] if one["id"] == "usd-per-hour")
+    for usd in (hourly["before"], hourly["after"]):
+        assert f"${usd:,.2f}" in price
+    assert len({rows[stack][2] for stack in rows.keys() - {"spot"}}) == 1
 
 
 def test_every_format_is_there_for_the_artifact(job: Job) -> None:
