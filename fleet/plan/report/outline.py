@@ -88,7 +88,9 @@ def outline(
     `--write` created from it; `commands`: what to type next.
     """
     question = plan.question
-    to_write = Next("add --write STACK", "to write the stack file")
+    ending: tuple[Element, ...] = (Next("add --write STACK", "to write the stack file"),)
+    if written:
+        ending = (Prose(f"Written: {', '.join(written)}"), *(Next(command) for command in commands))
     return Outline(
         title=_goal(question),
         kind=f"plan, {plan.label}",
@@ -131,7 +133,7 @@ def outline(
                 body=(model_tables.assumptions(plan),),
                 folding="always",
             ),
-            *((Prose(f"Written: {', '.join(written)}"), *map(Next, commands)) if written else (to_write,)),
+            *ending,
         ),
         footer=(
             "Computed offline from published figures, a fitted model and dated list prices. Nothing here was measured on your "
