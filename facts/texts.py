@@ -1,13 +1,32 @@
-"""Texts of others in messages."""
+"""Texts and names of others in messages."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 MOST_CHARACTERS: Final = 200
 """Longest quote. Assumed: two lines of a terminal, and more than a digest, a self link or a flag of a profile has."""
+_CLOSE: Final = 0.75
+"""Likeness from which a name is taken for a misspelled one, as `SequenceMatcher.ratio` counts. Assumed."""
 
 
 def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
     """The text, or its beginning and its length."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The entry of `names` closest to a misspelled `name`, ignoring case; None if none is close enough."""
+    # Imported here: most starts find every name.
+    from difflib import SequenceMatcher
+
+    by_lower = {one.lower(): one for one in names}
+    wanted = name.lower()
+
+    def likeness(one: str) -> float:
+        return SequenceMatcher(None, one, wanted).ratio()
+
+    # The first of equally close names: g2-standard-12 for 13, not g2-standard-32.
+    found = max(by_lower, key=likeness, default="")
+    return by_lower[found] if likeness(found) >= _CLOSE else None

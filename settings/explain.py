@@ -13,8 +13,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from facts.finding import Finding, redacted, shown
+from facts.texts import nearest
 from settings.examples import example, fields_of, line, listed_example
-from settings.problems import MOST_PROBLEMS, listed, nearest
+from settings.problems import MOST_PROBLEMS, listed
 from settings.sections.docstrings import field_docs
 from settings.sections.section import NAMESPACE, PATTERN_TEXTS
 

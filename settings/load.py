@@ -15,12 +15,12 @@ from facts.ledger import LedgerError
 from facts.machines import DEFAULT_MACHINE, MACHINES
 from facts.names import ESC_OFFLINE, STACK_NAME
 from facts.secrets_in_text import secrets_in, without_secrets
+from facts.texts import nearest
 from settings.checks.empty import blank, blanks, is_blank
 from settings.problems import (
     SettingsError,
     impossible_stack,
     is_exposed_secret,
-    nearest,
     renamed_project,
     secret_in_plain_text,
     secret_in_section,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher
 from typing import Any, Final
 
 from facts.finding import Finding
@@ -15,8 +14,6 @@ from settings.sections.section import NAMESPACE, SECRET_KEYS
 
 MOST_PROBLEMS: Final = 50
 """Problems that are shown; a long list of wrong items has one for each."""
-_CLOSE: Final = 0.75
-"""Likeness from which a name is taken for a misspelled one, as `SequenceMatcher.ratio` counts. Assumed."""
 
 
 class SettingsError(UserError):
@@ -52,19 +49,6 @@ def listed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: listed(one) for key, one in value.items()}
     return [listed(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The entry of `names` closest to a misspelled `name`, ignoring case; None if none is close enough."""
-    by_lower = {one.lower(): one for one in names}
-    wanted = name.lower()
-
-    def likeness(one: str) -> float:
-        return SequenceMatcher(None, one, wanted).ratio()
-
-    # The first of equally close names: g2-standard-12 for 13, not g2-standard-32.
-    found = max(by_lower, key=likeness, default="")
-    return by_lower[found] if likeness(found) >= _CLOSE else None
 
 
 def impossible_stack(stack: str) -> Finding:

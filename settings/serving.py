@@ -13,7 +13,8 @@ from facts.finding import Finding
 from facts.machines import B200, LEAST_FP8_CACHE, Machine
 from facts.models import CATALOGUE, ModelShape, called, part_for, parts_of
 from facts.releases import of_tag
-from settings.problems import SettingsError, nearest
+from facts.texts import nearest
+from settings.problems import SettingsError
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile
 from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import ChosenModel, Model

@@ -12,13 +12,13 @@ from typing import Any, Final
 from facts.finding import Finding
 from facts.names import ESC_OFFLINE, STACK_NAME, stack_names
 from facts.secrets_in_text import SECRET_TEXT, form_of
+from facts.texts import nearest
 from settings import strict_yaml
 from settings.checks.empty import is_blank
 from settings.problems import (
     SettingsError,
     impossible_stack,
     is_exposed_secret,
-    nearest,
     renamed_project,
     secret_in_plain_text,
     secret_in_section,

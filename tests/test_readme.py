@@ -128,7 +128,9 @@ def test_the_table_of_stacks_says_what_the_preview_says(stack: str) -> None:
 
 
 def test_make_help_has_its_texts_in_one_column() -> None:
-    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     rows = re.findall(r"^( +make \S+ +)\S", told, re.MULTILINE)
     assert len({*map(len, rows)}) == 1
     assert len(rows) == len(told.splitlines())

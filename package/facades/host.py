@@ -19,7 +19,7 @@ from facades.vllm_fleet import VllmFleet
 from facades.vllm_server import VllmServer
 from facts.redact import Redactor, plaintexts_in
 from facts.secrets_in_text import without_secrets
-from settings.problems import nearest
+from facts.texts import nearest
 
 VERSION = "0.1.0"
 """Of the package; that of pyproject.toml."""

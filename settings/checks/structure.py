@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from facts.regions import regions, zones
+from facts.texts import nearest
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
 from settings.checks.machine import machine_problems
@@ -18,7 +19,6 @@ from settings.checks.model import model_problems
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.spending import spending_problems
-from settings.problems import nearest
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
 from settings.sections.server import LEAST_EPHEMERAL_STORAGE_GIB

@@ -13,6 +13,7 @@ from facts.engines import Scalar
 from facts.lessons.limits import TWO_BYTE_UTILISATION
 from facts.machines import B200, DEFAULT_MACHINE, LEAST_FP8_CACHE, Machine
 from facts.model_config import MOST_BYTES, ModelShape
+from facts.texts import nearest
 from facts.user_error import UserError
 from facts.workloads import Workload
 from fleet.plan.model.deployment import Deployment, OfferedLoad
@@ -20,7 +21,6 @@ from fleet.plan.model.fleet_rate import fleet_load
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.roofline import known
 from fleet.plan.question.profiles import ProfileFacts
-from settings.problems import nearest
 
 _RANKS: Final = (1, 2, 4, 8, 16)
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,200}")
