@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.machines import MACHINES
+from fleet.preview.compare.gpu_pods import gpu_pods, scalers
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
 from fleet.preview.record.values import Value, transform
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
 _CLUSTER: Final = "pods of the cluster"
 _VPC: Final = "in the VPC network"
-GPU: Final = "nvidia.com/gpu"
 MOST_NODES: Final = 24
 """Nodes that are drawn; the text says how many more there are."""
 _PART_OF_ITEM: Final[Mapping[str, str]] = {
@@ -113,6 +114,7 @@ class _Reader:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
+        self._resources: list[RecordedResource] = []
         self._by_kind: dict[str, list[RecordedResource]] = {}
         redactor = Redactor(recording.plaintexts)
 
@@ -122,6 +124,7 @@ class _Reader:
         for resource in recording.resources:
             # Hidden before it is taken apart: a piece of a secret is not recognized as one.
             safe = replace(resource, inputs=transform(dict(resource.inputs), hidden))
+            self._resources.append(safe)
             self._by_kind.setdefault(kind_of(resource.type), []).append(safe)
 
     def of_kind(self, *kinds: str) -> list[RecordedResource]:
@@ -176,54 +179,48 @@ class _Reader:
 
     def servers(self, bill: Bill) -> Part | None:
         """The Deployments whose pods have GPUs."""
-        deployments = [resource for resource in self.of_kind("Deployment") if _gpus_of(resource)]
-        if not deployments:
+        deployments = {resource.urn: resource for resource in self.of_kind("Deployment")}
+        servers = list(gpu_pods(self._resources))
+        if not servers:
             return None
+        bounds = {scaler.target: scaler for scaler in scalers(self._resources)}
         lines: list[str] = []
         nodes: list[Nodes] = []
-        for deployment in deployments:
-            fewest, most = self._replicas(deployment)
+        for server in servers:
+            deployment = deployments[server.urn]
+            scaler = bounds.get((server.namespace, server.name))
+            fewest, most = server.replicas or 0, server.replicas
+            if most is None and scaler is not None:
+                fewest, most = scaler.fewest, scaler.most
             engine = _engine(deployment)
             count = "replicas managed externally" if most is None else _span(fewest, most, "replica")
-            if len(deployments) > 1:
-                count = f"{cloud_name(deployment)}: {count}"
+            if len(servers) > 1:
+                count = f"{server.name}: {count}"
             lines.append(f"{count} of {engine}" if engine else count)
             if (model := _model(deployment)) and (not lines[:-1] or model not in lines):
                 lines.append(model)
-            gpus = _gpus_of(deployment)
             drawn = 1 if most is None else most
-            nodes.append(Nodes(count=drawn, fewest=drawn if most is None else fewest, gpus=gpus))
-        gpu, bought = self._capacity(deployments[0])
+            least = drawn if most is None else fewest
+            count_of, least_of = (
+                ceil(replicas * server.gpus_per_replica / server.gpus_per_node) for replicas in (drawn, least)
+            )
+            nodes.append(Nodes(count=count_of, fewest=least_of, gpus=server.gpus_per_node))
+        gpu, bought = self._capacity(deployments[servers[0].urn], servers[0].capacity)
+        gpus = servers[-1].gpus_per_replica
         each = f"{gpus} {gpu}" if gpu else plural(gpus, "GPU")
         lines.append(f"{each} each, {bill.nodes.name.partition(',')[0]}")
         lines.append(f"capacity: {bought}")
         return Part(id="servers", title="Servers", lines=tuple(lines), nodes=tuple(nodes))
 
-    def _replicas(self, deployment: RecordedResource) -> tuple[int, int | None]:
-        replicas = at(deployment.inputs, "spec.replicas")
-        if isinstance(replicas, int):
-            return replicas, replicas
-        for scaled in self.of_kind("ScaledObject"):
-            if at(scaled.inputs, "spec.scaleTargetRef.name") == cloud_name(deployment):
-                return at(scaled.inputs, "spec.minReplicaCount"), at(scaled.inputs, "spec.maxReplicaCount")
-        return 0, None
-
-    def _capacity(self, deployment: RecordedResource) -> tuple[str, str]:
-        """The GPU's name, and how its nodes are bought."""
+    def _capacity(self, deployment: RecordedResource, bought: str) -> tuple[str, str]:
+        """The GPU's name, and how its nodes are bought: by the rungs of a ComputeClass, else as the pods select."""
         selector = at(deployment.inputs, "spec.template.spec.nodeSelector") or {}
         by_key = {key.rpartition("/")[2]: value for key, value in selector.items()}
         for resource in self.of_kind("ComputeClass"):
             if cloud_name(resource) == by_key.get("compute-class"):
                 rungs = at(resource.inputs, "spec.priorities") or ()
-                bought = ", then ".join(_rung(rung) for rung in rungs)
-                return _gpu_name(next((at(rung, "gpu.type") for rung in rungs), None)), bought
-        bought = "on demand"
-        if "reservation-name" in by_key:
-            bought = f"reservation {by_key['reservation-name']}"
-        elif by_key.get("gke-spot") == "true":
-            bought = "Spot"
-        elif by_key.get("gke-flex-start") == "true":
-            bought = "flex-start"
+                by_rungs = ", then ".join(_rung(rung) for rung in rungs)
+                return _gpu_name(next((at(rung, "gpu.type") for rung in rungs), None)), by_rungs
         return _gpu_name(by_key.get("gke-accelerator")), bought
 
     def weights(self) -> Part | None:
@@ -309,12 +306,6 @@ class _Reader:
                 name = str(at(resource.inputs, "name") or resource.name).rpartition("/")[2]
                 return Part(id="cluster", title=f"Cluster of stack {name}", lines=("not part of this stack",))
         return Part(id="cluster", title="An existing cluster", lines=("not part of this stack",))
-
-
-def _gpus_of(deployment: RecordedResource) -> int:
-    """GPUs of one pod."""
-    containers = at(deployment.inputs, "spec.template.spec.containers") or ()
-    return sum(int((at(container, "resources.requests") or {}).get(GPU) or 0) for container in containers)
 
 
 def _engine(deployment: RecordedResource) -> str:
