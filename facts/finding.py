@@ -114,14 +114,19 @@ def _quoted(subject: str, value: Any) -> Any:
 
 def headline(finding: Finding) -> str:
     """`subject: found`, or that it is missing."""
+    return finding.subject + said_of(finding)
+
+
+def said_of(finding: Finding) -> str:
+    """What stands behind the subject: `: found`, ` is missing`, or nothing."""
     subject, found = finding.subject, finding.found
     if found is None:
-        return f"{subject} is missing"
+        return " is missing"
     if found == "":
-        return subject
+        return ""
     if isinstance(found, str) and _KEY.fullmatch(subject) and _NOT_TEXT.fullmatch(found):
-        return f'{subject}: "{found}"'
-    return f"{subject}: {shown(found)}"
+        return f': "{found}"'
+    return f": {shown(found)}"
 
 
 def shown(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
 
-from facts.finding import shown
+from facts.finding import said_of
 from fleet.report.outline import Section, grouped, shown_in
 from fleet.report.words import plural
 
@@ -57,7 +57,7 @@ def html_text(outline: Outline) -> str:
         "kind_of": lambda element: type(element).__name__.lower(),
         "picture": picture,
         "plural": plural,
-        "shown": shown,
+        "said_of": said_of,
         "shown_in_page": _shown,
         "tones": _TONES,
     }

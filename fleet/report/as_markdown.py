@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from facts.finding import MARKS, Finding, shown
+from facts.finding import MARKS, Finding, said_of
 from fleet.report.markdown import LIMIT, Part, alert, cell, code, escape, fenced, fold, joined, prose, table
 from fleet.report.outline import (
     Box,
@@ -166,8 +166,9 @@ def _group(group: Sequence[Finding], *, explains_passed: bool = False) -> Iterat
 
 
 def _subject(finding: Finding) -> str:
-    value = "missing" if finding.found is None else shown(finding.found)
-    return f"**{prose(finding.subject)}**" + (f": {prose(value)}" if value else "")
+    said = said_of(finding)
+    lead = said[: len(said) - len(said.lstrip(": "))]
+    return f"**{prose(finding.subject)}**{lead}{prose(said[len(lead) :])}"
 
 
 def _table(of: Table) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import re
@@ -17,7 +18,7 @@ from fleet.report.as_html import html_text
 from fleet.report.as_json import json_text
 from fleet.report.as_markdown import markdown_text
 from fleet.report.as_text import print_text
-from fleet.report.outline import Branch, Code, Edit, Next, Outline, Prose, Section, Tree
+from fleet.report.outline import Branch, Code, Edit, Findings, Next, Outline, Prose, Section, Tree
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.terminal import Paper
 from tests.fleet.report.sample import SAMPLE
@@ -53,6 +54,17 @@ def test_every_medium_says_the_same(render: Callable[[Outline], str]) -> None:
         "Nothing here was run on Google Cloud.",
     ):
         assert words in said, words
+
+
+@pytest.mark.parametrize("render", [text_of, markdown_text, html_text], ids=["text", "markdown", "html"])
+def test_a_value_is_said_in_the_same_words_everywhere(render: Callable[[Outline], str]) -> None:
+    findings = (
+        Finding(id="a", subject="vllm-fleet:server.image", found="1.0"),
+        Finding(id="b", subject="vllm-fleet:zones", found=None),
+    )
+    said = html.unescape(re.sub(r"<[^>]+>|[*`]", "", render(Outline(title="t", body=(Findings(findings),)))))
+    assert 'vllm-fleet:server.image: "1.0"' in said
+    assert "vllm-fleet:zones is missing" in said
 
 
 def test_a_terminal_does_not_show_what_is_folded_there_or_of_a_page() -> None:
