@@ -172,17 +172,14 @@ def _subject(finding: Finding) -> str:
 
 
 def _table(of: Table) -> Iterator[str]:
-    lines = table(
+    yield from table(
         [escape(column.title) for column in of.columns],
         [
             *([_cell(one, chosen=number == of.chosen) for one in row] for number, row in enumerate(of.rows)),
             *([[f"**{cell(one.text)}**" if one.text else "" for one in of.foot]] if of.foot else []),
         ],
+        [column.is_number for column in of.columns],
     )
-    rule = " | ".join("--:" if column.is_number else "---" for column in of.columns)
-    yield lines[0]
-    yield f"| {rule} |"
-    yield from lines[2:]
 
 
 def _cell(one: Cell, *, chosen: bool) -> str:

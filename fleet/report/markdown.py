@@ -92,9 +92,10 @@ def code(value: object) -> str:
     return f"{fence} {line} {fence}" if len(fence) > 1 else f"`{line}`"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table of Markdown cells; `cell` truncates long ones."""
-    lines = [" | ".join(head), " | ".join("---" for _ in head)]
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], are_numbers: Iterable[bool] = ()) -> list[str]:
+    """A table of Markdown cells; `cell` truncates long ones. Columns of numbers are aligned at the right."""
+    rules = ("--:" if is_number else "---" for is_number in are_numbers or (False for _ in head))
+    lines = [" | ".join(head), " | ".join(rules)]
     lines += [" | ".join(_in_a_cell(one) for one in row) for row in rows]
     return [f"| {line} |" for line in lines]
 
