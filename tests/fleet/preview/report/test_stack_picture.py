@@ -132,6 +132,20 @@ def test_nodes_above_the_autoscalers_minimum_are_hollow() -> None:
     assert drawn.parts["scaler"].lines == ("2 to 8 replicas by load and time of day",)
 
 
+def test_kubernetes_own_autoscaler_sets_the_nodes_too() -> None:
+    spec = {"scaleTargetRef": {"name": "qwen35-server"}, "minReplicas": 1, "maxReplicas": 3}
+    scaler = resource("kubernetes:autoscaling/v2:HorizontalPodAutoscaler", "autoscaling", inputs={"spec": spec})
+    drawn = picture(servers(), scaler)
+    assert drawn.parts["servers"].lines[0].startswith("1 to 3 replicas")
+    assert nodes_of(stack_drawing(drawn, "narrow").markup()) == (1, 2)
+
+
+def test_servers_that_share_a_machine_share_its_node() -> None:
+    selector = {f"{CAPACITY}gke-accelerator": "nvidia-b200", f"{CAPACITY}gke-accelerator-count": "16"}
+    drawn = picture(servers(replicas=4, selector=selector))
+    assert [(nodes.count, nodes.gpus) for nodes in drawn.parts["servers"].nodes] == [(2, 16)]
+
+
 def test_a_paused_fleet_has_no_node() -> None:
     drawn = picture(servers(replicas=0))
     assert drawn.parts["servers"].lines[0].startswith("0 replicas")
