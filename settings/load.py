@@ -17,6 +17,10 @@ from facts.names import ESC_OFFLINE, STACK_NAME
 from facts.secrets_in_text import secrets_in, without_secrets
 from facts.texts import nearest
 from settings.checks.empty import blank, blanks, is_blank
+from settings.checks.lessons import lessons
+from settings.checks.reasons import unused_reasons
+from settings.checks.rollout import rollout_problems
+from settings.checks.structure import structural_problems
 from settings.problems import (
     SettingsError,
     impossible_stack,
@@ -188,11 +192,6 @@ def _checked(
 
 def check(settings: Settings) -> tuple[Finding, ...]:
     """Every problem with valid settings, of every level: limits of Google Cloud, GKE and vLLM, and the article's lessons."""
-    from settings.checks.lessons import lessons
-    from settings.checks.reasons import unused_reasons
-    from settings.checks.rollout import rollout_problems
-    from settings.checks.structure import structural_problems
-
     problems = (*structural_problems(settings), *lessons(settings))
     return (*problems, *unused_reasons(settings), *rollout_problems(settings, problems))
 

@@ -7,6 +7,8 @@ import shlex
 from pathlib import Path
 
 from facts.files import write_whole
+from fleet.bench.certificate import certify
+from fleet.bench.certificate.baseline import compare
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import MERGED_FILE, is_input
 from fleet.bench.measurement import Judged, MergeOptions
@@ -14,6 +16,7 @@ from fleet.bench.merge.layout import within
 from fleet.bench.merge.measure import merge_folder
 from fleet.bench.merge.problems import merge_command
 from fleet.bench.recomputed import part_of, relative, require_same, stated_in
+from fleet.bench.record.baseline_file import read
 
 
 def judge(folder: Path, options: MergeOptions | None = None, baseline: Path | None = None) -> Judged:
@@ -21,10 +24,6 @@ def judge(folder: Path, options: MergeOptions | None = None, baseline: Path | No
 
     Raises BenchmarkError for files that cannot be merged and for a baseline that cannot be read.
     """
-    from fleet.bench.certificate import certify
-    from fleet.bench.certificate.baseline import compare
-    from fleet.bench.record.baseline_file import read
-
     options = options or MergeOptions()
     before = read(baseline) if baseline is not None else None
     measurement = merge_folder(folder, options)

@@ -17,7 +17,10 @@ from typing import Literal
 from facts.finding import Finding
 from facts.names import stack_names
 from fleet import program_folder
+from fleet.doctor import code_owners
 from fleet.doctor.packages import install_command, pip_install
+from fleet.preview.compare.judge_files import judging_files
+from fleet.preview.policy_config import PolicyError, config_file, read_config
 
 Step = Literal["preview", "rehearse", "up", "bench", "pull-requests"]
 STEPS: tuple[Step, ...] = ("preview", "rehearse", "up", "bench", "pull-requests")
@@ -281,9 +284,6 @@ def _lacks_project_id(root: Path, stack: str) -> str | None:
 
 def _code_owners(root: Path) -> Prerequisite:
     """A change of what judges changes needs a review."""
-    from fleet.doctor import code_owners
-    from fleet.preview.compare.judge_files import judging_files
-
     place = code_owners.find(root)
     if place:
         text = (root / place).read_text(encoding="utf-8", errors="replace")
@@ -305,8 +305,6 @@ def _code_owners(root: Path) -> Prerequisite:
 
 def _limits(root: Path, stack: str | None) -> Prerequisite:
     """Each stack's policy config file, by what it says alone."""
-    from fleet.preview.policy_config import PolicyError, config_file, read_config
-
     wrong: list[str] = []
     levels: list[str] = []
     for name in (stack,) if stack else stack_names(root):

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fleet.report.words import format_usd, plural
+from settings.derived.benchmark_load import expected_seconds, load_of
+from settings.derived.figures import figures
+from workloads.server.pod import PROVISIONING_MINUTES
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -71,10 +74,6 @@ class Price:
 
 def price_of(settings: Settings) -> Price:
     """Price a benchmark with these settings."""
-    from settings.derived.benchmark_load import expected_seconds, load_of
-    from settings.derived.figures import figures
-    from workloads.server.pod import PROVISIONING_MINUTES
-
     load = load_of(settings)
     bill = figures(settings).bill
     # The bill counts one machine per pod.

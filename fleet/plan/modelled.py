@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from facts.workloads import countable_name, named_workload
+from fleet.plan.from_settings import deployment_of
+from fleet.plan.model.deployment import OfferedLoad
+from fleet.plan.model.gpu_memory import DoesNotFitError
+from fleet.plan.model.performance import ContextTooShortError, estimate
+
 if TYPE_CHECKING:
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.model.performance import Performance
@@ -52,12 +58,6 @@ class Modelled:
 
 def modelled(settings: Settings) -> Modelled | None:
     """Estimate a stack. None if it is paused, its architecture unknown, or model or requests do not fit."""
-    from facts.workloads import countable_name, named_workload
-    from fleet.plan.from_settings import deployment_of
-    from fleet.plan.model.deployment import OfferedLoad
-    from fleet.plan.model.gpu_memory import DoesNotFitError
-    from fleet.plan.model.performance import ContextTooShortError, estimate
-
     if settings.replicas == 0:
         return None
     serving = settings.serving

@@ -23,6 +23,7 @@ from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHIN
 from fleet.plan.question.profiles import ProfileFacts, profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
+from settings.load import check, parse
 from settings.problems import ArgumentsError, SettingsError
 from settings.stack import PLACEHOLDER_PROJECT
 
@@ -329,7 +330,6 @@ def _budget(plan: Plan) -> Iterator[str]:
 
 def _check(root: Path, stack: str, text: str) -> None:
     """Refuse what `fleet check` would refuse, before writing the file."""
-    from settings.load import check, parse
     from settings.stack_file import read
 
     refused = [one for one in check(parse(stack, read(root, stack, text).config)) if one.severity == "error"]

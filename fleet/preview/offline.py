@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
-from fleet.preview.record.recording import NOTHING_LIVE, Live
+from fleet.preview.record.recorder import record
+from fleet.preview.record.recording import NOTHING_LIVE, Live, ProgramError
+from fleet.preview.record.stack_references import StackReferences
 from settings.load import check, parse
 from settings.neighbours import beside_others
 from settings.problems import SettingsError
@@ -67,8 +69,6 @@ def record_stack(
 
     Raises ProgramError.
     """
-    from fleet.preview.record.recorder import record
-
     return record(
         stack.root,
         project=stack.file.project,
@@ -93,11 +93,7 @@ def write_manifests(recording: Recording, out: Path) -> list[Path]:
 
 
 def _references_of(stack: OfflineStack) -> StackReferences:
-    from fleet.preview.record.stack_references import StackReferences
-
     def record_other(name: str, references: StackReferences) -> Recording:
-        from fleet.preview.record.recording import ProgramError
-
         try:
             return record_stack(open_stack(stack.root, name), "known", references)
         except SettingsError as error:

@@ -17,11 +17,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import grpc
+from pulumi.runtime.proto import analyzer_pb2_grpc
+
 from facts.finding import Finding, Severity
 from facts.lessons.verdict import REPEATED_ON_PURPOSE, decode
 from fleet import program_folder
 from fleet.preview import children
 from fleet.preview.policy_config import LEVELS, STOPS, Given, Level, PolicyError, PolicyState, config_file
+from fleet.preview.policy_messages import PolicyMessages
 from fleet.preview.record.recording import ORGANIZATION, STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
 from fleet.preview.record.values import Secret, Value, paths_of_unknowns
@@ -158,9 +162,6 @@ class PolicyRun:
         judges `recording`.
         """
         import grpc  # type: ignore[import-untyped]
-        from pulumi.runtime.proto import analyzer_pb2_grpc
-
-        from fleet.preview.policy_messages import PolicyMessages
 
         messages = PolicyMessages(recording)
         # Never through a proxy: the pack is a process of ours on this machine.
@@ -253,16 +254,12 @@ class PolicyRun:
 
     def _ask_what_is_unknown(self, stub: Any, first: Recording, former: Mapping[bytes, Any]) -> list[_Asked]:
         """Only what has unknown inputs is asked again: the verdict on anything else is the same."""
-        from fleet.preview.policy_messages import PolicyMessages
-
         unknown = [resource for resource in first.resources if paths_of_unknowns(dict(resource.inputs))]
         messages = PolicyMessages(first)
         inputs = self._ask_inputs(stub, messages, unknown, former)
         return self._ask_stack(stub, messages, first, inputs, former)
 
     def _answers(self, asked: Iterable[_Asked]) -> Iterator[Violation]:
-        import grpc
-
         for urn, answer in asked:
             try:
                 diagnostics: Iterable[Any] = answer.result().diagnostics

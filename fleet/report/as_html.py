@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import jinja2
 from markupsafe import Markup
 
 from facts.finding import said_of
@@ -35,8 +36,6 @@ _NOT_OF_AN_ID: Final = re.compile(r"[^a-z0-9]+")
 
 def html_text(outline: Outline) -> str:
     """The page: escaped, without script, image or request. `style.css` is the one stylesheet."""
-    import jinja2
-
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,

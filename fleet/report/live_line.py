@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self, TextIO
 
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
 from fleet.report.printable import beneath
 from fleet.report.terminal import Part, cleaned
 
@@ -16,10 +22,6 @@ class LiveLine:
     """A spinner, what `state` says is going on, and at the right margin its times. A context manager."""
 
     def __init__(self, stream: TextIO, width: int, state: Callable[[], tuple[Sequence[Part], str]]) -> None:
-        from rich.console import Console
-        from rich.live import Live
-        from rich.spinner import Spinner
-
         self._state = state
         self._spinner = Spinner("dots", style="cyan")
         self._console = Console(
@@ -47,14 +49,9 @@ class LiveLine:
 
     def above(self, *parts: Part) -> None:
         """A line that stays, above it. The terminal breaks it, so that a command in it is copied whole."""
-        from rich.text import Text
-
         self._console.print(Text.assemble(*cleaned(parts)), soft_wrap=True)
 
     def _line(self) -> Any:
-        from rich.table import Table
-        from rich.text import Text
-
         what, times = self._state()
         grid = Table.grid(expand=True, padding=(0, 1, 0, 0))
         grid.add_column(width=1)

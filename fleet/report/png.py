@@ -13,6 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+import resvg_py
+
 from fleet.report.svg import LINE_PX, Drawing, lines_of
 
 FONT_FAMILY: Final = "Open Sans"
@@ -30,8 +32,6 @@ def png(drawing: Drawing, caption: str) -> bytes:
 
     Raises ModuleNotFoundError where resvg_py or ttf_opensans is not installed.
     """
-    import resvg_py
-
     return resvg_py.svg_to_bytes(
         svg_string=svg_document(drawing, caption),
         skip_system_fonts=True,

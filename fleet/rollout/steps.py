@@ -9,11 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.files import write_whole
 from facts.finding import Finding
 from fleet.plan.stack_text import StackText
+from fleet.rollout.judge.verdict import declaration_of
 from settings.derived.canary import release, weights_ending
+from settings.derived.measurement import measurement
+from settings.load import check, parse
 from settings.problems import SettingsError
 from settings.sections.section import key
+from settings.stack_file import read
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Verdict
@@ -34,8 +39,6 @@ class Change:
 
     def write(self) -> None:
         """Write the file atomically. Raises OSError."""
-        from facts.files import write_whole
-
         if not self.path.stat().st_mode & stat.S_IWUSR:
             raise PermissionError(errno.EACCES, "it is read-only", str(self.path))
         write_whole(self.path, self.text.encode())
@@ -150,9 +153,6 @@ class Rollout:
 
     def verdict(self, verdict: Verdict) -> None:
         """Raises SettingsError unless this verdict promotes this canary beside these servers."""
-        from fleet.rollout.judge.verdict import declaration_of
-        from settings.derived.measurement import measurement
-
         self._canary()
         assert self.settings.as_canary is not None
         allowed, write = "verdict promote of this canary", "fleet rollout judge, or --without-verdict REASON"
@@ -213,9 +213,6 @@ class Rollout:
         )
 
     def _settings(self, text: str | None = None, *, checked: bool = False) -> Settings:
-        from settings.load import check, parse
-        from settings.stack_file import read
-
         file = read(self._root, self._stack, text)
         settings = parse(self._stack, file.config, file.unopened)
         refused = [one for one in check(settings) if one.severity == "error"] if checked else []

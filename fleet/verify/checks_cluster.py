@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from facts import cost
 from fleet.report.words import plural
 from fleet.verify import lessons
 from fleet.verify.facts import Cluster, Facts, Node
 from fleet.verify.findings import Check, difference, judged, not_checked, told
+from settings.derived.figures import figures, fleet_shape
 from settings.sections.capacity import Ladder
 
 if TYPE_CHECKING:
@@ -125,9 +127,6 @@ def _format_bought(node: Node) -> str:
 
 def price(facts: Facts, settings: Settings) -> Check:
     """Price of the stack as declared, and with the current nodes."""
-    from facts import cost
-    from settings.derived.figures import figures, fleet_shape
-
     bill = figures(settings).bill
     words = f"as declared {bill.format_hourly_total()}"
     cluster = facts.cluster

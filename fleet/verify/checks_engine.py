@@ -17,6 +17,8 @@ from fleet.verify import declared, lessons
 from fleet.verify.checks_service import nobody
 from fleet.verify.facts import Facts, Pod, Server
 from fleet.verify.findings import Check, difference, format_where, judged, not_checked
+from settings.sections.engine import ENVIRONMENT, Engine, effective_environment, flag_fields, long_name
+from workloads.server import vllm_args
 
 if TYPE_CHECKING:
     from facts.finding import Finding
@@ -45,7 +47,6 @@ def flags(facts: Facts, settings: Settings) -> Check:
     pods, why = _server_pods(facts)
     if not pods:
         return not_checked("flags", title, why)
-    from workloads.server import vllm_args
 
     engine = settings.serving.engine
     wanted = _parsed(vllm_args.args(engine, model_path="", served_model_name=settings.serving.model.id)[1:])
@@ -84,8 +85,6 @@ def environment(facts: Facts, settings: Settings) -> Check:
     pods, why = _server_pods(facts)
     if not pods:
         return not_checked("environment", title, why)
-    from settings.sections.engine import ENVIRONMENT, Engine, effective_environment
-    from workloads.server import vllm_args
 
     wanted = effective_environment(settings.serving.engine)
     typed = {variable: field for field, variable in ENVIRONMENT.items()}
@@ -172,8 +171,6 @@ def _format_flag(flags_: Mapping[str, Any], name: str) -> str:
 
 def _flag_as_setting(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The engine setting of a pod's flag, to find the matching lesson; empty without a setting."""
-    from settings.sections.engine import Engine, flag_fields, long_name
-
     bare = name.removeprefix("--").removeprefix("no-")
     field = next((one for one in flag_fields() if long_name(one) == bare), None)
     if field is None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from facts import memory
 from facts.engines import LONGEST_CONTEXT_TOKENS
+from facts.workloads import draft_acceptance
+from fleet.plan.from_settings import deployment_of
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.verify.questions import LONG_PROMPT_ANSWER_TOKENS
 
@@ -55,8 +57,6 @@ def is_the_articles_model(settings: Settings) -> bool:
 
 def deployment(settings: Settings) -> Deployment | None:
     """The stack as a planner deployment; None for an unknown architecture."""
-    from fleet.plan.from_settings import deployment_of
-
     try:
         return deployment_of(settings)
     except LookupError:
@@ -119,8 +119,6 @@ def context_tokens(settings: Settings) -> int | None:
 
 def acceptance(settings: Settings) -> float | None:
     """Published share of accepted draft tokens over all positions; None for other models."""
-    from facts.workloads import draft_acceptance
-
     drafts = settings.serving.engine.speculative_tokens
     shares = draft_acceptance()[:drafts]
     if not shares or len(shares) < drafts or not is_the_articles_model(settings):

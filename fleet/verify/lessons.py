@@ -10,7 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
+from facts.figures import published
 from facts.finding import Finding
+from settings.checks.declared_server import DeclaredServer, stack_file
+from settings.checks.lessons import engine_problems, lesson_named, lessons
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -18,11 +23,6 @@ if TYPE_CHECKING:
 
 def repeated(settings: Settings, found: Mapping[str, Any], image_tag: str | None = None) -> tuple[Finding, ...]:
     """Lessons that apply to the running engine but not to the stack file. `found`: engine settings by camelCase name."""
-    from pydantic import ValidationError
-
-    from settings.checks.declared_server import DeclaredServer
-    from settings.checks.lessons import engine_problems
-
     try:
         engine = settings.serving.engine.but(found)
     except ValidationError:
@@ -34,24 +34,17 @@ def repeated(settings: Settings, found: Mapping[str, Any], image_tag: str | None
 
 def declared(settings: Settings, id_: str) -> tuple[Finding, ...]:
     """The lesson with this id, if it applies to the stack's settings."""
-    from settings.checks.lessons import lessons
-
     return tuple(_noted(lesson.id, lesson.why, lesson.write) for lesson in lessons(settings) if lesson.id == id_)
 
 
 def known(name: str) -> Finding:
     """The lesson with this id, regardless of the settings."""
-    from settings.checks.declared_server import stack_file
-    from settings.checks.lessons import lesson_named
-
     told = lesson_named(name)
     return _noted(told.id, stack_file().text(told.evidence))
 
 
 def acceptance_falls() -> Finding:
     """The article's figures on rejected drafts; the id is a row in facts/data."""
-    from facts.figures import published
-
     row = published("phases.tp8-mtp5")
     shares = ", ".join(f"{one:g}" for one in row.details["acceptance_percent_by_position"])
     return _noted(row.id, f"{row.title}: acceptance by position {shares} %; a rejected draft wastes a step's work")

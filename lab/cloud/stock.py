@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from settings.sections.capacity import Calendar, Ladder, Reservation
+
 if TYPE_CHECKING:
     from settings.stack import Settings
 
@@ -54,8 +56,6 @@ class Stock:
     @classmethod
     def for_settings(cls, settings: Settings) -> Stock:
         """Unlimited capacity in the stack's zones, and its reservation."""
-        from settings.sections.capacity import Calendar, Ladder, Reservation
-
         zones = tuple(sorted({*(f"{settings.region}-{letter}" for letter in "abc"), *settings.zones}))
         stock = cls(zones=zones, gpu_zones=settings.zones)
         capacity, zone = settings.capacity, settings.zones[0]

@@ -7,12 +7,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fleet.doctor.machine import Prerequisite, numbers_of, prerequisite, version_of
+from lab.control_plane import build, modules, toolchain
+from lab.control_plane.build import SYSTEMS
+from lab.engine.installation import users_own
 
 
 def system() -> Prerequisite:
     """Operating systems that run a control plane."""
-    from lab.control_plane.build import SYSTEMS
-
     return prerequisite(
         name="system",
         steps=("rehearse",),
@@ -25,9 +26,6 @@ def system() -> Prerequisite:
 
 def go() -> Prerequisite:
     """Go builds the control plane once. Without Go, a rehearsal installs PyPI's, which needs pip."""
-    from lab.control_plane import build, modules, toolchain
-    from lab.engine.installation import users_own
-
     needed = toolchain.needed_version()
     oldest, found = ".".join(map(str, needed[:2])), version_of("go", "version")
     ok = True

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import trustme
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
 SERVICE_ADDRESSES: Final = "10.96.0.0/16"
 """Service addresses, not routed. Assumed: kubeadm's default, smaller for a quick scan."""
 _FIRST_SERVICE_ADDRESS: Final = "10.96.0.1"
@@ -28,10 +32,6 @@ class Credentials:
 
 def issue(folder: Path, port: int) -> Credentials:
     """Write all files for an API server on this loopback port. The only user is cluster admin."""
-    import trustme
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     found = Credentials(
         authority=folder / "ca.pem",
         certificate=folder / "server.pem",

@@ -9,6 +9,7 @@ ends, and other systems do not have it.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
 import shutil
@@ -76,8 +77,6 @@ def _start(command: list[str]) -> int:
         for number in (signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         if sys.platform == "linux":
-            import ctypes
-
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != guard:
                 os._exit(128 + signal.SIGKILL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from fleet.preview.record.recording import needs_of
 from fleet.report.words import plural
 from lab.cloud.attachments import WITHOUT_OPTIONS, loses_mount_options
 from lab.control_plane.api import DEPLOYMENT, JOB, PERSISTENT_VOLUME, SECRET
@@ -73,8 +74,6 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
 
 
 def _out_of_order(stage: Stage, report: UpReport) -> str:
-    from fleet.preview.record.recording import needs_of
-
     for resource in stage.base.resources:
         started = report.started_seconds.get(resource.urn)
         for need in needs_of(resource):

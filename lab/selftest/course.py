@@ -8,6 +8,8 @@ from pathlib import Path
 
 from facts.finding import Finding, block
 from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import Witness
+from fleet.bench.report.write import write_report
 from fleet.bench.run.display import Display, State
 from fleet.clients.scratch import scratch
 from lab.selftest.agreement import findings
@@ -48,8 +50,6 @@ def run(test: SelfTest, display: Display) -> Outcome:
     # Missing packages are found now and not after a minute. The servers and the small client need aiohttp.
     import aiohttp  # noqa: F401
 
-    from fleet.bench.report.write import write_report
-
     if test.vllm is not None:
         require_vllm(test.vllm)
     before: Cost | None = None
@@ -84,7 +84,5 @@ def run(test: SelfTest, display: Display) -> Outcome:
 
 
 def _program(folder: Path) -> str:
-    from fleet.bench.folder import Witness
-
     file = min(folder.glob("*/client-*.witness.json"))
     return Witness.model_validate_json(file.read_bytes()).program

@@ -12,6 +12,7 @@ from typing import Any
 from google.oauth2.credentials import Credentials
 
 from fleet.bench.errors import BenchmarkError
+from fleet.bench.judged import judge, write
 from fleet.bench.measurement import Judged
 from fleet.bench.run.display import State
 from fleet.bench.run.fetching import RUNS, progress_of
@@ -47,8 +48,6 @@ def measure(
     show: Callable[[State], None] = lambda _: None,
 ) -> Measured:
     """Start everything, run it, fetch, merge, judge; `show` gets progress. Raises BenchmarkError where a part fails."""
-    from fleet.bench.judged import judge, write
-
     one = ServerProcess(node=load.node, faults=load.faults, cores=load.server_cores)
     try:
         with ExitStack() as stack:

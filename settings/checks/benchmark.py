@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from facts.finding import Finding
+from settings.derived.benchmark_load import (
+    concurrencies,
+    expected_seconds,
+    load_of,
+    longest_request_tokens,
+    most_prompts,
+    pod_memory_gib,
+)
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -131,8 +139,6 @@ def _slo(settings: Settings) -> Iterator[Finding]:
 
 
 def _context(settings: Settings) -> Iterator[Finding]:
-    from settings.derived.benchmark_load import longest_request_tokens
-
     longest, context = longest_request_tokens(settings), settings.serving.engine.context_tokens
     if longest > context:
         yield Finding(
@@ -146,8 +152,6 @@ def _context(settings: Settings) -> Iterator[Finding]:
 
 
 def _duration(settings: Settings) -> Iterator[Finding]:
-    from settings.derived.benchmark_load import concurrencies, expected_seconds
-
     benchmark = settings.benchmark
     hours = expected_seconds(settings) / 3600
     if hours <= LONG_HOURS:
@@ -170,8 +174,6 @@ def _duration(settings: Settings) -> Iterator[Finding]:
 
 
 def _memory(settings: Settings) -> Iterator[Finding]:
-    from settings.derived.benchmark_load import load_of, most_prompts, pod_memory_gib
-
     benchmark, most = settings.benchmark, most_prompts(settings)
     if benchmark.prompts_per_client <= most:
         return

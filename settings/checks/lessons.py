@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
+from facts import disks
 from facts.finding import Finding, Severity
 from facts.ledger import value
 from facts.lessons.engine_lessons import ENGINE_LESSONS
@@ -116,8 +117,6 @@ def _swept_load(settings: Settings) -> Iterator[Finding]:
 
 
 def _weights_writer(settings: Settings) -> Iterator[Finding]:
-    from facts import disks
-
     family = settings.weights.writer.machine_family
     reason = disks.cannot_attach(disks.TYPE, family)
     if not reason and family not in disks.ARM_FAMILIES:

@@ -8,6 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
+from facts.prices import today
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ def spending_problems(settings: Settings) -> Iterator[Finding]:
 
 
 def _moments(spending: Spending) -> Iterator[Finding]:
-    from facts.prices import today
-
     since, until = spending.since, spending.until
     if until is None:
         return

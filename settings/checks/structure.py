@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
+from facts import disks
+from facts.cost import bill, node_price, priced_items
 from facts.finding import Finding
+from facts.prices import OLD_AFTER_DAYS, published, today
 from facts.regions import regions, zones
 from facts.texts import nearest
 from settings.checks.benchmark import benchmark_problems
@@ -19,6 +22,7 @@ from settings.checks.model import model_problems
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.spending import spending_problems
+from settings.derived.figures import fleet_shape
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
 from settings.sections.server import LEAST_EPHEMERAL_STORAGE_GIB
@@ -240,8 +244,6 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Finding]:
 
 
 def _weights(settings: Settings) -> Iterator[Finding]:
-    from facts import disks
-
     weights, model = settings.weights, settings.serving.model
     if (weights.source == "image") != (weights.image is not None):
         yield Finding(
@@ -409,9 +411,6 @@ def _shutdown(settings: Settings) -> Iterator[Finding]:
 
 def _node_price(settings: Settings) -> Iterator[Finding]:
     """A price of the nodes far below the list: after a slip of the point, neither ceiling nor limit is reached."""
-    from facts.cost import node_price
-    from facts.prices import published
-
     stated, machine = settings.capacity.usd_per_node_hour, settings.machine
     if stated is None:
         return
@@ -433,10 +432,6 @@ def _node_price(settings: Settings) -> Iterator[Finding]:
 
 
 def _prices(settings: Settings) -> Iterator[Finding]:
-    from facts.cost import bill, priced_items
-    from facts.prices import OLD_AFTER_DAYS, today
-    from settings.derived.figures import fleet_shape
-
     if old := bill(fleet_shape(settings)).old(today()):
         dates = sorted({item.price.date for item in old if item.price is not None})
         yield Finding(

@@ -132,6 +132,7 @@ class Vllm:
 def checks(vllm: Vllm) -> Iterator[Check]:
     """Every check, by name."""
     version = vllm.release.version
+    yield "no compiled module belongs to two packages", _own_modules
     for name in [name for name in NAMES if version in profile(name).versions]:
         yield f"profile {name} parses into its own values", partial(_parses, vllm, _on(name, version))
         if profile(name).model is not None:
@@ -154,6 +155,16 @@ def checks(vllm: Vllm) -> Iterator[Check]:
     yield "environment variables are known to vLLM", _known_variables
     yield "the list of variables is vLLM's own", partial(_all_variables, version)
     yield from _refusals(vllm)
+
+
+def _own_modules() -> None:
+    """An installer unpacks packages side by side: of two that bring one module, whichever ends last wins, another one each time."""
+    owners: dict[str, set[str]] = {}
+    for package in importlib.metadata.distributions():
+        for file in package.files or ():
+            if file.suffix == ".so":
+                owners.setdefault(str(file), set()).add(package.name)
+    assert not (shared := {file: names for file, names in owners.items() if len(names) > 1}), shared
 
 
 _KINDS = dict.fromkeys(("BooleanOptionalAction", "EnableDisableAction", "_StoreTrueAction", "_HelpAction"), "switch")

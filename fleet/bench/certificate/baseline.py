@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from facts.engines import normalise_environment, normalise_flags
 from fleet.bench.certificate.certify import certify
 from fleet.bench.folder import AskedShape, AskedWorkload
 from fleet.bench.measurement import Certificate, Comparison, Distribution, Estimate, Latencies, Measurement, Run
@@ -242,8 +243,6 @@ def _incomparable(new: Baseline, old: Baseline, changed: Container[str]) -> list
 
 
 def _shape_differences(new: AskedShape, old: AskedShape, changed: Container[str]) -> Iterator[str]:
-    from facts.engines import normalise_environment, normalise_flags
-
     for field in ("model", "engine_version", "machine_type", "replicas", "gpus_per_replica", "routing", "workload"):
         before, after = getattr(old, field), getattr(new, field)
         if before != after and field not in changed:

@@ -11,6 +11,7 @@ from fleet.bench.certificate import limits
 from fleet.bench.certificate.subject import RUN_COMMAND, Blame, Rule, Subject, counted, percent, share
 from fleet.bench.folder import AskedWorkload
 from fleet.bench.measurement import Check, Run
+from fleet.plan.question.profiles import model_shape
 
 PROMPTS: Final = Rule(
     id="prompts",
@@ -109,8 +110,6 @@ def _repeats_allowed(subject: Subject) -> float:
 
 
 def _vocabulary(subject: Subject) -> int:
-    from fleet.plan.question.profiles import model_shape
-
     try:
         return model_shape(subject.asked.shape.model).vocabulary if subject.asked else limits.SMALLEST_VOCABULARY
     except LookupError:

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
+from facts.secrets_in_text import without_secrets
 from fleet.bench.merge.client_data import ClientData, Floats, Ints
 from fleet.bench.merge.failures import counted
 from fleet.bench.merge.problems import Problem
@@ -205,8 +206,6 @@ def _check_keys(result: dict[str, Any]) -> None:
 
 
 def _short(value: Any) -> str:
-    from facts.secrets_in_text import without_secrets
-
     text = without_secrets(repr(value))  # the rest of a cut secret is not known as one
     return text if len(text) <= 40 else text[:37] + "..."
 

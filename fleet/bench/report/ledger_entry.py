@@ -8,16 +8,15 @@ from pathlib import Path
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import Asked
+from fleet.bench.recomputed import digest_of_all
+from fleet.bench.record import entry_of
+from fleet.bench.record.ledger_file import block
 from fleet.bench.report.shown import Shown
 from fleet.report.words import plural
 
 
 def entry(found: Shown, source: Path) -> tuple[str | None, str]:
     """The entry of the shown load, or None where it cannot be recorded, and a sentence about it."""
-    from fleet.bench.recomputed import digest_of_all
-    from fleet.bench.record import entry_of
-    from fleet.bench.record.ledger_file import block
-
     asked = found.measurement.asked
     if asked is None:
         return None, "`run.json` is missing, so the measured stack is unknown and nothing can be recorded."

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import MERGED_FILE, RUN_FOLDER, is_input
+from fleet.bench.judged import judge, recomputed
 from fleet.bench.measurement import Judged
 
 
@@ -14,8 +15,6 @@ def judged_of(folder: Path) -> Judged:
 
     Raises BenchmarkError where nothing can be merged, and where a merged.json of these inputs says something else.
     """
-    from fleet.bench.judged import judge, recomputed
-
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
         raise BenchmarkError(f"{folder}: {what}; give a folder that `fleet bench run` or `fleet bench fetch` wrote")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fleet.bench.errors import BenchmarkError
 from fleet.clients.errors import LiveError
+from workloads import names
+from workloads.benchmark.job import config_map_manifest, job_manifest
 
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl, Manifest
@@ -53,8 +55,6 @@ class Launched:
 
 def require_prepared(kubectl: Kubectl, settings: Settings) -> None:
     """The account of the benchmark's pods exists. Raises BenchmarkError."""
-    from workloads import names
-
     if kubectl.find("serviceaccount", names.BENCHMARK_ACCOUNT) is None:
         raise BenchmarkError(
             f"namespace {settings.namespace} has no service account {names.BENCHMARK_ACCOUNT}: the stack was not updated since "
@@ -64,8 +64,6 @@ def require_prepared(kubectl: Kubectl, settings: Settings) -> None:
 
 def require_no_other(kubectl: Kubectl, settings: Settings, *, but: str = "") -> None:
     """No other benchmark runs on these servers; `but` is the uid of this one. Raises BenchmarkError with its name."""
-    from workloads import names
-
     (label, value) = next(iter(names.selector(names.BENCHMARK_APP).items()))
     for job in kubectl.list_all("jobs", selector=f"{label}={value}"):
         if ended(job) is None and job["metadata"]["uid"] != but:
@@ -92,7 +90,6 @@ def launch(
     network policies select pods by label, however they are addressed.
     """
     from settings.derived.measurement import measurement
-    from workloads.benchmark.job import config_map_manifest, job_manifest
 
     name = f"benchmark-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     asked, namespace, labels = asked or measurement(settings), settings.namespace, settings.object_labels

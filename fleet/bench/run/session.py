@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.run.servers import ServerPod
 from fleet.clients.errors import LiveError
+from fleet.clients.google_api import UserCredentials
 from fleet.clients.kubectl import Kubectl
+from fleet.clients.prometheus import ManagedPrometheus, Servers
 from fleet.clients.stopping import stopped_by_exception
+from fleet.clients.storage import Bucket
 
 if TYPE_CHECKING:
     from fleet.clients.prometheus import ManagedPrometheus, Servers
@@ -31,10 +34,6 @@ class Google:
 
 def google_of(outputs: StackOutputs) -> Google:
     """Bucket and managed Prometheus of a stack, with the user's login. Needs the packages of requirements-benchmark.txt."""
-    from fleet.clients.google_api import UserCredentials
-    from fleet.clients.prometheus import ManagedPrometheus
-    from fleet.clients.storage import Bucket
-
     login = UserCredentials()
     return Google(bucket=Bucket(outputs.bucket, login), prometheus=ManagedPrometheus(outputs.project, login))
 
@@ -81,8 +80,6 @@ def require_bucket(bucket: Bucket) -> None:
 
 def gpu_servers(settings: Settings, pods: Sequence[ServerPod] = ()) -> Servers:
     """Servers whose GPUs belong to the stack."""
-    from fleet.clients.prometheus import Servers
-
     return Servers(
         namespace=settings.namespace,
         deployment=settings.server.name,

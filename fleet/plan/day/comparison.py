@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from facts.day import SECONDS_PER_DAY, SHAPES, Load, Shape, load_of_day
+from facts.workloads import countable_name, named_workload
 from fleet.plan.day.fleet import METRIC_LAG_SECONDS, Fleet, Span, serving
 from fleet.plan.day.simulate import DayResult, simulate
 from fleet.plan.model.deployment import OfferedLoad
@@ -26,7 +27,7 @@ from fleet.plan.question.goals import (
     Users,
 )
 from fleet.report.words import plural
-from settings.derived.scaling import GROWTH_DURING_LEAD, PolicyWindow, ScalingPolicy
+from settings.derived.scaling import GROWTH_DURING_LEAD, PolicyWindow, ScalingPolicy, scaling_policy
 from settings.sections.scaling import Scaling
 
 if TYPE_CHECKING:
@@ -139,11 +140,9 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
 
     Raises PlanImpossibleError, and LookupError if the model's architecture is unknown.
     """
-    from facts.workloads import countable_name, named_workload
     from fleet.plan.from_settings import deployment_of, facts_of_stack
     from fleet.plan.planning import plan
     from settings.derived.figures import figures, fleet_shape
-    from settings.derived.scaling import scaling_policy
     from settings.sections.capacity import Ladder
 
     policy, bill = scaling_policy(settings), figures(settings).bill

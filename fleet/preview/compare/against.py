@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fleet.preview.compare.baseline_git import GitBaseline
+from fleet.preview.compare.baseline_state import StateFile
+
 if TYPE_CHECKING:
     from fleet.preview.compare.baseline import RunningBaseline
 
@@ -17,10 +20,7 @@ def start(against: str, root: Path, stacks: Sequence[str]) -> RunningBaseline:
     Raises BaselineError for anything else.
     """
     if is_state(against):
-        from fleet.preview.compare.baseline_state import StateFile
-
         return StateFile(Path(against), stacks)
-    from fleet.preview.compare.baseline_git import GitBaseline
 
     return GitBaseline(against, root, stacks)
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.names import stack_names
 from facts.redact import Redactor, plaintexts_in
 from fleet import CODE
 from fleet.clients.scratch import scratch
@@ -24,8 +25,12 @@ from fleet.preview import children
 from fleet.preview.compare.baseline import Baseline, BaselineError
 from fleet.preview.compare.baseline_process import result_name
 from fleet.preview.judges import Tree
+from fleet.preview.offline import STAND_IN_PROJECT
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.recording_json import from_json
+from settings.problems import SettingsError
+from settings.stack import PLACEHOLDER_PROJECT
+from settings.stack_file import content, read
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -207,10 +212,6 @@ def _environment() -> dict[str, str]:
 
 def _stack_files(checkout: Path) -> tuple[str, Mapping[str, Any]]:
     """The project's name; per stack file its configuration and secret keys, or the error."""
-    from facts.names import stack_names
-    from settings.problems import SettingsError
-    from settings.stack_file import read
-
     configs: dict[str, Any] = {}
     project = ""
     for name in stack_names(checkout):
@@ -226,9 +227,6 @@ def _stack_files(checkout: Path) -> tuple[str, Mapping[str, Any]]:
 
 def stood_in(config: Mapping[str, str]) -> dict[str, str]:
     """The configuration with the placeholder project replaced, as on the other side."""
-    from fleet.preview.offline import STAND_IN_PROJECT
-    from settings.stack import PLACEHOLDER_PROJECT
-
     return {
         key: STAND_IN_PROJECT if key == "gcp:project" and value == PLACEHOLDER_PROJECT else value
         for key, value in config.items()
@@ -262,8 +260,6 @@ def _sealed_anew(checkout: Path, root: Path, stack: str, label: str) -> Iterator
 
 
 def _sealed(file: Path, stack: str) -> dict[str, str]:
-    from settings.stack_file import content
-
     config = (content(file, stack).get("config") or {}) if file.is_file() else {}
     return {
         key: str(value["secure"])

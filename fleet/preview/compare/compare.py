@@ -13,6 +13,7 @@ from typing import Any, Final
 from facts.redact import plaintexts_in
 from fleet.preview.compare.baseline import StateBaseline
 from fleet.preview.compare.baseline_state import as_the_program_says
+from fleet.preview.compare.blast_radius import measure
 from fleet.preview.compare.changes import Changes, Danger, Operation, PropertyChange, ReplaceReason, ResourceChange
 from fleet.preview.compare.deltas import deltas
 from fleet.preview.compare.identity import match
@@ -62,8 +63,6 @@ def operations(old: Recording | StateBaseline, new: Recording) -> tuple[Resource
 
 def with_blast_radius(changes: Changes, old: Sequence[RecordedResource], new: Sequence[RecordedResource]) -> Changes:
     """The changes with their effect on a running fleet."""
-    from fleet.preview.compare.blast_radius import measure
-
     found = measure(changes, old, new)
     return replace(
         changes,

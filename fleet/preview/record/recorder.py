@@ -20,8 +20,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pulumi.runtime import config as pulumi_config
+
 from fleet import program_folder
 from fleet.clients.stopping import Stopped
+from fleet.preview.record.monitor import RecordingEngine, RecordingMonitor, RunContext, stack_exports
 from fleet.preview.record.recording import (
     NOTHING_LIVE,
     ORGANIZATION,
@@ -83,8 +86,6 @@ def record(
     root = root.resolve()
 
     def run() -> Recording:
-        from fleet.preview.record.monitor import RunContext
-
         context = RunContext(
             root=root,
             project=project,
@@ -236,10 +237,7 @@ class _InlineLoop(asyncio.SelectorEventLoop):
 def _run_program(
     context: RunContext, program: Callable[[], None] | None, secret_keys: Collection[str]
 ) -> RecordingMonitor:
-    from pulumi.runtime import config as pulumi_config
     from pulumi.runtime import settings, stack
-
-    from fleet.preview.record.monitor import RecordingEngine, RecordingMonitor
 
     monitor = RecordingMonitor(context)
     pulumi_config.set_all_config(dict(context.config), list(secret_keys))
@@ -367,8 +365,6 @@ def _where(error: BaseException, root: Path) -> str:
 
 
 def _finish(monitor: RecordingMonitor, secret_config: Mapping[str, str]) -> Recording:
-    from fleet.preview.record.monitor import stack_exports
-
     for resource in monitor.resources.values():
         if resource.deleted_with and resource.deleted_with not in monitor.resources:
             raise ProgramError(

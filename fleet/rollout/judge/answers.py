@@ -17,10 +17,12 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
+import yaml
 from pydantic import Field
 
 from fleet.bench.errors import BenchmarkError
 from fleet.rollout.judge.verdict import Part
+from fleet.verify.client import Client
 
 ANSWERS_FILE: Final = "answers.json"
 MOST_TOKENS: Final = 48
@@ -68,8 +70,6 @@ class Prompt:
 @cache
 def prompts() -> Mapping[str, Prompt]:
     """All prompts of prompts.yaml, by id."""
-    import yaml
-
     found = yaml.safe_load(_PROMPTS.read_text(encoding="utf-8"))
     every = [Prompt(id_, text) for id_, text in found["texts"].items()]
     for number, sum_ in enumerate(found["sums"]["ask"]):
@@ -113,8 +113,6 @@ def require_answers(old: Answers) -> None:
 
 
 async def _round(url: str, model: str, api_key: str | None, number: int) -> dict[str, Answer]:
-    from fleet.verify.client import Client
-
     order = list(prompts().values())
     random.Random(number).shuffle(order)  # noqa: S311 - an order, not a secret
     free = asyncio.Semaphore(AT_ONCE[number])

@@ -19,6 +19,7 @@ from fleet.rollout.effort import PASSES
 from fleet.rollout.judge.answers import ANSWERS_FILE, ask_both, require_answers
 from fleet.rollout.judge.side import POD_FILE, Pod
 from fleet.rollout.judge.verdict import Part
+from settings.derived.measurement import measurement
 
 if TYPE_CHECKING:
     from fleet.bench.run.display import Display
@@ -56,8 +57,6 @@ def sides_of(settings: Settings) -> dict[Name, Settings]:
 
 def asked_of(settings: Settings) -> dict[Name, Measurement]:
     """The measurement of each: the stack's benchmark for one replica, with the servers' clients and tokenizer."""
-    from settings.derived.measurement import measurement
-
     found: dict[Name, Measurement] = {}
     for name, one in sides_of(settings).items():
         fields = {key: getattr(one, key) for key in one.model_fields_set - {"gateway", "rollout"}}

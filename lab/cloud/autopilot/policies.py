@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
+import yaml
+
 from facts import machines, node_labels
 
 Manifest = dict[str, Any]
@@ -177,6 +179,4 @@ def _binding(
 
 
 def _read(path: Path) -> Any:
-    import yaml
-
     return yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from aiohttp import web
+
 from lab.results.clock import Clock
 from lab.simulators.model_server import answers, metrics
 from lab.simulators.model_server.answers import Api, Asked, BadRequestError, ChunkWriter, Finish, Said, words
@@ -82,8 +84,6 @@ class EngineServer(Listener):
     # Answers
 
     def _routes(self) -> Sequence[web.RouteDef]:
-        from aiohttp import web
-
         return [
             web.get("/health", self._health),
             web.get("/version", self._version),
@@ -95,31 +95,21 @@ class EngineServer(Listener):
         ]
 
     async def _health(self, request: web.Request) -> web.Response:
-        from aiohttp import web
-
         return web.Response(status=503) if self.faults.engine_dead else await super()._health(request)
 
     async def _version(self, _: web.Request) -> web.Response:
-        from aiohttp import web
-
         return web.json_response({"version": self.node.version})
 
     async def _load(self, _: web.Request) -> web.Response:
-        from aiohttp import web
-
         return web.json_response({"server_load": self.in_flight})
 
     async def _models(self, _: web.Request) -> web.Response:
-        from aiohttp import web
-
         node = self.node
         return web.json_response(
             answers.model_list(node.model, self._created, root=node.root, max_model_len=node.max_model_len)
         )
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        from aiohttp import web
-
         if self.faults.metrics_missing:
             return web.Response(status=404)
         text = metrics.render(self.engines, float(self._created))
@@ -132,8 +122,6 @@ class EngineServer(Listener):
         return await self._answer("chat", request)
 
     async def _answer(self, api: Api, request: web.Request) -> web.StreamResponse:
-        from aiohttp import web
-
         if self._refuse_after_the_end(request):
             return web.Response()
         try:
@@ -183,8 +171,6 @@ class _Answer:
 
     async def give(self, request: web.Request, submit: Callable[[], None]) -> web.StreamResponse:
         """Answer the request. Raises ConnectionResetError when its connection goes first."""
-        from aiohttp import web
-
         self._transport = request.transport
         if not self._asked.stream:
             submit()

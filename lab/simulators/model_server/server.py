@@ -13,8 +13,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from aiohttp import web
+
 from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
-from lab.simulators.model_server import answers
+from lab.simulators.model_server import answers, metrics
 from lab.simulators.model_server.answers import Asked, BadRequestError, ChunkWriter
 from lab.simulators.model_server.engine import Engine, Generation
 from lab.simulators.model_server.listener import Ending, Listener
@@ -55,8 +57,6 @@ class ModelServer(Listener):
         )
 
     def _routes(self) -> Sequence[web.RouteDef]:
-        from aiohttp import web
-
         return [
             web.get("/health", self._health),
             web.get("/metrics", self._metrics),
@@ -64,16 +64,10 @@ class ModelServer(Listener):
         ]
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        from aiohttp import web
-
-        from lab.simulators.model_server import metrics
-
         text = metrics.render(self.engines, float(self._created), (self._first, self._each))
         return web.Response(text=text, headers={"Content-Type": metrics.METRICS_TYPE})
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        from aiohttp import web
-
         if self._refuse_after_the_end(request):
             return web.Response()
         try:
@@ -107,8 +101,6 @@ class ModelServer(Listener):
             engine.finished[finish] += 1
 
     async def _tokens(self, asked: Asked, id_: str, request: web.Request, engine: Engine) -> web.StreamResponse:
-        from aiohttp import web
-
         loop = asyncio.get_running_loop()
         began = loop.time()
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})

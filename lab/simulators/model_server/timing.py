@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from facts import ledger
+from facts.figures import published
+
 RECORD_FIGURE: Final = "cluster_ip.nodes-12"
 """Row of the ledger whose medians a node is given: twelve nodes, 2,000 requests in flight each."""
 ARTICLE_WORKLOAD: Final = "article"
@@ -42,8 +45,6 @@ class ServerTiming:
 
 def published_timing() -> ServerTiming:
     """A node with the median times of the published record. Raises LedgerError where the ledger lacks it."""
-    from facts.figures import published
-
     figure = published(RECORD_FIGURE)
     assert figure.ttft_median_ms is not None
     assert figure.tpot_median_ms is not None
@@ -52,15 +53,11 @@ def published_timing() -> ServerTiming:
 
 def published_request() -> Request:
     """The mean request of the article's workload. Raises LedgerError where the ledger lacks it."""
-    from facts import ledger
-
     fields = ledger.entry("workloads", "workloads", ARTICLE_WORKLOAD)
     return Request(input_tokens=fields["input_tokens"]["mean"], output_tokens=fields["output_tokens"]["mean"])
 
 
 def published_in_flight_per_node() -> int:
     """Requests in flight on a node of the published runs."""
-    from facts import ledger
-
     number: int = ledger.load("cluster_ip")["concurrency_per_node"]
     return number

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from facts.machines import DEFAULT
+from facts.workloads import named_workload
+from fleet.plan.modelled import modelled
 from lab.results.result import RehearsalError
 from lab.simulators.model_server.timing import (
     Request,
@@ -63,10 +66,6 @@ def load_of(settings: Settings) -> Load:
     """The published load for the article's machine type; otherwise the stack's load, with latencies predicted by the planner's
     model, or the record's if the model cannot predict them.
     """
-    from facts.machines import DEFAULT
-    from facts.workloads import named_workload
-    from fleet.plan.modelled import modelled
-
     load = published_load()
     if settings.machine.type == DEFAULT:
         return load
