@@ -168,8 +168,8 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="deepgemm-accuracy",
         statement="Qwen3.5 on B200 does not use DeepGEMM.",
-        evidence="0.18.0 runs Qwen3.5 on B200 with DeepGEMM, whose scales reduce accuracy; 0.18.1 disables it (source of both "
-        "releases)",
+        evidence="0.18.0 runs Qwen3.5 on B200 with DeepGEMM, whose scales reduce accuracy; 0.18.1 and later run "
+        "CUTLASS instead (source of both releases), which is slow until 0.31",
         level_reason="every response is affected without any error",
         fix=f"{{image-tag=v{CURRENT}}} and its digest; {{{USE_DEEP_GEMM}=false}} is as accurate and slow",
         level="mandatory",

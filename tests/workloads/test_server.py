@@ -100,7 +100,9 @@ def test_selector_and_pod_labels_agree_under_another_name() -> None:
 @pytest.mark.parametrize(
     ("version", "reference"), [("0.18.0", "v0.18.0"), ("0.18.1", f"v0.18.1@{find('0.18.1').digest}")]
 )
-def test_the_image_comes_from_the_stacks_registry_by_its_digest_where_that_is_known(version: str, reference: str) -> None:
+def test_the_image_comes_from_the_stacks_registry_by_its_digest_where_that_is_known(
+    version: str, reference: str
+) -> None:
     made = deployment(server={"replicas": 1, "engine": {"version": version}})
     (container,) = manifest(made)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"{REGISTRY}/vllm/vllm-openai:{reference}"

@@ -113,7 +113,7 @@ def test_the_articles_printed_flags_are_told_one_way_out() -> None:
         problems["prefix-cache-never-hits"].write
         == "enablePrefixCaching: null, mambaCacheMode: null, mambaBlockSize: null"
     )
-    assert {one.severity for one in found(server={"engine": mended}).values()} == {"deliberate", "warning"}
+    assert {one.severity for one in found(server={"engine": mended}).values()} == {"deliberate", "note"}
 
 
 def other_model(**engine: Any) -> set[str]:
