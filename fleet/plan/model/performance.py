@@ -293,10 +293,19 @@ def _at_most(
 
 
 def _first_token_ms(frame: _Frame) -> Estimate:
-    """Half of the gateway's time falls before the first token (none or all at the ends); the low end drops an unmeasured wait."""
+    """Half of the gateway's time falls before the first token (none or all at the ends); the low end drops an unmeasured wait.
+
+    No end is below the prompt's arithmetic at the GPU's peak.
+    """
     if frame.factor is not None:
         wider = replace(frame, factor=max(frame.factor, latency.FIRST_TOKEN_FACTOR))
-        return wider.estimate(0, lambda load: latency.first_token_by_steps_s(load) * _MS_PER_S)
+        first = wider.estimate(0, lambda load: latency.first_token_by_steps_s(load) * _MS_PER_S)
+    else:
+        first = _fitted_first_token_ms(frame)
+    return replace(first, low=max(first.low, frame.central.costs.prompt_floor_s * _MS_PER_S))
+
+
+def _fitted_first_token_ms(frame: _Frame) -> Estimate:
     return frame.estimate(
         frame.accuracy.ttft_percent,
         lambda load: latency.first_token_s(load, 0.5) * _MS_PER_S,

@@ -7,7 +7,7 @@ host work, a part per token and a part per sequence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import ceil, inf, sqrt
 
 from facts import memory
 from facts.memory import GIB, CacheLayout
@@ -35,6 +35,10 @@ class StepCosts:
     """Most running sequences whose step fits a captured CUDA graph."""
     prompt_s: float
     """One request's prompt."""
+    prompt_steps: int
+    """Steps that read one prompt: chunks of at most `--max-num-batched-tokens`."""
+    prompt_floor_s: float
+    """One request's prompt at the GPU's peak: no engine is faster."""
     sequence_s: float
     """One running sequence per step, without its tokens."""
     tokens_s: float
@@ -42,7 +46,7 @@ class StepCosts:
     tokens_per_step: float
     """Tokens that a sequence gains per step: one and the accepted drafts."""
     steps_per_request: float
-    """Steps per request, including the one that reads its prompt."""
+    """Steps per request, including those that read its prompt."""
     running_limit: float
     """Most sequences per step."""
     limited_by: str
@@ -50,7 +54,7 @@ class StepCosts:
 
     def request_s(self) -> float:
         """Engine time of one request without the fixed part of steps."""
-        decoding = self.steps_per_request - 1
+        decoding = self.steps_per_request - self.prompt_steps
         return self.prompt_s + self.steps_per_request * self.sequence_s + decoding * self.tokens_s
 
 
@@ -62,6 +66,10 @@ class EngineLoad:
     running: float
     """Sequences per step, as in `vllm:num_requests_running`."""
     step_s: float
+    between_s: float
+    """A step as a running sequence sees it once its prompt was read: only others' prompts are in it."""
+    prefill_s: float
+    """From the start of a prompt's first chunk to its first token."""
     in_flight: float
     """Requests sent and not completed: running, waiting in the engine, waiting before it."""
     full: bool
@@ -72,8 +80,12 @@ class EngineLoad:
     @property
     def first_token_s(self) -> float:
         """Mean time to first token, queueing included, by Little's law."""
-        before_first_step = (self.in_flight - self.running) / self.requests_per_s
-        return before_first_step + self.step_s
+        return self.before_first_step_s + self.prefill_s
+
+    @property
+    def before_first_step_s(self) -> float:
+        """Mean time from sending to the first step with the request."""
+        return (self.in_flight - self.running) / self.requests_per_s
 
     @property
     def seconds_per_request(self) -> float:
@@ -94,7 +106,9 @@ def step_costs(
     bytes_per_s = parameters.gpu_share * parameters.traffic_over_arithmetic * gpu.bandwidth_bytes_per_s * ranks
     layout = deployment.layout
     gained = tokens_per_step(engine.speculative_tokens)
-    steps = 1 + (workload.output_tokens.mean - 1) / gained
+    prompt_tokens = workload.input_tokens.mean - _cached_tokens(layout, workload)
+    chunks = max(1, ceil(prompt_tokens / engine.max_num_batched_tokens))
+    steps = chunks + (workload.output_tokens.mean - 1) / gained
     live_tokens = workload.input_tokens.mean + workload.output_tokens.mean / 2
     token_s = 2 * model.active_parameters / flop_per_s
     # Read once, written once.
@@ -103,7 +117,7 @@ def step_costs(
     limit, limited_by = _running_limit(deployment, workload, budget, steps)
     weights_gib = model.text_weights_gib * read_share(model, min(sequences, limit) * drafted)
     weights_gib += model.draft_weights_gib if engine.speculative_tokens else 0.0
-    prompt_tokens = workload.input_tokens.mean - _cached_tokens(layout, workload)
+    prompt_s = prompt_tokens * token_s * _attention_factor(deployment, workload.input_tokens.mean / 2)
     return StepCosts(
         fixed_s=weights_gib * GIB / ranks / gpu.bandwidth_bytes_per_s
         + _MS * parameters.host_ms_per_step
@@ -111,7 +125,9 @@ def step_costs(
         + (_MS * parameters.tensor_parallel_ms_per_step if ranks > 1 else 0.0),
         uncaptured_s=_MS * parameters.uncaptured_ms_per_step,
         captured_sequences=engine.captured_tokens / drafted,
-        prompt_s=prompt_tokens * token_s * _attention_factor(deployment, workload.input_tokens.mean / 2),
+        prompt_s=prompt_s,
+        prompt_steps=chunks,
+        prompt_floor_s=prompt_s * parameters.gpu_share,
         sequence_s=state_s + _cache_read_s(deployment, live_tokens),
         tokens_s=drafted * token_s,
         tokens_per_step=gained,
@@ -201,10 +217,14 @@ def _load(
     costs: StepCosts, running: float, fixed_s: float, *, in_flight: float, full: bool, captured: bool
 ) -> EngineLoad:
     rate = _rate(costs, running, fixed_s)
+    step_s = running / (rate * costs.steps_per_request)
+    between_s = step_s - costs.prompt_s / costs.steps_per_request
     return EngineLoad(
         requests_per_s=rate,
         running=running,
-        step_s=running / (rate * costs.steps_per_request),
+        step_s=step_s,
+        between_s=between_s,
+        prefill_s=costs.prompt_steps * between_s + costs.prompt_s,
         in_flight=in_flight,
         full=full,
         captured=captured,
