@@ -81,7 +81,7 @@ def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
     check_context(deployment, workload)
     most = _most_in_flight_per_node(deployment, workload, goal)
     room = budget(deployment, workload)
-    per_node = best_in_flight(deployment, workload, known(deployment).parameters, room, most)
+    per_node = best_in_flight(deployment, workload, known(deployment).planned(deployment.reading), room, most)
     rate = goal.rate(workload)
     if rate is None:
         assert goal.in_flight is not None
@@ -120,13 +120,15 @@ def _fewest(wanted: float, ability: Callable[[int], float], deployment: Deployme
 def _rate(deployment: Deployment, workload: Workload, per_node: float) -> float:
     offered = OfferedLoad(in_flight=per_node * deployment.nodes)
     return fleet_load(
-        deployment, workload, offered, known(deployment).parameters, budget(deployment, workload)
+        deployment, workload, offered, known(deployment).planned(deployment.reading), budget(deployment, workload)
     ).requests_per_s
 
 
 def _most_in_flight_per_node(deployment: Deployment, workload: Workload, goal: Goal) -> float:
     """Most requests in flight per node: within the measured range, without a queue, within the limits."""
-    costs = step_costs(deployment, workload, known(deployment).parameters, budget(deployment, workload))
+    costs = step_costs(
+        deployment, workload, known(deployment).planned(deployment.reading), budget(deployment, workload)
+    )
     most = min(deployment.most_in_flight_per_node, costs.running_limit * deployment.engine.data_parallel)
     for name, limit, of in (
         ("TTFT p99", goal.ttft_p99_ms, lambda performance: performance.ttft_p99_ms),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, inf, sqrt
+from typing import Final
 
 from facts import memory
 from facts.memory import GIB, CacheLayout
 from facts.workloads import Workload, tokens_per_step
 from fleet.plan.model.calibration import Parameters
-from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment
+from fleet.plan.model.deployment import Deployment
 from fleet.plan.model.gpu_memory import MemoryBudget
 from fleet.plan.model.roofline import peak_flop_per_s, read_share
 
@@ -56,6 +57,27 @@ class StepCosts:
         """Engine time of one request without the fixed part of steps."""
         decoding = self.steps_per_request - self.prompt_steps
         return self.prompt_s + self.steps_per_request * self.sequence_s + decoding * self.tokens_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Time before a request reaches the engine: the shorter of both.
+
+    Inferred, as the article measured one length and one load: slower configurations fit the same seconds, and a client or front end
+    that is too slow has less work with faster requests. Seconds alone would cap the rate of any model and any request.
+    """
+
+    seconds: float = 0.0
+    share: float = inf
+    """Of the time in the engine."""
+
+    def times(self, load: float) -> Wait:
+        """The wait at that share of the article's load; no more above it."""
+        load = min(1.0, load)
+        return Wait(seconds=self.seconds * load, share=self.share * load if load else 0.0)
+
+
+NO_WAIT: Final = Wait()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,14 +159,13 @@ def step_costs(
     )
 
 
-def closed_loop(costs: StepCosts, in_flight: float, wait_s: float) -> EngineLoad:
+def closed_loop(costs: StepCosts, in_flight: float, wait: Wait) -> EngineLoad:
     """Solve the engine for a fixed number of requests in flight."""
-    free = _closed_loop_rate(costs, in_flight, wait_s, costs.fixed_s)
-    running = _running(costs, free, in_flight, wait_s)
+    running = _running(costs, in_flight, wait, costs.fixed_s)
     captured = min(running, costs.running_limit) <= costs.captured_sequences
     fixed_s = costs.fixed_s + (0.0 if captured else costs.uncaptured_s)
     if not captured:
-        running = _running(costs, _closed_loop_rate(costs, in_flight, wait_s, fixed_s), in_flight, wait_s)
+        running = _running(costs, in_flight, wait, fixed_s)
     full = running >= costs.running_limit
     running = min(running, costs.running_limit)
     return _load(costs, running, fixed_s, in_flight=in_flight, full=full, captured=captured)
@@ -159,10 +180,10 @@ def highest_rate(costs: StepCosts) -> float:
     return max(rates)
 
 
-def open_loop(costs: StepCosts, requests_per_s: float, wait_s: float, reference_in_flight: float) -> EngineLoad:
+def open_loop(costs: StepCosts, requests_per_s: float, wait: Wait, reference_in_flight: float) -> EngineLoad:
     """Solve the engine for a fixed arrival rate. Raises ValueError above the highest rate.
 
-    `wait_s` is the wait at `reference_in_flight`; below that it is proportional to the requests in flight.
+    `wait` is that at `reference_in_flight`; below that it is proportional to the requests in flight.
     """
     highest = highest_rate(costs)
     if requests_per_s > (1 + _ROUNDING) * highest:
@@ -175,33 +196,25 @@ def open_loop(costs: StepCosts, requests_per_s: float, wait_s: float, reference_
         running = _running_at(costs, requests_per_s, costs.fixed_s + costs.uncaptured_s)
     running = min(running, costs.running_limit)
     in_engine = running * (1 + _WAIT_STEPS / costs.steps_per_request)
-    share = requests_per_s * wait_s / reference_in_flight
-    in_flight = min(in_engine / (1 - share) if share < 1 else inf, in_engine + requests_per_s * wait_s)
+    # Requests before the engine at the reference load; both the wait and the requests in flight grow with it.
+    before = min(requests_per_s * wait.seconds, in_engine * wait.share)
+    share = before / reference_in_flight
+    in_flight = min(in_engine / (1 - share) if share < 1 else inf, in_engine + before)
     fixed_s = costs.fixed_s + (0.0 if captured else costs.uncaptured_s)
     return _load(costs, running, fixed_s, in_flight=in_flight, full=running >= costs.running_limit, captured=captured)
 
 
-def wait_s(parameters: Parameters, in_flight_per_node: float) -> float:
-    """Wait before the engine: the article's value at its load, proportional below it.
+def _running(costs: StepCosts, in_flight: float, wait: Wait, fixed_s: float) -> float:
+    """Sequences running of those in flight; the rest waits for a step to end, or before the engine.
 
-    Assumed, as the article measured one load: a queue or bursts both grow with the requests in flight.
-    """
-    return parameters.wait_s * min(1.0, in_flight_per_node / MEASURED_IN_FLIGHT_PER_NODE)
-
-
-def _closed_loop_rate(costs: StepCosts, in_flight: float, wait_s: float, fixed_s: float) -> float:
-    """Requests/s x that solves 1/x = request + steps * fixed / running and in flight = running * crowd + x * wait.
-
-    This is a quadratic in x; the smaller root has running above 0.
+    By seconds, it solves 1/x = request + steps * fixed / running and in flight = running * crowd + x * wait, a quadratic in x whose
+    smaller root has running above 0.
     """
     crowd = 1 + _WAIT_STEPS / costs.steps_per_request
     request, fixed = costs.request_s(), costs.steps_per_request * fixed_s * crowd
-    linear = request * in_flight + wait_s + fixed
-    return 2 * in_flight / (linear + sqrt(linear**2 - 4 * request * wait_s * in_flight))
-
-
-def _running(costs: StepCosts, rate: float, in_flight: float, wait_s: float) -> float:
-    return (in_flight - rate * wait_s) / (1 + _WAIT_STEPS / costs.steps_per_request)
+    linear = request * in_flight + wait.seconds + fixed
+    rate = 2 * in_flight / (linear + sqrt(linear**2 - 4 * request * wait.seconds * in_flight))
+    return max(in_flight - rate * wait.seconds, in_flight / (1 + wait.share)) / crowd
 
 
 def _rate(costs: StepCosts, running: float, fixed_s: float) -> float:
