@@ -36,9 +36,9 @@ class Goal:
     in_flight: float | None = None
     """Closed-loop users: each waits for a response before the next request."""
     ttft_p99_ms: float | None = None
-    """Limit on the high end of the estimate."""
+    """Limit on the planned end of the estimate."""
     tpot_ms: float | None = None
-    """Limit on the high end of the estimate."""
+    """Limit on the planned end of the estimate."""
     load_share: float = DEFAULT_LOAD_SHARE
     """Share of full load that the goal may use."""
 
@@ -151,7 +151,7 @@ def _within(
     one = deployment.with_nodes(2 if deployment.routing == "inference-gateway" else 1)
 
     def high_ms(per_node: float) -> float:
-        return of(estimate(one, workload, OfferedLoad(in_flight=per_node * one.nodes))).high
+        return of(estimate(one, workload, OfferedLoad(in_flight=per_node * one.nodes))).planned_end
 
     if high_ms(most) <= limit_ms:
         return most

@@ -41,6 +41,11 @@ class Estimate:
         """The basis as reports show it: "estimated x/÷ 2"."""
         return f"{self.basis} x/÷ {self.factor:g}" if self.factor is not None else self.basis
 
+    @property
+    def planned_end(self) -> float:
+        """The end of a latency that nodes are sized for: the high one; for an upper bound its best, so that nodes are a lower bound."""
+        return self.value if self.basis == "upper bound" else self.high
+
     def holds(self, value: float) -> bool:
         """Whether `value` lies between low and high."""
         return self.low <= value <= self.high

@@ -218,12 +218,17 @@ def _running(costs: StepCosts, in_flight: float, wait: Wait, fixed_s: float) -> 
 
 
 def _rate(costs: StepCosts, running: float, fixed_s: float) -> float:
-    return 1 / (costs.request_s() + costs.steps_per_request * fixed_s / running)
+    request_s, steps_s = costs.request_s(), costs.steps_per_request * fixed_s
+    # Below one sequence the engine is idle in between: each request runs alone.
+    return 1 / (request_s + steps_s / running) if running >= 1 else running / (request_s + steps_s)
 
 
 def _running_at(costs: StepCosts, rate: float, fixed_s: float) -> float:
-    spare = 1 / rate - costs.request_s()
-    return costs.steps_per_request * fixed_s / spare if spare > 0 else inf
+    request_s, steps_s = costs.request_s(), costs.steps_per_request * fixed_s
+    if rate * (request_s + steps_s) <= 1:
+        return rate * (request_s + steps_s)
+    spare = 1 / rate - request_s
+    return steps_s / spare if spare > 0 else inf
 
 
 def _load(
