@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from facts.names import KEDA_NAMESPACE
@@ -25,6 +25,20 @@ class Section(BaseModel):
         populate_by_name=True,
         hide_input_in_errors=True,  # a value may be a secret; `explain` decides what to show
     )
+
+    if not TYPE_CHECKING:  # pydantic's plugin gives each section its own signature
+
+        def __init__(self, /, **values: Any) -> None:
+            """A section written in a program. Raises ValueError with a finding for each wrong value; `model_validate` raises pydantic's."""
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                from settings.arguments import of_section, raise_refused  # imports this module
+
+                raise_refused(of_section(error, type(self), type(self).__name__))
+
+        # Sections inside of one are made by pydantic itself, as if this method were not here.
+        __init__.__pydantic_base_init__ = True
 
 
 SECRET_KEYS = {
