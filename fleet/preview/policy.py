@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 from pulumi.runtime.proto import analyzer_pb2_grpc
 
 from facts.finding import Finding, Severity
@@ -150,8 +150,6 @@ class PolicyRun:
         The latter are URNs by policy. `first` records the stack as a first preview would; it is called while the pack
         judges `recording`.
         """
-        import grpc  # type: ignore[import-untyped]
-
         messages = PolicyMessages(recording)
         # Never through a proxy: the pack is a process of ours on this machine.
         direct = (("grpc.enable_http_proxy", 0),)
