@@ -23,8 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fleet.cli.exits import CLEAN, error_text, flush
-from fleet.preview import children
-from fleet.preview.policy import start
 from fleet.report.printable import beneath
 from fleet.report.terminal import Page, Paper, stdout_paper
 
@@ -74,6 +72,8 @@ class _KeptPack:
         self._run: PolicyRun | None = None
 
     def __call__(self, pack: Path, *, project: str, stack: str, config: Any) -> AbstractContextManager[PolicyRun]:
+        from fleet.preview.policy import start
+
         if self._run is None or not self._run.running:
             self._run = start(pack, project=project, stack=stack, config=config)
         self._run.config = config
@@ -221,6 +221,8 @@ def _profiles_reread() -> bool:
 
 
 def _restart(name: str) -> NoReturn:
+    from fleet.preview import children
+
     sys.stdout.write(f"{name} changed: starting again.\n")
     flush(CLEAN)
     children.end_all()
