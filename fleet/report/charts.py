@@ -164,8 +164,6 @@ class Plot:
     description: str
     """What it shows in words, for readers who do not see it."""
     panels: tuple[Panel, ...]
-    scope: Literal["run", "load", "sweep"] = "run"
-    """Whether it shows one run, all repeats of a load, or every load: an image says so."""
     legend: tuple[LegendEntry, ...] = ()
     columns: int = 2
     """On a wide page; a phone has one."""
