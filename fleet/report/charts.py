@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, floor, log10
-from typing import Final, Literal
+from typing import Final
 
 from fleet.report.svg import (
     CAPITAL_PX,

@@ -3,13 +3,12 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from fleet.report.svg_file import light_style, svg_document
-
 from fleet.bench.report import article
 from fleet.bench.report.plots import plots_of
 from fleet.bench.report.shown import shown
 from fleet.report.charts import Plot, drawing
 from fleet.report.svg import Drawing
+from fleet.report.svg_file import light_style, svg_document
 from tests.fleet.bench.measurements import a_measurement, a_sweep
 
 HOSTILE = "</text><script>alert(1)</script>&\"'\x00\x1b\ud800"
