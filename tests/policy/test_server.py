@@ -117,6 +117,16 @@ def test_a_verdict_has_the_rules_level_its_reason_and_its_price(pack: Pack) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("drafts", "configured", "told"),
+    [(5, 1, "mandatory"), (2, 1, "advisory"), (5, 0, "advisory"), (2, 0, "advisory")],
+)
+def test_one_policy_reports_a_mild_breach_as_advice(pack: Pack, drafts: int, configured: int, told: str) -> None:
+    pack.configure({}, mtp_above_one=configured)
+    speculation = f'--speculative-config={{"method":"mtp","num_speculative_tokens":{drafts}}}'
+    assert pack.judge(server(speculation))["mtp-above-one"][0] == told
+
+
 def test_a_setting_reaches_its_rule(pack: Pack) -> None:
     pack.configure({"context-far-above-need": {"slack": 100}})
     assert "context-far-above-need" not in pack.judge(server(*LONG))
