@@ -144,7 +144,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         # The engine's order varies, and messages name resources in order.
         ordered = sorted(request.resources, key=lambda one: one.urn)
         resources = [_stack_resource(one, self._inputs.get(one.urn), urns) for one in ordered]
-        return messages.AnalyzeResponse(diagnostics=list(self._of_stack(resources)))
+        return messages.AnalyzeResponse(diagnostics=list(self._of_stack(money.with_region(resources))))
 
     def _configure(self, given: Mapping[str, Any]) -> None:
         def one(policy: Policy) -> _Configured:
