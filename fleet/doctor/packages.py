@@ -8,9 +8,7 @@ from importlib.util import find_spec
 from facts.user_error import UserError
 from fleet import IS_INSTALLED
 
-FOR_BENCHMARKS = frozenset(
-    {"aiohttp", "google", "numpy", "orjson", "prometheus_client", "requests", "resvg_py", "ttf_opensans"}
-)
+FOR_BENCHMARKS = frozenset({"aiohttp", "google", "numpy", "orjson", "prometheus_client", "requests"})
 """Top-level modules of requirements-benchmark.txt."""
 FOR_REHEARSALS = frozenset(
     {"aiohttp", "cryptography", "googleapiclient", "kubernetes", "prometheus_client", "trustme", "urllib3"}
