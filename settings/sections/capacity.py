@@ -13,7 +13,7 @@ from pydantic import Field
 
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS, STEADY_GRACE_SECONDS
 from facts.machines import DRIVER_VERSION, Machine
-from settings.arguments import checked
+from settings.sections.arguments import checked
 from settings.sections.section import Moment, Name, ProjectId, Section
 
 _GKE = "cloud.google.com"

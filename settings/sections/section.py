@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from facts.names import KEDA_NAMESPACE
 from facts.secrets_in_text import looks_drawn
+from settings.sections.refused import PATTERN_TEXTS, of_section, raise_refused
 
 NAMESPACE = "vllm-fleet"
 """The configuration namespace, which is the project's name in Pulumi.yaml: keys read `vllm-fleet:capacity`."""
@@ -33,8 +34,6 @@ class Section(BaseModel):
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                from settings.arguments import of_section, raise_refused  # imports this module
-
                 raise_refused(of_section(error, type(self), type(self).__name__))
 
         # Sections inside of one are made by pydantic itself, as if this method were not here.
@@ -63,10 +62,6 @@ def tuples(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: tuples(item) for key, item in value.items()}
     return value
-
-
-PATTERN_TEXTS: Final[dict[str, str]] = {}
-"""Description of each text pattern; errors show it instead of the pattern."""
 
 
 def like(pattern: str, description: str) -> Any:

@@ -10,7 +10,7 @@ import pulumi
 import pytest
 
 from facts.machines import find
-from settings.arguments import checked, hints_of
+from settings.sections.arguments import checked, hints_of
 from settings.sections.capacity import Spot, placement
 from settings.sections.engine import Engine
 from settings.sections.model import Model
@@ -124,7 +124,11 @@ def test_a_secret_in_the_place_of_its_output_is_in_no_error() -> None:
             'Engine.max_model_len: "8192"',
             "max_model_len=8192",
         ),  # type: ignore[arg-type]
-        "a key that no section has": (lambda: Engine(max_model_length=1), "Engine.max_model_length", "maxModelLen"),  # type: ignore[call-arg]
+        "a key that no section has": (
+            lambda: Engine(max_model_length=1),
+            "Engine.max_model_length",
+            "write:   max_model_len=...",
+        ),  # type: ignore[call-arg]
         "a required key": (lambda: Model(id="a/b"), "Model.revision is missing", "revision"),
     }.values(),
 )
