@@ -73,7 +73,7 @@ def _message(error: Exception) -> str | None:
     if isinstance(error, ModuleNotFoundError) and error.name and not (CODE / error.name.partition(".")[0]).is_dir():
         from fleet.doctor.packages import how_to_install
 
-        return f"fleet: {error.name} is not installed; run: {how_to_install(error.name)}"
+        return f"fleet: {error.name} is not installed; run: {how_to_install(error.name, sys.argv[1:])}"
     if isinstance(error, SyntaxError) and error.filename:
         return f"fleet: {error.filename}:{error.lineno}: {error.msg}"
     if isinstance(error, OSError) and error.strerror:

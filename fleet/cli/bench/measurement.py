@@ -62,7 +62,7 @@ def judge(folder: Path) -> int:
     judged = judged_of(folder, MergeOptions(), None)
     write(judged, folder / MERGED_FILE)
     show(outline(judged, source=folder, written=folder / MERGED_FILE), "text")
-    page, *_ = write_report(judged, folder / FOLDER, source=folder)
+    page = write_report(judged, folder / FOLDER, source=folder)
     sys.stdout.write(f"page: {page}\n")
     return exit_code(judged)
 
