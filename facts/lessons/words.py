@@ -88,9 +88,9 @@ class Spelling(ABC):
             allowed += f"; {self.text(breach.because)}"
         changes = [self.assignment(option, value) for option, value in breach.changes.items()]
         return Finding(
-            id=rule.id,
+            id=rule.name,
             subject=subject,
-            severity=severity,
+            severity="warning" if breach.is_advisory else severity,
             found=found,
             allowed=allowed,
             why=self.text(breach.why or rule.evidence),

@@ -14,7 +14,6 @@ from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Format, OneStack
-from fleet.report.outline import Findings, Outline, Prose
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
@@ -70,6 +69,8 @@ def _findings(folder: Path, name: str) -> tuple[str, tuple[Finding, ...]]:
 
 
 def _outline(name: str, findings: tuple[Finding, ...], about: str = "") -> Outline:
+    from fleet.report.outline import Findings, Outline, Prose
+
     counts = Counter(finding.severity for finding in findings)
     told = counts["note"] + counts["deliberate"]
     errors = plural(counts["error"], "error") if counts["error"] else "no errors"

@@ -13,11 +13,9 @@ from fleet.report.rows import Area, Bar, Dot, Row, Rows
 from fleet.report.svg import LegendEntry, round_ticks
 from lab.report.counts import Counts, counts_of
 from lab.report.wording import format_simulated
-from lab.results.result import Curve, Day
 from lab.results.timeline import Lane, Moment, Mood
 
 LANES: Final[Mapping[Lane, str]] = {
-    "clock": "Schedule",
     "operator": "Operator",
     "apply": "pulumi up",
     "capacity": "Capacity",
@@ -27,7 +25,6 @@ LANES: Final[Mapping[Lane, str]] = {
     "gateway": "Gateway",
     "traffic": "Requests",
     "alert": "Alerts",
-    "money": "Spending",
 }
 """Titles, in drawing order: cause before effect."""
 
@@ -42,8 +39,6 @@ BRIEF_SHARE: Final = 0.01
 SHORT_MINUTES: Final = 3
 LABEL_CHARACTERS: Final = 40
 COUNTS_PX: Final = 96.0
-CURVES_PX: Final = 72.0
-HOUR: Final = 60
 LEGEND: Final = tuple(
     LegendEntry(words=words, style=f"mood-{mood}", mark="band")
     for mood, words in (("good", "good"), ("waiting", "waiting"), ("bad", "failed"), ("plain", "other"))
@@ -70,48 +65,12 @@ def timeline_of(name: str, moments: Sequence[Moment]) -> Rows | None:
     )
 
 
-def day_of(name: str, day: Day) -> Rows:
-    """A day's curves by time of day, with what happened below."""
-    minutes = (day.until_seconds - day.at_seconds) / 60
-    moments = [_since(moment, day.at_seconds) for moment in day.moments]
-    lanes = {lane: [moment for moment in moments if moment.lane == lane] for lane in LANES}
-    rows = (row for lane, found in lanes.items() if found for row in _lane(lane, found, minutes * 60))
-    first = -day.first_minute % HOUR
-    hours = [first + HOUR * number for number in range(int((minutes - first) / HOUR) + 1)]
-    ticks = tuple((at, day.clock(day.at_seconds + at * 60)) for at in hours)
-    return Rows(
-        id=f"day-{name}",
-        title="The day",
-        description="The table below has the same data.",
-        axis=Axis(low=0, high=minutes, title="time of day, simulated", ticks=ticks),
-        rows=(*(_drawn(group, day, minutes) for group in day.curves), *rows),
-        legend=LEGEND,
-    )
-
-
 def _axis(minutes: float) -> Axis:
     """In minutes; a short drill's ticks are seconds."""
     if minutes >= SHORT_MINUTES:
         return Axis(low=0, high=minutes, title="simulated minutes")
     ticks = tuple((at, f"{at * 60:g}") for at in (second / 60 for second in round_ticks(0, minutes * 60, 10)))
     return Axis(low=0, high=minutes, title="simulated seconds", ticks=ticks)
-
-
-def _drawn(curves: Sequence[Curve], day: Day, minutes: float) -> Row:
-    """Overlaid curves, scaled to the highest value."""
-    most = max(value for curve in curves for _, value in curve.points) or 1
-    areas = []
-    for curve in curves:
-        shape, before = [(0.0, 0.0)], 0.0
-        for at, value in curve.points:
-            minute = (at - day.at_seconds) / 60
-            shape += [(minute, before / most), (minute, value / most)]
-            before = value
-        shape += [(minutes, before / most), (minutes, 0.0)]
-        highest = max(value for _, value in curve.points)
-        areas.append(Area(points=tuple(shape), style=f"mood-{curve.mood}", title=f"{curve.name}: at most {highest:,g}"))
-    label = "; ".join(f"{curve.name}, at most {max(value for _, value in curve.points):,g}" for curve in curves)
-    return Row(label=label, areas=tuple(areas), height=CURVES_PX)
 
 
 def began_at(moments: Sequence[Moment]) -> float:

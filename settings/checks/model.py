@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from facts import parsers
 from facts.finding import Finding
 from facts.memory import startup, startup_concurrency
 from facts.models import CATALOGUE
 from facts.releases import number_of
 from settings.checks.declared_server import DeclaredServer
+from settings.checks.parsers import parser_problems
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def model_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem with the model."""
     yield from _profile(settings)
     yield from _fitted(settings)
-    yield from _parsers(settings)
+    yield from parser_problems(settings)
     yield from _shape(settings)
     yield from _catalogue(settings)
     yield from _memory(settings)
@@ -57,25 +57,6 @@ def _fitted(settings: Settings) -> Iterator[Finding]:
             write="nothing, or your values in server.engine and server.needs.concurrencyPerReplica",
             severity="note",
         )
-
-
-def _parsers(settings: Settings) -> Iterator[Finding]:
-    engine = settings.serving.engine
-    chosen: tuple[tuple[str, str | None, parsers.Kind], ...] = (
-        ("toolCallParser", engine.tool_call_parser, "tools"),
-        ("reasoningParser", engine.reasoning_parser, "reasoning"),
-    )
-    for name, value, kind in chosen:
-        known = parsers.registered(kind, engine.version)
-        if value is not None and known is not None and value not in known:
-            yield Finding(
-                id="parser-of-another-release",
-                subject=key(f"server.engine.{name}"),
-                found=value,
-                allowed=", ".join(sorted(known)),
-                why=f"vLLM {engine.version} does not have this parser and would not start",
-                write=f"{name}: one of those above, or a release that has it",
-            )
 
 
 def _shape(settings: Settings) -> Iterator[Finding]:

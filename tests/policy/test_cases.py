@@ -49,7 +49,7 @@ def told(case: Case, recording: Recording) -> set[str]:
     rule = rule_named(case.rule)
     limits = with_defaults(rule, case.limits)
     if not isinstance(rule, ResourceRule):
-        stack = seen(recording, by_inputs=False)
+        stack = money.with_region(seen(recording, by_inputs=False))
         names = {one.urn: one.name for one in stack}
         return {f"{names.get(one.subject, '')}: {message(rule, one)}" for one in rule.judge(stack, limits)}
     return {

@@ -20,7 +20,6 @@ from lab.results.result import DrillResult, Retained
 from tests.conftest import Golden
 from tests.lab.report.samples import (
     URN,
-    a_day,
     bring_up,
     gateway_skipped,
     moment,
@@ -105,13 +104,6 @@ def test_a_check_that_shows_nothing_fails_nothing() -> None:
     assert check.as_json() in json.loads(json_text(outline(sample_report(drill))))["findings"]
 
 
-def test_a_day_is_told_by_its_clock_with_what_it_cost() -> None:
-    lines = [line.strip() for line in shown(sample_report(a_day())).splitlines()]
-    assert any(line.startswith("08:10 to 08:20") and "SpotTaken" in line for line in lines)
-    assert "What it cost" in lines
-    assert any(line.split() == ["node-hours", "3.5", "h", "of", "two"] for line in lines)
-
-
 # The page -------------------------------------------------------------------------------------------------------------
 
 
@@ -160,13 +152,6 @@ def test_a_drill_in_which_nothing_happened_has_no_picture() -> None:
 
 
 # The document ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_day_is_there_with_its_curves() -> None:
-    (drill,) = outline(sample_report(a_day())).data["drills"]
-    assert drill["day"]["startsAt"] == "07:20"
-    assert drill["day"]["curves"][1] == {"name": "replicas Ready", "points": [[6000.0, 0], [7800.0, 1]]}
-    assert [one["about"] for one in drill["figures"]] == ["What it cost", "What clients noticed"]
 
 
 def test_the_document_is_json_with_everything_that_happened() -> None:

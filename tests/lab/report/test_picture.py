@@ -5,12 +5,11 @@ from lab.report.counts import counts_of
 from lab.report.picture import (
     MAX_LINES,
     MAX_ROWS,
-    day_of,
     table_lines,
     timeline_of,
 )
 from lab.results.timeline import Moment
-from tests.lab.report.samples import a_day, bring_up, moment, preempt_four, scale_128, stretch
+from tests.lab.report.samples import bring_up, moment, preempt_four, scale_128, stretch
 
 
 def drawn(*moments: Moment) -> Rows:
@@ -52,18 +51,6 @@ def test_a_short_drill_has_ticks_in_seconds() -> None:
     assert timeline.axis is not None
     assert timeline.axis.ticks is not None
     assert timeline.axis.ticks[-1] == (0.2, "12")
-
-
-def test_a_day_has_its_curves_first_and_the_hours_of_its_clock() -> None:
-    day = a_day().day
-    assert day is not None
-    chart = day_of("a-day", day)
-    assert chart.axis is not None
-    assert chart.axis.ticks == ((40.0, "08:00"), (100.0, "09:00"))
-    wanted, ready = chart.rows[0].areas
-    assert wanted.points[-4:] == ((10.0, 0.0), (10.0, 1.0), (120.0, 1.0), (120.0, 0.0))
-    assert [at for at, share in ready.points if share == 0.5] == [30.0, 120.0]
-    assert [one.heading for one in chart.rows[1:]] == ["Schedule", "Alerts"]
 
 
 def test_lanes_are_in_the_order_in_which_things_are_set_off() -> None:
