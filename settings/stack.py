@@ -32,10 +32,6 @@ from settings.sections.spending import Spending
 from settings.sections.weights import Weights
 from settings.serving import Serving, resolve
 
-PLACEHOLDER_PROJECT = "your-project-id"
-"""Placeholder of gcp:project in the stack files; the same as in the article's commands."""
-
-
 PROGRAM_LABELS = ("app", "stack")
 """Keys that `infra.naming.labels_of` sets."""
 MOST_LABELS = 50
