@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -193,8 +193,22 @@ def _checked(
 
 def check(settings: Settings) -> tuple[Finding, ...]:
     """Every problem with valid settings, of every level: limits of Google Cloud, GKE and vLLM, and the article's lessons."""
-    problems = (*structural_problems(settings), *lessons(settings))
+    problems = _with_one_fix((*structural_problems(settings), *lessons(settings)))
     return (*problems, *unused_reasons(settings), *rollout_problems(settings, problems))
+
+
+_SAYS_IT_ALL: Final = {
+    "model-exceeds-gpus": ("partial-node", "heads-not-divisible", "tp8-on-one-gpu-model"),
+    "tp8-on-one-gpu-model": ("partial-node", "heads-not-divisible"),
+    "heads-not-divisible": ("partial-node",),
+}
+"""Errors about how a model is split over GPUs, the one to follow first: several would each say to write something else."""
+
+
+def _with_one_fix(problems: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    errors = {problem.id for problem in problems if problem.blocks}
+    first = next((id_ for id_ in _SAYS_IT_ALL if id_ in errors), "")
+    return tuple(problem for problem in problems if problem.id not in _SAYS_IT_ALL.get(first, ()))
 
 
 def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int | str, ...]]) -> tuple[Finding, ...]:
