@@ -37,8 +37,6 @@ def refuse(args: object, problems: Iterable[Finding]) -> None:
 
 def refuse_field(args: object, name: str, *, allowed: str, why: str, write: str, found: Any = "") -> NoReturn:
     """Raise ValueError for one field of `args`; `found` is its value unless it is given."""
-    value = getattr(args, name) if found == "" and "." not in name else found
-    refuse(
-        args, [Finding(id="wrong-argument", subject=name, found=quoted(value), allowed=allowed, why=why, write=write)]
-    )
+    value = quoted(getattr(args, name)) if found == "" else found
+    refuse(args, [Finding(id="wrong-argument", subject=name, found=value, allowed=allowed, why=why, write=write)])
     raise AssertionError("refuse raises for an error")

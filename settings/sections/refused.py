@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NoReturn
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, NoReturn, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_snake
@@ -45,11 +46,20 @@ def _error_type() -> type[ValueError]:
 
 def of_section(error: ValidationError, section: type[BaseModel], path: str) -> list[Finding]:
     """What pydantic refuses in a value of `section`, in the names that a program uses: `Engine.max_model_len`."""
-    return [_finding(detail, section, path) for detail in error.errors(include_url=False)]
+    findings: dict[str, Finding] = {}
+    for detail in error.errors(include_url=False):
+        finding = _finding(detail, section, path)
+        earlier = findings.setdefault(finding.subject, finding)
+        if finding.allowed != earlier.allowed:  # each branch of a union reports what it accepts
+            findings[finding.subject] = replace(earlier, allowed=f"{earlier.allowed}, or {finding.allowed}")
+    return list(findings.values())
 
 
 def _finding(detail: Any, section: type[BaseModel], path: str) -> Finding:
-    names = [part if isinstance(part, int) else to_snake(str(part)) for part in detail["loc"]]
+    # pydantic adds the branch of a union, such as "constrained-int": no key is called so.
+    keys = {key for model in _sections(section) for key in model.model_fields}
+    parts = [part if isinstance(part, int) else to_snake(str(part)) for part in detail["loc"]]
+    names = [part for i, part in enumerate(parts) if i == 0 or isinstance(part, int) or part in keys]
     subject = path + "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in names)
     name, kind, known = str((names or [path])[-1]), detail["type"], list(section.model_fields)
     if kind == "extra_forbidden":
@@ -82,6 +92,16 @@ def _finding(detail: Any, section: type[BaseModel], path: str) -> Finding:
         why=doc or "the section's own limit",
         write=f"{name}={value}" if digits else f"{name}=..., {allowed}",
     )
+
+
+def _sections(type_: Any) -> Iterator[type[BaseModel]]:
+    """A section and those inside of it."""
+    if isinstance(type_, type) and issubclass(type_, BaseModel):
+        yield type_
+        for field in type_.model_fields.values():
+            yield from _sections(field.annotation)
+    for member in get_args(type_):
+        yield from _sections(member)
 
 
 def quoted(value: Any) -> Any:
