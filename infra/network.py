@@ -10,7 +10,7 @@ from pulumi_gcp import compute
 
 from facts.names import EPP_EXT_PROC_PORT, HTTP_PORT
 from infra.naming import Place, name_of
-from settings.arguments import refuse
+from settings.arguments import checked, refuse
 from settings.checks.platform import nat_problems, range_problems
 from settings.sections.network import Network as NetworkSection
 
@@ -19,6 +19,7 @@ SERVICE_RANGE = "services"
 """Names of the secondary ranges; they are scoped to the subnet and need no prefix."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkArgs:
     """Arguments of `Network`. Raises ValueError for invalid or overlapping ranges and for ports that Cloud NAT refuses."""

@@ -19,6 +19,7 @@ from infra.network import Network, NetworkArgs
 from infra.platform_outputs import KEDA, KEYS, PlatformOutputs
 from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
+from settings.arguments import checked
 from settings.kubeconfig import read_kubeconfig
 from settings.problems import SettingsError
 from settings.sections.budget import Budget as BudgetSection
@@ -28,6 +29,7 @@ from settings.sections.registry import Registry
 from settings.sections.results import Results
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPlatformArgs:
     """Arguments of `OwnPlatform`."""
@@ -119,6 +121,7 @@ class OwnPlatform(pulumi.ComponentResource):
         self.register_outputs(self.outputs.export())
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPlatformArgs:
     """Arguments of `SharedPlatform`: the stack to join, and what this stack needs from it."""
@@ -162,6 +165,7 @@ class SharedPlatform(pulumi.ComponentResource):
         self.register_outputs(self.outputs.export())
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenPlatformArgs:
     """Arguments of `GivenPlatform`. Raises pulumi.RunError for a kubeconfig with credentials, or of another project or region."""
