@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from facts.engines import VERSIONS
 from facts.finding import Finding
 from facts.machines import B200, LEAST_FP8_CACHE, Machine
+from facts.model_config import LINEAR
 from facts.models import CATALOGUE, ModelShape, part_for
 from facts.releases import of_tag
 from facts.texts import nearest
@@ -50,6 +51,15 @@ class Serving:
     """Engine settings changed for this machine type or model, by camelCase name; None: vLLM's default."""
 
     @property
+    def caches_prefixes(self) -> bool:
+        """Whether prefix caching is on: as set, else vLLM's default, which before 0.28 is off for hybrid models."""
+        asked = self.engine.enable_prefix_caching
+        by_default = (
+            self.shape is None or self.shape.kind != "hybrid" or self.engine.release.has("caches-prefixes-of-hybrids")
+        )
+        return by_default if asked is None else asked
+
+    @property
     def served_model_name(self) -> str:
         """Model name in requests."""
         return self.engine.served_model_name or self.model.id
@@ -83,6 +93,8 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
     gpus = server.gpus or machine.gpus
     is_other = shape is None or shape.parts != CATALOGUE[chosen.model_id].shape.parts
     fitted = _fitted(chosen, server, machine, gpus, is_other=is_other)
+    if chosen.engine.enable_prefix_caching is False and not _drafts_on_states(chosen.engine, server, shape, left_out):
+        fitted["enablePrefixCaching"] = None
     changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **server.engine}
     engine = chosen.engine
     try:
@@ -151,6 +163,15 @@ def _fitted(chosen: Profile, server: Server, machine: Machine, gpus: int, *, is_
     if engine.kv_cache_dtype is not None and (is_other or machine.gpu.compute_capability < LEAST_FP8_CACHE):
         changes["kvCacheDtype"] = None
     return changes
+
+
+def _drafts_on_states(engine: Engine, server: Server, shape: ModelShape | None, left_out: Container[str]) -> bool:
+    """Whether the server drafts with MTP on a model with linear layers, the reason for which profiles turn prefix caching off."""
+    speculative = server.engine.get("speculative", None if "speculative" in left_out else engine.speculative)
+    method = (
+        speculative.get("method", "mtp") if isinstance(speculative, Mapping) else getattr(speculative, "method", None)
+    )
+    return shape is not None and LINEAR in shape.parts and method == "mtp"
 
 
 def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Finding]]:

@@ -198,7 +198,14 @@ class Settings(Section):
 
     @property
     def proxy_only_subnet(self) -> bool:
-        """Whether the proxy-only subnet exists: as set, else with the gateway."""
+        """Whether the VPC has a proxy-only subnet: an existing one, as set, else with the gateway."""
+        return self.network.has_proxy_only_subnet or self.makes_proxy_only_subnet
+
+    @property
+    def makes_proxy_only_subnet(self) -> bool:
+        """Whether this stack creates the proxy-only subnet."""
+        if self.network.has_proxy_only_subnet:
+            return False
         return self.gateway.enabled if self.network.proxy_only.enabled is None else self.network.proxy_only.enabled
 
     @property

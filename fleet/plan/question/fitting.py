@@ -82,6 +82,10 @@ def fitted(
     if machine.gpu.compute_capability != B200.compute_capability or shape.name != profile.model_shape.name:
         # Available kernels depend on GPU and model: let vLLM choose.
         kept.pop("attention-backend", None)
+    drafts_on_states = shape.architecture.linear_attention_layers and any(name.startswith(_OF_A_DRAFT) for name in kept)
+    if kept.get("enable-prefix-caching") is False and not drafts_on_states:
+        # As settings/serving.py does.
+        kept.pop("enable-prefix-caching")
     if (context := kept.get("max-model-len")) is not None:
         kept["max-model-len"] = min(int(context), shape.context_tokens)
     changed = replace(
@@ -148,5 +152,5 @@ def _highest_rate(profile: ProfileFacts, machine: Machine, workload: Workload) -
     most = min(
         deployment.most_in_flight_per_node, max(1.0, room.running_limit(workload)) * deployment.engine.data_parallel
     )
-    load = fleet_load(deployment, workload, OfferedLoad(in_flight=most), what.reached or what.parameters, room)
+    load = fleet_load(deployment, workload, OfferedLoad(in_flight=most), what.engine, room)
     return load.requests_per_s

@@ -50,7 +50,7 @@ def forged(folder: Path, seconds: int) -> Path:
 def test_a_merged_file_is_read_with_the_options_it_was_made_with(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "point-00-repeat-0" / "client-001.json").unlink()
     monkeypatch.chdir(folder)
-    judged = judge(Path(), MergeOptions(allow_missing=True, exclude=(f"{folder}/gpu",), slo=AskedSlo(ttft_ms=9)))
+    judged = judge(Path(), MergeOptions(allow_missing=True, exclude=(f"{folder}/dcgm.json",), slo=AskedSlo(ttft_ms=9)))
     put(folder, judged, -(10**9))
     monkeypatch.chdir(folder.parent)
     assert judged_of(Path(folder.name)) == judged
