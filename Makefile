@@ -117,9 +117,8 @@ lock: $(CHECKS)/.installed ## Update constraints.txt (every package, for every e
 policy-readme: setup ## Write policy/README.md anew, from the rules
 	@$(BIN)/python -m docs.generate.policy_readme
 
-picture: setup ## Draw docs/img anew: stacks from their recordings, and the dashboard over made-up series
+picture: setup ## Draw the stacks in docs/img anew, from their recordings
 	@$(BIN)/python docs/generate/stack_pictures.py
-	@$(BIN)/python docs/generate/dashboard_picture.py
 
 inventories: setup ## Write tests/inventories/ and tests/docs/examples/inventories/ anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory

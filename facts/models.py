@@ -118,19 +118,21 @@ _OPTIONS: Mapping[str, str] = {
     "enable-expert-parallel": EXPERTS,
     "moe-backend": EXPERTS,
 }
-_FORMATS = {name: f"the {name} format" for name in ("qwen3", "qwen3_coder", "qwen3_xml")}
-"""Parsers for one family's format of reasoning or tool calls."""
+_FORMATS = {
+    "qwen3": "the qwen3 format",
+    "qwen3_coder": "the qwen3_coder format",
+    "qwen3_xml": "the qwen3_coder format",
+}
+"""Formats of one family's reasoning or tool calls, by their parsers."""
 
 # Source: public config.json of the checkpoints; vLLM's guides to tool calls and to reasoning.
 _FAMILIES: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = tuple(
     (re.compile(name, re.IGNORECASE), frozenset(parts))
     for name, parts in (
-        (r"Qwen3\.5", {LINEAR, DRAFT, VISION, *_FORMATS.values()}),
-        (r"Qwen3-Next", {LINEAR, DRAFT, EXPERTS, _FORMATS["qwen3"]}),
-        (r"Qwen3-Coder-\d", {_FORMATS["qwen3_coder"], _FORMATS["qwen3_xml"]}),
-        (r"Qwen3-\d", {_FORMATS["qwen3"]}),
+        (r"Qwen3\.5", {LINEAR, DRAFT, VISION}),
+        (r"Qwen3-Next", {LINEAR, DRAFT, EXPERTS}),
         (r"DeepSeek-(V3|R1(?!-Distill))", {DRAFT, EXPERTS}),
-        (r"Qwen2(\.5)?-\d|Llama-[23]|Mistral-7B", set()),
+        (r"Qwen2(\.5)?-\d|Qwen3(-Coder)?-\d|Llama-[23]|Mistral-7B", set()),
     )
 )
 # Source: Qwen's naming: total parameters, then active ones.
@@ -138,16 +140,19 @@ EXPERTS_IN_A_NAME = re.compile(r"-A\d+(\.\d+)?B\b")
 
 
 def parts_of(names: Iterable[str], shape: ModelShape | None = None) -> frozenset[str] | None:
-    """Parts of a model that options apply to, by its shape or the first known of its names; None if both are unknown."""
-    by_name = _parts_by_name(names)
-    if shape is None:
-        return by_name
-    # A shape has no formats: they come from the catalog or the family.
-    formats = frozenset(_FORMATS.values()) if by_name is None else by_name & frozenset(_FORMATS.values())
-    if (listed := CATALOGUE.get(shape.name)) is not None:
-        own = {_FORMATS[name] for name in (listed.tool_parser, listed.reasoning_parser) if name in _FORMATS}
-        formats = frozenset(own) if by_name is None else formats | own
-    return shape.parts | formats
+    """Parts of a model that options apply to, by its shape or the first known of its names; None if both are unknown.
+
+    Only the catalog knows a model's formats: a fine-tune can have another chat template, and any vocabulary, under its base's name.
+    """
+    names = tuple(names)
+    parts = _parts_by_name(names) if shape is None else shape.parts
+    if parts is None:
+        return None
+    ids = ("/".join(name.rsplit("/", 2)[-2:]) for name in names)  # also of a folder that ends with the id
+    listed = next((CATALOGUE[id_] for id_ in ids if id_ in CATALOGUE), None)
+    if listed is None:
+        return parts | frozenset(_FORMATS.values())
+    return parts | {_FORMATS[name] for name in (listed.tool_parser, listed.reasoning_parser) if name in _FORMATS}
 
 
 def _parts_by_name(names: Iterable[str]) -> frozenset[str] | None:

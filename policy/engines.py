@@ -95,9 +95,9 @@ class Engine(Served):
         return self.server.pod.gpu
 
     @property
-    def has_gpus(self) -> bool:
+    def gpus(self) -> int:
         """From the containers of its pod."""
-        return bool(self.server.pod.gpus)
+        return self.server.pod.gpus
 
     @property
     def cores(self) -> float | None:
@@ -158,7 +158,7 @@ def engine_rule(lesson: Lesson[Served]) -> ResourceRule:
             found = f"{engine.label}: {RESOURCES.found(breach)}"
             yield RESOURCES.finding(lesson, breach, subject="", found=found)
 
-    return ResourceRule(judge=each_engine(judge), lesson=lesson.id if lesson.excusable else "", **described(lesson))
+    return ResourceRule(judge=each_engine(judge), lesson=lesson.name if lesson.excusable else "", **described(lesson))
 
 
 def described(lesson: Lesson[Any]) -> dict[str, Any]:

@@ -1,18 +1,21 @@
 """List prices of the GPU nodes that pods request.
 
-A stack's cost uses its region's prices. A single resource has no region, so its cost is a range over all regions with a price.
+A stack's cost uses its region's prices. A single resource has no region unless its pods name a zone, so its cost is a lower bound:
+the lowest price of all regions.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from facts import prices
 from facts.prices import Mode, Price
 from pods import GKE, Pod, pods
 from rule import Resource, dig, listed
+from values import UnknownValueError
 
 _WAYS: Final[dict[Mode, str]] = {
     "on-demand": "on demand",
@@ -38,6 +41,16 @@ def region_of(resources: Sequence[Resource]) -> str:
         if found := _ZONE.fullmatch(str(place or "")):
             return found[1]
     return ""
+
+
+def with_region(resources: Sequence[Resource]) -> list[Resource]:
+    """A stack's resources with its region, where that is known."""
+    try:
+        region = region_of(resources)
+    except UnknownValueError:
+        return list(resources)
+    # What is parsed refers to its resource.
+    return [replace(resource, region=region, parsed={}) for resource in resources]
 
 
 def _places(resources: Sequence[Resource]) -> Iterator[object]:
@@ -78,21 +91,28 @@ def at_stake(resource: Resource) -> str:
 
 
 def format_cost(pod: Pod, nodes: int) -> str:
-    """Cost of `nodes` nodes for such pods, from the cheapest region to the most expensive."""
+    """Cost of `nodes` nodes for such pods in the stack's region; where that or its price is unknown, the lowest of all regions.
+
+    Never more than the stack pays at list prices: a reader holds it against the bill.
+    """
     way, machine = _way(pod), pod.machine
     listed_prices = () if way is None or machine is None else prices.published(machine.type, way)
     kind = f"{'GPU' if machine is None else machine.family.upper()} node{'' if nodes == 1 else 's'}"
     if way is None or not listed_prices:
         return f"{nodes} {kind}, no published price"
-    low, high = (f"${one.usd * nodes:,.2f}" for one in (listed_prices[0], listed_prices[-1]))
-    amount = low if low == high else f"{low} to {high}"
-    return f"{amount} an hour ({nodes} {kind}, {_WAYS[way]}, {origin(listed_prices)})"
+    if price := node_price(pod, _region(pod)):
+        return f"${price.usd * nodes:,.2f} an hour ({nodes} {kind}, {_WAYS[way]}, {origin(price)})"
+    lowest = listed_prices[0]
+    return f"at least ${lowest.usd * nodes:,.2f} an hour ({nodes} {kind}, {_WAYS[way]}, {origin(lowest)}, the lowest)"
 
 
-def origin(some: Sequence[Price]) -> str:
-    """Regions and dates of list prices: "list prices of 10 regions, 2026-07-03 to 2026-07-30"."""
-    regions, dates = sorted({one.region for one in some}), sorted({one.date for one in some})
-    where = " and ".join(regions) if len(regions) < 3 else f"{len(regions)} regions"
-    return (
-        f"list price{'' if len(regions) == 1 else 's'} of {where}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}"
-    )
+def _region(pod: Pod) -> str:
+    try:
+        return pod.resource.region or region_of([pod.resource])
+    except UnknownValueError:
+        return ""
+
+
+def origin(price: Price) -> str:
+    """Region and date of a list price: "list price of us-south1, 2026-07-30"."""
+    return f"list price of {price.region}, {price.date}"

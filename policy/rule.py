@@ -45,6 +45,8 @@ class Resource:
     """Pulumi's option of that name."""
     ignore_changes: tuple[str, ...] = ()
     """Paths whose changes Pulumi ignores: their values are those of the state, not the program's."""
+    region: str = ""
+    """Region of the stack, for prices; only in stack rules, and empty where unknown."""
     dependencies: tuple[str, ...] = ()
     """URNs of what Pulumi makes first: dependencies and the parent; only in stack rules."""
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -71,7 +73,7 @@ class ResourceRule(Rule):
     """A rule about a single resource."""
 
     judge: Callable[[Resource, Settings], Iterator[Finding]]
-    """Makes its findings with `finding`."""
+    """Makes its findings with `finding`. A warning is never mandatory, whatever the policy's level."""
     lesson: str = ""
     """Name for a deliberate exception, see `ON_PURPOSE`. Empty: no exception is possible."""
 
@@ -127,7 +129,7 @@ def complete(rule: AnyRule, made: Finding, *, at_stake: str = "") -> Finding:
     return replace(
         made,
         id=rule.name,
-        severity="error" if rule.level == "mandatory" else "warning",
+        severity="error" if rule.level == "mandatory" and made.severity == "error" else "warning",
         found=made.found if _AT_STAKE in made.found else with_stake(made.found, at_stake),
         why=made.why or rule.evidence,
         write=made.write or rule.fix,

@@ -67,12 +67,14 @@ class _Configured:
     level: int
     settings: Settings
 
-    def says(self, finding: Finding) -> Any:
-        """A violation."""
+    def says(self, finding: Finding, *, is_mild: bool = False) -> Any:
+        """A violation; a mild one is advisory even where the policy is mandatory."""
         # A policy without remediation can only block.
         level = messages.MANDATORY if self.level == messages.REMEDIATE else self.level
-        text = f"{self.policy.statement}\n{encode(finding)}"
-        return self._diagnostic(text, level, finding.subject, _SEVERITIES[self.policy.severity])
+        severity = _SEVERITIES[self.policy.severity]
+        if is_mild:
+            level, severity = messages.ADVISORY, min(severity, messages.POLICY_SEVERITY_MEDIUM)
+        return self._diagnostic(f"{self.policy.statement}\n{encode(finding)}", level, finding.subject, severity)
 
     def cannot_say(self, error: UnknownValueError) -> Any:
         """Why the policy judges nothing in this preview."""
@@ -142,7 +144,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         # The engine's order varies, and messages name resources in order.
         ordered = sorted(request.resources, key=lambda one: one.urn)
         resources = [_stack_resource(one, self._inputs.get(one.urn), urns) for one in ordered]
-        return messages.AnalyzeResponse(diagnostics=list(self._of_stack(resources)))
+        return messages.AnalyzeResponse(diagnostics=list(self._of_stack(money.with_region(resources))))
 
     def _configure(self, given: Mapping[str, Any]) -> None:
         def one(policy: Policy) -> _Configured:
@@ -172,7 +174,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
                             named = f"{rule.name}: {rule.statement}\n{finding.found}"
                             excused.append(replace(finding, found=named))
                         else:
-                            yield asked.says(finding)
+                            yield asked.says(finding, is_mild=made.severity == "warning")
                 except UnknownValueError as error:
                     yield asked.cannot_say(error)
 

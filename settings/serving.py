@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from facts.engines import VERSIONS
 from facts.finding import Finding
 from facts.machines import B200, LEAST_FP8_CACHE, Machine
-from facts.models import CATALOGUE, ModelShape, called, part_for, parts_of
+from facts.model_config import LINEAR
+from facts.models import CATALOGUE, ModelShape, part_for
 from facts.releases import CURRENT, of_tag
 from facts.texts import nearest
 from settings.problems import SettingsError
@@ -43,9 +44,20 @@ class Serving:
     overrides: frozenset[str]
     """camelCase names of the engine settings in the stack file, which are never deliberate exceptions."""
     left_out: tuple[str, ...]
-    """camelCase names of the profile's engine settings that do not apply to this model's architecture."""
+    """camelCase names of the profile's engine settings that do not apply to this model."""
+    unnamed_parsers: tuple[str, ...]
+    """camelCase names of the profile's parsers that are left out because nothing says which ones this model needs."""
     fitted: Mapping[str, Any]
     """Engine settings changed for this machine type or model, by camelCase name; None: vLLM's default."""
+
+    @property
+    def caches_prefixes(self) -> bool:
+        """Whether prefix caching is on: as set, else vLLM's default, which before 0.28 is off for hybrid models."""
+        asked = self.engine.enable_prefix_caching
+        by_default = (
+            self.shape is None or self.shape.kind != "hybrid" or self.engine.release.has("caches-prefixes-of-hybrids")
+        )
+        return by_default if asked is None else asked
 
     @property
     def served_model_name(self) -> str:
@@ -71,15 +83,18 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         )
         chosen = profile("record")  # any profile serves to check the overrides
     id_ = own_model.id if own_model else chosen.model_id
-    shape = (own_model.config if own_model else None) or called([id_])
-    parsers = _own_parsers(chosen.engine, id_) if own_model else {}
-    left_out = _for_another_architecture(chosen.engine, id_, shape) if own_model else ()
-    left_out = tuple(name for name in left_out if name not in parsers)
+    listed = CATALOGUE.get(id_)
+    shape = (own_model.config if own_model else None) or (listed.shape if listed else None)
+    parsers = _parsers(chosen.engine, own_model) if own_model else {}
+    without_parser = tuple(name for name, parser in parsers.items() if parser is None and name not in server.engine)
+    left_out = _for_another_architecture(chosen.engine, shape) if own_model else ()
     named = of_tag(server.image.tag or "")
     version = {"version": named.version} if named else {}
     gpus = server.gpus or machine.gpus
-    is_other = parts_of([id_], shape) != parts_of([chosen.model_id])
+    is_other = shape is None or shape.parts != CATALOGUE[chosen.model_id].shape.parts
     fitted = _fitted(chosen, server, machine, gpus, is_other=is_other)
+    if chosen.engine.enable_prefix_caching is False and not _drafts_on_states(chosen.engine, server, shape, left_out):
+        fitted["enablePrefixCaching"] = None
     changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **server.engine}
     engine = chosen.engine
     try:
@@ -119,7 +134,8 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         concurrency_per_replica=server.needs.concurrency_per_replica or _load(chosen, engine, gpus, is_other=is_other),
         workload=chosen.workload,
         overrides=frozenset(server.engine),
-        left_out=tuple(name for name in left_out if name not in server.engine),
+        left_out=(*(name for name in left_out if name not in server.engine), *(without_parser if listed else ())),
+        unnamed_parsers=() if listed else without_parser,
         fitted={name: value for name, value in fitted.items() if name not in server.engine},
     )
 
@@ -147,6 +163,15 @@ def _fitted(chosen: Profile, server: Server, machine: Machine, gpus: int, *, is_
     if engine.kv_cache_dtype is not None and (is_other or machine.gpu.compute_capability < LEAST_FP8_CACHE):
         changes["kvCacheDtype"] = None
     return changes
+
+
+def _drafts_on_states(engine: Engine, server: Server, shape: ModelShape | None, left_out: Container[str]) -> bool:
+    """Whether the server drafts with MTP on a model with linear layers, the reason for which profiles turn prefix caching off."""
+    speculative = server.engine.get("speculative", None if "speculative" in left_out else engine.speculative)
+    method = (
+        speculative.get("method", "mtp") if isinstance(speculative, Mapping) else getattr(speculative, "method", None)
+    )
+    return shape is not None and LINEAR in shape.parts and method == "mtp"
 
 
 def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Finding]]:
@@ -240,22 +265,22 @@ def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Findi
         )
 
 
-def _own_parsers(engine: Engine, model: str) -> dict[str, str]:
-    """The catalog's parsers that replace the profile's, by camelCase name."""
-    listed = CATALOGUE.get(model)
-    if listed is None:
-        return {}
-    pairs = {
-        "toolCallParser": (engine.tool_call_parser, listed.tool_parser),
-        "reasoningParser": (engine.reasoning_parser, listed.reasoning_parser),
+def _parsers(engine: Engine, own: ChosenModel) -> dict[str, str | None]:
+    """Parsers in place of the profile's, by camelCase name: as named, else the catalog's if the profile has one; None for no parser."""
+    listed = CATALOGUE.get(own.id)
+    choices = {
+        "toolCallParser": (own.tool_call_parser, engine.tool_call_parser, listed.tool_parser if listed else None),
+        "reasoningParser": (own.reasoning_parser, engine.reasoning_parser, listed.reasoning_parser if listed else None),
     }
-    return {name: own for name, (profiles, own) in pairs.items() if profiles and own and profiles != own}
+    return {
+        name: named or of_catalog for name, (named, of_profile, of_catalog) in choices.items() if named or of_profile
+    }
 
 
-def _for_another_architecture(engine: Engine, model: str, shape: ModelShape | None) -> tuple[str, ...]:
-    """Names, in camelCase, of settings for an architecture that the model is not known to have."""
-    parts = parts_of([model], shape) or frozenset()
-    set_ = engine.model_dump(include=set(flag_fields()))
+def _for_another_architecture(engine: Engine, shape: ModelShape | None) -> tuple[str, ...]:
+    """Names, in camelCase, of settings for parts that the model lacks."""
+    parts = frozenset() if shape is None else shape.parts
+    set_ = engine.model_dump(include=set(flag_fields()) - {"tool_call_parser", "reasoning_parser"})
     needed = {field: part_for(long_name(field), value) for field, value in set_.items()}
     return tuple(
         Engine.model_fields[field].alias or field for field, part in needed.items() if part and part not in parts

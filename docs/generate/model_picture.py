@@ -12,10 +12,10 @@ from fleet.plan.model.errors import Error, errors
 from fleet.plan.model.performance import estimate
 from fleet.plan.report.throughput import SERIES
 from fleet.report.charts import Axis, Band, Dot, Line, Panel, Plot, axis_of_counts, drawing
-from fleet.report.png import svg_document
 from fleet.report.rows import Bar, Row, Rows, rows_drawing
 from fleet.report.rows import Dot as RowDot
 from fleet.report.svg import LegendEntry
+from fleet.report.svg_file import svg_document
 from fleet.report.words import plural
 
 _MOST_NODES = 13

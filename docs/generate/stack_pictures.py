@@ -37,7 +37,7 @@ def pictures() -> Iterator[tuple[Path, str]]:
     from fleet.preview.offline import open_stack, record_stack
     from fleet.preview.report.stack_drawing import stack_drawing
     from fleet.preview.report.stack_picture import stack_picture
-    from fleet.report.png import svg_document
+    from fleet.report.svg_file import svg_document
     from settings.derived.figures import figures
 
     for stack in STACKS:

@@ -50,6 +50,10 @@ class Breach:
     """The reason, if it depends on the value. Default: the lesson's evidence."""
     changes: Mapping[str, object] = field(default_factory=dict)
     """Options that fix it, None to remove one. Empty: use the lesson's fix."""
+    instead: Mapping[str, object] = field(default_factory=dict)
+    """Options that fix it another way, which comes first: a declaration may be wrong, not the server."""
+    is_advisory: bool = False
+    """Whether this is a warning, whatever the lesson's level: the server works, and could do better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,7 @@ class Rule:
     """The texts and the level of a rule. Its subclasses add the function that judges."""
 
     name: str
-    """kebab-case: the policy's name."""
+    """kebab-case: the policy's name, and the id in findings, in `Profile.lessons_reproduced` and in the annotation `on-purpose`."""
     subject: str = "serving"
     """Heading in the pack's README."""
     statement: str
@@ -80,8 +84,6 @@ class Rule:
 class Lesson(Rule, Generic[Subject]):
     """A rule that judges a stack's settings, rendered resources and a running server alike."""
 
-    of: str = ""
-    """The lesson's id, if it has a policy for each of two levels. Default: `name`."""
     level_reason: str
     """The reason for the level."""
     excusable: bool = True
@@ -90,8 +92,3 @@ class Lesson(Rule, Generic[Subject]):
     """Options that cause it: no deliberate exception applies if the stack file sets one of them."""
     judge: Callable[[Subject, Limits], Iterator[Breach]]
     """Must read lazily: a value may be unknown in a preview, and reading it ends the rule."""
-
-    @property
-    def id(self) -> str:
-        """Stable identifier in findings, in `Profile.lessons_reproduced` and in the annotation `on-purpose`."""
-        return self.of or self.name

@@ -45,7 +45,7 @@ def _split_without_need(server: Served, limits: Limits) -> Iterator[Breach]:
             value=size,
             allowed="1",
             because=f"{name} ({gigabytes:g} GB) fits one B200 and leaves {room:.0f} GiB for its cache",
-            changes={"data-parallel-size": size * server.flags.engines, "tensor-parallel-size": 1},
+            changes={"data-parallel-size": server.gpus or size * server.flags.engines, "tensor-parallel-size": 1},
         )
 
 
@@ -64,11 +64,16 @@ def _more_drafts_than_it_bears(server: Served, limits: Limits) -> Iterator[Breac
     drafts = server.mtp_tokens
     if drafts > limits["mostTokens"]:
         yield Breach(option=_DRAFTS, value=drafts, allowed="1", changes={_DRAFTS: 1})
-
-
-def _a_second_draft(server: Served, _: Limits) -> Iterator[Breach]:
-    if server.mtp_tokens == 2:
-        yield Breach(option=_DRAFTS, value=2, allowed="1", changes={_DRAFTS: 1})
+    elif drafts == 2:
+        yield Breach(
+            option=_DRAFTS,
+            value=drafts,
+            allowed="1",
+            why=f"{_MTP2:,} tok/s with 2 draft tokens, {_MTP1:,} with 1 (the article, phase 4); the single draft layer of this family "
+            "runs again for the second token",
+            changes={_DRAFTS: 1},
+            is_advisory=True,
+        )
 
 
 def _no_draft(server: Served, _: Limits) -> Iterator[Breach]:
@@ -93,9 +98,21 @@ def _would_hit_with_drafts(server: Served) -> bool:
 
 def _crowded_memory(server: Served, _: Limits) -> Iterator[Breach]:
     share = server.utilisation
-    if share < CRASH_UTILISATION or not server.flags.speculative_tokens:
+    if not server.flags.speculative_tokens or share <= TWO_BYTE_UTILISATION:
         return
-    if server.has_two_byte_cache:
+    if share < CRASH_UTILISATION:
+        if server.has_two_byte_cache:
+            yield Breach(
+                option="gpu-memory-utilization",
+                value=share,
+                allowed=f"{TWO_BYTE_UTILISATION} or less",
+                because=f"the server uses speculative decoding, and {{kv-cache-dtype}} is {server.kv_cache_dtype}",
+                why=f"with MTP and a bf16 cache {TWO_BYTE_UTILISATION} worked and {CRASH_UTILISATION} failed "
+                f"{_CRASH['failed_requests']} requests; nothing is published between them (the article, phase 3)",
+                changes={"gpu-memory-utilization": TWO_BYTE_UTILISATION},
+                is_advisory=True,
+            )
+    elif server.has_two_byte_cache:
         yield Breach(
             option="gpu-memory-utilization",
             value=share,
@@ -112,29 +129,16 @@ def _crowded_memory(server: Served, _: Limits) -> Iterator[Breach]:
             why="without the estimate the graphs need additional memory, which may not be free",
             changes={"gpu-memory-utilization": GRAPH_RISK_UTILISATION, ESTIMATE_CUDAGRAPHS: True},
         )
-
-
-def _memory_without_gain(server: Served, _: Limits) -> Iterator[Breach]:
-    share = server.utilisation
-    if not server.flags.speculative_tokens:
-        return
-    if server.has_two_byte_cache and TWO_BYTE_UTILISATION < share < CRASH_UTILISATION:
-        yield Breach(
-            option="gpu-memory-utilization",
-            value=share,
-            allowed=f"{TWO_BYTE_UTILISATION} or less",
-            because=f"the server uses speculative decoding, and {{kv-cache-dtype}} is {server.kv_cache_dtype}",
-            why=f"with MTP and a bf16 cache {TWO_BYTE_UTILISATION} worked and {CRASH_UTILISATION} failed {_CRASH['failed_requests']} "
-            "requests; nothing is published between them (the article, phase 3)",
-            changes={"gpu-memory-utilization": TWO_BYTE_UTILISATION},
-        )
-    elif not server.has_two_byte_cache and share >= CRASH_UTILISATION and server.estimates_cudagraphs:
+    else:
         yield Breach(
             option="gpu-memory-utilization",
             value=share,
             allowed=f"{GRAPH_RISK_UTILISATION}",
             because="the server uses speculative decoding",
+            why=f"with an fp8 cache and counted CUDA graphs {CRASH_UTILISATION} gained nothing: {_MTP1_AT_095:,} tok/s instead of "
+            f"{_MTP1:,} at {GRAPH_RISK_UTILISATION} (the article, phase 4)",
             changes={"gpu-memory-utilization": GRAPH_RISK_UTILISATION},
+            is_advisory=True,
         )
 
 
@@ -194,7 +198,7 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         "acceptance by position falls: {}, {}, {}, {}, {} % (the article, phase 1)".format(
             *_MTP5["acceptance_percent_by_position"]
         ),
-        level_reason="a crash stops a whole server",
+        level_reason="a crash stops a whole server. Two draft tokens are advisory: the server is slower but works",
         fix=f"{{{_DRAFTS}=1}}",
         level="mandatory",
         severity="high",
@@ -209,19 +213,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
             ),
         ),
         judge=_more_drafts_than_it_bears,
-    ),
-    Lesson(
-        name="mtp-two-is-slower",
-        of="mtp-above-one",
-        statement="MTP drafts one token with a model that has one draft layer.",
-        evidence=f"{_MTP2:,} tok/s with 2 draft tokens, {_MTP1:,} with 1 (the article, phase 4); the single draft layer of this "
-        "family runs again for the second token",
-        level_reason="the server is slower but works",
-        fix=f"{{{_DRAFTS}=1}}",
-        level="advisory",
-        severity="medium",
-        reads=("speculative-config",),
-        judge=_a_second_draft,
     ),
     Lesson(
         name="mtp-unused",
@@ -241,26 +232,13 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         evidence=f"with MTP and a bf16 cache {CRASH_UTILISATION} failed {_CRASH['failed_requests']} requests: one engine used "
         f"{_CRASH['fullest_engine_kv_cache_percent']} % of its cache with {_CRASH['queued_on_fullest_engine']} requests queued, "
         "another was idle (the article, phase 3)",
-        level_reason="requests fail",
+        level_reason="requests fail. What worked without a gain, or may work, is advisory",
         fix=f"{{gpu-memory-utilization={GRAPH_RISK_UTILISATION}}} with {{kv-cache-dtype=fp8_e4m3}} and "
         f"{{{ESTIMATE_CUDAGRAPHS}=true}}, or {TWO_BYTE_UTILISATION} with a bf16 cache",
         level="mandatory",
         severity="high",
         reads=_MEMORY,
         judge=_crowded_memory,
-    ),
-    Lesson(
-        name="utilisation-without-gain",
-        of="utilisation-with-mtp",
-        statement="Memory utilization is not above what worked and gained throughput.",
-        evidence=f"with an fp8 cache and counted CUDA graphs {CRASH_UTILISATION} gained nothing: {_MTP1_AT_095:,} tok/s instead of "
-        f"{_MTP1:,} at {GRAPH_RISK_UTILISATION} (the article, phase 4)",
-        level_reason="it worked, or may work",
-        fix=f"{{gpu-memory-utilization={GRAPH_RISK_UTILISATION}}}",
-        level="advisory",
-        severity="low",
-        reads=_MEMORY,
-        judge=_memory_without_gain,
     ),
     Lesson(
         name="cudagraph-estimate-unset",

@@ -7,7 +7,6 @@
         client-000.log
         pod-0.json                       one pod's course: `PodCourse`
         server-metrics.jsonl.gz          samples of every server's /metrics: one `MetricsSample` a line
-    DIR/gpu/dmon-POD.txt                 `nvidia-smi dmon -d 1 -o DT` of a server's pod
     DIR/dcgm.json                        managed Prometheus' DCGM series: `DcgmSeries`
 
 A folder of clients' results without run.json is one run of an unknown stack. Times are seconds since 1970 by the wall clock unless a name
@@ -27,7 +26,6 @@ SCHEMA: Final = 1
 RUN_FILE: Final = "run.json"
 METRICS_FILE: Final = "server-metrics.jsonl.gz"
 DCGM_FILE: Final = "dcgm.json"
-GPU_FOLDER: Final = "gpu"
 MERGED_FILE: Final = "merged.json"
 SUMS_FILE: Final = "SHA256SUMS"
 VERDICT_FILE: Final = "rollout-verdict.json"

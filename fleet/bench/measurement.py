@@ -230,11 +230,10 @@ class GpuReading(_Part):
     """One quantity over all GPUs during the steady window."""
 
     name: str
-    """`power_watts`, `sm_percent`, `temperature_celsius`, `tensor_active_share`, `dram_active_share`, `sm_active_share`, ..."""
+    """`power_watts`, `gpu_percent`, `temperature_celsius`, `tensor_active_share`, `dram_active_share`, `sm_active_share`, ..."""
     mean: float
     peak: float
     gpus: int
-    source: Literal["nvidia-smi dmon", "DCGM"]
 
 
 class GpuTimeline(_Part):

@@ -9,8 +9,6 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from facts.secrets_in_text import without_secrets
-from facts.texts import shortened
 from fleet.cli import VERSION
 from fleet.cli.bench import bench
 from fleet.cli.check import check, config
@@ -68,6 +66,9 @@ class _Command(TyperCommand):
 
 def _wrong_value(error: ValueError, message: str) -> str:
     """What is wrong with an option's value, without secrets."""
+    from facts.secrets_in_text import without_secrets
+    from facts.texts import shortened
+
     told = message.removeprefix("Value error, ")
     _, should, kind = told.partition("Input should be ")
     if not should:

@@ -14,7 +14,6 @@ from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Format, OneStack
-from fleet.report.outline import Findings, Outline, Prose
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ def schema() -> int:
 def check(of: OneStack, format_: Format = "text") -> int:
     """Check a stack file as `pulumi up` would: types, limits, and the lessons of the article.
 
-    Exits with 2 for refused settings (including the placeholder project), with 1 for findings, else with 0. Deliberate
-    exceptions of the stack's profile are shown and do not count.
+    Exits with 2 for refused settings, including placeholders such as a channel at example.com, with 1 for findings, else with 0.
+    Deliberate exceptions of the stack's profile are shown and do not count.
     """
     from settings.problems import SettingsError
 
@@ -58,18 +57,21 @@ def check(of: OneStack, format_: Format = "text") -> int:
 
 def _findings(folder: Path, name: str) -> tuple[str, tuple[Finding, ...]]:
     """What is not known of the stack's environments, and all findings. Raises SettingsError for a file that cannot be read."""
+    from settings.checks.placeholders import placeholders
     from settings.load import check as problems_of
-    from settings.load import parse, placeholder
+    from settings.load import parse
     from settings.neighbours import beside_others
     from settings.stack_file import read
 
     file = read(folder, name)
     settings = parse(name, file.config, file.unopened)
-    findings = (*placeholder(settings), *problems_of(settings), *beside_others(folder, name, file.config))
+    findings = (*placeholders(settings), *problems_of(settings), *beside_others(folder, name, file.config))
     return file.about_environments, findings
 
 
 def _outline(name: str, findings: tuple[Finding, ...], about: str = "") -> Outline:
+    from fleet.report.outline import Findings, Outline, Prose
+
     counts = Counter(finding.severity for finding in findings)
     told = counts["note"] + counts["deliberate"]
     errors = plural(counts["error"], "error") if counts["error"] else "no errors"

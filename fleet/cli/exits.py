@@ -6,10 +6,8 @@ import os
 import sys
 from typing import NoReturn
 
-from facts.secrets_in_text import without_secrets
 from facts.user_error import UserError
 from fleet import CODE
-from fleet.doctor.packages import how_to_install
 
 CLEAN = 0
 FINDINGS = 1
@@ -58,6 +56,7 @@ def error_text(error: Exception) -> str:
     """The message for an error, without secrets. With FLEET_DEBUG the error is raised instead."""
     if os.environ.get("FLEET_DEBUG"):
         raise error
+    from facts.secrets_in_text import without_secrets
 
     return without_secrets(_message(error) or _defect(error))
 
@@ -72,7 +71,9 @@ def _message(error: Exception) -> str | None:
     if isinstance(error, UserError):
         return error.for_user()
     if isinstance(error, ModuleNotFoundError) and error.name and not (CODE / error.name.partition(".")[0]).is_dir():
-        return f"fleet: {error.name} is not installed; run: {how_to_install(error.name)}"
+        from fleet.doctor.packages import how_to_install
+
+        return f"fleet: {error.name} is not installed; run: {how_to_install(error.name, sys.argv[1:])}"
     if isinstance(error, SyntaxError) and error.filename:
         return f"fleet: {error.filename}:{error.lineno}: {error.msg}"
     if isinstance(error, OSError) and error.strerror:

@@ -8,7 +8,6 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import TextIO, cast
 
 from fleet.cli import VERSION
-from fleet.cli.app import app
 from fleet.cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, CommandError, error_text, exit_code, flush
 from fleet.report.printable import Printer
 
@@ -46,6 +45,8 @@ def _guarded() -> int:
 
 
 def _run() -> int:
+    from fleet.cli.app import app
+
     if any(one == "" or (one.startswith("--") and one.endswith("=")) for one in sys.argv[1:]):
         # `--out "$FOLDER"` with an unset variable would write into the current folder.
         raise CommandError("an argument is empty; check for an unset shell variable")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -52,9 +52,6 @@ def preview(
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="With --against: exit with 4 if anything changes.")
     ] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Preview again whenever a file is saved; Ctrl-C stops.")
-    ] = False,
     root: Root = None,
 ) -> int:
     """Show what a stack creates, its price, its published throughput, and its problems.
@@ -70,12 +67,10 @@ def preview(
     folder = find_root(root)
     names = require_stacks(folder, stack or (), every=all_stacks)
     documents = documents_of(format_)
-    if watch and (len(names) > 1 or documents != {"text": None} or detailed_exitcode):
-        raise CommandError("--watch shows one stack as text on stdout; omit --detailed-exitcode and other formats")
 
     with stopped_by_exception(), _baseline(against, folder, names) as baseline:
 
-        def preview_one(name: str, pack_of: Any = None) -> Report:
+        def preview_one(name: str) -> Report:
             from fleet.preview.record import quick_sdk
 
             quick_sdk.install()
@@ -88,13 +83,8 @@ def preview(
                 ask_policies=not no_policy,
                 for_machines="json" in documents,
                 against=baseline,
-                pack_of=pack_of,
             )
 
-        if watch:
-            from fleet.cli.watch import watch as keep_previewing
-
-            leave(keep_previewing(folder, lambda pack_of: preview_one(names[0], pack_of)))
         from fleet.preview.report.several_stacks import by_weight, preview_each
 
         failures: list[Exception] = []

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from facts import prices as facts
 from facts.files import write_whole
 from fleet.cli.completion import choices, machines
 from fleet.cli.documents import show
@@ -49,6 +48,7 @@ def prices(
 
 
 def _update(path: Path) -> int:
+    from facts import prices as facts
     from fleet.plan.prices.sku_list import SOURCE, file_text, read, rewritten
 
     rows = rewritten(facts.rows(), read(path))

@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from facts.finding import block
 from fleet.bench.errors import BenchmarkError
 from fleet.cli import judge
-from fleet.cli.documents import say_next, show
+from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.judge import PLACE
 from fleet.cli.options import Context, Format, Kubeconfig, OneStack, Profile
 from fleet.doctor.packages import require_benchmark_packages
-from fleet.report.terminal import Page, stdout_paper
+from fleet.report.outline import next_steps
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Verdict
+    from fleet.rollout.report import Judged
     from fleet.rollout.steps import Rollout
+    from fleet.verify.facts import Pod
 
 rollout = typer.Typer(
     no_args_is_help=True,
@@ -98,31 +101,23 @@ class Version:
 def _plan_or_start(context: typer.Context, of: OneStack, version: Version, format_: Format = "text") -> int:
     """Show what a canary would change, what it costs and how long it takes. Writes nothing."""
     from fleet.rollout.planned import outline
-    from settings.derived.canary import weights_ending
+    from fleet.rollout.report import started
 
     steps, name = _open(of)
     change = steps.start(version.declared())
     starts = context.info_name == "start"
     if starts:
         change.write()
-    show(outline(change.before, change.after), format_)
-    if format_ == "json":
-        return CLEAN
-    first = shlex.join(["fleet", *("start" if one == "plan" else one for one in sys.argv[1:])])
-    if starts:
-        created = "weights and pods" if weights_ending(change.after) else "pods"
-        _print(
-            f"{change.path.name} now declares the canary. `pulumi up` creates its {created} beside the servers and restarts no "
-            "server. User requests do not reach the canary. Commit the file first: a failed promotion is reverted to this commit."
-        )
-    say_next(
-        *(() if starts else (first,)),
+    start = shlex.join(["fleet", *("start" if word == "plan" else word for word in sys.argv[1:])])
+    then = next_steps(
+        *(() if starts else (start,)),
         f"fleet preview --stack {name} --against HEAD",
         f"git commit {change.path.name}",
         f"pulumi up --stack {name}",
         f"fleet rollout judge --stack {name}",
         f"fleet rollout promote --stack {name}, or fleet rollout abort --stack {name}",
     )
+    show(outline(change.before, change.after, *((started(change),) if starts else ()), then), format_)
     return CLEAN
 
 
@@ -155,42 +150,21 @@ def promote(
 
     Needs a verdict `promote` for exactly this canary and these servers.
     """
+    from fleet.rollout.report import finished, promoted
+
     steps, name = _open(of)
     if finish:
-        steps.finish().write()
-        _print("The canary is removed from the stack file. `pulumi up` deletes its pods and lowers the GPU quota.")
-        say_next(f"pulumi up --stack {name}", f"fleet verify --stack {name}")
+        change = steps.finish()
+        change.write()
+        show(finished(change), "text")
         return CLEAN
-    from settings.derived.canary import weights_ending
-
-    why = f"without a verdict: {without_verdict}"
+    judged, why = None, f"without a verdict: {without_verdict}"
     if without_verdict is None:
-        file = verdict or _newest(name)
-        judged = _read(file)
-        if judged is None:
-            raise CommandError(
-                f"no verdict at {_place(file, name)}; run `fleet rollout judge --stack {name}`, pass --verdict FILE, or promote "
-                "with --without-verdict REASON"
-            )
-        steps.verdict(judged)
-        _print(f"{file}: {judged.headline}")
+        judged = _promoting(steps, verdict, name)
         why = judged.headline[:500]
     change = steps.promote(why)
     change.write()
-    servers = change.after.replicas
-    over = " They reuse the canary's weights without another download." if weights_ending(change.before) else ""
-    alone = " With one server, requests fail until the new one is ready." if servers == 1 else ""
-    _print(
-        f"{change.path.name}: the servers now have the canary's version. `pulumi up` replaces {servers}, one at a time; the canary "
-        f"stays.{over} If a new server does not become ready, the update stops: revert the stack file to the commit "
-        f"that declares the canary (`git checkout {change.path.name}`), and run `pulumi up` again.{alone}"
-    )
-    say_next(
-        f"fleet preview --stack {name} --against HEAD",
-        f"pulumi up --stack {name}",
-        f"fleet verify --stack {name}",
-        f"fleet rollout promote --finish --stack {name}",
-    )
+    show(promoted(change, judged), "text")
     return CLEAN
 
 
@@ -198,15 +172,13 @@ def promote(
 @with_fields()
 def abort(of: OneStack, verdict: VerdictFile = None) -> int:
     """Remove the canary from the stack file. The servers are unaffected."""
+    from fleet.rollout.report import aborted
+
     steps, name = _open(of)
     change = steps.abort()
-    file = verdict or _newest(name)
-    judged = _verdict_on(steps, file)
+    judged = _verdict_on(steps, verdict or _newest(name))
     change.write()
-    if judged is not None:
-        _print(f"{file}: {judged['headline']}")
-    _print("`pulumi up` deletes the canary's pods and weights. The servers are unaffected.")
-    say_next(f"pulumi up --stack {name}")
+    show(aborted(change, judged), "text")
     return CLEAN
 
 
@@ -224,72 +196,60 @@ def status(
 
     Exits with 1 if a pod of the canary is not ready.
     """
-    from fleet.rollout.planned import difference_rows
+    from fleet.rollout import report
 
     steps, name = _open(of)
-    settings = steps.settings
-    document: dict[str, Any] = {"stack": name, "canary": None}
-    code = CLEAN
-    if settings.as_canary is not None:
-        document |= {"canary": settings.as_canary.server.name, "replicas": settings.as_canary.replicas}
-        document |= {"differences": difference_rows(settings), "promoted": settings.rollout.promoted}
-        document["verdict"] = _verdict_on(steps, verdict or _newest(name))
+    judged, pods = None, None
+    if steps.settings.as_canary is not None:
+        judged = _verdict_on(steps, verdict or _newest(name))
         if outputs is not None or kubeconfig is not None or context is not None:
-            document["pods"] = _pods(name, steps, outputs, kubeconfig, context)
-            ready = sum(one["ready"] for one in document["pods"])
-            code = CLEAN if ready == settings.as_canary.replicas else FINDINGS
-    if format_ == "json":
-        _print_json(document)
-    else:
-        _print_status(name, steps, document, _place(verdict, name))
-    return code
+            pods = _pods(name, steps, outputs, kubeconfig, context)
+    told = report.status(steps.settings, judged, _place(verdict, name), pods)
+    show(told, format_)
+    return FINDINGS if block(told.findings) else CLEAN
 
 
-def _print_status(name: str, steps: Rollout, document: dict[str, Any], place: str) -> None:
-    from fleet.rollout.planned import differences
+def _promoting(steps: Rollout, given: Path | None, stack: str) -> Judged:
+    """The verdict that promotes the declared canary. Raises CommandError or SettingsError without one."""
+    from fleet.rollout.report import Judged
 
-    if document["canary"] is None:
-        _print(f"Stack {name} has no canary.")
-        return
-    if document["promoted"] is not None:
-        _print(f"Promoted: {document['promoted']}")
-        say_next(f"pulumi up --stack {name}", f"fleet rollout promote --finish --stack {name}")
-    else:
-        _print(f"Declared: {'; '.join(differences(steps.settings)) or 'no difference from the servers'}")
-    verdict = document["verdict"]
-    if verdict is None:
-        _print(f"No verdict at {place}.")
-    else:
-        _print(f"{verdict['file']}: {verdict['headline']}")
-    if "pods" not in document:
-        _print("Pods not checked: pass --outputs, --kubeconfig or --context.")
-        return
-    for pod in document["pods"]:
-        _print(f"{pod['name']}: {'ready' if pod['ready'] else pod['whyNotReady']}")
-    _print(f"{sum(one['ready'] for one in document['pods'])} of {document['replicas']} ready.")
+    file = given or _newest(stack)
+    stored = _read(file)
+    if file is None or stored is None:
+        raise CommandError(
+            f"no verdict at {_place(file, stack)}; run `fleet rollout judge --stack {stack}`, pass --verdict FILE, or promote "
+            "with --without-verdict REASON"
+        )
+    steps.verdict(stored)
+    return Judged(file=file, verdict=stored.verdict, headline=stored.headline, applies=True)
 
 
-def _verdict_on(steps: Rollout, file: Path | None) -> dict[str, Any] | None:
+def _verdict_on(steps: Rollout, file: Path | None) -> Judged | None:
     """The stored verdict, and whether it promotes the declared canary."""
+    from fleet.rollout.report import Judged
     from settings.problems import SettingsError
 
+    if file is None:
+        return None
+    stated = None
     try:
-        judged = _read(file)
-        if judged is None:
+        stored = _read(file)
+        if stored is None:
             return None
-        found = {"file": str(file), "verdict": judged.verdict, "headline": judged.headline, "applies": True}
-        steps.verdict(judged)
+        stated = stored.verdict
+        steps.verdict(stored)
     except (BenchmarkError, CommandError) as error:
-        return {"file": str(file), "verdict": None, "headline": str(error), "applies": False}
+        return Judged(file=file, verdict=None, headline=str(error), applies=False)
     except SettingsError as error:
         why = f"does not promote this canary: {error.problems[0].why}"
-        return {**found, "headline": why, "applies": False}
-    return found
+        return Judged(file=file, verdict=stated, headline=why, applies=False)
+    return Judged(file=file, verdict=stated, headline=stored.headline, applies=True)
 
 
 def _pods(
     name: str, steps: Rollout, outputs: Path | None, kubeconfig: Path | None, context: str | None
-) -> list[dict[str, Any]]:
+) -> tuple[Pod, ...]:
+    """The canary's pods in the cluster. Raises LiveError."""
     from fleet.clients import stack_outputs
     from fleet.clients.kubectl import Kubectl
     from fleet.verify.cluster import read_pods
@@ -300,10 +260,7 @@ def _pods(
         file = kubeconfig
         if outputs is not None and file is None and context is None:
             file = stack.enter_context(stack_outputs.read(name, steps.path.parent, outputs).kubeconfig_file())
-        pods = read_pods(Kubectl(namespace=canary.namespace, kubeconfig=file, context=context), canary)
-    return [
-        {"name": pod.name, "ready": pod.ready, "whyNotReady": None if pod.ready else pod.why_not_ready} for pod in pods
-    ]
+        return read_pods(Kubectl(namespace=canary.namespace, kubeconfig=file, context=context), canary)
 
 
 def _open(of: OneStack) -> tuple[Rollout, str]:
@@ -360,13 +317,3 @@ def _read(file: Path | None) -> Verdict | None:
     from fleet.rollout.judge.judging import read
 
     return read(file)
-
-
-def _print(text: str) -> None:
-    page = Page(stdout_paper())
-    page.prose(text, indent=0)
-    page.print()
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from facts.finding import Finding
 from facts.names import SPENDING_APP, spending_namespace
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
@@ -80,6 +79,8 @@ def _sum(text: str) -> Sum:
 
 
 def _problem(error: DamagedSumError, namespace: str, *, counts: bool) -> Finding:
+    from facts.finding import Finding
+
     return Finding(
         id="spending-sum-damaged",
         subject=f"ConfigMap {namespace}/spending, data.state, {error.name}",

@@ -95,21 +95,7 @@ class Kubectl:
         """The last lines of a container's log."""
         return self.run("logs", pod, f"--container={container}", f"--tail={lines}", what=f"reading the log of {pod}")
 
-    # Processes and ports
-
-    @contextlib.contextmanager
-    def exec_streaming(self, pod: str, container: str, command: Sequence[str], to: IO[bytes]) -> Iterator[Streaming]:
-        """Runs a command in a container during the block, with its output in a file.
-
-        The command's stdin stays open during the block; a command that must end with it waits for EOF.
-        """
-        base = [*self._base, "exec", "--stdin", pod, f"--container={container}", "--", *command]
-        process = self._start(base, stdin=subprocess.PIPE, stdout=to, what=f"running {command[0]} in {pod}")
-        streaming = Streaming(process, f"running {command[0]} in {pod}")
-        try:
-            yield streaming
-        finally:
-            streaming.close()
+    # Ports
 
     @contextlib.contextmanager
     def port_forward(self, target: str, port: int) -> Iterator[int]:
@@ -215,11 +201,7 @@ class Streaming:
         return kubectl_errors.live_error(self._what, b"".join(self._said).decode(errors="replace"))
 
     def close(self) -> None:
-        """End it: close stdin, then terminate, then kill."""
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
-            self.wait(STOP_SECONDS)
+        """End it: terminate, then kill."""
         _end(self._process)
         self._drain.join(STOP_SECONDS)
         for pipe in (self._process.stdout, self._process.stderr):

@@ -28,13 +28,15 @@ ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING"
 GAUGES: Final = (
     "DCGM_FI_DEV_POWER_USAGE",
     "DCGM_FI_DEV_GPU_UTIL",
+    "DCGM_FI_DEV_GPU_TEMP",
+    "DCGM_FI_DEV_SM_CLOCK",
     "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
     "DCGM_FI_PROF_SM_ACTIVE",
     "DCGM_FI_PROF_DRAM_ACTIVE",
     "DCGM_FI_PROF_NVLINK_TX_BYTES",
     "DCGM_FI_PROF_NVLINK_RX_BYTES",
 )
-"""Watts, percent, and shares of 1; NVLink in bytes a second, which dcgm-exporter gives as a gauge under a counter's name.
+"""Watts, percent, degrees, MHz, and shares of 1; NVLink in bytes a second, which dcgm-exporter gives as a gauge under a counter's name.
 Source: GKE docs, "Collect and view DCGM metrics"; dcgm-exporter, etc/dcp-metrics-included.csv; DCGM field identifiers."""
 STEP_SECONDS: Final = 15
 """Query step in seconds. Source: GKE's managed DCGM package samples every 15 s or slower."""

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 
 from facts.user_error import UserError
 from fleet import IS_INSTALLED
 
-FOR_BENCHMARKS = frozenset(
-    {"aiohttp", "google", "numpy", "orjson", "prometheus_client", "requests", "resvg_py", "ttf_opensans"}
-)
+FOR_BENCHMARKS = frozenset({"aiohttp", "google", "numpy", "orjson", "prometheus_client", "requests"})
 """Top-level modules of requirements-benchmark.txt."""
 FOR_REHEARSALS = frozenset(
     {"aiohttp", "cryptography", "googleapiclient", "kubernetes", "prometheus_client", "trustme", "urllib3"}
 )
 """Modules of requirements-rehearsal.txt."""
+_MODULES = {"benchmark": FOR_BENCHMARKS, "rehearsal": FOR_REHEARSALS}
 _TARGETS = {"benchmark": "setup-benchmark", "rehearsal": "setup-rehearsal", "fleet": "setup"}
 
 
-def how_to_install(module: str) -> str:
-    """What to type for a missing module, by the set that it is of."""
+def how_to_install(module: str, arguments: Sequence[str]) -> str:
+    """What to type for a missing module: the one set that has it, or the set of the command in `fleet`'s arguments.
+
+    A rehearsal and a benchmark share modules; each is asked for its own set, which is all that it needs.
+    """
     top = module.partition(".")[0]
-    return _install("benchmark" if top in FOR_BENCHMARKS else "rehearsal" if top in FOR_REHEARSALS else "fleet")
+    sets = [name for name, modules in _MODULES.items() if top in modules] or ["fleet"]
+    if len(sets) > 1:
+        sets = ["rehearsal" if arguments[:1] == ["rehearse"] else "benchmark"]
+    return _install(sets[0])
 
 
 def require_benchmark_packages() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.preview.judges import JudgeChange, are_equal, base_of, both, changes_of_policies, head_of, judge_of
-from fleet.preview.policy import PolicyRun, start
+from fleet.preview.policy import start
 from fleet.preview.policy_config import PolicyError
 from fleet.preview.report.model import Policies, Unreached
 
@@ -32,15 +32,14 @@ class Judging:
         root: Path,
         file: StackFile,
         against: RunningBaseline | None,
-        pack_of: Callable[..., AbstractContextManager[PolicyRun]] | None = None,
     ) -> None:
-        """Start the packs. `pack_of` stands in for `policy.start` of the checkout's. Raises PolicyError."""
+        """Start the packs. Raises PolicyError."""
         self._open = ExitStack()
         self._files: tuple[JudgeChange, ...] = ()
         project, stack = file.project, file.stack
         try:
             if (head := head_of(root, stack)) is not None:
-                run = (pack_of or start)(head.pack, project=project, stack=stack, config=head.config)
+                run = start(head.pack, project=project, stack=stack, config=head.config)
                 self._head_run = self._open.enter_context(run)
             tree = None if against is None else against.tree
             if tree is not None:

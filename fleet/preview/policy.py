@@ -6,7 +6,6 @@ is spawned first and queried later, so that it starts during imports and recordi
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import sys
@@ -17,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 from pulumi.runtime.proto import analyzer_pb2_grpc
 
 from facts.finding import Finding, Severity
@@ -105,12 +104,7 @@ class PolicyRun:
         self._config_file = config_file(stack)
         self.states: tuple[PolicyState, ...] = ()
         """Every policy as the configuration leaves it, known once the pack has judged."""
-        self.config = config
-        """May be replaced between two recordings."""
-        self._configured: Any = None
-        self._answers_kept: dict[bytes, Any] = {}
-        self._inputs_kept: dict[str, bytes] = {}
-        """What the pack was asked last about a resource, by URN: it keeps these inputs for its stack rules."""
+        self._config = config
         of_the_engine = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_CONFIG")}
         environment = of_the_engine | {
             "PULUMI_PROJECT": project,
@@ -136,17 +130,12 @@ class PolicyRun:
     ) -> None:
         self.close()
 
-    @property
-    def running(self) -> bool:
-        """Whether the process still answers."""
-        return self._process.poll() is None
-
     def close(self) -> None:
         """End the process."""
         children.end(self._process)
 
     def judge(self, recording: Recording) -> tuple[Violation, ...]:
-        """Every verdict on the recording, sorted. May be called again: what has not changed is not asked again.
+        """Every verdict on the recording, sorted.
 
         A rule that breaks is a mandatory violation of its own: what it had to say is lost. Raises `PolicyError` when
         the pack does not start, dies or refuses its configuration.
@@ -161,8 +150,6 @@ class PolicyRun:
         The latter are URNs by policy. `first` records the stack as a first preview would; it is called while the pack
         judges `recording`.
         """
-        import grpc  # type: ignore[import-untyped]
-
         messages = PolicyMessages(recording)
         # Never through a proxy: the pack is a process of ours on this machine.
         direct = (("grpc.enable_http_proxy", 0),)
@@ -170,13 +157,12 @@ class PolicyRun:
             stub = analyzer_pb2_grpc.AnalyzerStub(channel)
             try:
                 self._configure(stub, messages)
-                former, self._answers_kept = self._answers_kept, {}
-                inputs = self._ask_inputs(stub, messages, recording.resources, former)
+                inputs = self._ask_inputs(stub, messages, recording.resources)
                 known_less = first() if first is not None else None
-                found = list(self._answers(self._ask_stack(stub, messages, recording, inputs, former)))
+                found = list(self._answers(self._ask_stack(stub, messages, recording, inputs)))
                 unreached: Mapping[str, tuple[str, ...]] = {}
                 if known_less is not None:
-                    unreached = _unreached(self._answers(self._ask_what_is_unknown(stub, known_less, former)))
+                    unreached = _unreached(self._answers(self._ask_what_is_unknown(stub, known_less)))
             except ValueError as error:
                 self.close()
                 raise PolicyError(f"the policy pack in {self._pack} cannot be queried: {error}") from error
@@ -191,38 +177,21 @@ class PolicyRun:
     def _configure(self, stub: Any, messages: PolicyMessages) -> None:
         from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 
-        if self._configured == (self.config, recorded := messages.configure_stack()):
-            return
-        self._configured, self._answers_kept = None, {}
         info = stub.GetAnalyzerInfo(empty_pb2.Empty(), timeout=_ANSWER_SECONDS)
-        stub.ConfigureStack(recorded, timeout=_ANSWER_SECONDS)
-        self.states = states = messages.states(info, self.config, self._config_file)
+        stub.ConfigureStack(messages.configure_stack(), timeout=_ANSWER_SECONDS)
+        self.states = states = messages.states(info, self._config, self._config_file)
         stub.Configure(messages.configure(states), timeout=_ANSWER_SECONDS)
-        self._configured = (self.config, recorded)
 
-    def _ask_inputs(
-        self,
-        stub: Any,
-        messages: PolicyMessages,
-        resources: Iterable[RecordedResource],
-        former: Mapping[bytes, Any],
-    ) -> list[_Asked]:
+    def _ask_inputs(self, stub: Any, messages: PolicyMessages, resources: Iterable[RecordedResource]) -> list[_Asked]:
         """Ask about each resource's inputs."""
         # Many at once: the pack's server has threads of its own, and waiting for each answer would add up. Not all: gRPC's
         # server cancels calls beyond what it takes at a time.
         room = threading.Semaphore(_ASKED_AT_ONCE)
 
         def ask(urn: str, request: Any) -> _Asked:
-            # A rule is a function of what it is asked about and of the configuration: an earlier answer still holds, if the
-            # pack has kept these inputs.
-            key = request.SerializeToString(deterministic=True)
-            answer = former.get(key) if self._inputs_kept.get(urn) == key else None
-            if answer is None:
-                room.acquire()
-                answer = stub.Analyze.future(request, timeout=_ANSWER_SECONDS)
-                answer.add_done_callback(lambda _: room.release())
-            self._inputs_kept[urn] = key
-            self._answers_kept[key] = answer
+            room.acquire()
+            answer = stub.Analyze.future(request, timeout=_ANSWER_SECONDS)
+            answer.add_done_callback(lambda _: room.release())
             return urn, answer
 
         return [
@@ -232,32 +201,21 @@ class PolicyRun:
         ]
 
     def _ask_stack(
-        self,
-        stub: Any,
-        messages: PolicyMessages,
-        recording: Recording,
-        inputs: Sequence[_Asked],
-        former: Mapping[bytes, Any],
+        self, stub: Any, messages: PolicyMessages, recording: Recording, inputs: Sequence[_Asked]
     ) -> list[_Asked]:
         """Ask about the stack once the pack has all its inputs, which stack rules read where a first preview has no outputs."""
         for _, answer in inputs:
             answer.exception()  # Waits. `_answers` reports it.
-        request = messages.analyze_stack()
-        kept = [
-            self._inputs_kept[resource.urn] for resource in recording.resources if resource.urn in self._inputs_kept
-        ]
-        key = hashlib.sha256(b"".join((request.SerializeToString(deterministic=True), *kept))).digest()
-        answer = former.get(key) or stub.AnalyzeStack.future(request, timeout=_ANSWER_SECONDS)
-        self._answers_kept[key] = answer
+        answer = stub.AnalyzeStack.future(messages.analyze_stack(), timeout=_ANSWER_SECONDS)
         stack_urn = next((resource.urn for resource in recording.resources if not resource.parent), "")
         return [*inputs, (stack_urn, answer)]
 
-    def _ask_what_is_unknown(self, stub: Any, first: Recording, former: Mapping[bytes, Any]) -> list[_Asked]:
+    def _ask_what_is_unknown(self, stub: Any, first: Recording) -> list[_Asked]:
         """Only what has unknown inputs is asked again: the verdict on anything else is the same."""
         unknown = [resource for resource in first.resources if paths_of_unknowns(dict(resource.inputs))]
         messages = PolicyMessages(first)
-        inputs = self._ask_inputs(stub, messages, unknown, former)
-        return self._ask_stack(stub, messages, first, inputs, former)
+        inputs = self._ask_inputs(stub, messages, unknown)
+        return self._ask_stack(stub, messages, first, inputs)
 
     def _answers(self, asked: Iterable[_Asked]) -> Iterator[Violation]:
         for urn, answer in asked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fleet.preview.compare.baseline import Baseline, RunningBaseline
     from fleet.preview.compare.changes import Changes
     from fleet.preview.judging import Judging
-    from fleet.preview.policy import PolicyRun
     from fleet.preview.record.recording import Recording
     from fleet.preview.report.model import Policies, Report
 
@@ -28,9 +27,8 @@ def preview_stack(
     ask_policies: bool = True,
     for_machines: bool = False,
     against: RunningBaseline | None = None,
-    pack_of: Callable[..., AbstractContextManager[PolicyRun]] | None = None,
 ) -> Report:
-    """Record and report one stack; write its manifests to `out` if given. `pack_of` stands in for `policy.start`.
+    """Record and report one stack; write its manifests to `out` if given.
 
     One recording serves the whole report wherever it can: with unknown values left unknown, or, where manifests or
     policies need complete values, with placeholders. What people read is the same in both. A report for machines has
@@ -46,7 +44,7 @@ def preview_stack(
             from fleet.preview.judging import Judging
 
             # Before the recording: the packs' interpreters start while this one imports the SDK.
-            judging = Judging(root, opened.file, against, pack_of)
+            judging = Judging(root, opened.file, against)
             cleanup.enter_context(judging)
         whole = record_stack(opened, "known") if (judging is not None and judging.is_taken) or out is not None else None
         baseline = None

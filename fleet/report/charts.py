@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, floor, log10
-from typing import Final, Literal
+from typing import Final
 
 from fleet.report.svg import (
     CAPITAL_PX,
@@ -164,8 +164,6 @@ class Plot:
     description: str
     """What it shows in words, for readers who do not see it."""
     panels: tuple[Panel, ...]
-    scope: Literal["run", "load", "sweep"] = "run"
-    """Whether it shows one run, all repeats of a load, or every load: an image says so."""
     legend: tuple[LegendEntry, ...] = ()
     columns: int = 2
     """On a wide page; a phone has one."""

@@ -193,6 +193,11 @@ def some(*elements: Element | None) -> tuple[Element, ...]:
     return tuple(element for element in elements if element is not None)
 
 
+def next_steps(*commands: str) -> Section:
+    """The commands that come next, at the end of a report."""
+    return Section(title="Next", body=tuple(map(Next, commands)))
+
+
 def shown_in(medium: Medium, elements: Iterable[Element]) -> Iterator[Element]:
     """The elements that the medium shows: no empty sections, no section of other media."""
     for element in elements:

@@ -10,7 +10,7 @@ from facts.machines import DEFAULT_MACHINE
 from facts.time_to_serve import Start, time_to_serve
 from fleet.plan.benchmark_price import Price, price_of
 from fleet.preview.report.consequences import release_changes
-from fleet.report.outline import Findings, Items, Outline, Prose, Section, some
+from fleet.report.outline import Element, Findings, Items, Outline, Prose, Section, some
 from fleet.report.words import format_duration, format_usd, plural
 from fleet.rollout.effort import MEASUREMENTS, REPEATS
 from settings.derived.canary import release, weights_ending
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 
-def outline(before: Settings, after: Settings) -> Outline:
-    """Differences, effects, findings, price and duration. An unknown price is null in the document."""
+def outline(before: Settings, after: Settings, *then: Element) -> Outline:
+    """Differences, effects, findings, price and duration, then what comes next. An unknown price is null in the document."""
     canary, less, more = after.as_canary, figures(before).bill.usd_per_hour, figures(after).bill.usd_per_hour
     assert canary is not None
     way, one, missing = _way(after, canary), one_measurement(after), benchmark_missing(after)
@@ -39,6 +39,7 @@ def outline(before: Settings, after: Settings) -> Outline:
             Section(title="What differs", body=(Items((*differences(after), *changes)),)),
             Section(title="Deserves a look", body=(Findings(found),)) if found else None,
             Section(title="Costs and takes", body=(Items(costs),)),
+            *then,
         ),
         data={
             "stack": after.stack,

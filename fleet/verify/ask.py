@@ -215,7 +215,7 @@ async def _twice(
     client: Client, settings: Settings, counted: list[Target], greeted: Mapping[Target, Server]
 ) -> tuple[Twice | None, str]:
     tokens = declared.prompt_to_hit(settings)
-    if not settings.serving.engine.enable_prefix_caching or tokens is None:
+    if not settings.serving.caches_prefixes or tokens is None:
         return None, ""
     if not counted:
         return None, "no single server's counters are available"

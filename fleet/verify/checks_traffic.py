@@ -166,7 +166,7 @@ def _grown(before: MetricsText, after: MetricsText, name: str, **labels: str) ->
 def prefix_caching(facts: Facts, settings: Settings) -> Check:
     """The second of two equal prompts is partly served from the cache."""
     title = "Prefix caching"
-    if not settings.serving.engine.enable_prefix_caching:
+    if not settings.serving.caches_prefixes:
         return told("prefix-caching", title, "not declared")
     if declared.prompt_to_hit(settings) is None:
         context = declared.context_tokens(settings)

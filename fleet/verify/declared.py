@@ -88,7 +88,7 @@ def cache_labels(settings: Settings) -> Mapping[str, str]:
     """Expected labels of `vllm:cache_config_info`, with the values that vLLM resolves."""
     engine = settings.serving.engine
     hybrid, shape = is_hybrid(settings), settings.serving.shape
-    prefix_caching = engine.enable_prefix_caching
+    prefix_caching = settings.serving.caches_prefixes
     expected: dict[str, str] = {
         "gpu_memory_utilization": str(engine.gpu_memory_share),
         "prefix_caching_hash_algo": engine.prefix_caching_hash_algo or "sha256",
@@ -98,8 +98,7 @@ def cache_labels(settings: Settings) -> Mapping[str, str]:
     # A checkpoint may set a cache type; the article's does not.
     if engine.kv_cache_dtype is not None or is_the_articles_model(settings):
         expected["cache_dtype"] = engine.kv_cache_dtype or "auto"
-    # The default is on for plain attention and off for hybrid models.
-    expected["enable_prefix_caching"] = str((not hybrid) if prefix_caching is None else prefix_caching)
+    expected["enable_prefix_caching"] = str(prefix_caching)
     if hybrid:
         # Without prefix caching there is no mode; Qwen3.5 supports only align.
         expected["mamba_cache_mode"] = "align" if prefix_caching else "none"

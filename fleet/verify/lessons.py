@@ -40,7 +40,7 @@ def declared(settings: Settings, id_: str) -> tuple[Finding, ...]:
 def known(name: str) -> Finding:
     """The lesson with this id, regardless of the settings."""
     told = lesson_named(name)
-    return _noted(told.id, stack_file().text(told.evidence))
+    return _noted(told.name, stack_file().text(told.evidence))
 
 
 def acceptance_falls() -> Finding:

@@ -13,11 +13,10 @@ from typing import Any, Final
 from lab.cloud.cluster_view import SHUTTING_DOWN
 from lab.cloud.pod_needs import GPU_RESOURCE
 from lab.cloud.timings import Timings
-from lab.cloud.world import COMPILED, VOLUMES_ATTACHED
+from lab.cloud.world import VOLUMES_ATTACHED
 from lab.control_plane.api import Manifest
 from lab.results.clock import Clock
 from workloads.names import BENCHMARK_APP, WRITER_APP
-from workloads.server.compile_cache import NAME as COMPILE_CACHE
 
 _OURS: Final = "rehearsal.vllm-fleet.dev"
 RUN_SECONDS: Final = f"{_OURS}/run-seconds"
@@ -44,8 +43,6 @@ _READY: Final = '.status.conditions.[] | select(.type == "Ready") | .status'
 _MAY_START: Final = (
     "(if any(.spec.volumes[]?; .persistentVolumeClaim or .ephemeral)"
     f' then (.metadata.annotations["{VOLUMES_ATTACHED}"] // "") == "attached" else true end)'
-    f' and ((any(.spec.initContainers[]?; .name == "{COMPILE_CACHE}") | not)'
-    f' or (.metadata.annotations["{COMPILED}"] // "") != "")'
 )
 _ANSWERS_PROBES: Final = (
     '(any(.status.conditions[]?; .type == "DisruptionTarget" and .status == "True") | not)'
@@ -250,11 +247,7 @@ conditions:
 {{ end }}
 containerStatuses: {{ .status.containerStatuses | toJson }}
 """
-    warm = f'(.metadata.annotations["{COMPILED}"] // "") == "warm"'
-    load = (
-        f"if {_HAS_GPUS} then (if {warm} then {timings.warm_load_seconds!r} else {timings.server_load_seconds!r} end)"
-        f" else {timings.probe_seconds!r} end"
-    )
+    load = f"if {_HAS_GPUS} then {timings.server_load_seconds!r} else {timings.probe_seconds!r} end"
     selectors: list[Selector] = [
         _NOT_DELETED,
         (".status.phase", "In", ["Running"]),

@@ -52,9 +52,7 @@ class Timings:
     """Weights that a server downloads to its own disk, GB; 0 with a weights volume."""
     engine_start_seconds: float = step_seconds("engines")
     """Engine start, compilation and CUDA graphs after that. Source: the article's 10 minutes less its reading time. Measured on one
-    H200 with vLLM 0.20.2: 3 to 4 minutes in total with cold caches; the slower published figure is kept."""
-    warm_engine_start_seconds: float = step_seconds("engines-warm")
-    """The same with compile caches. Source: facts/data/durations.yaml, measured on H200."""
+    H200 with vLLM 0.20.2: 3 to 4 minutes in total with cold caches; the slower published figure is kept, with compile caches, too."""
     probe_seconds: float = 10.0
     """From start to Ready of another container with a readiness probe: one probe period. Assumed."""
     exit_seconds: float = 10.0
@@ -89,11 +87,6 @@ class Timings:
     def server_load_seconds(self) -> float:
         """From a started vLLM container to Ready."""
         return self.weights_read_seconds + self.engine_start_seconds
-
-    @property
-    def warm_load_seconds(self) -> float:
-        """The same with compile caches."""
-        return self.weights_read_seconds + self.warm_engine_start_seconds
 
     @property
     def server_start_seconds(self) -> float:

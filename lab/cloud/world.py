@@ -22,8 +22,6 @@ SIMULATED_NODE = "kwok.x-k8s.io/node"
 VOLUMES_ATTACHED = "rehearsal.vllm-fleet.dev/volumes"
 """Annotation ("attached") on a scheduled pod whose volumes are attached. Pods with persistent volumes start only then."""
 
-COMPILED = "rehearsal.vllm-fleet.dev/compiled"
-"""Annotation ("warm" or "cold") on a server pod with compile caches, after its restore. Such pods start only then."""
 
 OPEN_JOURNAL = "rehearsal.vllm-fleet.dev/open-journal"
 """Annotation ("true") of an image taken of a mounted disk, and of volumes restored from it: ext4 replays the journal before it

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lab.drills.alerts.watch import INTERVAL_SECONDS, AlertWatch
+from lab.drills.alerts.watch import AlertWatch
 
 if TYPE_CHECKING:
     from lab.drills.alerts.evaluate import Fired
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def alerts_during(stage: Stage, drill: Drill, proof: Proof, every_seconds: float = INTERVAL_SECONDS) -> Iterator[None]:
+def alerts_during(stage: Stage, drill: Drill, proof: Proof) -> Iterator[None]:
     """Watch alerts while the block runs and check them, if the drill expects any and the stack is monitored."""
     if drill.alerts is None or not stage.settings.monitoring.enabled:
         yield
         return
-    with AlertWatch(stage, every_seconds) as watch:
+    with AlertWatch(stage) as watch:
         proof.watch = watch
         try:
             yield

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from lab.drills import (
-    a_day,
     autoscaling,
     bring_up,
     canary,
-    compile_caches,
     disruption,
     gateway,
     scaling,
@@ -27,14 +25,12 @@ DRILLS: tuple[Drill, ...] = (
     *disruption.DRILLS,
     *shortage.DRILLS,
     *weights.DRILLS,
-    *compile_caches.DRILLS,
     *canary.DRILLS,
     *gateway.DRILLS,
     *two_stacks.DRILLS,
     *scaling.DRILLS,
     *autoscaling.DRILLS,
     *spending.DRILLS,
-    *a_day.DRILLS,
 )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from facts.finding import Finding, Severity
-from lab.results.result import Day, Figure
+from lab.results.result import Figure
 
 if TYPE_CHECKING:
     from lab.drills.alerts.watch import AlertWatch
@@ -31,7 +31,6 @@ class Proof:
     requests: list[Figure] = field(default_factory=list)
     """Figures about client requests; shown after the drill's own."""
     findings: list[Finding] = field(default_factory=list)
-    day: Day | None = None
     retained: list[Retained] = field(default_factory=list)
     """What remains after `pulumi destroy`."""
     watch: AlertWatch | None = None
@@ -48,9 +47,9 @@ class Proof:
         """Check that nothing failed in a `pulumi up` or `pulumi destroy`."""
         self.check(statement, not report.failed, "; ".join(report.failed.values()) or "no failure")
 
-    def figure(self, name: str, value: float | int | str, unit: str = "", note: str = "", about: str = "") -> None:
+    def figure(self, name: str, value: float | int | str, unit: str = "", note: str = "") -> None:
         """Record a number."""
-        self.figures.append(Figure(name=name, value=value, unit=unit, note=note, about=about))
+        self.figures.append(Figure(name=name, value=value, unit=unit, note=note))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +66,6 @@ class Drill:
     """`running`: on the stack as its file declares it, which is restored afterwards. `empty`: on a separate, empty control plane."""
     speed: float | None = None
     """Simulated seconds per wall second, where the drill needs another clock; only with start `empty`."""
-    sections: Mapping[str, Any] = field(default_factory=dict)
-    """Sections that override the stack file's; only with start `empty`."""
     spends_stage: bool = False
     """Whether the drill destroys the stack: such a drill is played last."""
     alerts: tuple[str, ...] | None = None

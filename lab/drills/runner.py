@@ -17,7 +17,6 @@ from lab.drills.drill import NOT_APPLICABLE, Drill, Proof
 from lab.results.result import DrillBrokenOffError, DrillResult
 from lab.results.timeline import Moment
 from lab.stage.start import started
-from lab.stage.variants import varied
 from settings.problems import SettingsError
 
 if TYPE_CHECKING:
@@ -96,8 +95,7 @@ class Runner:
 
     def _on_separate_stage(self, drill: Drill) -> DrillResult:
         began = time.monotonic()
-        opened = varied(self._opened, drill.sections) if drill.sections else self._opened
-        with started(opened, self._around, speed=drill.speed) as stage:
+        with started(self._opened, self._around, speed=drill.speed) as stage:
             self._on_clock(stage.clock)
             result = self._on(stage, drill)
         self._on_clock(None)
@@ -212,7 +210,6 @@ def result_of(
         figures=(*proof.figures, *proof.requests),
         findings=tuple(proof.findings),
         moments=_moments(stage, since_seconds) if stage is not None else (),
-        day=proof.day,
         simulated_seconds=simulated_seconds,
         gave_up=gave_up,
         skipped=skipped,

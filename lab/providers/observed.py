@@ -21,9 +21,6 @@ class Observed:
         self._lock = threading.Lock()
         self._calls = 0
         self._ended = threading.Condition(self._lock)
-        self.may_change = threading.Event()
-        """Cleared, the next change waits: what the engine does before it passes beside something else."""
-        self.may_change.set()
         self.begin()
 
     def begin(self) -> None:
@@ -45,8 +42,6 @@ class Observed:
         """A call for this resource begins. `name`: `Kind/name`; `is_object`: in the cluster, not at Google."""
         with self._lock:
             self._calls += 1
-        self.may_change.wait()
-        with self._lock:
             now = self._clock.now_seconds()
             self.started_seconds[urn] = now
             if is_object and self._began is None:

@@ -5,16 +5,13 @@ The JSON document's keys are a contract: docs/command-line.md describes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fleet.report.outline import (
     Box,
     Element,
-    Figure,
     Findings,
     Items,
     Next,
@@ -25,17 +22,16 @@ from fleet.report.outline import (
     Tiles,
     some,
 )
-from fleet.report.rows import rows_drawing
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_elapsed, plural, sentence
 from lab.report import wording
 from lab.report.model import advice, is_advice
-from lab.report.picture import day_of, table_lines, timeline_of
+from lab.report.moments import table_lines
 
 if TYPE_CHECKING:
     from facts.finding import Finding
     from lab.report.model import RehearsalReport
-    from lab.results.result import Day, DrillResult
+    from lab.results.result import DrillResult
     from lab.results.timeline import Moment
 
 _SUMMARY_FIGURES = 6
@@ -142,7 +138,7 @@ def _left(report: RehearsalReport) -> Section:
 
 
 def _drill(drill: DrillResult) -> Section:
-    """On pages alone: a terminal shows the table of drills, and a day."""
+    """On pages alone: a terminal shows the table of drills."""
     state = wording.state_of(drill)
     ran = f"{wording.format_simulated(drill.simulated_seconds)} simulated in {format_elapsed(drill.wall_seconds)} of wall time"
     body: tuple[Element, ...] = (
@@ -150,57 +146,32 @@ def _drill(drill: DrillResult) -> Section:
         Prose(f"`--drill {drill.name}`, {ran}", "soft"),
         *some(
             Box(title="Aborted.", body=(Prose(sentence(drill.gave_up)),)) if drill.gave_up else None,
-            _day(drill.name, drill.day) if drill.day else None,
             Findings(drill.checks) if drill.checks else None,
+            _figures(drill),
+            _timeline(drill),
         ),
-        *_figures(drill),
-        *some(_timeline(drill)),
     )
     return Section(
         title=f"{wording.MARKS[state]} {drill.title}",
         id=drill.name,
         tone="bad" if state == "failed" else "plain",
         body=body,
-        only=("text", "markdown", "html") if drill.day else ("markdown", "html"),
+        only=("markdown", "html"),
     )
 
 
-def _figures(drill: DrillResult) -> Iterator[Element]:
-    """Tiles, below their headings."""
-    shown = [figure for figure in drill.figures if not is_advice(figure)]
-    for about, group in groupby(sorted(shown, key=lambda one: bool(one.about)), key=lambda one: one.about):
-        tiles = Tiles(
-            tuple(
-                Number(name=one.name, now=wording.format_number(one), unit=wording.format_unit(one), more=one.note)
-                for one in group
-            )
-        )
-        yield Section(title=about, body=(tiles,)) if about else tiles
-
-
-def _day(name: str, day: Day) -> Figure:
-    table = Table(
-        id=f"day-{name}",
-        caption=f"From {day.clock(day.at_seconds)} to {day.clock(day.until_seconds)}",
-        columns=texts("time", "what happened"),
-        rows=tuple(
-            (
-                Cell(
-                    day.clock(moment.at_seconds)
-                    + ("" if moment.until_seconds is None else f" to {day.clock(moment.until_seconds)}")
-                ),
-                Cell(f"{moment.subject}: {moment.text}"),
-            )
-            for moment in day.moments
-        ),
+def _figures(drill: DrillResult) -> Tiles | None:
+    tiles = tuple(
+        Number(name=one.name, now=wording.format_number(one), unit=wording.format_unit(one), more=one.note)
+        for one in drill.figures
+        if not is_advice(one)
     )
-    return Figure(drawn=partial(rows_drawing, day_of(name, day)), words=(table,))
+    return Tiles(tiles) if tiles else None
 
 
 def _timeline(drill: DrillResult) -> Section | None:
     if not drill.moments:
         return None
-    chart = timeline_of(drill.name, drill.moments)
     lines, left_out = table_lines(drill.moments)
     table = Table(
         id=f"moments-{drill.name}",
@@ -218,11 +189,10 @@ def _timeline(drill: DrillResult) -> Section | None:
     )
     more = f"; {left_out:,} more are in rehearsal.json" if left_out else ""
     return Section(
-        title="All nodes and pods" if drill.day else "What happened",
-        body=(
-            *some(Figure(drawn=partial(rows_drawing, chart)) if chart is not None else None),
-            Section(title="As a table", remark=f"{plural(len(lines), 'line')}{more}", body=(table,), folding="always"),
-        ),
+        title="What happened",
+        remark=f"{plural(len(lines), 'line')}{more}",
+        body=(table,),
+        folding="always",
         only=("markdown", "html"),
     )
 
@@ -270,28 +240,12 @@ def _drill_data(drill: DrillResult) -> dict[str, Any]:
                 "value": figure.value,
                 "unit": figure.unit,
                 "note": figure.note,
-                "about": figure.about,
             }
             for figure in drill.figures
         ],
         "moments": [_moment(moment) for moment in drill.moments],
-        "day": None if drill.day is None else _day_data(drill.day),
         "wallSeconds": round(drill.wall_seconds, 3),
         "simulatedSeconds": round(drill.simulated_seconds, 3),
-    }
-
-
-def _day_data(day: Day) -> dict[str, Any]:
-    return {
-        "atSeconds": round(day.at_seconds, 3),
-        "untilSeconds": round(day.until_seconds, 3),
-        "startsAt": day.clock(day.at_seconds),
-        "curves": [
-            {"name": curve.name, "points": [[round(at, 3), value] for at, value in curve.points]}
-            for group in day.curves
-            for curve in group
-        ],
-        "moments": [_moment(moment) for moment in day.moments],
     }
 
 

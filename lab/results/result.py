@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from facts.finding import Finding, block
 from facts.user_error import UserError
-from lab.results.timeline import Moment, Mood
+from lab.results.timeline import Moment
 
 
 class RehearsalError(UserError):
@@ -21,35 +21,6 @@ class Figure:
     value: float | int | str
     unit: str = ""
     note: str = ""
-    about: str = ""
-    """Heading that groups figures."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """A number over simulated time, as steps."""
-
-    name: str
-    points: tuple[tuple[float, float], ...]
-    """Simulated seconds and the value from then on."""
-    mood: Mood = "plain"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Day:
-    """A drill's hours as one picture: groups of curves, each with a shared scale, and moments below."""
-
-    at_seconds: float
-    until_seconds: float
-    first_minute: float
-    """Time of day at the start, in minutes from midnight."""
-    curves: tuple[tuple[Curve, ...], ...]
-    moments: tuple[Moment, ...]
-
-    def clock(self, at_seconds: float) -> str:
-        """Time of day, e.g. 08:00."""
-        minute = int(self.first_minute + (at_seconds - self.at_seconds) / 60)
-        return f"{minute // 60 % 24:02}:{minute % 60:02}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +36,6 @@ class DrillResult:
     findings: tuple[Finding, ...] = ()
     """Defects of the stack that a real `pulumi up` would hit. The subject is a resource's URN or `Kind/name`."""
     moments: tuple[Moment, ...] = ()
-    day: Day | None = None
     wall_seconds: float = 0.0
     simulated_seconds: float = 0.0
     gave_up: str = ""

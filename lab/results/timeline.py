@@ -9,9 +9,7 @@ from typing import Literal
 
 from lab.results.clock import Clock
 
-Lane = Literal[
-    "apply", "node", "pod", "volume", "gateway", "capacity", "traffic", "operator", "clock", "alert", "money"
-]
+Lane = Literal["apply", "node", "pod", "volume", "gateway", "capacity", "traffic", "operator", "alert"]
 """Category of a moment, one lane of the picture."""
 Mood = Literal["plain", "good", "waiting", "bad"]
 

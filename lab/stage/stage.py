@@ -17,7 +17,6 @@ from zoneinfo import ZoneInfo
 from fleet.preview.offline import OfflineStack, record_stack
 from fleet.preview.record.recording import Recording
 from lab.cloud.chart import Charts
-from lab.cloud.compile_caches import CompileCaches
 from lab.cloud.gateway import GatewayController
 from lab.cloud.keda.operator import A_MONDAY, Keda
 from lab.cloud.provisioner import Provisioner
@@ -120,7 +119,6 @@ class Stage:
     provisioner: Provisioner
     gateway: GatewayController
     writer: Writer
-    caches: CompileCaches
     guards: SpendingGuards
     autoscaler: Keda | None
     """None unless the stack scales by KEDA."""
@@ -370,25 +368,6 @@ class Stage:
             except BaseException:
                 self.updates.cancel()
                 raise
-
-    @contextlib.contextmanager
-    def ready_up(self, sections: Mapping[str, Any] | None = None) -> Iterator[Callable[[], UpReport]]:
-        """Start `pulumi up` and stop it before its first change, until the block calls what it is given.
-
-        For a drill that follows a calendar: the engine's own seconds, which are half an hour of it, pass beside the block's.
-        """
-        may_change = self.updates.observed.may_change
-        may_change.clear()
-        with self.up_in_background(sections) as running:
-
-            def go_on() -> UpReport:
-                may_change.set()
-                return running.result()
-
-            try:
-                yield go_on
-            finally:
-                may_change.set()
 
     # Life cycle
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from fleet.preview.record.redact import Redactor
 from lab.cloud.autopilot.install import install as install_autopilot
-from lab.cloud.compile_caches import CompileCaches
 from lab.cloud.disks import Disks
 from lab.cloud.gateway import GatewayController
 from lab.cloud.gateway_prerequisites import prerequisites_of
@@ -75,7 +74,7 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
             install_autopilot(api)
         world = World(api, clock, timeline)
         meter, story, stock = Meter(world, settings.server.name), Story(world), Stock.for_settings(settings)
-        writer, standby, caches = Writer(world, timings), Standby(world, timings), CompileCaches(world)
+        writer, standby = Writer(world, timings), Standby(world, timings)
         guards = closing.enter_context(SpendingGuards(world, control_plane.kubeconfig))
         provisioner = Provisioner(world, stock, timings, project=settings.project)
         disks, prometheus = Disks(world, timings), ManagedPrometheus(world, timings)
@@ -87,7 +86,7 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
             if not settings.makes_keda:  # The cluster's owner has installed it.
                 install(api, keda_definitions(around.charts.modules))
                 autoscaler.run_without_pods()
-        for controller in (provisioner, disks, gateway, writer, standby, caches, prometheus):
+        for controller in (provisioner, disks, gateway, writer, standby, prometheus):
             closing.enter_context(controller)
         updates = closing.enter_context(
             updating(
@@ -117,7 +116,6 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
             provisioner=provisioner,
             gateway=gateway,
             writer=writer,
-            caches=caches,
             guards=guards,
             autoscaler=autoscaler,
             updates=updates,

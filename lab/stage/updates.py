@@ -139,7 +139,6 @@ class Updates:
 
     def cancel(self) -> None:
         """Ctrl-C."""
-        self.observed.may_change.set()
         if (running := self.running) is not None:
             running.cancel()
 
@@ -147,7 +146,6 @@ class Updates:
         """`kill -9` of the engine and its plugins: what they were doing stays undone."""
         self.killed.set()
         self.stop.set()
-        self.observed.may_change.set()
         if (running := self.running) is not None:
             running.kill()
         self.observed.until_idle()

@@ -39,6 +39,8 @@ PLACES: Mapping[str, str] = {
     "revision": "model.revision",
     "model_size_gb": "model.sizeGb",
     "model_config": "model.config",
+    "reasoning_parser": "model.reasoningParser",
+    "tool_call_parser": "model.toolCallParser",
     "profile": "server.profile",
     "engine": "server.engine",
     "reasons": "server.reasons",

@@ -30,8 +30,8 @@ class VllmFleetArgs(TypedDict):
     """Zones that have the machine, all of one region, e.g. ["europe-west4-b"]: each gets a weights volume."""
     capacity: CapacityMode
     """How GPU nodes are obtained."""
-    machine: NotRequired[str]
-    """Machine type of the nodes, e.g. "g2-standard-12". Default: a4-highgpu-8g."""
+    machine: str
+    """Machine type of the nodes, e.g. "g2-standard-12": its GPUs are the bill."""
     reservation: NotRequired[str]
     """Name of the reservation, with capacity reservation, calendar or ladder."""
     run_duration_seconds: NotRequired[int]
@@ -46,6 +46,10 @@ class VllmFleetArgs(TypedDict):
     """Size of the repository's files in GB (10**9 bytes). Default: the catalogue's; required for other models."""
     model_config: NotRequired[str]
     """Path of the model's config.json, from the program's folder. Default: the catalogue's shape; required for other models."""
+    reasoning_parser: NotRequired[str]
+    """vLLM's parser of the model's reasoning. Default: the catalogue's, if the profile has one; none for other models."""
+    tool_call_parser: NotRequired[str]
+    """vLLM's parser of the model's tool calls. Default: the catalogue's, if the profile has one; none for other models."""
     profile: NotRequired[str]
     """Set of engine flags: record, serve-chat, serve-code, serve-batch and others. Default: record."""
     engine: NotRequired[dict[str, Any]]

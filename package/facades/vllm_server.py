@@ -24,10 +24,10 @@ class VllmServerArgs(TypedDict):
     """Namespace of the servers. It must exist; the account `vllm-server` is made."""
     capacity: CapacityMode
     """How GPU nodes are obtained."""
+    machine: str
+    """Machine type of the nodes, e.g. "g2-standard-12": its GPUs are the bill."""
     weights_claim: pulumi.Input[str]
     """Name of the PersistentVolumeClaim that holds the model: `claim` of `ModelWeights`."""
-    machine: NotRequired[str]
-    """Machine type of the nodes, e.g. "g2-standard-12". Default: a4-highgpu-8g."""
     reservation: NotRequired[str]
     """Name of the reservation, with capacity reservation or calendar."""
     run_duration_seconds: NotRequired[int]
@@ -42,6 +42,10 @@ class VllmServerArgs(TypedDict):
     """Size of the repository's files in GB (10**9 bytes). Default: the catalogue's; required for other models."""
     model_config: NotRequired[str]
     """Path of the model's config.json, from the program's folder. Default: the catalogue's shape; required for other models."""
+    reasoning_parser: NotRequired[str]
+    """vLLM's parser of the model's reasoning. Default: the catalogue's, if the profile has one; none for other models."""
+    tool_call_parser: NotRequired[str]
+    """vLLM's parser of the model's tool calls. Default: the catalogue's, if the profile has one; none for other models."""
     profile: NotRequired[str]
     """Set of engine flags: record, serve-chat, serve-code, serve-batch and others. Default: record."""
     engine: NotRequired[dict[str, Any]]

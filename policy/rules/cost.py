@@ -68,7 +68,7 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
                 unpriced += nodes
             else:
                 total += usd * nodes
-                whose = f", {money.origin([price])}" if price else ""
+                whose = f", {money.origin(price)}" if price else ""
                 parts.append(f"{resource.label}: {nodes} x ${usd:,.2f}{whose}")
     if total > ceiling:
         more = f", and {unpriced} node(s) without a published price in {region} are not included" if unpriced else ""

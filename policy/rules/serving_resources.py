@@ -59,7 +59,7 @@ def _image_by_tag(resource: Resource, _: Settings) -> Iterator[Finding]:
 
 
 def _has_unpublished_digest(image: str) -> bool:
-    """Whether an image is a known release of vLLM by tag, from Docker Hub or through Artifact Registry, whose digest no source publishes."""
+    """Whether an image is a known release of vLLM by tag, from Docker Hub or Artifact Registry, whose digest no source publishes."""
     place, slash, name = image.rpartition("vllm/")
     return bool(slash) and name in _UNPUBLISHED and (place in ("", "docker.io/") or "-docker.pkg.dev/" in place)
 

@@ -76,7 +76,7 @@ def _unless_on_purpose(settings: Settings, rule: Lesson[Any], problem: Finding) 
     serving = settings.serving
     written = {f"server.engine.{name}" for name in serving.overrides}
     by_hand = written & {stack_file().path(option) for option in rule.reads}
-    if by_hand or not rule.excusable or rule.id not in serving.profile.lessons_reproduced:
+    if by_hand or not rule.excusable or rule.name not in serving.profile.lessons_reproduced:
         return problem
     why = (
         f"{problem.why} (deliberate exception: profile {serving.profile.name} reproduces {serving.profile.reproduces})"
@@ -121,7 +121,7 @@ def _swept_load(settings: Settings) -> Iterator[Finding]:
     if swept and max(swept) > max(admitted, server.offered_concurrency):
         rule = lesson_named("sequences-below-load")
         problem = Finding(
-            id=rule.id,
+            id=rule.name,
             subject=key("benchmark.concurrency"),
             found=list(swept),
             allowed=f"up to {admitted}: maxNumSeqs {each} on each of {engines} engine(s) of a replica",

@@ -36,7 +36,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         spending=settings.spending is not None,
         release=number_of(engine.version),
         speculative=engine.speculative is not None,
-        prefix_caching=bool(engine.enable_prefix_caching),
+        prefix_caching=settings.serving.caches_prefixes,
         spot=isinstance(capacity, Spot) or (isinstance(capacity, Ladder) and capacity.spot),
         gateway_pool=settings.gateway.pool if settings.gateway.enabled else None,
         cluster=settings.cluster.name or cluster_name(settings.stack) if settings.owns_platform else None,

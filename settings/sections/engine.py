@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from facts import parsers
 from facts.engines import LONGEST_CONTEXT_TOKENS, Release, Scalar
 from facts.machines import MACHINES
 from facts.releases import CURRENT, at, number_of
@@ -23,6 +22,7 @@ from settings.sections.engine_extras import check_extra_args, check_extra_env
 from settings.sections.engine_settings import ENVIRONMENT as ENVIRONMENT
 from settings.sections.engine_settings import environment_text as environment_text
 from settings.sections.engine_settings import long_name as long_name
+from settings.sections.parser_names import ReasoningParser, ToolCallParser
 from settings.sections.section import Section, like
 
 Switch = bool | None
@@ -36,17 +36,6 @@ MoeBackend = Literal[
     "auto", "triton", "deep_gemm", "cutlass", "flashinfer_trtllm", "flashinfer_cutlass", "flashinfer_cutedsl", "marlin"
 ]
 LoadFormat = Literal["auto", "safetensors", "dummy", "fastsafetensors", "runai_streamer", "runai_streamer_sharded"]
-
-
-def _parser(kind: parsers.Kind) -> AfterValidator:
-    """Validates that some vLLM release has a parser of that name; settings/checks/model.py checks the stack's release."""
-
-    def known(name: str) -> str:
-        if name not in (names := parsers.of_any_release(kind)):
-            raise ValueError(f"one of {', '.join(sorted(names))}")
-        return name
-
-    return AfterValidator(known)
 
 
 def _not_set_elsewhere(arguments: tuple[str, ...]) -> tuple[str, ...]:
@@ -164,10 +153,10 @@ class Engine(Section):
         Annotated[str, like(r"^[A-Za-z0-9_./:-]{1,200}$", "1 to 200 letters, digits and _ . / : -")] | None
     ) = None
     """`--served-model-name`: model name in requests, and label of every metric. Default: the model's repository id."""
-    reasoning_parser: Annotated[str, _parser("reasoning")] | None = None
+    reasoning_parser: ReasoningParser | None = None
     """`--reasoning-parser`: return the text before `</think>` in a separate field. Default: as part of the response. Names depend on
     the release (facts/data/parsers.yaml); use qwen3 for Qwen3.5."""
-    tool_call_parser: Annotated[str, _parser("tools")] | None = None
+    tool_call_parser: ToolCallParser | None = None
     """`--tool-call-parser` with `--enable-auto-tool-choice`. Default: tool calls stay text. Names depend on the release. For Qwen3.5
     use qwen3_coder, as published commands do; qwen3_xml reads the same format; hermes is for older Qwen models."""
     thinking: Switch = None

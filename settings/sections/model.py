@@ -10,6 +10,7 @@ from pydantic_core import core_schema
 
 from facts import strict_json
 from facts.model_config import MOST_BYTES, ModelShape, from_config
+from settings.sections.parser_names import ReasoningParser, ToolCallParser
 from settings.sections.section import Section, like
 
 Revision = Annotated[str, like(r"^[0-9a-f]{40}$", "a commit id of 40 hexadecimal digits in lowercase")]
@@ -85,3 +86,8 @@ class ChosenModel(Section):
     """Size of the repository's files in GB (10**9 bytes), for the weights volume and the load time. Default: the catalog's."""
     config: Config | None = None
     """Path of the model's config.json, relative to the stack file. Default: the catalog's shape."""
+    reasoning_parser: ReasoningParser | None = None
+    """vLLM's parser of the model's reasoning. Default: the catalog's, where the profile uses one; none for a model that the catalog does
+    not list, because vLLM does not start with a parser whose tokens are missing in the tokenizer."""
+    tool_call_parser: ToolCallParser | None = None
+    """vLLM's parser of the model's tool calls. Default: as for `reasoningParser`."""

@@ -7,11 +7,14 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from settings.sections.model import ChosenModel, Config, Model, Repository, Revision, SizeGb
+from settings.sections.parser_names import ReasoningParser, ToolCallParser
 from settings.sections.section import NAMESPACE, Section, like
 from settings.sections.server import ImageChoice, Resources, Server
 
 CANARY_ENDING: Final = "-canary"
 """Suffix of the servers' name for the canary's Deployment, Service and label `app`."""
+_OF_THE_MODEL: Final = ("config", "reasoning_parser", "tool_call_parser")
+"""What another revision of a model has in common with it."""
 _PATH: Final = f"{NAMESPACE}:rollout.canary"
 
 
@@ -26,6 +29,10 @@ class CanaryModel(Section):
     """Size of the repository's files in GB (10**9 bytes). Default: the servers'; the catalog's for another model."""
     config: Config | None = None
     """Path of the model's config.json, relative to the stack file. Default: the servers'; the catalog's for another model."""
+    reasoning_parser: ReasoningParser | None = None
+    """vLLM's parser of the model's reasoning. Default: the servers'; for another model as in `model`."""
+    tool_call_parser: ToolCallParser | None = None
+    """vLLM's parser of the model's tool calls. Default: the servers'; for another model as in `model`."""
 
 
 class Canary(Section):
@@ -77,8 +84,9 @@ class Canary(Section):
             return own
         given = {name: value for name, value in self.model if value is not None}
         if self.model.id in (None, served.id):
-            known = {"id": served.id, "revision": served.revision, "size_gb": served.size_gb}
-            given = {**known, "config": own and own.config, **given}
+            known = {} if own is None else {name: getattr(own, name) for name in _OF_THE_MODEL}
+            known |= {"id": served.id, "revision": served.revision, "size_gb": served.size_gb}
+            given = {**known, **given}
         return ChosenModel.model_construct(**{**dict.fromkeys(ChosenModel.model_fields), **given})
 
 

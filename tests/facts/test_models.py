@@ -245,3 +245,7 @@ def test_parts_come_from_the_shape_and_formats_from_the_catalogue() -> None:
     assert parts_of(["openai/gpt-oss-20b"], gpt) == {"experts"}
     assert parts_of(["zai-org/GLM-4.7-Flash"], glm) == {"experts", "a draft layer"}
     assert parts_of(["my/own"], None) is None
+    # A fine-tune's formats are unknown, whatever its name resembles; a folder that ends with the id is that model.
+    formats = {"the qwen3 format", "the qwen3_coder format"}
+    assert parts_of(["acme/Qwen3-32B-support"]) == formats
+    assert parts_of(["/models/Qwen/Qwen3-32B"]) == {"the qwen3 format"}

@@ -72,7 +72,7 @@ def test_a_verdict_says_where_why_and_what_to_write_in_flags(case: Case) -> None
         # Spelled otherwise.
         ("tp8-on-one-gpu-model", {"flags": ("-tp", "8"), "without": ("data-parallel-size",)}, {}, True),
         ("context-far-above-need", {"flags": ("--max-model-len=16k",)}, {}, True),
-        ("mtp-two-is-slower", {"flags": (MTP5.replace("5}", "2}"),), "kind": "StatefulSet"}, {}, True),
+        ("mtp-above-one", {"flags": (MTP5.replace("5}", "2}"),), "kind": "StatefulSet"}, {}, True),
         # A team's own figures.
         ("tp8-on-one-gpu-model", {"args": ("org/own-13b", "-tp=2")}, {}, False),
         ("tp8-on-one-gpu-model", {"args": ("org/own-13b", "-tp=2")}, {"weightsGb": {"own-13b": 26.0}}, True),

@@ -112,9 +112,19 @@ def test_a_verdict_has_the_rules_level_its_reason_and_its_price(pack: Pack) -> N
     assert "\nwhy: " in message
     assert "131,072" in message
     assert (
-        "; at stake: $391.28 to $517.67 an hour (12 A4 nodes, Spot, list prices of 10 regions, 2026-07-03 to 2026-07-30)\n"
+        "; at stake: at least $391.28 an hour (12 A4 nodes, Spot, list price of us-east4, 2026-07-03, the lowest)\n"
         in message
     )
+
+
+@pytest.mark.parametrize(
+    ("drafts", "configured", "told"),
+    [(5, 1, "mandatory"), (2, 1, "advisory"), (5, 0, "advisory"), (2, 0, "advisory")],
+)
+def test_one_policy_reports_a_mild_breach_as_advice(pack: Pack, drafts: int, configured: int, told: str) -> None:
+    pack.configure({}, mtp_above_one=configured)
+    speculation = f'--speculative-config={{"method":"mtp","num_speculative_tokens":{drafts}}}'
+    assert pack.judge(server(speculation))["mtp-above-one"][0] == told
 
 
 def test_a_setting_reaches_its_rule(pack: Pack) -> None:
@@ -181,7 +191,7 @@ def test_rules_about_a_stack_name_their_resource_and_its_price(pack: Pack) -> No
     level, message = pack.judge_stack(server(), quota("104"))["gpu-quota-above-plan"]
     assert level == "mandatory"
     assert (
-        "; at stake: $32.61 to $43.14 an hour (1 A4 node, Spot, list prices of 10 regions, 2026-07-03 to 2026-07-30)\n"
+        "; at stake: at least $32.61 an hour (1 A4 node, Spot, list price of us-east4, 2026-07-03, the lowest)\n"
         in message
     )
     assert "gpu-quota-above-plan" not in pack.judge_stack(server(), quota("96"))

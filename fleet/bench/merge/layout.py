@@ -15,7 +15,6 @@ from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import (
     CLIENT_FILE,
     DCGM_FILE,
-    GPU_FOLDER,
     MERGED_FILE,
     METRICS_FILE,
     RUN_FILE,
@@ -57,7 +56,6 @@ class Layout:
     """Messages name files within it."""
     asked: Asked | None
     runs: list[RunFiles]
-    dmon: tuple[Path, ...]
     dcgm: Path | None
     single: bool
     """Whether the folder is one run of a measurement, so that other runs are not missing."""
@@ -162,15 +160,11 @@ def find(folder: Path, choice: Choice, *, allow_missing: bool) -> Layout:
     else:
         runs = [_bare(folder, choice, single)]
     problems += _unreadable_names(folder)
-    gpu = home / GPU_FOLDER
-    listed = [path for path in sorted(gpu.glob("dmon-*.txt")) if path.is_file()]
-    dmon = tuple(path for path in listed if not choice.leaves_out(f"{GPU_FOLDER}/{path.name}"))
     dcgm = home / DCGM_FILE
     return Layout(
         folder=folder,
         asked=asked,
         runs=runs,
-        dmon=dmon,
         dcgm=dcgm if dcgm.is_file() and not choice.leaves_out(DCGM_FILE) else None,
         single=single,
         problems=problems,

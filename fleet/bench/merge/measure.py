@@ -13,7 +13,7 @@ from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import RUN_FOLDER, Asked, AskedSlo, DcgmSeries, MetricsSample
 from fleet.bench.measurement import Estimate, Measurement, MergeOptions, Point, Prompts, Rates, Run
 from fleet.bench.merge import clocks
-from fleet.bench.merge.gpus import GpuSeries, of_dcgm, read_dmon
+from fleet.bench.merge.gpus import GpuSeries, of_dcgm
 from fleet.bench.merge.layout import Choice, Layout, RunFiles, find, is_result, read_file
 from fleet.bench.merge.problems import Problem, merge_command, refuse
 from fleet.bench.merge.reading import Reader, reader
@@ -129,21 +129,11 @@ class _Merge:
 
     def read_gpus(self) -> None:
         """All GPU readings of the measurement."""
-        said: list[str] = []
-        for path in self.layout.dmon:
-            read = read_dmon(path, self.layout.shown(path))
-            self.problems += self.choice.sift(read.problems)
-            self.remarks += read.remarks
-            self.gpus += read.series
-            if not read.series and not read.problems:
-                said.append(f"{self.layout.shown(path)} has no reading")
         if self.layout.dcgm is not None:
             file, problems = read_file(self.layout.dcgm, self.layout.shown(self.layout.dcgm), DcgmSeries)
             self.problems += self.choice.sift(problems)
             if file is not None:
-                self.gpus += of_dcgm(file)
-                said += [file.problem] if file.problem else []
-        self.gpu_problem = "; ".join(said) or None
+                self.gpus, self.gpu_problem = of_dcgm(file), file.problem
 
     def add_run(self, files: RunFiles, read: Reader) -> None:
         """Read and check one run; compute it while no problem was found."""

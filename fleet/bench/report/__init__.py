@@ -1,1 +1,1 @@
-"""A judged measurement as one page for a person, and its plots as images."""
+"""A judged measurement as one page for a person."""

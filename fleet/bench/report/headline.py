@@ -9,7 +9,6 @@ from fleet.bench.report.article import IN_FLIGHT_PER_NODE, Published, is_like_lo
 from fleet.bench.report.shown import Shown, engine, has_steady, is_self_test, summed_total
 from fleet.bench.report.words import interval
 from fleet.plan.words import CAPACITIES
-from fleet.report.charts import Plot
 from fleet.report.outline import Number
 from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd, plural
 
@@ -39,22 +38,6 @@ def subtitle(measurement: Measurement) -> str:
         f"{plural(len(measurement.points), 'load')}, {plural(asked.repeats, 'repeat')}"
         f"{_OF_NO_MODEL if is_self_test(asked) else ''}"
     )
-
-
-def caption(judged: Judged, found: Shown, plot: Plot) -> str:
-    """Caption of an image: stack, workload, load, verdict."""
-    asked = judged.measurement.asked
-    parts = [title(judged)]
-    if asked is not None:
-        parts += [f"workload {asked.workload.name}", asked.name or asked.created]
-    loads = len(found.measurement.points)
-    parts.append(plural(loads, "load") if plot.scope == "sweep" else f"{found.point.connections:,} in flight")
-    if len(found.runs) > 1:
-        parts.append(f"repeat {found.run.repeat + 1}" if plot.scope == "run" else plural(len(found.runs), "repeat"))
-    if any(entry.words.startswith("published") for entry in plot.legend):
-        parts[-1] += f"; published rows: {format_number(IN_FLIGHT_PER_NODE)} in flight on a node"
-    verdict = "certified" if judged.certificate.verdict == "certified" else "NOT CERTIFIED"
-    return f"{', '.join(part for part in parts if part)} · {verdict}"
 
 
 def figures_of(judged: Judged, found: Shown) -> str:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from fleet.bench.report import plots_balance, plots_latency, plots_load, plots_time
 from fleet.bench.report.article import Published, is_like_load
 from fleet.bench.report.shown import Shown, has_steady, window_name
 from fleet.report.charts import Plot
-
-IDS: Final = (
-    "throughput-nodes", "throughput-load", "latency", "throughput-time", "in-flight", "runs", "clients", "engines", "cache-queue", "power",
-)  # fmt: skip
-"""Of every plot that there can be; an image has its plot's name."""
 
 
 def plots_of(shown: Shown, published: Published) -> tuple[Plot, ...]:

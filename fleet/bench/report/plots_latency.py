@@ -38,7 +38,6 @@ def distributions(latencies: Latencies, theirs: Figure | None) -> Plot:
         legend.append(LegendEntry(words=words, style="second-run", mark="square"))
     return Plot(
         id="latency",
-        scope="load",
         title="Latency distributions",
         description="; ".join(f"{QUANTITIES[name]}: {format_percentiles(one)}" for name, one in found.items()) + ".",
         panels=tuple(

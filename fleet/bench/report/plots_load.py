@@ -47,7 +47,6 @@ def against_nodes(shown: Shown, published: Published, nodes: int) -> Plot:
     )
     return Plot(
         id="throughput-nodes",
-        scope="load",
         title="Throughput against nodes",
         description=f"{ours} Article: {theirs}.",
         panels=(
@@ -135,7 +134,6 @@ def against_load(shown: Shown) -> Plot:
     values_s = [dot.y for dot in dots]
     return Plot(
         id="throughput-load",
-        scope="sweep",
         title="Throughput and latency against requests in flight",
         description="; ".join(
             f"{point.connections:,} in flight: {format_number(point.total_tokens_per_s.mean)} total tokens a second"

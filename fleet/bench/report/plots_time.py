@@ -118,7 +118,6 @@ def runs(shown: Shown) -> Plot:
     }
     return Plot(
         id="runs",
-        scope="sweep" if len({run.point for run in drawn}) > 1 else "load",
         title="Every run",
         description="; ".join(
             f"{name_of(shown.measurement, run)}: "

@@ -85,15 +85,12 @@ def engines(run: Run, server: ServerMetrics) -> Table:
     )
 
 
-_ANY_KERNEL = "share of time with any kernel running"
-# Name, unit and meaning. Source: nvidia-smi's manual, utilization; DCGM's profiling metrics.
+# Name, unit and meaning. Source: DCGM's field identifiers and profiling metrics.
 _GPU_NAMES = {
     "power_watts": ("Power", " W", ""),
     "temperature_celsius": ("Temperature", " °C", ""),
     "memory_temperature_celsius": ("Temperature of the memory", " °C", ""),
-    "sm_percent": ("GPU busy", " %", _ANY_KERNEL),
-    "gpu_percent": ("GPU busy", " %", _ANY_KERNEL),
-    "memory_percent": ("Memory busy", " %", "share of time with any memory access"),
+    "gpu_percent": ("GPU busy", " %", "share of time with any kernel running"),
     "memory_mib": ("Memory in use", " MiB", "weights and the reserved KV cache"),
     "sm_clock_mhz": ("Clock of the processors", " MHz", "drops at the power or heat limit"),
     "memory_clock_mhz": ("Clock of the memory", " MHz", ""),
@@ -110,14 +107,13 @@ def gpus(run: Run, found: Gpus) -> Table:
     return Table(
         id="gpus-table",
         caption=f"Readings of the GPUs over the {window_name(run)}",
-        columns=(*texts("quantity"), *numbers("mean", "peak", "GPUs"), *texts("from")),
+        columns=(*texts("quantity"), *numbers("mean", "peak", "GPUs")),
         rows=tuple(
             (
                 _gpu_name(reading.name),
                 Cell(_gpu_value(reading.name, reading.mean)),
                 Cell(_gpu_value(reading.name, reading.peak)),
                 Cell(f"{reading.gpus:,}"),
-                Cell(reading.source),
             )
             for reading in found.readings
         ),

@@ -19,8 +19,7 @@ TEXTS: Final = {
     "no_mfu": "FLOP/s and memory traffic were not collected; vLLM counts them with `--enable-mfu-metrics`.",
     "mfu": "FLOP/s and HBM traffic are vLLM's estimate (`--enable-mfu-metrics`), rough for a hybrid model: it counts every layer as full "
     "attention.",
-    "no_gpus": "`gpu/dmon-POD.txt` and `dcgm.json` are missing. `fleet bench run` collects both: `nvidia-smi dmon` in every server's pod, "
-    "and DCGM's series from managed Prometheus.",
+    "no_gpus": "`dcgm.json` is missing. `fleet bench run` and `fleet bench fetch` write DCGM's series from managed Prometheus to it.",
     "no_gpus_here": "A self-test has no GPU.",
-    "no_power": "Power over time is missing; `fleet bench run` collects it with `nvidia-smi dmon` in the servers' pods.",
+    "no_power": "Power over time is missing: managed Prometheus had no series of it.",
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from facts import strict_json
 from facts.files import write_whole
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.folder import GPU_FOLDER, RUN_FILE
+from fleet.bench.folder import RUN_FILE
 from fleet.bench.run.progress_words import ENDED, state_of
 from fleet.clients.side_by_side import side_by_side
 
@@ -69,11 +69,8 @@ def fetch(
 
 
 def require_own(folder: Path, name: str) -> None:
-    """The folder is new, this measurement's, or holds nothing but the GPU samples of a run that was left. Raises BenchmarkError: two
-    in one folder would be merged as one.
-    """
-    there = _content(folder, f"of measurement {name}")
-    if not there - {GPU_FOLDER}:
+    """The folder is new or this measurement's. Raises BenchmarkError: two in one folder would be merged as one."""
+    if not _content(folder, f"of measurement {name}"):
         return
     try:
         found = strict_json.read(folder / RUN_FILE).get("name")

@@ -1,10 +1,9 @@
-"""`fleet bench`: run, fetch, merge, report, record, export, sign, self-test."""
+"""`fleet bench`: run, fetch, merge, report, record, sign, self-test."""
 
 from __future__ import annotations
 
 import typer
 
-from fleet.cli.bench.export import export
 from fleet.cli.bench.fetch import fetch
 from fleet.cli.bench.merge import merge
 from fleet.cli.bench.record import record
@@ -21,9 +20,8 @@ bench = typer.Typer(
 bench.command(short_help="Measure a running stack and download the results.")(run)
 bench.command(short_help="Download an earlier measurement.")(fetch)
 bench.command(short_help="Merge all clients' results and certify them.")(merge)
-bench.command(short_help="Write a page and images of a measurement.")(report)
+bench.command(short_help="Write a page about a measurement.")(report)
 bench.command(short_help="Add a certified measurement to the ledger, or store it as a baseline.")(record)
-bench.command(short_help="Write a measurement in llm-d's Benchmark Report format.")(export)
 bench.command(short_help="Sign a measurement with an SSH key, or check who signed it.")(sign)
 bench.command(hidden=True)(verify_signature)  # the name before `fleet bench sign --check`
 bench.command(short_help="Try the whole benchmark on this machine, without a GPU.")(selftest)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleet.bench.run import fetching
 from fleet.cli.bench.merge import exit_code
 from fleet.cli.bench.report import FOLDER
 from fleet.cli.documents import show
@@ -34,6 +33,7 @@ def bring(
     google: Google, measurement: str, folder: Path, outputs: StackOutputs, servers: Servers, display: Display
 ) -> None:
     """Download results from the bucket and DCGM's series from managed Prometheus."""
+    from fleet.bench.run import fetching
     from fleet.bench.run.display import State
     from fleet.bench.run.gpu_history import add_dcgm
 
@@ -62,7 +62,7 @@ def judge(folder: Path) -> int:
     judged = judged_of(folder, MergeOptions(), None)
     write(judged, folder / MERGED_FILE)
     show(outline(judged, source=folder, written=folder / MERGED_FILE), "text")
-    page, *_ = write_report(judged, folder / FOLDER, source=folder)
+    page = write_report(judged, folder / FOLDER, source=folder)
     sys.stdout.write(f"page: {page}\n")
     return exit_code(judged)
 

@@ -1,4 +1,4 @@
-"""`fleet bench report`: one page and an image of every plot."""
+"""`fleet bench report`: one page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def report(
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Write the report here. Default: DIR/report.")
     ] = None,
 ) -> int:
-    """Write report.html and a PNG of every plot of a measurement.
+    """Write report.html, the page of a measurement.
 
     Reads DIR/merged.json if it is newer than all other files of DIR; otherwise merges and certifies DIR in memory. The page needs
     no network and no script. Exits with 0 whatever the verdict, and with 2 where a signature does not match.
@@ -37,5 +37,5 @@ def report(
     compared = outcome(judged.comparisons)
     lines = (judged.certificate.headline, judged.certificate.reason, compared.words if compared else "")
     sys.stdout.write("\n".join(line for line in lines if line) + f"\n{format_signer(signer(folder))}\n\n")
-    sys.stdout.writelines(f"{path}\n" for path in written)
+    sys.stdout.write(f"{written}\n")
     return CLEAN

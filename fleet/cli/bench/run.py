@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import sys
@@ -40,9 +39,6 @@ class Wishes:
     """How a run goes on, and where its results go."""
 
     out: Out = None
-    no_gpu_samples: Annotated[
-        bool, typer.Option("--no-gpu-samples", help="Do not run nvidia-smi dmon in the servers' pods.")
-    ] = False
     detach: Annotated[
         bool, typer.Option("--detach", help="Start it and exit; `fleet bench fetch` downloads the results.")
     ] = False
@@ -113,34 +109,21 @@ def _launch(settings: Settings, outputs: StackOutputs, live: Live, wishes: Wishe
             if google is None:
                 sys.stdout.write(_what_goes_on(launched, outputs.cluster))
                 return CLEAN
-            over = _watch(kubectl, google, launched, () if wishes.no_gpu_samples else pods, folder, began)
+            over = _watch(kubectl, google, launched, began)
         except (KeyboardInterrupt, SystemExit) as stop:
             sys.stdout.write(f"\nStopped watching.\n{_what_goes_on(launched, outputs.cluster)}")
             return _exit_code(stop)
         return _finish(kubectl, google, settings, outputs, launched, over, pods, folder, began)
 
 
-def _watch(
-    kubectl: Kubectl, google: Google, launched: Launched, sampled: tuple[ServerPod, ...], folder: Path, began: float
-) -> Ended:
-    """Wait until the Job has ended, collecting GPU samples."""
+def _watch(kubectl: Kubectl, google: Google, launched: Launched, began: float) -> Ended:
+    """Wait until the Job has ended."""
     from fleet.bench.run.display import shown
-    from fleet.bench.run.gpu_samples import GpuSamples
-    from fleet.bench.run.servers import CONTAINER
     from fleet.bench.run.watching import watch
 
     live, width = terminal()
     with shown(sys.stdout, live=live, width=width, began=began) as display:
-        samples = None
-        with contextlib.ExitStack() as collecting:
-            if sampled:
-                samples = collecting.enter_context(
-                    GpuSamples(kubectl, [pod.name for pod in sampled], CONTAINER, folder)
-                )
-            over = watch(kubectl, google.bucket, launched, display.state)
-        for problem in samples.problems if samples is not None else ():
-            display.note(problem)
-    return over
+        return watch(kubectl, google.bucket, launched, display.state)
 
 
 def _finish(

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from fleet.bench import signature
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.doctor.packages import require_benchmark_packages
 
@@ -49,6 +48,7 @@ def sign(
     if allowed_signers is not None:
         raise CommandError("--allowed-signers requires --check")
     require_benchmark_packages()
+    from fleet.bench import signature
 
     certificate = signature.sign(folder, key)
     sys.stdout.write(f"{certificate.headline}\n{signature.format_signer(signature.signer(folder))}\n")
@@ -58,6 +58,7 @@ def sign(
 def verify_signature(folder: _Folder, allowed_signers: _AllowedSigners = None) -> int:
     """Show who signed a measurement, and its verdict, computed again from the results."""
     require_benchmark_packages()
+    from fleet.bench import signature
     from fleet.bench.judged import recomputed
 
     who = signature.signer(folder, allowed_signers)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from facts import strict_json
-from fleet.bench.folder import MERGED_FILE
 from fleet.cli.exits import CommandError
 
 
 def require_outside(out: Path, folder: Path, option: str = "--out") -> None:
     """Refuse a place that would overwrite results, or that the next merge would read. Raises CommandError."""
+    from fleet.bench.folder import MERGED_FILE
+
     place, measured = out.resolve(), folder.resolve()
     if place.is_relative_to(measured) and place != measured / MERGED_FILE:
         raise CommandError(f"{option} {out}: {folder} holds the results; pass a path outside it")

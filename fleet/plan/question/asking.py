@@ -82,6 +82,7 @@ def question_of(asked: Asked) -> PlanQuestion:
             limits=Limits(ttft_p99_ms=asked.ttft_p99_ms, tpot_ms=asked.tpot_ms),
             capacity=asked.capacity or DEFAULT_CAPACITY,
             routing=routing,
+            reading=asked.sized_as,
             load_share=asked.load_share,
             spares=asked.spares,
             notices_per_node_day=asked.loss_per_node_day,
@@ -91,7 +92,7 @@ def question_of(asked: Asked) -> PlanQuestion:
             usd_per_node_hour=asked.usd_per_node_hour,
             starts_from=asked.starts_from,
             compile_cache=asked.compile_cache,
-            notes=(*chosen, *notes),
+            notes=(*_machine_note(asked), *chosen, *notes),
         )
     except ValueError as error:
         raise AskingError(str(error)) from None
@@ -140,6 +141,12 @@ def _machine(asked: Asked) -> Machine:
     if asked.machine not in MACHINES:
         raise AskingError(f"--machine {asked.machine} is not known; allowed: {ANY_MACHINE}, {', '.join(MACHINES)}")
     return MACHINES[asked.machine]
+
+
+def _machine_note(asked: Asked) -> tuple[str, ...]:
+    if asked.machine is not None:
+        return ()
+    return (f"Machine defaults to the article's, {DEFAULT}. --machine {ANY_MACHINE} compares all by price.",)
 
 
 def _goal(asked: Asked) -> PlanGoal:

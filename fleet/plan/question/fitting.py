@@ -26,6 +26,7 @@ _RANKS: Final = (1, 2, 4, 8, 16)
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,200}")
 """What a config.json may give as its model's name, which outputs print."""
 _OF_A_DRAFT: Final = "speculative-config."
+_PARSERS: Final = ("tool-call-parser", "reasoning-parser")
 
 
 class UnknownModelError(UserError):
@@ -81,6 +82,10 @@ def fitted(
     if machine.gpu.compute_capability != B200.compute_capability or shape.name != profile.model_shape.name:
         # Available kernels depend on GPU and model: let vLLM choose.
         kept.pop("attention-backend", None)
+    drafts_on_states = shape.architecture.linear_attention_layers and any(name.startswith(_OF_A_DRAFT) for name in kept)
+    if kept.get("enable-prefix-caching") is False and not drafts_on_states:
+        # As settings/serving.py does.
+        kept.pop("enable-prefix-caching")
     if (context := kept.get("max-model-len")) is not None:
         kept["max-model-len"] = min(int(context), shape.context_tokens)
     changed = replace(
@@ -99,13 +104,11 @@ def engine_changes(profile: ProfileFacts, fitted_to: ProfileFacts) -> Mapping[st
     """Engine options to add to a stack file besides the profile, by vLLM's long names; None removes an option."""
     mine, its = fitted_to.flags, profile.flags
     changed = (name for name in dict.fromkeys((*its, *mine)) if mine.get(name) != its.get(name))
-    # Also the options of other architectures, which the program drops with a warning. It sets the parsers of a known model.
-    listed = models.CATALOGUE.get(fitted_to.model)
-    parsers = {"tool-call-parser": listed.tool_parser, "reasoning-parser": listed.reasoning_parser} if listed else {}
+    # Also the options of other architectures, which the program drops with a warning. It sets the parsers.
     return {
         "speculative" if name.startswith(_OF_A_DRAFT) else name: mine.get(name)
         for name in changed
-        if not parsers.get(name)
+        if name not in _PARSERS
     }
 
 
@@ -149,5 +152,5 @@ def _highest_rate(profile: ProfileFacts, machine: Machine, workload: Workload) -
     most = min(
         deployment.most_in_flight_per_node, max(1.0, room.running_limit(workload)) * deployment.engine.data_parallel
     )
-    load = fleet_load(deployment, workload, OfferedLoad(in_flight=most), what.reached or what.parameters, room)
+    load = fleet_load(deployment, workload, OfferedLoad(in_flight=most), what.engine, room)
     return load.requests_per_s

@@ -15,6 +15,7 @@ from fleet.plan.report import (
     day,
     document,
     drawn,
+    market,
     memory_bar,
     model_tables,
     plan_tables,
@@ -60,6 +61,7 @@ from fleet.report.words import (
 )
 
 if TYPE_CHECKING:
+    from fleet.plan.anywhere import Beside
     from fleet.plan.day.comparison import Comparison, Subject
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
     from fleet.report.outline import Medium
@@ -173,10 +175,25 @@ def comparison(alternatives: Sequence[Alternative]) -> Outline:
     )
 
 
-def impossible(error: PlanImpossibleError, question: PlanQuestion) -> Outline:
-    """Why no fleet reaches the goal, and the nearest one that is possible."""
-    finding = Finding(id="goal-out-of-reach", subject=_goal(question), found=error.why, write=error.nearest)
+def impossible(error: PlanImpossibleError, question: PlanQuestion, beside: Beside) -> Outline:
+    """Why no fleet of this machine reaches the goal, the nearest possible one, and what else reaches it."""
+    finding = Finding(
+        id="goal-out-of-reach",
+        subject=_goal(question),
+        found=f"{question.machine.type}: {error.why}",
+        write="; or ".join((error.nearest, *format_beside(beside))),
+    )
     return Outline(title=_goal(question), kind="plan", body=(finding,), data=document.no_plan_document(question))
+
+
+def format_beside(beside: Beside) -> Iterator[str]:
+    """What reaches the goal instead, one phrase each."""
+    if beside.as_engine is not None:
+        found = beside.as_engine
+        nodes = format_nodes(found.machines, found.question.machine, found.gpus)
+        yield f"as one engine, without the losses of the article's fleet: {nodes} (--sized-as engine)"
+    if beside.offer is not None:
+        yield f"another machine: {market.format_offer(beside.offer)} (--machine {beside.offer.machine.type})"
 
 
 def _goal(question: PlanQuestion) -> str:
@@ -240,6 +257,7 @@ def _numbers(plan: Plan) -> Iterator[Number]:
         now=format_milliseconds(now.tpot_ms.value),
         more=format_span(now.tpot_ms, format_milliseconds),
     )
+    yield from _readings(plan)
     yield Number(
         name="load",
         now=format_percent(plan.utilisation, 0),
@@ -260,6 +278,31 @@ def _numbers(plan: Plan) -> Iterator[Number]:
         )
     ways = plural(len(plan.reasons), "difference") + " from the measured range" if plan.reasons else ""
     yield Number(name="confidence", now=plan.label, more=ways)
+
+
+def _readings(plan: Plan) -> Iterator[Number]:
+    """Which reading the plan is sized for, and what the other would be."""
+    if plan.question.reading == "engine":
+        yield Number(
+            name="sized as",
+            now="engine",
+            more="one alone, without the wait and the host time of the article's fleet (--sized-as fleet)",
+        )
+        return
+    now = plan.performance
+    rate, ttft, tpot = plan.maximum.total_tokens_per_s.as_engine, now.ttft_ms.as_engine, now.tpot_ms.as_engine
+    if rate is None or ttft is None or tpot is None:
+        return
+    fewer = plan.nodes_as_engine
+    nodes = (
+        f"{plural(fewer, 'node')} would do (--sized-as engine); " if fewer is not None and fewer < plan.nodes else ""
+    )
+    yield Number(
+        name="sized as",
+        now="fleet",
+        more=f"the article's, with its wait and host time. As one engine: {nodes}at full load {format_number(rate)} tok/s, "
+        f"TTFT {format_milliseconds(ttft)}, TPOT {format_milliseconds(tpot)}",
+    )
 
 
 def _batch(plan: Plan) -> Iterator[Number]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fleet.preview.report.change_sections import change_sections, effects, number_section
 from fleet.preview.report.judges import changes_of_all
-from fleet.preview.report.policies import changed_judges, judge_section, policy_section, verdict_of
+from fleet.preview.report.policies import changed_judges, judge_section, policy_section, verdict_of, without_told
 from fleet.preview.report.several_stacks import Refusal, by_weight, is_quiet, refusals_of, reports_of, stack_of
 from fleet.preview.report.stack_list import StackLine, line_of
 from fleet.preview.report.stack_sections import (
@@ -107,17 +107,17 @@ def _body(report: Report, *, alone: bool) -> Iterator[Section]:
 
     Throughput and bill are folded where they are beside the point: below a change, and for one of several stacks.
     """
-    changes = report.comparison
+    changes, policies = report.comparison, without_told(report.policies, report.findings)
     folding: Folding = "open" if alone and changes is None else "page"
     figures = (replace(one, folding=folding) for one in (throughput_section(report), cost_section(report)))
     if changes is None:
-        yield policy_section(report.policies)
+        yield policy_section(policies)
         yield from finding_sections(report)
         yield from figures
         yield resource_section(report)
     else:
         yield from some(judge_section(report.policies))  # type: ignore[misc]
-        yield policy_section(report.policies)
+        yield policy_section(policies)
         yield from some(number_section(report, changes))  # type: ignore[misc]
         yield from change_sections(report, changes)
         yield stack_section(report)

@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
+from facts.lessons.verdict import REPEATED_ON_PURPOSE
 from facts.texts import shortened
+from fleet.preview.policy_config import STOPS
 from fleet.preview.report.judges import (
     HOW_TO_LAND,
     Remark,
@@ -52,6 +54,24 @@ def findings_of(policies: Policies) -> tuple[Finding, ...]:
             _finding(violation, by)
         )
     return tuple(finding for several in order.values() for finding in several)
+
+
+def without_told(policies: Policies, told: Iterable[Finding]) -> Policies:
+    """Without advice that the checks of the stack file already give about the same lesson, with the key to change."""
+    ids = {finding.id for finding in told}
+    kept = tuple(
+        violation
+        for violation in policies.violations
+        if violation.level in STOPS or len(violation.judges) == 1 or _lesson(violation) not in ids
+    )
+    return replace(policies, violations=kept)
+
+
+def _lesson(violation: Violation) -> str:
+    """The policy, or the one that is broken on purpose."""
+    if violation.policy == REPEATED_ON_PURPOSE:
+        return str(violation.finding.found).partition(":")[0]
+    return violation.policy
 
 
 def _finding(violation: Violation, by: str) -> Finding:

@@ -23,6 +23,7 @@ _CLUSTER: Final = "pods of the cluster"
 _VPC: Final = "in the VPC network"
 MOST_NODES: Final = 24
 """Nodes that are drawn; the text says how many more there are."""
+_SCALERS: Final[Mapping[str, str]] = {"ScaledObject": "KEDA", "HorizontalPodAutoscaler": "HPA"}
 _PART_OF_ITEM: Final[Mapping[str, str]] = {
     **dict.fromkeys(("nodes", "autopilot-premium", "boot-disk", "boot-disk-pd", "local-ssd"), "servers"),
     **dict.fromkeys(("hyperdisk-ml-capacity", "hyperdisk-ml-throughput", "disk-image"), "weights"),
@@ -246,17 +247,19 @@ class _Reader:
         return Part(id="weights", title=title, lines=tuple(lines))
 
     def scaler(self) -> Part | None:
-        """What sets the number of replicas."""
-        for scaled in self.of_kind("ScaledObject"):
-            fewest, most = at(scaled.inputs, "spec.minReplicaCount"), at(scaled.inputs, "spec.maxReplicaCount")
-            kinds = {str(at(one, "type")) for one in at(scaled.inputs, "spec.triggers") or ()}
-            by = [words for kind, words in (("prometheus", "load"), ("cron", "time of day")) if kind in kinds]
-            return Part(
-                id="scaler",
-                title="Autoscaler (KEDA)",
-                lines=(_span(fewest, most, "replica") + (f" by {' and '.join(by)}" if by else ""),),
-            )
-        return None
+        """What sets the number of server replicas: KEDA, or Kubernetes' own autoscaler."""
+        resources = {resource.urn: resource for resource in self._resources}
+        servers = {(server.namespace, server.name) for server in gpu_pods(self._resources)}
+        of_servers = [scaler for scaler in scalers(self._resources) if scaler.target in servers]
+        if not of_servers:
+            return None
+        lines = []
+        for scaler in of_servers:
+            by = " and ".join(_scaled_by(resources[scaler.urn]))
+            bounds = _span(scaler.fewest, scaler.most, "replica") + (f" by {by}" if by else "")
+            lines.append(bounds if len(of_servers) == 1 else f"{scaler.target[1]}: {bounds}")
+        names = sorted({_SCALERS[kind_of(resources[scaler.urn].type)] for scaler in of_servers})
+        return Part(id="scaler", title=f"Autoscaler ({', '.join(names)})", lines=tuple(lines))
 
     def watch(self) -> Part | None:
         """Metrics, rules, alerts and dashboard."""
@@ -324,6 +327,15 @@ def _model(deployment: RecordedResource) -> str:
 def _gpu_name(accelerator: Any) -> str:
     """`B200`, from the accelerator's label."""
     return next((machine.gpu.name for machine in MACHINES.values() if machine.gpu.accelerator == accelerator), "")
+
+
+def _scaled_by(scaler: RecordedResource) -> list[str]:
+    """What a scaler follows: the triggers of KEDA, or the metrics of Kubernetes' own."""
+    triggers = {str(at(trigger, "type")) for trigger in at(scaler.inputs, "spec.triggers") or ()}
+    metrics = list(at(scaler.inputs, "spec.metrics") or ())
+    used = [str(at(metric, "resource.name")).upper() for metric in metrics if at(metric, "type") == "Resource"]
+    by_load = "prometheus" in triggers or len(used) < len(metrics)
+    return [*(["load"] if by_load else []), *(["time of day"] if "cron" in triggers else []), *used]
 
 
 def _rung(rung: Any) -> str:

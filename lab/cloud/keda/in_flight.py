@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -66,10 +66,6 @@ class InFlight:
     def offer(self, in_flight: float) -> None:
         """Set the load: as many arrivals as would keep this number in flight without delays."""
         self._offered.append((self._now(), in_flight))
-
-    def plan(self, steps: Iterable[tuple[float, float]]) -> None:
-        """Set future loads: increasing simulated times, and numbers in flight."""
-        self._offered.extend(steps)
 
     def calm(self) -> None:
         """Reset to no load, without history."""

@@ -38,7 +38,7 @@ PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 class AlertWatch:
     """Samples a running stage. A context manager."""
 
-    def __init__(self, stage: Stage, every_seconds: float = INTERVAL_SECONDS) -> None:
+    def __init__(self, stage: Stage) -> None:
         self._stage, timing = stage, stage.traffic.load.timing
         seen = watched(stage.settings, figures(stage.settings))
         # The drill's servers have published latencies, which may exceed the stack's objectives: alert only above both.
@@ -54,7 +54,7 @@ class AlertWatch:
         self._read = {name for rule in rules for name in re.findall(r"vllm:\w+(?=\{)", rule["expr"])}
         bounds = {bound for rule in rules for bound in re.findall(r'le=~?"([^"]+)"', rule["expr"])}
         self._bounds = re.compile(rf'le="({"|".join(bounds)})"')
-        self._every = max(every_seconds, LEAST_WALL_SECONDS * stage.clock.speed)
+        self._every = max(INTERVAL_SECONDS, LEAST_WALL_SECONDS * stage.clock.speed)
         self._began = stage.clock.now_seconds()
         self._samples: dict[str, dict[int, str]] = {}
         self._lock = threading.Lock()

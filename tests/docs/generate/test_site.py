@@ -12,9 +12,9 @@ from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = frozenset(
-    {"docs/plan.md", "docs/img/dashboard.svg", "infra/README.md", "infra/network.py", "policy/rules/cost.py"}
+    {"docs/plan.md", "docs/img/stack-spot.svg", "infra/README.md", "infra/network.py", "policy/rules/cost.py"}
 )
-STAGED = frozenset({"docs/plan.md", "docs/img/dashboard.svg", "infra/README.md"})
+STAGED = frozenset({"docs/plan.md", "docs/img/stack-spot.svg", "infra/README.md"})
 REPOSITORY = "https://example.com/fleet"
 
 
@@ -22,7 +22,7 @@ REPOSITORY = "https://example.com/fleet"
     ("text", "with_repository", "without"),
     [
         ("[a](a.md#top)", "[a](a.md#top)", "[a](a.md#top)"),
-        ("![a](img/dashboard.svg)", "![a](img/dashboard.svg)", "![a](img/dashboard.svg)"),
+        ("![a](img/stack-spot.svg)", "![a](img/stack-spot.svg)", "![a](img/stack-spot.svg)"),
         ("[a](../infra)", "[a](../infra/README.md)", "[a](../infra/README.md)"),
         ("[a](../infra/network.py)", f"[a]({REPOSITORY}/blob/main/infra/network.py)", "a"),
         ("[`a`](../policy/rules)", f"[`a`]({REPOSITORY}/tree/main/policy/rules)", "`a`"),

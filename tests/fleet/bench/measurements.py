@@ -304,11 +304,11 @@ def gpus(replicas: int, total: float, dice: np.random.Generator) -> Gpus:
     watts = count * (180 + 510 * shape) * dice.normal(1, 0.01, len(at))
     return Gpus(
         readings=(
-            GpuReading(name="power_watts", mean=672, peak=977, gpus=count, source="nvidia-smi dmon"),
-            GpuReading(name="sm_percent", mean=57, peak=100, gpus=count, source="nvidia-smi dmon"),
-            GpuReading(name="temperature_celsius", mean=61, peak=74, gpus=count, source="nvidia-smi dmon"),
-            GpuReading(name="tensor_active_share", mean=0.045, peak=0.092, gpus=count, source="DCGM"),
-            GpuReading(name="dram_active_share", mean=0.074, peak=0.136, gpus=count, source="DCGM"),
+            GpuReading(name="power_watts", mean=672, peak=977, gpus=count),
+            GpuReading(name="gpu_percent", mean=57, peak=100, gpus=count),
+            GpuReading(name="temperature_celsius", mean=61, peak=74, gpus=count),
+            GpuReading(name="tensor_active_share", mean=0.045, peak=0.092, gpus=count),
+            GpuReading(name="dram_active_share", mean=0.074, peak=0.136, gpus=count),
         ),
         timeline=GpuTimeline(at=tuple(at.tolist()), watts=tuple(watts.tolist())),
         watt_hours_per_million_tokens=672 * count / total * 1e6 / 3_600,

@@ -232,13 +232,26 @@ def test_what_asks_servers_or_runs_a_control_plane_is_missed_before_any_work(
         _run()
 
 
-def test_a_missing_package_is_told_with_the_command_that_installs_it() -> None:
-    message = error_text(ModuleNotFoundError("No module named 'pulumi'", name="pulumi"))
-    assert "pulumi is not installed" in message
-    assert "make setup " in message
-    assert "pip install -r requirements-fleet.txt" in message
-    message = error_text(ModuleNotFoundError("No module named 'kubernetes.client'", name="kubernetes.client"))
-    assert "pip install -r requirements-rehearsal.txt" in message
+@pytest.mark.parametrize(
+    ("command", "missing", "target", "requirements"),
+    [
+        ("preview", "pulumi", "setup", "fleet"),
+        ("rehearse", "kubernetes.client", "setup-rehearsal", "rehearsal"),
+        ("rehearse", "aiohttp", "setup-rehearsal", "rehearsal"),
+        ("rehearse", "prometheus_client", "setup-rehearsal", "rehearsal"),
+        ("bench merge", "numpy", "setup-benchmark", "benchmark"),
+        ("bench selftest", "aiohttp", "setup-benchmark", "benchmark"),
+        ("verify", "prometheus_client", "setup-benchmark", "benchmark"),
+    ],
+)
+def test_a_missing_package_is_told_with_the_command_that_installs_the_least(
+    command: str, missing: str, target: str, requirements: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["fleet", *command.split()])
+    message = error_text(ModuleNotFoundError(f"No module named '{missing}'", name=missing))
+    assert f"{missing} is not installed" in message
+    assert f"make {target} " in message
+    assert f"pip install -r requirements-{requirements}.txt" in message
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:

@@ -46,12 +46,6 @@ elif words[0] == "port-forward":
             print("Handling connection for 40123", flush=True)
         (folder / "written").touch()
     time.sleep(600)
-elif words[0] == "exec":
-    print("begun", flush=True)
-    if words[1] == "short":
-        sys.exit("command terminated with exit code 127")
-    sys.stdin.read()
-    print("ended by its stdin", flush=True)
 """
 
 
@@ -149,26 +143,6 @@ def test_a_tunnel_that_does_not_come_up_is_told(
     with pytest.raises(LiveError, match="no local port after"), kubectl.port_forward("pod/silent", 8000):
         pass
     assert outlived(folder) == []
-
-
-def test_a_command_runs_in_a_container_until_its_stdin_ends(
-    kubectl: Kubectl, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "STOP_SECONDS", 60.0)
-    with (tmp_path / "out").open("wb") as file, kubectl.exec_streaming("a", "vllm", ["sh"], file) as streaming:
-        assert comes(lambda: (tmp_path / "out").read_text() == "begun\n")
-        assert not streaming.wait(0.1)
-        assert streaming.problem() is None
-    assert (tmp_path / "out").read_text() == "begun\nended by its stdin\n"
-    assert outlived(folder) == []
-
-
-def test_a_command_that_is_not_there_is_told(kubectl: Kubectl, tmp_path: Path) -> None:
-    with (tmp_path / "out").open("wb") as file, kubectl.exec_streaming("short", "vllm", ["sh"], file) as streaming:
-        assert streaming.wait(60)
-        problem = streaming.problem()
-    assert problem is not None
-    assert problem.reason == "missing program"
 
 
 def test_no_kubectl_at_all(tmp_path: Path) -> None:

@@ -109,15 +109,16 @@ def test_options_of_another_architecture_are_left_out_and_parsers_are_the_progra
     }
     assert not foreign & set(llama.flags)
     changes = engine_changes(CHAT, llama)
-    # What the program would drop with a warning is written; the model's own tool parser is the program's to set.
+    # What the program would drop with a warning is written; parsers are the program's to set.
     removed = {name for name, value in changes.items() if value is None}
     assert removed == {
         "attention-backend",
+        "enable-prefix-caching",
         "gdn-prefill-backend",
         "speculative",
-        "reasoning-parser",
         "language-model-only",
     }
+    assert not {"reasoning-parser", "tool-call-parser"} & changes.keys()
     assert changes["kv-cache-dtype"] == "auto"
     assert changes["tensor-parallel-size"] == llama.shape.tensor_parallel
 

@@ -162,15 +162,6 @@ def test_the_pack_is_stopped_when_it_is_not_asked() -> None:
     assert process.poll() is not None
 
 
-def test_a_pack_judges_again_and_by_another_configuration() -> None:
-    recording = fleet_like("known")
-    with started() as run:
-        first = run.judge(recording)
-        assert run.judge(recording) == first
-        run.config = {"protected-cluster": "disabled", "one-cluster": "disabled", "breaks": "disabled"}
-        assert run.judge(recording) == judged(config=run.config)
-
-
 def test_the_pack_is_stopped_when_asking_fails() -> None:
     run = started(config={"few": "mandatory"})
     with pytest.raises(PolicyError):

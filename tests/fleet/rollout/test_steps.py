@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from facts.finding import JSON_VERSION
 from fleet.bench.folder import VERDICT_FILE
 from fleet.cli.exits import CommandError
 from fleet.cli.rollout import Version
-from fleet.preview.offline import STAND_IN_PROJECT, OfflineStack, open_stack, record_stack
+from fleet.preview.offline import OfflineStack, open_stack, record_stack
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.report.model import _canary
 from fleet.rollout.effort import REPEATS
@@ -30,7 +31,10 @@ from fleet.rollout.judge.verdict import (
     reason,
 )
 from fleet.rollout.planned import benchmark_missing, one_measurement
+from fleet.rollout.report import Judged, status
 from fleet.rollout.steps import Rollout
+from fleet.verify.facts import Pod
+from settings.checks.placeholders import STAND_IN_PROJECT
 from settings.derived.canary import release
 from settings.derived.measurement import measurement
 from settings.load import parse
@@ -230,8 +234,8 @@ def test_a_verdict_with_its_results_promotes(root: Path) -> None:
     results = ("--results", str(place / "old"), str(place / "canary"))
     judged = fleet("rollout", "judge", *stack, *results, *wide, cwd=root)
     assert (judged.returncode, judged.stderr) == (0, ""), judged.stdout
-    status = json.loads(fleet("rollout", "status", *stack, "--format", "json", cwd=root).stdout)["verdict"]
-    assert (status["verdict"], status["applies"]) == ("promote", True)
+    told = json.loads(fleet("rollout", "status", *stack, "--format", "json", cwd=root).stdout)["verdict"]
+    assert (told["verdict"], told["applies"]) == ("promote", True)
     file = place / VERDICT_FILE
     file.write_text(file.read_text().replace("throughput=5", "throughput=2"))
     assert fleet("rollout", "promote", *stack, cwd=root).returncode == 2
@@ -331,10 +335,43 @@ def _parts(resources: dict[str, RecordedResource]) -> set[str]:
 def test_plan_and_status_are_documents_too(root: Path) -> None:
     option = ("--stack", "dev", "--root", str(root), "--format", "json")
     before = json.loads(fleet("rollout", "status", *option).stdout)
-    assert before == {"stack": "dev", "canary": None}
+    assert before == {"version": JSON_VERSION, "stack": "dev", "canary": None, "findings": []}
     plan = json.loads(fleet("rollout", "start", *option, "--set", "engine.seed=1").stdout)
-    status = json.loads(fleet("rollout", "status", *option).stdout)
-    assert plan["canary"] == status["canary"]
-    assert plan["differences"] == status["differences"]
+    declared = json.loads(fleet("rollout", "status", *option).stdout)
+    assert plan["canary"] == declared["canary"]
+    assert plan["differences"] == declared["differences"]
     assert {"setting": "engine.seed", "servers": None, "canary": 1} in plan["differences"]
-    assert status["verdict"] is None
+    assert declared["verdict"] is None
+    assert {one["id"]: one["severity"] for one in declared["findings"]} == {
+        "canary-verdict": "unknown",
+        "canary-pods": "unknown",
+    }
+
+
+def pod(name: str, why_not_ready: str = "") -> Pod:
+    return Pod(
+        name=name, node="n", ready=not why_not_ready, going=False, why_not_ready=why_not_ready, image="i", args=()
+    )
+
+
+STATUS: dict[str, tuple[Judged | None, tuple[Pod, ...] | None, dict[str, str]]] = {
+    "nothing asked": (None, None, {"canary-verdict": "unknown", "canary-pods": "unknown"}),
+    "ready, judged": (
+        Judged(file=Path("v"), verdict="promote", headline="promote", applies=True),
+        (pod("a"),),
+        {"canary-verdict": "passed", "canary-pod": "passed", "canary-pods": "passed"},
+    ),
+    "a pod that crashes": (
+        Judged(file=Path("v"), verdict="reject", headline="reject", applies=False),
+        (pod("a", "CrashLoopBackOff"),),
+        {"canary-verdict": "warning", "canary-pod": "error", "canary-pods": "error"},
+    ),
+    "no pod": (None, (), {"canary-verdict": "unknown", "canary-pods": "error"}),
+}
+
+
+@pytest.mark.parametrize("name", STATUS)
+def test_status_has_a_finding_for_the_verdict_and_each_pod(root: Path, name: str) -> None:
+    judged, pods, expected = STATUS[name]
+    told = status(started(root, **CANARIES["engine"]).settings, judged, "out/rollout/dev-TIME", pods)
+    assert {finding.id: finding.severity for finding in told.findings} == expected

@@ -292,7 +292,7 @@ def test_another_models_prompt_is_long_enough_for_the_largest_block(
     from settings.stack_file import read
 
     config = dict(read(ROOT, "dev").config)
-    config["vllm-fleet:model"] = json.dumps({"id": "some/DeepSeek-V3.1", "revision": "0" * 40, "sizeGb": 17})
+    config["vllm-fleet:model"] = json.dumps({"id": "deepseek-ai/DeepSeek-V3.1", "revision": "0" * 40})
     engine = {"enablePrefixCaching": True, "mambaCacheMode": None, "maxModelLen": context, "speculative": None}
     config["vllm-fleet:server"] = json.dumps({**json.loads(config["vllm-fleet:server"]), "engine": engine})
     settings = parse("dev", config)

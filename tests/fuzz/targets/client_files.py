@@ -83,7 +83,7 @@ def _kinds() -> dict[str, Kind]:
     run = measured / "point-00-repeat-0"
     merge = _merge(measured)
     kinds = {name: Kind(run / name, merge) for name in ("client-001.json", "client-001.witness.json", "pod-0.json")}
-    kinds |= {name: Kind(measured / name, merge) for name in ("run.json", "dcgm.json", "gpu/dmon-vllm-0.txt")}
+    kinds |= {name: Kind(measured / name, merge) for name in ("run.json", "dcgm.json")}
     kinds["server-metrics"] = Kind(run / "server-metrics.jsonl.gz", merge, packed=True)
     kinds |= _of_a_merge(place, measured) | _of_a_rollout(place) | _of_a_stack(place)
     state = write_state(fleet_like("known"), place / "state.json")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from math import ceil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleet.preview.offline import open_stack
-from lab.drills import a_day, autoscaling
+from lab.drills import autoscaling
 from lab.drills.catalogue import DRILLS
 from lab.drills.conditions import (
     all_of,
@@ -23,7 +22,6 @@ from lab.drills.conditions import (
     writes_weights,
 )
 from lab.stage.variants import varied
-from settings.derived.scaling import scaling_policy
 from settings.stack import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -101,25 +99,15 @@ def test_a_stack_of_twelve_spot_servers_skips_what_it_does_not_have() -> None:
     assert skipped("spot") == {
         "gateway-without-subnet",
         "spending-limit",
-        *(drill.name for drill in (*autoscaling.DRILLS, *a_day.DRILLS)),
+        *(drill.name for drill in autoscaling.DRILLS),
     }
 
 
 def test_drills_of_an_autoscaler_need_one_and_room_between_its_bounds() -> None:
-    names = {drill.name for drill in (*autoscaling.DRILLS, *a_day.DRILLS)}
+    names = {drill.name for drill in autoscaling.DRILLS}
     assert not skipped("prod") & names
     assert skipped("prod", server={"scaling": {"mode": "schedule"}}) & names == names - {"schedule"}
-    assert skipped("prod", server={"scaling": {"windows": []}}) & names == {"schedule", "a-day"}
-
-
-def test_the_days_own_settings_are_accepted_of_the_stack_that_scales() -> None:
-    policy = scaling_policy(varied(open_stack(ROOT, "prod"), a_day.SECTIONS).settings)
-    assert policy is not None
-    (window,) = policy.windows
-    assert (policy.min, policy.floor(0), policy.floor(window.start_minute)) == (0, 0, window.replicas)
-    shares = a_day.trace()
-    needed = [share * a_day.PEAK_SERVERS for share in (shares[0], shares[a_day.HUMP], max(shares))]
-    assert [ceil(one) for one in needed] == [1, window.replicas + 1, window.replicas + 2]
+    assert skipped("prod", server={"scaling": {"windows": []}}) & names == {"schedule"}
 
 
 ONE_RANK = {"needs": {"concurrencyPerReplica": 250}, "engine": {"dataParallelSize": 1}}

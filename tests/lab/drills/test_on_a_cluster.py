@@ -244,19 +244,6 @@ def test_a_server_that_downloads_more_than_it_may_write_is_evicted_and_never_com
     assert "storage usage exceeds the total limit of containers 20Gi" in finding.found
 
 
-def test_caches_that_nobody_stores_are_seen(around: Surroundings) -> None:
-    (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["compile-caches"]))
-    assert failures(result) == {}
-    assert result.passed
-
-    def forgetful(inputs: Inputs) -> None:
-        inputs["spec"]["template"]["spec"]["initContainers"] = []
-
-    with without_policies(LAG_SECONDS), broken(changed("Deployment", forgetful)):
-        (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["compile-caches"]))
-    assert "no caches" in failure(result, "the first replica compiles and stores")
-
-
 # Servers that share a machine
 
 

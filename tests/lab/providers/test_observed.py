@@ -30,19 +30,6 @@ def test_an_operation_begins_with_its_first_object_and_without_one_with_its_end(
     assert (one.started_seconds, one.failed) == ({}, {})
 
 
-def test_a_change_waits_until_it_may_and_its_time_begins_then() -> None:
-    one = observed()
-    one.may_change.clear()
-    change = threading.Thread(target=lambda: one.starts("a", "ConfigMap/a", "create", is_object=True))
-    change.start()
-    change.join(0.05)
-    assert change.is_alive()
-    assert one.started_seconds == {}
-    one.may_change.set()
-    change.join(5)
-    assert one.began_seconds == one.started_seconds["a"]
-
-
 def test_a_killed_operation_is_over_when_its_last_call_has_ended() -> None:
     one = observed()
     one.starts("a", "Job/a", "create", is_object=True)

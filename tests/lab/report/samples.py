@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from facts.finding import Finding
 from lab.report.model import RehearsalReport, Versions
-from lab.results.result import Curve, Day, DrillResult, Figure, Retained
+from lab.results.result import DrillResult, Figure, Retained
 from lab.results.timeline import Lane, Moment, Mood
 
 TOKEN = "hf_never_shown"
@@ -227,31 +227,6 @@ def reservation() -> DrillResult:
         gave_up="waited 40 simulated minutes for 12 Ready replicas; 0 of 12 are Ready",
         wall_seconds=85.0,
         simulated_seconds=2400.0,
-    )
-
-
-def a_day() -> DrillResult:
-    """Two hours from 07:20: two replicas desired, one Ready, and an alert."""
-    began = 6000.0
-    curves = (
-        Curve(name="replicas desired", points=((began, 0), (began + 600, 2)), mood="waiting"),
-        Curve(name="replicas Ready", points=((began, 0), (began + 1800, 1)), mood="good"),
-    )
-    moments = (
-        stretch("clock", "window", "at least 2 replicas", began + 2400, began + 6000, "good"),
-        stretch("alert", "SpotTaken", "ticket, then resolved", began + 3000, began + 3600, "waiting"),
-    )
-    return DrillResult(
-        name="a-day",
-        title="A working day",
-        proves="a day passes",
-        checks=(check("no replica runs at night", held=True, seen="0 replicas"),),
-        figures=(
-            Figure(name="node-hours", value=3.5, unit="h", note="of two", about="What it cost"),
-            Figure(name="lost after one retry", value=0, about="What clients noticed"),
-        ),
-        moments=moments,
-        day=Day(at_seconds=began, until_seconds=began + 7200, first_minute=440, curves=(curves,), moments=moments),
     )
 
 

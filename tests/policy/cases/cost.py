@@ -188,7 +188,7 @@ CASES = (
         says=(
             "104 GPUs",
             "requests.nvidia.com/gpu: 96",
-            "$32.61 to $43.14 an hour (1 A4 node, Spot, list prices of 10 regions",
+            "$34.07 an hour",
         ),
     ),
     of_resource(
@@ -217,7 +217,7 @@ CASES = (
         "a fleet that went into production with its benchmark",
         _environment("production"),
         stack="gateway",
-        says="$260.85 to $345.11 an hour",
+        says="$272.59 an hour",
     ),
     of_resource(
         "benchmark-in-production", "the namespace says it", _environment("prod", "namespace-namespace", "env"), _BENCH

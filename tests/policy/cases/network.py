@@ -190,7 +190,7 @@ CASES = (
         "open-to-the-internet",
         "an external class, written manually",
         _PUBLIC,
-        says=(_EXTERNAL, "$260.85 to $345.11 an hour"),
+        says=(_EXTERNAL, "$272.59 an hour"),
     ),
     _broken("open-to-the-internet", "an Ingress", _INGRESS, stack="dev"),
     _sound("open-to-the-internet", "a key", _PUBLIC, _KEYED),

@@ -341,7 +341,7 @@ ACCESS = (
         "namespace-without-network-policy",
         "a policy for some pods",
         put(_DENY, "spec.podSelector", value={"matchLabels": {"app": "server"}}),
-        says="$32.61 to $43.14 an hour",
+        says="$34.07 an hour",
     ),
     of_resource(
         "namespace-without-network-policy", "a default deny elsewhere", put(_DENY, "metadata.namespace", value="other")

@@ -61,7 +61,7 @@ CASES = (
         "the claim is attached for writing",
         _ATTACHED_FOR_WRITING,
         stack="spot",
-        says="$391.28 to $517.67 an hour",
+        says="$408.88 an hour",
     ),
     of_resource(
         "reader-mounts-writable",
@@ -110,7 +110,7 @@ CASES = (
         "twelve readers on the least, written manually",
         _throughput(400),
         stack="spot",
-        says=("1,966 s", "300 s", "provisioned-throughput-on-create: 2700Mi", "$391.28 to"),
+        says=("1,966 s", "300 s", "provisioned-throughput-on-create: 2700Mi", "$408.88"),
     ),
     sound("throughput-below-readers", "a team that waits", _throughput(400), stack="spot", loadSeconds=2000),
     of_resource("weights-unprotected", "production's readers have the only copy", _ONLY_COPY, stack="cud"),

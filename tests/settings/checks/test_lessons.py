@@ -30,8 +30,8 @@ def found(**sections: Any) -> dict[str, Finding]:
 @each_row("case", CASES)
 def test_a_stack_file_breaks_the_lesson_or_does_not(case: Case) -> None:
     told = lesson_named(case.lesson)
-    level = "note" if told.name == OPTION_WITH_REASON else LEVELS[told.level]
-    repeated = [one for one in check(case.settings) if (one.id, one.severity) == (told.id, level)]
+    level = "note" if told.name == OPTION_WITH_REASON else "warning" if case.is_advisory else LEVELS[told.level]
+    repeated = [one for one in check(case.settings) if (one.id, one.severity) == (told.name, level)]
     on_purpose = [one for one in repeated if one.severity == "deliberate"]
     assert bool(set(repeated) - set(on_purpose)) is case.broken
     for problem in repeated:

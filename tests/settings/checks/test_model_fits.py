@@ -8,6 +8,7 @@ import pytest
 
 from settings.load import check
 from settings.problems import SettingsError
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 ON_DEMAND = {"mode": "on-demand"}
@@ -40,7 +41,7 @@ def test_what_is_written_stands() -> None:
     engine = {"dataParallelSize": 1, "tensorParallelSize": 8, "attentionBackend": "FLASHINFER"}
     serving = settings_of("a4-highgpu-8g", OTHER, "spot", engine=engine).serving
     assert (serving.engine.data_parallel_size, serving.engine.attention_backend) == (1, "FLASHINFER")
-    assert serving.fitted == {"apiServerCount": 1, "kvCacheDtype": None}
+    assert serving.fitted == {"apiServerCount": 1, "kvCacheDtype": None, "enablePrefixCaching": None}
 
 
 def test_ranks_follow_the_tensor_parallel_size() -> None:
@@ -73,3 +74,31 @@ def test_gpus_that_no_pod_may_have_are_told_once() -> None:
     found = levels(settings_of("g2-standard-12", gpus=3))
     assert "gpus-of-a-pod" in found
     assert "partial-node" not in found
+
+
+HYBRID = {"id": "Qwen/Qwen3.5-9B"}
+NO_DRAFTS = {"speculative": None}
+EARLIER = {"version": "0.18.1"}
+NGRAM = {"speculative": {"method": "ngram", "numSpeculativeTokens": 2}}
+
+
+@each_row(
+    ("profile", "model", "engine", "flag", "on"),
+    [
+        ("serve-chat", None, {}, False, False),
+        ("serve-chat", HYBRID, {}, False, False),
+        ("serve-chat", HYBRID, NO_DRAFTS, None, True),
+        ("serve-chat", HYBRID, {**EARLIER, **NO_DRAFTS}, None, False),
+        ("serve-chat", HYBRID, {**EARLIER, **NGRAM}, None, False),
+        ("serve-chat", OTHER, {}, None, True),
+        ("serve-batch", OTHER, {}, None, True),
+        ("serve-chat", OTHER, {"enablePrefixCaching": False}, False, False),
+        ("serve-code", OTHER, {}, True, True),
+        ("record", OTHER, {}, True, True),
+    ],
+)
+def test_prefix_caching_is_off_only_where_drafts_would_corrupt_states(
+    profile: str, model: dict[str, Any] | None, engine: dict[str, Any], flag: bool | None, on: bool
+) -> None:
+    serving = make_settings(model=model, server={"profile": profile, "engine": engine}).serving
+    assert (serving.engine.enable_prefix_caching, serving.caches_prefixes) == (flag, on)

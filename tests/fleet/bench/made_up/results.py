@@ -105,7 +105,7 @@ def make_measurement(
             watts.append((go, go + length))
             go += length + BETWEEN_RUNS_SECONDS
     if with_gpu and with_run_file:
-        write_gpu(folder, servers, watts, np.random.default_rng([seed, 99]))
+        write_gpu(folder, servers, watts)
     return folder
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,32 +33,12 @@ def engine_values(
     }
 
 
-_DMON_HEADER = (
-    "#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk \n"
-    "#YYYYMMDD   HH:MM:SS    Idx      W      C      C      %      %      %      %      %      %    MHz    MHz \n"
-)
-
-
-def write_gpu(folder: Path, servers: int, runs: Sequence[tuple[float, float]], rng: np.random.Generator) -> None:
-    """Write nvidia-smi dmon of every server's pod and DCGM's series, from before the first run to after the last."""
-    (folder / "gpu").mkdir(exist_ok=True)
+def write_gpu(folder: Path, servers: int, runs: Sequence[tuple[float, float]]) -> None:
+    """Write DCGM's series, from before the first run to after the last."""
     moments = np.arange(int(runs[0][0]) - 10, int(runs[-1][1]) + 11)
     busy = np.zeros(len(moments), dtype=bool)
     for began, ended in runs:
         busy |= (moments >= began + 1) & (moments <= ended)
-    for server in range(servers):
-        lines, watts = [_DMON_HEADER], np.where(busy, 720.0, 180.0)[:, None] + rng.normal(0, 12, (len(moments), 8))
-        for index, at in enumerate(moments.tolist()):
-            stamp = time.strftime(" %Y%m%d   %H:%M:%S", time.gmtime(at))
-            sm = 96 if busy[index] else 0
-            lines += [
-                f"{stamp}{gpu:>7}{watts[index, gpu]:>7.0f}{58:>7}{66:>7}{sm:>7}{sm * 2 // 3:>7}"
-                f"{'-':>7}{0:>7}{0:>7}{0:>7}{3996:>7}{1830:>7} \n"
-                for gpu in range(8)
-            ]
-            if index and index % 30 == 0:
-                lines.append(_DMON_HEADER)
-        (folder / "gpu" / f"dmon-vllm-{server}.txt").write_text("".join(lines), encoding="utf-8")
     series = [
         {
             "metric": metric,

@@ -32,9 +32,9 @@ def test_a_deep_result_is_named(tmp_path: Path, text: str) -> None:
 
 def test_pipes_are_no_files_of_a_measurement(tmp_path: Path) -> None:
     run = tmp_path / "point-00-repeat-0"
-    for pipe in ("run.json", "gpu/dmon-0.txt", f"{run.name}/client-000.json", layout.DCGM_FILE):
+    for pipe in ("run.json", f"{run.name}/client-000.json", layout.DCGM_FILE):
         (tmp_path / pipe).parent.mkdir(exist_ok=True)
         os.mkfifo(tmp_path / pipe)
     found = layout.find(tmp_path, layout.Choice((), tmp_path), allow_missing=True)
-    assert (found.asked, found.dmon, found.dcgm) == (None, (), None)
+    assert (found.asked, found.dcgm) == (None, None)
     assert [one.results for one in found.runs] == [()]

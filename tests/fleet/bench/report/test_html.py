@@ -21,7 +21,7 @@ from fleet.bench.measurement import (
     Latencies,
     Measurement,
 )
-from fleet.bench.merge.gpus import _DCGM, _DMON
+from fleet.bench.merge.gpus import _DCGM
 from fleet.bench.recomputed import digest_of_all
 from fleet.bench.record import add, entry_of
 from fleet.bench.report import article
@@ -376,10 +376,8 @@ def test_every_quantity_of_a_gpu_has_a_name_and_a_unit() -> None:
     measurement = a_measurement(an_asked(replicas=1, repeats=1))
     run = measurement.runs[0]
     assert run.gpus is not None
-    values = {name: 0.5 if name.endswith("_share") else 1_830.0 for name in {*_DMON.values(), *_DCGM.values()}}
-    readings = tuple(
-        GpuReading(name=name, mean=value, peak=value, gpus=8, source="DCGM") for name, value in values.items()
-    )
+    values = {name: 0.5 if name.endswith("_share") else 1_830.0 for name in set(_DCGM.values())}
+    readings = tuple(GpuReading(name=name, mean=value, peak=value, gpus=8) for name, value in values.items())
     gpus = run.gpus.model_copy(update={"readings": readings})
     page = page_of(measurement.model_copy(update={"runs": (run.model_copy(update={"gpus": gpus}),)}))
     rows = page.cells("gpus-table")[1:]

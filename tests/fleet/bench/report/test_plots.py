@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fleet.bench.measurement import Distribution, Histogram, Measurement, Run
 from fleet.bench.report import article
-from fleet.bench.report.plots import IDS, plots_of
+from fleet.bench.report.plots import plots_of
 from fleet.bench.report.plots_balance import clients, engines
 from fleet.bench.report.plots_latency import MOST_POINTS, cumulative, distributions
 from fleet.bench.report.plots_time import MOST_RUNS, cache_and_queue, in_flight, power, runs, runs_drawn, throughput
@@ -308,10 +308,6 @@ def test_samples_from_before_the_first_request_are_not_drawn() -> None:
     early = line.model_copy(update={"at": tuple(at - 3 for at in line.at)})
     plot = cache_and_queue(run, run.server.model_copy(update={"timeline": early}))
     assert all(x >= 0 for panel in plot.panels for drawn in panel.lines for x, _ in drawn.points)
-
-
-def test_no_plot_is_without_its_name_in_the_list() -> None:
-    assert {*plots(a_measurement()), *plots(a_sweep())} == set(IDS)
 
 
 def test_the_axis_of_engines_names_what_its_ticks_count() -> None:

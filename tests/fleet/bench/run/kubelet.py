@@ -129,7 +129,7 @@ def set_phase(api: ClusterApi, pod: dict[str, Any], phase: str, exit_code: int =
 def upload(google: FakeGoogle, folder: Path, name: str) -> None:
     """Put a measurement into the bucket, as its pods would."""
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != "dcgm.json" and path.parent.name != "gpu":
+        if path.is_file() and path.name != "dcgm.json":
             google.put(f"runs/{name}/{path.relative_to(folder)}", path.read_bytes())
 
 

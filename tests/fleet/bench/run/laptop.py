@@ -1,7 +1,7 @@
 """A laptop's surroundings: a project, a stack that is up, Google on loopback, and a kubectl that has no kubelet to talk to.
 
-Objects go through the real kubectl to a real API server; `exec` and `port-forward`, which end at a node's kubelet, are played by
-the stand-in, which hands everything else on.
+Objects go through the real kubectl to a real API server; `port-forward`, which ends at a node's kubelet, is played by the
+stand-in, which hands everything else on.
 """
 
 from __future__ import annotations
@@ -35,17 +35,6 @@ with open(os.environ["ASKED"], "a") as log:
 if words and words[0] == "port-forward":
     print(f"Forwarding from 127.0.0.1:{os.environ['METRICS_PORT']} -> {words[2].lstrip(':')}", flush=True)
     time.sleep(600)
-elif words and words[0] == "exec":
-    open(os.path.join(os.environ["PIDS"], str(os.getpid())), "w").close()
-    if os.environ.get("EXEC_SAYS"):
-        sys.exit(os.environ["EXEC_SAYS"])
-    import select, signal
-    if os.environ.get("STUBBORN"):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        time.sleep(600)
-    print("#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem", flush=True)
-    while not select.select([sys.stdin], [], [], 0.2)[0] or sys.stdin.read(1):
-        print(time.strftime(" %Y%m%d   %H:%M:%S      0    700     58     66     96     60", time.gmtime()), flush=True)
 elif os.environ.get("REAL_KUBECTL"):
     os.execv(os.environ["REAL_KUBECTL"], [os.environ["REAL_KUBECTL"], *arguments])
 else:
@@ -108,8 +97,6 @@ class Laptop:
     google: FakeGoogle
     asked: Path
     """What kubectl was asked, a line a call."""
-    pids: Path
-    """A file for every `kubectl exec`, named after its process."""
 
     def looks(self) -> int:
         """How often kubectl was asked why something waits."""
@@ -142,11 +129,9 @@ def laptop(
             metrics=metrics,
             google=google,
             asked=folder / "asked",
-            pids=_made(folder / "pids"),
             environment={
                 "PATH": in_front(folder / "bin"),
                 "ASKED": str(folder / "asked"),
-                "PIDS": str(folder / "pids"),
                 "METRICS_PORT": str(metrics.port),
                 "REAL_KUBECTL": (shutil.which("kubectl") or "") if kubeconfig else "",
                 "GOOGLE_OAUTH_ACCESS_TOKEN": TOKEN,

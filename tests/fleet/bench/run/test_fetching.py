@@ -37,18 +37,10 @@ def test_a_fetch_that_was_broken_off_keeps_another_measurement_out(
     assert [path.name for path in (folder / "point-00-repeat-0").iterdir()] == ["client-000.json"]
 
 
-def test_only_the_gpu_samples_of_a_run_that_was_left_are_joined(bucket: Bucket, tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    (folder / "gpu").mkdir(parents=True)
-    (folder / "gpu" / "dmon-server-a.txt").write_text("#Date")
-    with pytest.raises(BenchmarkError, match=r"\(gpu\)"):
-        require_new(folder)
-    fetch(bucket, "b", folder)
-    assert sorted(path.name for path in folder.iterdir()) == ["gpu", "point-00-repeat-0", "run.json"]
-    other = tmp_path / "other"
-    (other / "point-00-repeat-0").mkdir(parents=True)
+def test_a_folder_with_other_runs_is_refused(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "other" / "point-00-repeat-0").mkdir(parents=True)
     with pytest.raises(BenchmarkError, match=r"other .*--out"):
-        fetch(bucket, "b", other)
+        fetch(bucket, "b", tmp_path / "other")
 
 
 def test_a_folder_that_is_new_or_empty_will_do(tmp_path: Path) -> None:

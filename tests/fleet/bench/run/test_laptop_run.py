@@ -20,7 +20,7 @@ from lab.simulators.model_server.node import Node, Pace
 from lab.simulators.model_server.processes import ServerProcess, ServerProcesses
 from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.bench.run import kubelet
-from tests.fleet.bench.run.laptop import NAMESPACE, SERVER, Laptop, laptop
+from tests.fleet.bench.run.laptop import NAMESPACE, Laptop, laptop
 from tests.fleet.bench.run.real_pod import run_pod
 from tests.fleet.cli.command import ROOT, fleet
 from tests.fleet.clients.fake_google import FakeGoogle
@@ -97,9 +97,6 @@ def test_a_run_from_the_job_to_the_page(here: Laptop, api: ClusterApi, google: F
     assert merged["certificate"]["headline"] in " ".join(done.stdout.split())
     assert (merged["certificate"]["verdict"] == "certified") == (done.returncode == 0)
     assert (out / "report" / "report.html").is_file()
-    (dmon,) = (out / "gpu").iterdir()
-    assert dmon.name == f"dmon-{SERVER}-7d9c6bf5d8-00000.txt"
-    assert len(dmon.read_text().splitlines()) > 5
     assert json.loads((out / "dcgm.json").read_text())["problem"].startswith("managed Prometheus has no DCGM series")
     assert not (out / ".progress").exists()
     assert list(Path(here.environment["TMPDIR"]).iterdir()) == []  # the kubeconfig is gone
@@ -149,7 +146,7 @@ def test_a_failed_job_leaves_its_last_words_and_what_was_stored(
         kubelet.set_phase(api, pod, "Failed", exit_code=1)
 
     with kubelet.playing(api, play):
-        done = run(here, "--yes", "--no-gpu-samples", "--out", str(tmp_path / "out"))
+        done = run(here, "--yes", "--out", str(tmp_path / "out"))
     assert done.returncode == 2
     assert "BackoffLimitExceeded" in done.stderr
     assert "container clients: exit code 1" in done.stderr
@@ -186,27 +183,23 @@ def test_detached_it_goes_on_and_a_second_one_is_refused(here: Laptop, api: Clus
     assert len(api.list_all(JOB)) == 1
 
 
-@pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
-    here: Laptop, api: ClusterApi, tmp_path: Path, number: signal.Signals, times: int
+    here: Laptop, api: ClusterApi, tmp_path: Path, number: signal.Signals
 ) -> None:
-    # A kubectl that does not want to end keeps the first Ctrl-C busy for two minutes.
-    slow = "import fleet.clients.kubectl; fleet.clients.kubectl.STOP_SECONDS = 60.0"
     command = [
-        *(sys.executable, "-c", f"{slow}; import sys; from fleet.cli.main import main; sys.exit(main())"),
+        *(sys.executable, "-c", "import sys; from fleet.cli.main import main; sys.exit(main())"),
         *("bench", "run", "--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root), "--yes"),
         *("--out", str(tmp_path / "out")),
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **here.environment, "STUBBORN": "1" if times == 2 else ""}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **here.environment}
     with subprocess.Popen(
         command, env=environment, cwd=here.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        kubelet.until(lambda: any(here.pids.iterdir()) and bool(kubelet.benchmark_pods(api)))
+        kubelet.until(lambda: bool(kubelet.benchmark_pods(api)))
         time.sleep(1.5)
         began = time.monotonic()
-        for _ in range(times):
-            process.send_signal(number)
-            time.sleep(1)
+        process.send_signal(number)
         try:
             out, said = process.communicate(timeout=100)
         finally:
@@ -217,8 +210,6 @@ def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
     assert f"--stack try --outputs {here.outputs} --out {tmp_path / 'out'} --root {here.root}\n" in out
     assert len(api.list_all(JOB)) == 1
     assert list(Path(here.environment["TMPDIR"]).iterdir()) == []
-    for path in here.pids.iterdir():
-        kubelet.until(lambda path=path: not Path(f"/proc/{path.name}").exists(), 30)
 
 
 def test_servers_that_are_missing_or_busy_are_not_measured(here: Laptop, api: ClusterApi) -> None:

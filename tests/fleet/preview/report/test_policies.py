@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from facts.finding import Finding
 from fleet.preview.policy import Violation
+from fleet.preview.policy_config import Level
 from fleet.preview.report.model import Policies, Unreached
-from fleet.preview.report.policies import findings_of, format_blocking
+from fleet.preview.report.policies import findings_of, format_blocking, without_told
 from tests.fleet.preview.sample_changes import ADVISORY, JUDGE_CHANGED, MANDATORY
 from tests.fleet.preview.sample_report import sample_report
 from tests.support.formats import text_of
+from tests.support.rows import each_row
 
 
 def judged(*violations: Violation) -> Policies:
@@ -51,6 +54,24 @@ def test_what_is_repeated_on_purpose_is_deliberate_and_told_in_short() -> None:
     repeated = Violation(policy="repeated-on-purpose", level="advisory", urn="urn:x::a", message="x\nwhy: y\nwrite: z")
     (found,) = findings_of(judged(repeated))
     assert (found.severity, found.found, found.why, found.write) == ("deliberate", "x", "", "")
+
+
+@each_row(
+    ("policy", "level", "message", "is_told"),
+    [
+        ("repeated-on-purpose", "advisory", "a-lesson: its statement", False),
+        ("repeated-on-purpose", "advisory", "another-lesson: its statement", True),
+        ("a-lesson", "advisory", "said by a policy", False),
+        ("a-lesson", "mandatory", "said by a policy", True),
+        ("no-lesson", "advisory", "said by a policy", True),
+    ],
+)
+def test_advice_that_the_stack_file_check_gives_is_not_repeated(
+    policy: str, level: Level, message: str, is_told: bool
+) -> None:
+    violation = Violation(policy=policy, level=level, urn="urn:x::a", message=message)
+    checked = [Finding(id="a-lesson", subject="vllm-fleet:server.engine.x", severity="deliberate")]
+    assert bool(without_told(judged(violation), checked).violations) is is_told
 
 
 @pytest.mark.parametrize(

@@ -133,11 +133,22 @@ def test_nodes_above_the_autoscalers_minimum_are_hollow() -> None:
 
 
 def test_kubernetes_own_autoscaler_sets_the_nodes_too() -> None:
-    spec = {"scaleTargetRef": {"name": "qwen35-server"}, "minReplicas": 1, "maxReplicas": 3}
+    metrics = [{"type": "External", "external": {"metric": {"name": "in-flight"}}}]
+    spec = {"scaleTargetRef": {"name": "qwen35-server"}, "minReplicas": 1, "maxReplicas": 3, "metrics": metrics}
     scaler = resource("kubernetes:autoscaling/v2:HorizontalPodAutoscaler", "autoscaling", inputs={"spec": spec})
     drawn = picture(servers(), scaler)
     assert drawn.parts["servers"].lines[0].startswith("1 to 3 replicas")
     assert nodes_of(stack_drawing(drawn, "narrow").markup()) == (1, 2)
+    assert (drawn.parts["scaler"].title, drawn.parts["scaler"].lines) == (
+        "Autoscaler (HPA)",
+        ("1 to 3 replicas by load",),
+    )
+
+
+def test_an_autoscaler_of_something_else_is_not_drawn() -> None:
+    spec = {"scaleTargetRef": {"name": "web"}, "minReplicas": 1, "maxReplicas": 3}
+    scaler = resource("kubernetes:autoscaling/v2:HorizontalPodAutoscaler", "autoscaling", inputs={"spec": spec})
+    assert "scaler" not in picture(servers(replicas=1), scaler).parts
 
 
 def test_servers_that_share_a_machine_share_its_node() -> None:

@@ -1,54 +1,24 @@
-"""A plot as a PNG that looks the same on every machine: the page's own style by day, and a font that is installed with it.
-
-resvg knows neither CSS variables nor the system's fonts here. The variables of the page's light theme are put in, and the
-text is set in Open Sans from the package ttf-opensans; docs/decisions/14-benchmark.md says why.
-"""
+"""A drawing as an SVG file of its own, with the page's style by day: for pages that are no HTML of ours."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-import resvg_py
-
 from fleet.report.svg import LINE_PX, Drawing, lines_of
 
-FONT_FAMILY: Final = "Open Sans"
-_FONT_FILES: Final = ("OpenSans-Regular.ttf", "OpenSans-SemiBold.ttf")
-ZOOM: Final = 1.5
-"""Pixels of the image for one of the drawing: 1,440 across. Measured: at 2 nine images take 1.8 s of CPU, here 1.0 s."""
+_FONT_FAMILY: Final = "Open Sans"
 _MARGIN_PX: Final = 20.0
 _STYLE_FILE: Final = Path(__file__).parent / "templates" / "style.css"
 _NOT_XML = re.compile("[^\t\n\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 """Characters that XML 1.0 does not allow, in whatever form; a name or an error text may hold them."""
 
 
-def png(drawing: Drawing, caption: str) -> bytes:
-    """The drawing with a line below it that says what it is of: an image travels without its page.
-
-    Raises ModuleNotFoundError where resvg_py or ttf_opensans is not installed.
-    """
-    return resvg_py.svg_to_bytes(
-        svg_string=svg_document(drawing, caption),
-        skip_system_fonts=True,
-        font_files=[str(path) for path in font_paths()],
-        sans_serif_family=FONT_FAMILY,
-        zoom=ZOOM,
-    )
-
-
-def font_paths() -> tuple[Path, ...]:
-    """The font's files. Raises ModuleNotFoundError where the package is not installed."""
-    folder = Path(str(files("ttf_opensans"))) / "ttf"
-    return tuple(folder / name for name in _FONT_FILES)
-
-
 def svg_document(drawing: Drawing, caption: str) -> str:
-    """The drawing as an SVG file of its own."""
+    """The drawing with a line below it that says what it is of."""
     caption_lines = lines_of(caption, drawing.width)
     width = drawing.width + 2 * _MARGIN_PX
     height = drawing.height + 2 * _MARGIN_PX + LINE_PX * (len(caption_lines) + 0.5)
@@ -79,7 +49,7 @@ def light_style() -> str:
             # The font is one of ours; a shorthand would name the reader's.
             rules.append(f"{selector.strip()} {{ {re.sub(r'font:[^;]*;', '', body).strip()} }}")
     rules.append(
-        f'svg text {{ font-family: "{FONT_FAMILY}", sans-serif; font-size: 12px }} svg .sheet {{ fill: var(--paper) }}'
+        f'svg text {{ font-family: "{_FONT_FAMILY}", sans-serif; font-size: 12px }} svg .sheet {{ fill: var(--paper) }}'
     )
     style = re.sub(r"var\((--[\w-]+)\)", lambda found: variables[found[1]], "\n".join(rules))
     # The weights that a font family has are the hundreds.

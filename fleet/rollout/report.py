@@ -1,0 +1,199 @@
+"""What each step of a rollout reports: an outline of its findings and of the commands that come next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from facts.finding import Finding
+from fleet.report.outline import Findings, Items, Outline, Prose, Section, next_steps, some
+from fleet.rollout.planned import difference_rows, differences
+from settings.derived.canary import weights_ending
+
+if TYPE_CHECKING:
+    from fleet.rollout.steps import Change
+    from fleet.verify.facts import Pod
+    from settings.stack import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A stored verdict, as this stack may use it."""
+
+    file: Path
+    verdict: str | None
+    """None: the file holds no verdict that can be read."""
+    headline: str
+    applies: bool
+    """Whether it promotes the declared canary."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The verdict in the document of `status`."""
+        return {
+            "file": str(self.file),
+            "verdict": self.verdict,
+            "headline": self.headline,
+            "applies": self.applies,
+        }
+
+    def finding(self) -> Finding:
+        """The verdict and its file."""
+        return Finding(
+            id="canary-verdict",
+            subject=str(self.file),
+            severity="passed" if self.applies else "warning",
+            found=self.headline,
+        )
+
+
+def started(change: Change) -> Prose:
+    """What `start` wrote, below the plan."""
+    created = "weights and pods" if weights_ending(change.after) else "pods"
+    return Prose(
+        f"{change.path.name} now declares the canary. `pulumi up` creates its {created} beside the servers and restarts no "
+        "server. User requests do not reach the canary. Commit the file first: a failed promotion is reverted to this commit."
+    )
+
+
+def promoted(change: Change, judged: Judged | None) -> Outline:
+    """The servers have the canary's version in the stack file."""
+    stack, file, servers = change.after.stack, change.path.name, change.after.replicas
+    replaced = f"the {servers} servers, one at a time." if servers > 1 else "the server."
+    reused = " They reuse the canary's weights without another download." if weights_ending(change.before) else ""
+    return Outline(
+        title=f"Canary of {stack}",
+        kind="promote",
+        verdict=f"{file}: the servers now have the canary's version; the canary stays.",
+        tone="good",
+        head=some(judged.finding() if judged else None),
+        body=some(
+            Prose(f"`pulumi up` replaces {replaced}{reused}"),
+            Prose("Requests fail until the new server is ready.", "warn") if servers == 1 else None,
+            Prose(
+                "If a new server does not become ready, the update stops: revert the stack file to the commit that declares the "
+                f"canary (`git checkout {file}`), and run `pulumi up` again."
+            ),
+            next_steps(
+                f"fleet preview --stack {stack} --against HEAD",
+                f"pulumi up --stack {stack}",
+                f"fleet verify --stack {stack}",
+                f"fleet rollout promote --finish --stack {stack}",
+            ),
+        ),
+    )
+
+
+def finished(change: Change) -> Outline:
+    """The promoted canary is removed from the stack file."""
+    stack = change.after.stack
+    return Outline(
+        title=f"Canary of {stack}",
+        kind="promote --finish",
+        verdict=f"{change.path.name}: the canary is removed.",
+        tone="good",
+        body=(
+            Prose("`pulumi up` deletes its pods and lowers the GPU quota."),
+            next_steps(f"pulumi up --stack {stack}", f"fleet verify --stack {stack}"),
+        ),
+    )
+
+
+def aborted(change: Change, judged: Judged | None) -> Outline:
+    """The canary is removed from the stack file, and the servers keep their version."""
+    return Outline(
+        title=f"Canary of {change.after.stack}",
+        kind="abort",
+        verdict=f"{change.path.name}: the canary is removed. The servers are unaffected.",
+        head=some(judged.finding() if judged else None),
+        body=(
+            Prose("`pulumi up` deletes the canary's pods and weights."),
+            next_steps(f"pulumi up --stack {change.after.stack}"),
+        ),
+    )
+
+
+def status(settings: Settings, judged: Judged | None, place: str, pods: Sequence[Pod] | None) -> Outline:
+    """The declared canary, its verdict, and its pods where a cluster was asked. `place`: where a verdict would be."""
+    stack, canary = settings.stack, settings.as_canary
+    if canary is None:
+        return Outline(
+            title=f"Canary of {stack}",
+            kind="status",
+            verdict="No canary is declared.",
+            data={"stack": stack, "canary": None},
+        )
+    was_promoted = settings.rollout.promoted
+    unjudged = Finding(
+        id="canary-verdict",
+        subject=place,
+        severity="unknown",
+        found="no verdict",
+        write=f"fleet rollout judge --stack {stack}",
+    )
+    steps = (f"pulumi up --stack {stack}", f"fleet rollout promote --finish --stack {stack}")
+    document: dict[str, Any] = {
+        "stack": stack,
+        "canary": canary.server.name,
+        "replicas": canary.replicas,
+        "differences": difference_rows(settings),
+        "promoted": was_promoted,
+        "verdict": judged.as_json() if judged else None,
+    }
+    if pods is not None:
+        document["pods"] = [
+            {"name": pod.name, "ready": pod.ready, "whyNotReady": None if pod.ready else pod.why_not_ready}
+            for pod in pods
+        ]
+    return Outline(
+        title=f"Canary {canary.server.name}",
+        kind="status",
+        verdict=f"Promoted: {was_promoted}" if was_promoted else "Declared, not promoted.",
+        tone="good" if was_promoted else "plain",
+        body=some(
+            None if was_promoted else _declared(settings),
+            Section(title="Verdict", body=some(judged.finding() if judged else None if was_promoted else unjudged)),
+            Section(title="Pods", body=(Findings(_pods(pods, canary.replicas)),)),
+            next_steps(*steps) if was_promoted else None,
+        ),
+        data=document,
+    )
+
+
+def _declared(settings: Settings) -> Section:
+    return Section(
+        title="What differs", body=(Items(tuple(differences(settings)) or ("nothing differs from the servers",)),)
+    )
+
+
+def _pods(pods: Sequence[Pod] | None, wanted: int) -> tuple[Finding, ...]:
+    """One finding for each pod, then how many are ready."""
+    if pods is None:
+        return (
+            Finding(
+                id="canary-pods",
+                subject="canary's pods",
+                severity="unknown",
+                found="not checked",
+                write="--outputs, --kubeconfig or --context",
+            ),
+        )
+    ready = sum(pod.ready for pod in pods)
+    return (
+        *(
+            Finding(
+                id="canary-pod",
+                subject=pod.name,
+                severity="passed" if pod.ready else "error",
+                found="ready" if pod.ready else pod.why_not_ready,
+            )
+            for pod in pods
+        ),
+        Finding(
+            id="canary-pods",
+            subject="canary's pods",
+            severity="passed" if ready == wanted else "error",
+            found=f"{ready} of {wanted} ready",
+        ),
+    )
