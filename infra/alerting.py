@@ -15,6 +15,7 @@ from facts.signals import runbook
 from facts.signals.model import Alert, Catalogue, LogSignal, Watched
 from facts.signals.series import TPOT, TTFT
 from infra.naming import Place, name_of, title
+from settings.arguments import checked, refuse_field
 from settings.sections import monitoring as section
 
 MAX_TITLE: Final = 512
@@ -28,6 +29,7 @@ SLO_DAYS: Final = 30
 SEVERITIES: Final = {"page": "CRITICAL", "ticket": "WARNING"}
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSecrets:
     """Secrets of channels; required by a channel of that type."""
@@ -37,6 +39,7 @@ class ChannelSecrets:
     webhook_password: pulumi.Input[str] | None = field(default=None, repr=False)
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertingArgs:
     """Arguments of `Alerting`. Raises ValueError if a severity has no channel or too many, or a channel no secret."""
@@ -58,17 +61,32 @@ class AlertingArgs:
     def __post_init__(self) -> None:
         for severity in {alert.severity for alert in self.signals.alerts}:
             if not any(severity in channel.severities for channel in self.channels):
-                raise ValueError(
-                    f"channels: no channel has severity {severity}; add {severity} to a channel's severities"
+                refuse_field(
+                    self,
+                    "channels",
+                    found=f"none with severity {severity}",
+                    allowed="a channel for each severity of the alerts",
+                    why="an alert without a channel tells nobody",
+                    write=f'severities=("{severity}",) of a channel',
                 )
             if (count := sum(severity in channel.severities for channel in self.channels)) > section.MOST_CHANNELS:
-                raise ValueError(
-                    f"channels: {count} have severity {severity}; an alert has up to {section.MOST_CHANNELS}"
+                refuse_field(
+                    self,
+                    "channels",
+                    found=f"{count} with severity {severity}",
+                    allowed=f"at most {section.MOST_CHANNELS}",
+                    why="Cloud Monitoring takes no more for one policy",
+                    write="fewer channels, e.g. one Pub/Sub topic that passes messages on",
                 )
         for kind, name in (("slack", "slack_token"), ("pagerduty", "pagerduty_key"), ("webhook", "webhook_password")):
             if getattr(self.secrets, name) is None and any(channel.type == kind for channel in self.channels):
-                raise ValueError(
-                    f"secrets: {name} is missing, and a channel of type {kind} cannot be created without it"
+                refuse_field(
+                    self,
+                    f"secrets.{name}",
+                    found=None,
+                    allowed="a secret Output",
+                    why=f"a channel of type {kind} cannot be created without it",
+                    write=f'secrets=ChannelSecrets({name}=pulumi.Config().require_secret("{name}"))',
                 )
 
 

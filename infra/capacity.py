@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import compute
 
-from facts import machines
 from infra.naming import Place
-from settings.arguments import refuse
+from settings.arguments import checked, refuse, refuse_field
 from settings.checks.platform import window_problems
 from settings.sections.capacity import Calendar, CalendarRequest
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarReservationArgs:
     """Arguments of `CalendarReservation`. Raises ValueError for a missing window or a total that does not match its price."""
@@ -26,8 +26,8 @@ class CalendarReservationArgs:
     """Name of the resulting reservation; start, days and machines of the window to `create`. With
     `total_usd`, entered manually and checked against `usd_per_node_hour`, the request is submitted and cannot be withdrawn once
     approved. Without it, the request stays a draft and costs nothing."""
-    machine_type: str = machines.DEFAULT
-    """Machine type. Default: the article's, a4-highgpu-8g."""
+    machine_type: str
+    """Machine type, e.g. "a4-highgpu-8g"."""
 
     def __post_init__(self) -> None:
         refuse(self, window_problems("calendar", self.calendar, self.window))
@@ -36,7 +36,14 @@ class CalendarReservationArgs:
     def window(self) -> CalendarRequest:
         """The requested window. Raises ValueError if there is none."""
         if self.calendar.create is None:
-            raise ValueError("CalendarReservationArgs.calendar.create is missing")
+            refuse_field(
+                self,
+                "calendar.create",
+                found=None,
+                allowed="the window to request: start, days and nodes",
+                why="an existing reservation needs no request",
+                write='calendar=Calendar(..., create=CalendarRequest(start_time="2027-01-04T06:00:00Z", duration_days=7, nodes=1))',
+            )
         return self.calendar.create
 
 

@@ -8,8 +8,10 @@ import pulumi
 from pulumi_gcp import storage
 
 from infra.naming import Place, bucket_name_of
+from settings.arguments import checked
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileCacheBucketArgs:
     """Arguments of `CompileCacheBucket`."""

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 import pulumi
 
+from settings.arguments import checked
 
+
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionProtectionArgs:
     """Arguments of `DeletionProtection`."""

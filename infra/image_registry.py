@@ -8,6 +8,7 @@ import pulumi
 from pulumi_gcp import artifactregistry, projects, secretmanager
 
 from infra.naming import Place, name_of
+from settings.arguments import checked, refuse_field
 from settings.sections.registry import Registry
 
 KEPT_VERSIONS = 5
@@ -16,6 +17,7 @@ UNUSED_AFTER_SECONDS = 90 * 24 * 3600
 """Age at which older versions are deleted; a later pull fetches them again. Assumed: one quarter."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRegistryArgs:
     """Arguments of `ImageRegistry`."""
@@ -29,8 +31,12 @@ class ImageRegistryArgs:
 
     def __post_init__(self) -> None:
         if self.account is not None and self.project_number is None:
-            raise ValueError(
-                "ImageRegistryArgs.account requires project_number: the service agent that reads the token is named after it"
+            refuse_field(
+                self,
+                "project_number",
+                allowed="the project's number, with account",
+                why="the service agent that reads the account's token is named after it",
+                write="project_number=services.project_number()",
             )
 
 

@@ -8,9 +8,11 @@ import pulumi
 from pulumi_gcp import storage
 
 from infra.naming import Place, bucket_name_of
+from settings.arguments import checked
 from settings.sections.results import Results
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsBucketArgs:
     """Arguments of `ResultsBucket`."""

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import organizations, projects
 
+from settings.arguments import checked, refuse_field
+
 _SUFFIX = ".googleapis.com"
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicesArgs:
     """Arguments of `Services`."""
@@ -24,7 +27,14 @@ class ServicesArgs:
 
     def __post_init__(self) -> None:
         if short := [api for api in self.apis if not api.endswith(_SUFFIX)]:
-            raise ValueError(f"ServicesArgs.apis has {', '.join(short)}; write the full name, e.g. {short[0]}{_SUFFIX}")
+            refuse_field(
+                self,
+                "apis",
+                found=short,
+                allowed=f"full names, which end with {_SUFFIX}",
+                why="Service Usage knows no short name",
+                write=f'apis=["{short[0]}{_SUFFIX}"]',
+            )
 
 
 class Services(pulumi.ComponentResource):

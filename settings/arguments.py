@@ -1,14 +1,19 @@
-"""Checks a component's arguments against the limits of the stack file's sections."""
+"""Checks a component's arguments: their names and types, and the limits of the stack file's sections."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
 from facts.finding import Finding
-from facts.secrets_in_text import without_secrets
+from settings.sections.arguments import checked
+from settings.sections.refused import of_section, quoted, raise_refused
 from settings.sections.section import Section
+
+__all__ = ["checked", "refuse", "refuse_field", "within_limits"]
 
 
 def within_limits(args: object, section: type[Section], fields: Iterable[str]) -> None:
@@ -16,22 +21,22 @@ def within_limits(args: object, section: type[Section], fields: Iterable[str]) -
     try:
         section.model_validate({name: getattr(args, name) for name in fields})
     except ValidationError as error:
-        raise ValueError(
-            "\n".join(
-                without_secrets(
-                    f"{type(args).__name__}.{detail['loc'][0]} is {detail['input']!r}; allowed: {detail['msg']}"
-                )
-                for detail in error.errors(include_url=False)
-            )
-        ) from None
+        raise_refused(of_section(error, section, type(args).__name__))
 
 
 def refuse(args: object, problems: Iterable[Finding]) -> None:
     """Raise ValueError with all refusals, if any. A problem's subject is the name of a field of `args`."""
     refusals = [
-        f"{type(args).__name__}.{problem.subject} is {problem.found!r}; allowed: {problem.allowed} ({problem.why}); write {problem.write}"
+        replace(problem, subject=f"{type(args).__name__}.{problem.subject}")
         for problem in problems
         if problem.severity == "error"
     ]
     if refusals:
-        raise ValueError("\n".join(refusals))
+        raise_refused(refusals)
+
+
+def refuse_field(args: object, name: str, *, allowed: str, why: str, write: str, found: Any = "") -> NoReturn:
+    """Raise ValueError for one field of `args`; `found` is its value unless it is given."""
+    value = quoted(getattr(args, name)) if found == "" else found
+    refuse(args, [Finding(id="wrong-argument", subject=name, found=value, allowed=allowed, why=why, write=write)])
+    raise AssertionError("refuse raises for an error")

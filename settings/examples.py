@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from facts.finding import shown
-from settings.sections.section import PATTERN_TEXTS
+from settings.sections.refused import PATTERN_TEXTS
 
 _FIELD: Final = re.compile(r"[a-z]+(?:(?:_|[A-Z])[a-z]+)*")
 _LISTED: Final = {

@@ -17,7 +17,8 @@ from facts.texts import nearest
 from settings.examples import example, fields_of, line, listed_example
 from settings.problems import MOST_PROBLEMS, listed
 from settings.sections.docstrings import field_docs
-from settings.sections.section import NAMESPACE, PATTERN_TEXTS
+from settings.sections.refused import allowed_words
+from settings.sections.section import NAMESPACE
 
 _MOST_DETAILS = 4 * MOST_PROBLEMS
 """Errors of pydantic that are looked at: several can be one problem."""
@@ -89,7 +90,7 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Findin
         id="wrong-value",
         subject=path,
         found=given,
-        allowed=_allowed(kind, context, detail["msg"]),
+        allowed=allowed_words(kind, context, detail["msg"]),
         why=_sentence(doc) or "not a valid value",
         write="a key as allowed above" if detail["loc"][-1] == "[key]" else _write(kind, path, given, context, place),
     )
@@ -186,39 +187,6 @@ def _sentence(doc: str) -> str:
     return doc.rstrip(".")
 
 
-_TYPES = {
-    "int_type": "a whole number without quotes",
-    "int_from_float": "a whole number",
-    "float_type": "a number without quotes",
-    "bool_type": "true or false without quotes",
-    "string_type": "text in quotes",
-    "tuple_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping of keys to values",
-    "model_attributes_type": "a mapping of keys to values",
-    "none_required": "null",
-}
-
-
-def _allowed(kind: str, context: dict[str, Any], message: str) -> str:
-    if kind in _TYPES:
-        return _TYPES[kind]
-    if kind == "literal_error":
-        return str(context.get("expected", "")).replace(" or ", ", ").replace("'", "")
-    if kind in ("greater_than_equal", "greater_than", "less_than_equal", "less_than"):
-        sign = {"greater_than_equal": ">=", "greater_than": ">", "less_than_equal": "<=", "less_than": "<"}[kind]
-        bound = context.get("ge", context.get("gt", context.get("le", context.get("lt"))))
-        return f"{sign} {bound:g}" if isinstance(bound, float) else f"{sign} {bound}"
-    if kind == "string_pattern_mismatch":
-        return PATTERN_TEXTS[str(context.get("pattern"))]
-    if kind == "too_short":
-        return f"at least {context.get('min_length')} item(s)"
-    if kind == "too_long":
-        return f"at most {context.get('max_length')} item(s)"
-    message = message.removeprefix("Value error, ")
-    return message if message[:2].isupper() else message[:1].lower() + message[1:]  # a variable's name stays uppercase
-
-
 _SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), "true") | dict.fromkeys(("false", "no", "off", "0"), "false")
 
 
@@ -248,6 +216,8 @@ def _corrected(kind: str, given: Any, context: dict[str, Any], place: _Place) ->
     if kind == "bool_type":  # no single value: the default may be what the user wanted to change
         return _SWITCHES.get(str(given).lower(), "true or false")
     if kind == "literal_error":
+        if "meant" in context:
+            return str(context["meant"])
         choices = str(context.get("expected", "")).replace(" or ", ", ").split(",")
         return nearest(str(given), [choice.strip().strip("'") for choice in choices])
     return None

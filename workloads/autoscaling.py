@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pulumi
 import pulumi_kubernetes as k8s
 
+from settings.arguments import checked
 from settings.derived.scaling import ScalingPolicy
 from workloads import names
 from workloads.manifest import Manifest
+from workloads.server.server import Server
 from workloads.space import Space
-
-if TYPE_CHECKING:
-    from workloads.server.server import Server
 
 KEDA_API: Final = "keda.sh/v1alpha1"
 GKE_API: Final = "autoscaling.gke.io/v1beta1"
@@ -34,6 +33,7 @@ NEVER_ALONE: Final = 10**9
 zero in one step once no trigger is active, so only the schedule decides. Source: keda 2.20.2, scale_scaledobjects.go."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalingArgs:
     """Arguments of `Autoscaling`."""

@@ -9,14 +9,16 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.machines import DEFAULT_MACHINE, DRIVER_VERSION, Machine
-from settings.sections.capacity import Ladder
+from facts.machines import DRIVER_VERSION, Machine
+from settings.arguments import checked, refuse_field
+from settings.sections.capacity import Ladder, ladder_class
 
 RECYCLE_LEAD_SECONDS = 3600
 """Lead time for replacing a flex-start node before it expires: node start, weights and compilation took the article
 about 16 minutes, plus a queue. Source of the field: GKE docs, ComputeClass, nodeRecycling."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityLadderArgs:
     """Arguments of `CapacityLadder`."""
@@ -27,20 +29,37 @@ class CapacityLadderArgs:
     """Provisioning modes in order. At least one."""
     zones: Sequence[str]
     """Zones of the nodes, e.g. ("us-central1-b",): the zones with the weights."""
-    machine: Machine = DEFAULT_MACHINE
-    """Machine type of every rung. Default: the article's, a4-highgpu-8g."""
+    machine: Machine
+    """Machine type of every rung: `facts.machines.find("g2-standard-12")`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the ComputeClass."""
 
     def __post_init__(self) -> None:
         if self.class_name.startswith(("gke", "autopilot")):
-            raise ValueError(
-                f"CapacityLadderArgs.class_name is {self.class_name!r}; allowed: a name without prefix gke or autopilot"
+            refuse_field(
+                self,
+                "class_name",
+                allowed="a name without the prefixes gke and autopilot",
+                why="GKE keeps them for its own ComputeClasses",
+                write=f'class_name="{ladder_class("NAMESPACE", self.machine)}"',
             )
         if self.ladder.reservation is None and self.ladder.flex_start_seconds is None and not self.ladder.spot:
-            raise ValueError("CapacityLadderArgs.ladder has no rung; set a reservation, flex_start_seconds or spot")
+            refuse_field(
+                self,
+                "ladder",
+                found="no rung",
+                allowed="at least one of reservation, flex_start_seconds and spot",
+                why="a ComputeClass without a rung finds no node",
+                write='ladder=Ladder(mode="ladder", spot=True)',
+            )
         if not self.zones:
-            raise ValueError("CapacityLadderArgs.zones is empty; list the zones with the weights")
+            refuse_field(
+                self,
+                "zones",
+                allowed="one or more zones of one region",
+                why="nodes must be where the weights are",
+                write='zones=["europe-west4-b"]',
+            )
 
 
 class CapacityLadder(pulumi.ComponentResource):

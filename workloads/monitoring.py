@@ -6,25 +6,25 @@ The cluster's automatic scraping is off: otherwise every sample of these pods wo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.signals.model import Catalogue
+from settings.arguments import checked
 from settings.sections.monitoring import Monitoring as MonitoringSection
+from workloads.gateway.gateway import Gateway
 from workloads.names import APP_LABEL, EPP_METRICS_PORT_NAME, HTTP_PORT_NAME, epp_name, epp_selector, selector
+from workloads.server.server import Server
 from workloads.space import Space
-
-if TYPE_CHECKING:
-    from facts.signals.model import Catalogue
-    from workloads.gateway.gateway import Gateway
-    from workloads.server.server import Server
 
 API = "monitoring.googleapis.com/v1"
 MAX_TIMEOUT_SECONDS = 10
 """Scrape timeout in seconds, at most the interval. A busy server is slow: eight engines share one exporter."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoringArgs:
     """Arguments of `Monitoring`."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pulumi
 import pulumi_kubernetes as k8s
 
+from settings.arguments import checked, refuse_field
 from settings.derived.traffic import Traffic, VpcRanges
 from workloads.names import BENCHMARK_ACCOUNT, WRITER_ACCOUNT
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
@@ -22,6 +23,7 @@ POD_SECURITY_VERSION = "v1.36"
 version. An older cluster applies its latest."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceArgs:
     """Arguments of `Namespace`."""
@@ -39,7 +41,13 @@ class NamespaceArgs:
 
     def __post_init__(self) -> None:
         if self.gpus is not None and self.gpus < 0:
-            raise ValueError(f"NamespaceArgs.gpus is {self.gpus}; allowed: 0 or more, or None for no quota")
+            refuse_field(
+                self,
+                "gpus",
+                allowed="0 or more, or None for no quota",
+                why="a quota is a number of GPUs",
+                write="gpus=8",
+            )
 
 
 class Namespace(pulumi.ComponentResource):

@@ -15,6 +15,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.ranges import NOT_INTERNET, PRIVATE_RANGES
+from settings.arguments import checked
 from settings.derived.traffic import CanaryTraffic, GatewayTraffic, Traffic, VpcRanges
 from workloads.names import (
     BENCHMARK_APP,
@@ -369,6 +370,7 @@ def _label_selector(wanted: Iterable[tuple[str, str]]) -> LabelSelectorArgsDict:
     return {"match_labels": labels} if labels else {}
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPoliciesArgs:
     """Arguments of `NetworkPolicies`."""

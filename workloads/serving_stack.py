@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pulumi
 
 from facts.signals.model import Catalogue
+from settings.arguments import checked
 from settings.derived.scaling import ScalingPolicy
 from settings.derived.traffic import Traffic, VpcRanges
 from settings.sections.capacity import AnyMode, Ladder, ladder_class
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from settings.derived.spending import Rates
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingStackArgs:
     """Arguments of `ServingStack`."""

@@ -33,7 +33,7 @@ from fleet.plan.model.calibrate import left_out
 from fleet.plan.model.calibration import FITTED, calibration, contents
 from fleet.plan.model.deployment import Deployment, measured_load, record_fleet
 from fleet.plan.model.errors import Error, errors, mean_percent
-from fleet.plan.model.fleet_rate import FleetLoad, fleet_load
+from fleet.plan.model.fleet_rate import FleetLoad, best_in_flight, fleet_load
 from fleet.plan.model.gpu_memory import budget
 from fleet.plan.model.latency import (
     FIRST_TOKEN_FACTOR,
@@ -44,7 +44,7 @@ from fleet.plan.model.latency import (
 )
 from fleet.plan.model.performance import estimate
 from fleet.plan.model.public_rows import rows
-from fleet.plan.model.roofline import DENSE, EXPERTS_OR_LINEAR, H200_FACTOR, roofline_of
+from fleet.plan.model.roofline import DENSE, EXPERTS_OR_LINEAR, H200_FACTOR, known, roofline_of
 from fleet.plan.model.rows import FITTED_LOADS, PHASES, QWEN_397B
 
 DOCS = Path(__file__).parents[1]
@@ -117,12 +117,27 @@ def _first_token() -> Mapping[str, str]:
         "step_ms": f"{1e3 * record.engine.step_s:.0f}",
         "engine_first_s": f"{first_token_in_engine_s(record):.2f}",
         "wait_s": f"{parameters.wait_s:.1f}",
+        "wait_percent": f"{100 * parameters.wait_share:.0f}",
+        "lost_ms": f"{parameters.host_ms_per_step - known(record_fleet(1)).engine.host_ms_per_step:.0f}",
+        "gain_reading": f"{_gain_of_one_engine():.0f}",
+        "best_mtp2": f"{_best_in_flight(PHASES['phases.mtp2-095']):,.0f}",
         "host_ms": f"{parameters.host_ms_per_step:.0f}",
         "gain_wait": f"{_gain_percent(without_wait, record):.0f}",
         "gain_both": f"{_gain_percent(without_both, record):.0f}",
         "tpot_ms": f"{1e3 * tpot_s:.0f}",
         "tpot_without_wait_ms": f"{1e3 * per_token_s(without_wait, workload, 0):.0f}",
     }
+
+
+def _gain_of_one_engine() -> float:
+    rate = estimate(record_fleet(1), named_workload("article"), measured_load(1)).total_tokens_per_s
+    assert rate.as_engine is not None
+    return 100 * (rate.as_engine / rate.value - 1)
+
+
+def _best_in_flight(deployment: Deployment) -> float:
+    room = budget(deployment, named_workload("article"))
+    return best_in_flight(deployment, named_workload("article"), calibration().parameters, room, 2_000)
 
 
 def _others() -> Mapping[str, str]:

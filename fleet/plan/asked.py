@@ -8,6 +8,8 @@ from typing import Annotated, Final, Literal
 import typer
 
 Capacity = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
+SizedAs = Literal["fleet", "engine"]
+"""As the article's fleet, or as one engine alone (docs/planner-model.md)."""
 StartsFrom = Literal["nothing", "cluster", "weights"]
 """What exists already: nothing; network and cluster; or the weights volume as well."""
 ANY_MACHINE: Final = "any"
@@ -75,6 +77,12 @@ class Asked:
     headroom: Annotated[float, typer.Option(min=0.0, max=0.95, help="Share of full load to leave free.")] = (
         DEFAULT_HEADROOM
     )
+    sized_as: Annotated[
+        SizedAs,
+        typer.Option(
+            help="Size for the losses of the article's fleet, its wait and host time; or for one engine's speed."
+        ),
+    ] = "fleet"
     spares: Annotated[int | None, typer.Option(metavar="N", min=0, help="Spare machines.")] = None
     loss_per_node_day: Annotated[
         float | None, typer.Option(metavar="N", min=0.0, help="Spot preemptions per node and day; sizes the spares.")

@@ -40,7 +40,7 @@ def batch_nodes(
 
     def hours(nodes: int) -> float:
         offered = OfferedLoad(in_flight=min(in_flight_per_node * nodes, float(batch.documents)))
-        load = fleet_load(one.with_nodes(nodes), question.workload, offered, known(one).parameters, room)
+        load = fleet_load(one.with_nodes(nodes), question.workload, offered, known(one).planned(one.reading), room)
         work = batch.documents / (load.requests_per_s * question.load_share)
         return (start_seconds(nodes) + work) / SECONDS_PER_HOUR
 

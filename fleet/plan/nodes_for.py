@@ -36,9 +36,9 @@ class Goal:
     in_flight: float | None = None
     """Closed-loop users: each waits for a response before the next request."""
     ttft_p99_ms: float | None = None
-    """Limit on the high end of the estimate."""
+    """Limit on the planned end of the estimate."""
     tpot_ms: float | None = None
-    """Limit on the high end of the estimate."""
+    """Limit on the planned end of the estimate."""
     load_share: float = DEFAULT_LOAD_SHARE
     """Share of full load that the goal may use."""
 
@@ -81,7 +81,7 @@ def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
     check_context(deployment, workload)
     most = _most_in_flight_per_node(deployment, workload, goal)
     room = budget(deployment, workload)
-    per_node = best_in_flight(deployment, workload, known(deployment).parameters, room, most)
+    per_node = best_in_flight(deployment, workload, known(deployment).planned(deployment.reading), room, most)
     rate = goal.rate(workload)
     if rate is None:
         assert goal.in_flight is not None
@@ -120,13 +120,15 @@ def _fewest(wanted: float, ability: Callable[[int], float], deployment: Deployme
 def _rate(deployment: Deployment, workload: Workload, per_node: float) -> float:
     offered = OfferedLoad(in_flight=per_node * deployment.nodes)
     return fleet_load(
-        deployment, workload, offered, known(deployment).parameters, budget(deployment, workload)
+        deployment, workload, offered, known(deployment).planned(deployment.reading), budget(deployment, workload)
     ).requests_per_s
 
 
 def _most_in_flight_per_node(deployment: Deployment, workload: Workload, goal: Goal) -> float:
     """Most requests in flight per node: within the measured range, without a queue, within the limits."""
-    costs = step_costs(deployment, workload, known(deployment).parameters, budget(deployment, workload))
+    costs = step_costs(
+        deployment, workload, known(deployment).planned(deployment.reading), budget(deployment, workload)
+    )
     most = min(deployment.most_in_flight_per_node, costs.running_limit * deployment.engine.data_parallel)
     for name, limit, of in (
         ("TTFT p99", goal.ttft_p99_ms, lambda performance: performance.ttft_p99_ms),
@@ -149,7 +151,7 @@ def _within(
     one = deployment.with_nodes(2 if deployment.routing == "inference-gateway" else 1)
 
     def high_ms(per_node: float) -> float:
-        return of(estimate(one, workload, OfferedLoad(in_flight=per_node * one.nodes))).high
+        return of(estimate(one, workload, OfferedLoad(in_flight=per_node * one.nodes))).planned_end
 
     if high_ms(most) <= limit_ms:
         return most

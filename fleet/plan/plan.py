@@ -146,6 +146,8 @@ class Plan:
     """Published row nearest to the planned stack."""
     verdicts: tuple[Verdict, ...]
     batch: BatchRun | None
+    nodes_as_engine: int | None
+    """Nodes that would do as one engine; None for a plan sized so, or without measurements."""
     remarks: tuple[str, ...]
     """Notes, most serious first."""
 

@@ -19,6 +19,7 @@ from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import OverloadedError
 from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.plan.model.performance import ContextTooShortError, Performance, check_context, estimate
+from fleet.plan.model.roofline import known
 from fleet.plan.money import bill_of, money
 from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for
 from fleet.plan.plan import Alternative, Plan, Verdict
@@ -63,14 +64,24 @@ def plan(question: PlanQuestion) -> Plan:
     """Plan a fleet. Raises PlanImpossibleError with the reason and the nearest possible goal."""
     try:
         _check(question)
-        fleet = _fleet(question)
-        return _plan(question, fleet)
+        answer = _plan(question, _fleet(question))
+        return replace(answer, nodes_as_engine=_nodes_as_engine(question), remarks=tuple(remarks(answer)))
     except ContextTooShortError as error:
         raise PlanImpossibleError(str(error), _longer_context(question)) from None
     except (DoesNotFitError, OverloadedError) as error:
         raise PlanImpossibleError(
             str(error), "a larger machine (--machine any), another profile, or shorter requests"
         ) from None
+
+
+def _nodes_as_engine(question: PlanQuestion) -> int | None:
+    """Nodes that would do as one engine. None where the question asks that already, or nothing was measured."""
+    if question.reading == "engine" or known(_one(question)).bound is not None:
+        return None
+    try:
+        return _fleet(replace(question, reading="engine")).deployment.nodes
+    except PlanImpossibleError:
+        return None
 
 
 def compare(question: PlanQuestion) -> tuple[Alternative, ...]:
@@ -115,6 +126,7 @@ def _one(question: PlanQuestion) -> Deployment:
         gpu=question.machine.gpu,
         gpus_per_node=question.machine.gpus,
         routing=question.routing,
+        reading=question.reading,
     )
 
 
@@ -170,7 +182,7 @@ def _within_limits(question: PlanQuestion, deployment: Deployment, offered: Offe
 
     def missed(nodes: int) -> list[Verdict]:
         performance = estimate(deployment.with_nodes(nodes), question.workload, offered)
-        return [verdict for verdict in _verdicts(question, performance) if not verdict.holds]
+        return _missed(question, performance)
 
     low = high = deployment.nodes
     while misses := missed(high):
@@ -212,7 +224,7 @@ def _most_within_limits(question: PlanQuestion, deployment: Deployment, per_node
 
     def missed(share: float) -> list[Verdict]:
         performance = estimate(deployment, question.workload, OfferedLoad(requests_per_s=share * most))
-        return [verdict for verdict in _verdicts(question, performance) if not verdict.holds]
+        return _missed(question, performance)
 
     if not missed(1.0):
         return OfferedLoad(requests_per_s=most)
@@ -264,7 +276,7 @@ def _nearest(question: PlanQuestion, one: Deployment) -> str:
     # On the most nodes: the interval is wider outside the measured range.
     engines = MOST_MACHINES * one.engine.data_parallel
     least = estimate(one.with_nodes(MOST_MACHINES), question.workload, OfferedLoad(in_flight=float(engines)))
-    missed = [verdict for verdict in _verdicts(question, least) if not verdict.holds]
+    missed = _missed(question, least)
     if missed:
         limits = " and ".join(f"{verdict.name} of {ceil(verdict.high_ms):,} ms" for verdict in missed)
         return f"{limits}, with one request per engine; more nodes do not reduce it"
@@ -345,13 +357,15 @@ def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
     deployment, workload = fleet.deployment, question.workload
     performance = estimate(deployment, workload, fleet.offered)
     maximum = estimate(deployment, workload, OfferedLoad(in_flight=fleet.in_flight_per_node * deployment.nodes))
+    if isinstance(question.goal, Budget):
+        performance = _as_share_of(maximum, performance)
     sizing = _sizing(question, fleet, maximum)
     bill = bill_of(question, sizing, fleet.machines)
     way, restart = time_to_serve(_way_from(question, fleet.machines)), _restart(question, 1)
     batch = None
     if isinstance(question.goal, Batch):
         batch = batch_run(question, question.goal, performance, bill, way, _restart(question, fleet.machines))
-    answer = Plan(
+    return Plan(
         question=question,
         nodes=deployment.nodes,
         spares=fleet.spares,
@@ -367,9 +381,16 @@ def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
         published=_published(question, fleet.machines),
         verdicts=tuple(_verdicts(question, performance)),
         batch=batch,
+        nodes_as_engine=None,
         remarks=(),
     )
-    return replace(answer, remarks=tuple(remarks(answer)))
+
+
+def _as_share_of(maximum: Performance, performance: Performance) -> Performance:
+    """The planned load of a budget, which is a share of a full load that is itself uncertain."""
+    share = performance.requests_per_s.value / maximum.requests_per_s.value
+    rates = ("requests_per_s", "total_tokens_per_s", "output_tokens_per_s")
+    return replace(performance, **{name: getattr(maximum, name).map(lambda rate: rate * share) for name in rates})
 
 
 def _full_load(fleet: _Fleet, workload: Workload, maximum: Performance) -> Performance:
@@ -410,6 +431,16 @@ def _verdicts(question: PlanQuestion, performance: Performance) -> Iterator[Verd
         yield _verdict("TTFT p99", limits.ttft_p99_ms, performance.ttft_p99_ms)
     if limits.tpot_ms is not None:
         yield _verdict("TPOT", limits.tpot_ms, performance.tpot_ms)
+
+
+def _missed(question: PlanQuestion, performance: Performance) -> list[Verdict]:
+    """Limits that the plan does not keep; of an upper bound, those that not even the bound keeps."""
+    bound = performance.tpot_ms.basis == "upper bound"
+    return [
+        verdict
+        for verdict in _verdicts(question, performance)
+        if (verdict.expected_ms > verdict.limit_ms if bound else not verdict.holds)
+    ]
 
 
 def _verdict(name: Literal["TTFT p99", "TPOT"], limit_ms: float, estimated: Estimate) -> Verdict:

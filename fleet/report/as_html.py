@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +37,15 @@ _NOT_OF_AN_ID: Final = re.compile(r"[^a-z0-9]+")
 
 def html_text(outline: Outline) -> str:
     """The page: escaped, without script, image or request. `style.css` is the one stylesheet."""
+    return _template().render(
+        title=" ".join(filter(None, (outline.title, outline.kind and f"· {outline.kind}"))),
+        outline=outline,
+        sections=[one for one in _shown((*outline.head, *outline.body)) if isinstance(one, Section)],
+    )
+
+
+@cache
+def _template() -> jinja2.Template:
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -60,11 +70,7 @@ def html_text(outline: Outline) -> str:
         "shown_in_page": _shown,
         "tones": _TONES,
     }
-    return made.get_template("outline.html.jinja").render(
-        title=" ".join(filter(None, (outline.title, outline.kind and f"· {outline.kind}"))),
-        outline=outline,
-        sections=[one for one in _shown((*outline.head, *outline.body)) if isinstance(one, Section)],
-    )
+    return made.get_template("outline.html.jinja")
 
 
 def section_id(section: Section) -> str:

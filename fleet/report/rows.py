@@ -1,4 +1,4 @@
-"""A chart of rows over one axis: what something costs, how long it takes, what happened when.
+"""A chart of rows over one axis: what something costs, how long it takes.
 
 Every row has its label at the left, on a phone above it, and words at the right margin. Words of a bar or a mark are drawn where
 they have room, inside or beside it; elsewhere its title, which a pointer shows, has them.
@@ -20,7 +20,6 @@ from fleet.report.svg import (
     LegendEntry,
     LogScale,
     Mark,
-    Point,
     Scale,
     draw_legend,
     legend_rows,
@@ -34,7 +33,6 @@ _TOP_PX: Final = 6.0
 _ROW_PX: Final = 26.0
 _AROUND_PX: Final = 6.0
 """Between a row's edge and its bar."""
-_HEADING_PX: Final = 26.0
 _MARK_PX: Final = 6.0
 """Half of a mark's width, and the space between it and its words."""
 
@@ -64,30 +62,18 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Area:
-    """A filled shape; its points are a value of the axis and a share of the row's height."""
-
-    points: tuple[Point, ...]
-    style: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One row."""
 
     label: str
     style: str = ""
     """Class of the label."""
-    heading: str = ""
-    """Title above this row, of it and of the rows below it."""
     words: str = ""
     """At the right margin."""
     words_style: str = "tick"
     bars: tuple[Bar, ...] = ()
     dots: tuple[Dot, ...] = ()
     whisker: tuple[float, float] | None = None
-    areas: tuple[Area, ...] = ()
     height: float = _ROW_PX
     """Pixels of what is drawn."""
 
@@ -113,7 +99,7 @@ class _Placed:
     row: Row
     lines: tuple[str, ...]
     top: float
-    """Of the label's lines, below a heading."""
+    """Of the label's lines."""
     middle: float
     bottom: float
 
@@ -147,7 +133,6 @@ def rows_drawing(chart: Rows, format_: Format) -> Drawing:
 def _placed(rows: Sequence[Row], label_px: float, *, wide: bool) -> Iterator[_Placed]:
     top = _TOP_PX
     for row in rows:
-        top += _HEADING_PX if row.heading else 0
         lines = lines_of(row.label, label_px, bold="chosen" in row.style)
         if wide:
             height = max(row.height, len(lines) * LINE_PX + 8)
@@ -184,8 +169,6 @@ def _are_apart(drawing: Drawing, x: Scale | LogScale, ticks: Sequence[tuple[floa
 
 def _row(drawing: Drawing, placed: _Placed, x: Scale | LogScale | None, *, wide: bool) -> None:
     row, middle = placed.row, placed.middle
-    if row.heading:
-        drawing.text(0, placed.top - 8, row.heading, "panel-title")
     base = middle + CAPITAL_PX / 2 - (len(placed.lines) - 1) * LINE_PX / 2 if wide else placed.top + 13
     for number, words in enumerate(placed.lines):
         drawing.text(0, base + number * LINE_PX, words, f"{row.style} halo".strip())
@@ -195,9 +178,6 @@ def _row(drawing: Drawing, placed: _Placed, x: Scale | LogScale | None, *, wide:
     if x is None:
         return
     top = middle - row.height / 2 + _AROUND_PX
-    for area in row.areas:
-        shape = [(x(at), top + (1 - share) * (row.height - 2 * _AROUND_PX)) for at, share in area.points]
-        drawing.area(shape, area.style, title=area.title)
     for bar in row.bars:
         left, right = _ends(bar, x)
         drawing.rectangle(left, top, right - left, row.height - 2 * _AROUND_PX, bar.style, title=bar.title)

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import trustme
-
 from lab.control_plane.api import Manifest
 from lab.simulators.local_server import Answer, Request, served
 
@@ -31,6 +29,9 @@ class Loopback:
 @contextmanager
 def loopback(title: str, respond: Respond, *names: str) -> Iterator[Loopback]:
     """HTTPS with JSON. `names`: additional host names in its certificate."""
+    # Not at the top: `fleet rehearse --list` needs no package of a rehearsal.
+    import trustme
+
     authority = trustme.CA(organization_name=f"vllm-fleet rehearsal, {title}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1", *names).configure_cert(context)

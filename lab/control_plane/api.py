@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-import urllib3
-
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
@@ -302,6 +300,9 @@ class ClusterApi:
         return data.decode(errors="replace")
 
     def _open(self, method: str, path: str, *, body: Any = None, content_type: str = _JSON, timeout: Any) -> Any:
+        # Not at the top: `fleet rehearse --list` needs no package of a rehearsal.
+        import urllib3
+
         settings = self._client.configuration
         headers = {"Accept": _JSON, "User-Agent": FIELD_MANAGER}
         queries: list[Any] = []
@@ -386,6 +387,8 @@ def _query(**parameters: str) -> str:
 
 
 def _events(response: Any, stop: threading.Event | None) -> Iterator[tuple[str, Manifest]]:
+    import urllib3
+
     buffer = b""
     try:
         # read1 returns what has arrived; stream() would wait for a full block.

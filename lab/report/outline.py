@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fleet.report.outline import (
     Box,
     Element,
-    Figure,
     Findings,
     Items,
     Next,
@@ -24,12 +22,11 @@ from fleet.report.outline import (
     Tiles,
     some,
 )
-from fleet.report.rows import rows_drawing
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_elapsed, plural, sentence
 from lab.report import wording
 from lab.report.model import advice, is_advice
-from lab.report.picture import table_lines, timeline_of
+from lab.report.moments import table_lines
 
 if TYPE_CHECKING:
     from facts.finding import Finding
@@ -175,7 +172,6 @@ def _figures(drill: DrillResult) -> Tiles | None:
 def _timeline(drill: DrillResult) -> Section | None:
     if not drill.moments:
         return None
-    chart = timeline_of(drill.name, drill.moments)
     lines, left_out = table_lines(drill.moments)
     table = Table(
         id=f"moments-{drill.name}",
@@ -194,10 +190,9 @@ def _timeline(drill: DrillResult) -> Section | None:
     more = f"; {left_out:,} more are in rehearsal.json" if left_out else ""
     return Section(
         title="What happened",
-        body=(
-            *some(Figure(drawn=partial(rows_drawing, chart)) if chart is not None else None),
-            Section(title="As a table", remark=f"{plural(len(lines), 'line')}{more}", body=(table,), folding="always"),
-        ),
+        remark=f"{plural(len(lines), 'line')}{more}",
+        body=(table,),
+        folding="always",
         only=("markdown", "html"),
     )
 

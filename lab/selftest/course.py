@@ -78,7 +78,7 @@ def run(test: SelfTest, display: Display) -> Outcome:
         client=client_cost(test.folder),
         server=server_cost(measured.servers),
         before=before,
-        report=write_report(measured.judged, test.folder / "report", source=test.folder)[0],
+        report=write_report(measured.judged, test.folder / "report", source=test.folder),
         cores=len(os.sched_getaffinity(0)),
     )
 

@@ -19,8 +19,8 @@ class CapacityLadderArgs(TypedDict):
     """Zones of the nodes, all of one region, e.g. ["europe-west4-b"]: those that have the weights."""
     namespace: str
     """Namespace of the servers; the class is named after it, because classes belong to the whole cluster."""
-    machine: NotRequired[str]
-    """Machine type of the nodes. Default: a4-highgpu-8g."""
+    machine: str
+    """Machine type of the nodes, e.g. "g2-standard-12": its GPUs are the bill."""
     reservation: NotRequired[str]
     """First rung: the name of a specific reservation in these zones. Default: no such rung."""
     run_duration_seconds: NotRequired[int]

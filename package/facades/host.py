@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import pulumi
 from pulumi.errors import InputPropertiesError, InputPropertyError
 from pulumi.provider import ConstructResult
-from pulumi.provider.experimental.analyzer import ComponentDefinition, PropertyType
+from pulumi.provider.experimental.analyzer import ComponentDefinition, PropertyDefinition, PropertyType
 from pulumi.provider.experimental.component import ComponentProvider
 from pulumi.provider.server import ComponentInitError
 
@@ -24,6 +25,21 @@ from facts.texts import nearest
 VERSION = "0.1.0"
 """Of the package; that of pyproject.toml."""
 _LONGEST = 80
+
+
+class _Kind(NamedTuple):
+    words: str
+    holds: Callable[[Any], bool]
+
+
+_KINDS: Mapping[PropertyType, _Kind] = {
+    PropertyType.STRING: _Kind("a text", lambda value: isinstance(value, str)),
+    PropertyType.INTEGER: _Kind(
+        "a whole number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)
+    ),
+    PropertyType.ARRAY: _Kind("a list", lambda value: isinstance(value, list)),
+}
+"""Kinds that settings would not name by the input. On the wire every number is a float: whether one is whole is judged with its value."""
 
 
 class Host(ComponentProvider):
@@ -45,17 +61,23 @@ class Host(ComponentProvider):
                 raise InputPropertyError(name, f"unknown input; {meant}")
             kind = known[name]
             if kind.plain and not _is_plain(value):
-                raise InputPropertyError(
-                    name, "must be known before the deployment: neither a secret nor another resource's output"
+                raise _wrong(
+                    name,
+                    kind,
+                    value,
+                    "a value known before the deployment: neither a secret nor another resource's output",
                 )
-            if kind.type is PropertyType.INTEGER and (isinstance(value, bool) or not isinstance(value, int | float)):
-                raise InputPropertyError(name, "must be a whole number")
             if kind.type is PropertyType.STRING and not kind.plain and not isinstance(value, pulumi.Output):
                 require_text(name, value)
-            if kind.type is PropertyType.ARRAY and not isinstance(value, list):
-                raise InputPropertyError(name, "must be a list")
+            if kind.type in _KINDS and kind.plain and not _KINDS[kind.type].holds(value):
+                raise _wrong(name, kind, value, _KINDS[kind.type].words)
             if kind.ref is not None and (members := self._members(kind.ref)) and value not in members:
-                raise InputPropertyError(name, f"{_quoted(value)} is not allowed; allowed: {', '.join(members)}")
+                raise _wrong(name, kind, value, ", ".join(members))
+        for name, kind in known.items():
+            if not kind.optional and inputs.get(name) is None:
+                words = _KINDS[kind.type].words if kind.type in _KINDS else "a value"
+                allowed = ", ".join(self._members(kind.ref)) if kind.ref else words
+                raise InputPropertyError(name, f"is missing; allowed: {allowed}; why: {kind.description or 'required'}")
         return super().map_inputs(inputs, component_def)
 
     def construct(
@@ -71,6 +93,14 @@ class Host(ComponentProvider):
     def _members(self, ref: str) -> list[str]:
         definition = self._type_defs.get(ref.rpartition(":")[2])
         return [str(member.value) for member in definition.enum or ()] if definition else []
+
+
+def _wrong(name: str, kind: PropertyDefinition, value: Any, allowed: str) -> InputPropertyError:
+    """The error for an input of a wrong kind, in the order of every finding."""
+    shown = f"{_quoted(value)} is not allowed; " if _is_plain(value) else ""
+    return InputPropertyError(
+        name, f"{shown}allowed: {allowed}; why: {kind.description or 'the component needs it so'}"
+    )
 
 
 def _redacted(error: Exception, redactor: Redactor) -> Exception:

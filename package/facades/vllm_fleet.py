@@ -30,8 +30,8 @@ class VllmFleetArgs(TypedDict):
     """Zones that have the machine, all of one region, e.g. ["europe-west4-b"]: each gets a weights volume."""
     capacity: CapacityMode
     """How GPU nodes are obtained."""
-    machine: NotRequired[str]
-    """Machine type of the nodes, e.g. "g2-standard-12". Default: a4-highgpu-8g."""
+    machine: str
+    """Machine type of the nodes, e.g. "g2-standard-12": its GPUs are the bill."""
     reservation: NotRequired[str]
     """Name of the reservation, with capacity reservation, calendar or ladder."""
     run_duration_seconds: NotRequired[int]

@@ -24,10 +24,10 @@ class VllmServerArgs(TypedDict):
     """Namespace of the servers. It must exist; the account `vllm-server` is made."""
     capacity: CapacityMode
     """How GPU nodes are obtained."""
+    machine: str
+    """Machine type of the nodes, e.g. "g2-standard-12": its GPUs are the bill."""
     weights_claim: pulumi.Input[str]
     """Name of the PersistentVolumeClaim that holds the model: `claim` of `ModelWeights`."""
-    machine: NotRequired[str]
-    """Machine type of the nodes, e.g. "g2-standard-12". Default: a4-highgpu-8g."""
     reservation: NotRequired[str]
     """Name of the reservation, with capacity reservation or calendar."""
     run_duration_seconds: NotRequired[int]

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from facts.names import SERVER_ACCOUNT, own_server_name
+from settings.arguments import checked, refuse_field
 from settings.derived.compile_cache import server_account
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VpcRanges:
     """CIDR ranges of the cluster's VPC. None: unknown or absent."""
@@ -30,6 +32,7 @@ class VpcRanges:
         return tuple(cidr for cidr in (self.nodes, self.pods, self.services, self.proxies) if cidr is not None)
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayTraffic:
     """Connections of the Inference Gateway."""
@@ -40,6 +43,7 @@ class GatewayTraffic:
     """Whether the load balancer's address is outside the VPC."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryTraffic:
     """Connections of a canary: the servers', without the gateway's, in separate policies, so that the servers' policies do not change."""
@@ -50,6 +54,7 @@ class CanaryTraffic:
     """Its service account."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     """Required connections of a namespace with one model's servers; everything else is denied.
@@ -83,7 +88,16 @@ class Traffic:
     """The canary, if any."""
 
     def __post_init__(self) -> None:
-        own_server_name(self.server)
+        try:
+            own_server_name(self.server)
+        except ValueError as error:
+            refuse_field(
+                self,
+                "server",
+                allowed=str(error),
+                why="Services and network policies select by name",
+                write='server="chat"',
+            )
 
 
 def traffic(settings: Settings) -> Traffic:

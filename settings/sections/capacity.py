@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS, STEADY_GRACE_SECONDS
-from facts.machines import DEFAULT_MACHINE, DRIVER_VERSION, Machine
+from facts.machines import DRIVER_VERSION, Machine
+from settings.sections.arguments import checked
 from settings.sections.section import Moment, Name, ProjectId, Section
 
 _GKE = "cloud.google.com"
@@ -164,21 +165,21 @@ def ladder_class(namespace: str, machine: Machine) -> str:
     return f"{machine.accelerator.removeprefix('nvidia-')}-ladder-{namespace}"
 
 
+@checked
 def placement(
     capacity: AnyMode,
     namespace: str,
     zones: tuple[str, ...] = (),
     *,
-    machine: Machine | None = None,
+    machine: Machine,
     gpus: int | None = None,
     local_ssd: bool = False,
 ) -> Placement:
     """Selectors, tolerations, grace period and price for pods of `namespace`, from machine type and capacity mode.
 
-    Default: the article's machine type with all its GPUs. If several machine types have the same labels, the pod's requests decide
-    which one GKE creates.
+    `machine`: `facts.machines.find("g2-standard-12")`; without a default, because its GPUs are the bill. `gpus`: default all of the
+    machine's. If several machine types have the same labels, the pod's requests decide which one GKE creates.
     """
-    machine = machine or DEFAULT_MACHINE
     gpus = gpus or machine.gpus
     selector: dict[str, str] = {
         f"{_GKE}/gke-accelerator": machine.accelerator,

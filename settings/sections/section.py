@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from facts.names import KEDA_NAMESPACE
 from facts.secrets_in_text import looks_drawn
+from settings.sections.refused import PATTERN_TEXTS, of_section, raise_refused
 
 NAMESPACE = "vllm-fleet"
 """The configuration namespace, which is the project's name in Pulumi.yaml: keys read `vllm-fleet:capacity`."""
@@ -25,6 +26,18 @@ class Section(BaseModel):
         populate_by_name=True,
         hide_input_in_errors=True,  # a value may be a secret; `explain` decides what to show
     )
+
+    if not TYPE_CHECKING:  # pydantic's plugin gives each section its own signature
+
+        def __init__(self, /, **values: Any) -> None:
+            """A section written in a program. Raises ValueError with a finding for each wrong value; `model_validate` raises pydantic's."""
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise_refused(of_section(error, type(self), type(self).__name__))
+
+        # Sections inside of one are made by pydantic itself, as if this method were not here.
+        __init__.__pydantic_base_init__ = True
 
 
 SECRET_KEYS = {
@@ -49,10 +62,6 @@ def tuples(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: tuples(item) for key, item in value.items()}
     return value
-
-
-PATTERN_TEXTS: Final[dict[str, str]] = {}
-"""Description of each text pattern; errors show it instead of the pattern."""
 
 
 def like(pattern: str, description: str) -> Any:

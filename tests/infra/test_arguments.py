@@ -8,15 +8,18 @@ import pytest
 
 from infra.capacity import CalendarReservationArgs
 from infra.cluster import ClusterArgs
+from infra.identity import NodeIdentity
 from infra.naming import Place
-from infra.network import NetworkArgs
+from infra.network import ExistingNetwork, NetworkArgs, ProxyOnlySubnetArgs
+from infra.network import Network as Vpc
 from infra.services import ServicesArgs
 from settings.sections.capacity import Calendar, CalendarRequest
 from settings.sections.cluster import AuthorizedNetwork, Cluster, IpEndpoint, Maintenance
-from settings.sections.network import Nat, Network, ProxyOnly
+from settings.sections.network import ExistingVpc, Nat, Network, ProxyOnly
 
 PLACE = Place(project="a-project", region="europe-west4", name_prefix="mine")
-ANY: Any = object()
+UNMADE: Any = (object.__new__(Vpc), object.__new__(NodeIdentity))
+"""Components of the right types that registered nothing."""
 
 
 @pytest.mark.parametrize(
@@ -24,19 +27,47 @@ ANY: Any = object()
     [
         ("nodeCidr", Network(node_cidr="10.0.0.1/20")),
         ("serviceCidr", Network(service_cidr="10.0.0.0/24")),  # inside the nodes'
-        ("proxyOnly.cidr", Network(proxy_only=ProxyOnly(cidr="10.64.0.0/23"))),  # inside the pods'
         ("nat.minPortsPerVm", Network(nat=Nat(min_ports_per_vm=1_000))),
         ("nat.maxPortsPerVm", Network(nat=Nat(max_ports_per_vm=1_024))),  # not above the least
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
 def test_a_network_of_impossible_ranges_or_ports_is_refused(field: str, network: Network) -> None:
-    with pytest.raises(ValueError, match=rf"^NetworkArgs\.network\.{field} is "):
-        NetworkArgs(place=PLACE, network=network, proxy_only=True)
+    with pytest.raises(ValueError, match=rf"^✗ NetworkArgs\.network\.{field}: "):
+        NetworkArgs(place=PLACE, network=network)
 
 
 def test_the_range_of_a_subnet_that_is_not_made_may_overlap() -> None:
     NetworkArgs(place=PLACE, network=Network(proxy_only=ProxyOnly(cidr="10.64.0.0/23")))
+
+
+OFFICE = {
+    "node_cidr": "10.1.0.0/20",
+    "pod_cidr": "10.64.0.0/14",
+    "service_cidr": "10.32.0.0/20",
+    "existing": ExistingVpc(vpc="office", subnet="gke", pod_range="pods", service_range="services"),
+}
+
+
+@pytest.mark.parametrize("cidr", ["10.64.0.0/23", "10.1.8.0/23", "10.9.0.1/23"])
+def test_a_proxy_only_subnet_inside_another_range_or_of_no_range_is_refused(cidr: str) -> None:
+    existing = ExistingNetwork(place=PLACE, network=Network(**OFFICE))
+    with pytest.raises(ValueError, match=r"^✗ ProxyOnlySubnetArgs\.cidr: "):
+        ProxyOnlySubnetArgs(network=existing, cidr=cidr)
+    ProxyOnlySubnetArgs(network=existing, cidr="10.9.0.0/23")
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"existing": None}, "existing"),
+        ({"pod_cidr": "10.1.8.0/21"}, "network.podCidr"),
+        ({"nat": Nat()}, "network.nat"),
+    ],
+)
+def test_an_existing_network_that_is_incomplete_or_contradictory_is_refused(changed: dict[str, Any], path: str) -> None:
+    with pytest.raises(ValueError, match=rf"^✗ ExistingNetwork\.(network\.)?{path}"):
+        ExistingNetwork(place=PLACE, network=Network(**{**OFFICE, **changed}))
 
 
 @pytest.mark.parametrize(
@@ -52,8 +83,8 @@ def test_the_range_of_a_subnet_that_is_not_made_may_overlap() -> None:
     ids=["nobody named", "everybody", "too short"],
 )
 def test_a_cluster_that_gke_would_refuse_or_everybody_could_reach_is_refused(field: str, wrong: Any) -> None:
-    with pytest.raises(ValueError, match=rf"^ClusterArgs\.cluster\.{field}"):
-        ClusterArgs(network=ANY, nodes=ANY, cluster=Cluster(**{field: wrong}))
+    with pytest.raises(ValueError, match=rf"^✗ ClusterArgs\.cluster\.{field}"):
+        ClusterArgs(network=UNMADE[0], nodes=UNMADE[1], cluster=Cluster(**{field: wrong}))
 
 
 @pytest.mark.parametrize(
@@ -66,24 +97,27 @@ def test_a_cluster_that_gke_would_refuse_or_everybody_could_reach_is_refused(fie
     ids=["no moment", "no price", "wrong total"],
 )
 def test_no_window_is_ordered_whose_total_nobody_worked_out(field: str, given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=rf"^CalendarReservationArgs\.calendar\.{field}"):
+    with pytest.raises(ValueError, match=rf"^✗ CalendarReservationArgs\.calendar\.{field}"):
         _order(**given)
     assert _order(total_usd=131_040.0, price=65.0).window.total_usd
 
 
 def test_a_calendar_without_a_window_orders_none() -> None:
-    with pytest.raises(ValueError, match=r"^CalendarReservationArgs\.calendar"):
+    with pytest.raises(ValueError, match=r"^✗ CalendarReservationArgs\.calendar"):
         CalendarReservationArgs(
-            place=PLACE, zone="europe-west4-b", calendar=Calendar(mode="calendar", reservation="january")
+            place=PLACE,
+            zone="europe-west4-b",
+            calendar=Calendar(mode="calendar", reservation="january"),
+            machine_type="a4-highgpu-8g",
         )
 
 
 def _order(*, price: float | None = None, **window: Any) -> CalendarReservationArgs:
     create = CalendarRequest(**{"start_time": "2027-01-04T06:00:00Z", "duration_days": 7, "nodes": 12} | window)
     calendar = Calendar(mode="calendar", reservation="january", usd_per_node_hour=price, create=create)
-    return CalendarReservationArgs(place=PLACE, zone="europe-west4-b", calendar=calendar)
+    return CalendarReservationArgs(place=PLACE, zone="europe-west4-b", calendar=calendar, machine_type="a4-highgpu-8g")
 
 
 def test_an_api_is_given_by_its_full_name() -> None:
-    with pytest.raises(ValueError, match=r"ServicesArgs\.apis has container; .*container\.googleapis\.com"):
+    with pytest.raises(ValueError, match=r"ServicesArgs\.apis: \[\"container\"\][^✗]*container\.googleapis\.com"):
         ServicesArgs(project="a-project", apis=["container"])

@@ -11,6 +11,7 @@ from pulumi.errors import InputPropertyError
 from facades.host import Host
 from facades.inputs import secret
 from tests.support.canaries import CANARIES, shown
+from tests.support.rows import each_row
 
 HOST = Host()
 
@@ -45,4 +46,31 @@ def test_a_secret_where_none_belongs_is_refused() -> None:
         error = refused(component, {name: CANARIES["hugging-face"]})
         assert (error.property_path, shown(error.reason)) == (name, False)
     given = {"zones": ["europe-west4-b"], "namespace": "models", "capacity": "spot", "weightsClaim": "claim"}
+    given["machine"] = "g2-standard-12"
     HOST.map_inputs({**given, "apiKey": CANARIES["hugging-face"]}, HOST._component_defs["VllmServer"])
+
+
+@each_row(
+    ("component", "inputs", "name", "allowed"),
+    {
+        "no machine": ("VllmFleet", {"project": "p", "zones": ["z"], "capacity": "spot"}, "machine", "a text"),
+        "no machine of a server": (
+            "VllmServer",
+            {"zones": ["z"], "namespace": "n", "capacity": "spot", "weightsClaim": "c"},
+            "machine",
+            "a text",
+        ),
+        "no machine of a ladder": ("CapacityLadder", {"zones": ["z"], "namespace": "n"}, "machine", "a text"),
+        "a number for a text": ("VllmFleet", {"machine": 8.0}, "machine", "a text"),
+        "a text for a list": ("VllmFleet", {"zones": "europe-west4-b"}, "zones", "a list"),
+        "a text for a number": ("VllmFleet", {"replicas": "two"}, "replicas", "a whole number"),
+        "no mode": ("VllmFleet", {"capacity": "sopt"}, "capacity", "on-demand, spot"),
+    }.values(),
+)
+def test_an_input_that_is_missing_or_of_another_kind_says_what_is_allowed_and_why(
+    component: str, inputs: dict[str, Any], name: str, allowed: str
+) -> None:
+    error = refused(component, inputs)
+    assert error.property_path == name
+    assert f"allowed: {allowed}" in error.reason
+    assert "; why: " in error.reason

@@ -26,9 +26,22 @@ pytestmark = pytest.mark.slow
 
 MINE = {"kubernetes": PROVIDER}
 ZONES = ["europe-west4-b"]
-FLEET: dict[str, Any] = {"project": "my-project", "zones": ZONES, "capacity": "ladder", "replicas": 2}
+FLEET: dict[str, Any] = {
+    "project": "my-project",
+    "zones": ZONES,
+    "capacity": "ladder",
+    "machine": "a4-highgpu-8g",
+    "replicas": 2,
+}
 WEIGHTS: dict[str, Any] = {"zones": ZONES, "namespace": "models", "model": "Qwen/Qwen3.5-27B-FP8"}
-SERVER: dict[str, Any] = {"zones": ZONES, "namespace": "models", "capacity": "spot", "weightsClaim": "claim"}
+SERVER: dict[str, Any] = {
+    "zones": ZONES,
+    "namespace": "models",
+    "capacity": "spot",
+    "machine": "a4-highgpu-8g",
+    "weightsClaim": "claim",
+}
+LADDER: dict[str, Any] = {"zones": ZONES, "namespace": "models", "machine": "a4-highgpu-8g"}
 CLAIM = "urn:pulumi:dev::vllm-fleet::kubernetes:core/v1:PersistentVolumeClaim::claim"
 
 
@@ -114,7 +127,7 @@ def parts(plugin: Plugin) -> list[RecordingMonitor]:
     made = (
         ("ModelWeights", WEIGHTS),
         ("VllmServer", SERVER),
-        ("CapacityLadder", {"zones": ZONES, "namespace": "models"}),
+        ("CapacityLadder", LADDER),
     )
     return [plugin.construct(component, "part", given, providers=MINE)[1] for component, given in made]
 
@@ -132,7 +145,7 @@ def test_every_object_of_a_part_goes_to_the_callers_cluster(plugin: Plugin) -> N
 
 @pytest.mark.parametrize("component", ["ModelWeights", "VllmServer", "CapacityLadder"])
 def test_a_part_without_the_callers_provider_is_refused(plugin: Plugin, component: str) -> None:
-    given = {"ModelWeights": WEIGHTS, "VllmServer": SERVER}.get(component, {"zones": ZONES, "namespace": "models"})
+    given = {"ModelWeights": WEIGHTS, "VllmServer": SERVER}.get(component, LADDER)
     with pytest.raises(grpc.RpcError) as refused:
         plugin.construct(component, "part", given)
     assert f"{component} needs your cluster's Kubernetes provider" in refused.value.details()
@@ -157,7 +170,7 @@ def test_servers_wait_for_the_weights_whose_claim_they_mount(plugin: Plugin) -> 
 
 
 def test_a_server_on_a_ladder_selects_the_class_that_the_ladder_makes(plugin: Plugin) -> None:
-    outputs, _, _ = plugin.construct("CapacityLadder", "l", {"zones": ZONES, "namespace": "models"}, providers=MINE)
+    outputs, _, _ = plugin.construct("CapacityLadder", "l", LADDER, providers=MINE)
     _, monitor, _ = plugin.construct("VllmServer", "s", {**SERVER, "capacity": "ladder"}, providers=MINE)
     (deployment,) = [one for one in monitor.resources.values() if one.type.endswith(":Deployment")]
     selector = deployment.inputs["spec"]["template"]["spec"]["nodeSelector"]
@@ -242,10 +255,12 @@ def test_another_model_has_its_own_name_and_the_parsers_that_are_named(plugin: P
         assert list(flags.values()) == list(parsers.values())
 
 
-def test_a_missing_input_is_named(plugin: Plugin) -> None:
+@pytest.mark.parametrize("missing", ["zones", "machine", "capacity"])
+def test_a_missing_input_is_named(plugin: Plugin, missing: str) -> None:
+    given = {key: value for key, value in SERVER.items() if key != missing}
     with pytest.raises(grpc.RpcError) as refused:
-        plugin.construct("VllmServer", "server", {key: SERVER[key] for key in SERVER if key != "zones"}, providers=MINE)
-    assert refusals(refused.value).keys() == {"zones"}
+        plugin.construct("VllmServer", "server", given, providers=MINE)
+    assert refusals(refused.value).keys() == {missing}
 
 
 def test_secrets_stay_secret(plugin: Plugin) -> None:

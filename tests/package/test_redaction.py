@@ -18,7 +18,13 @@ TOKENS = {
     "private-key": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n-----END PRIVATE KEY-----\n",
     "named": "Correct horse battery!",
 }
-GIVEN: dict[str, Any] = {"project": "my-project", "zones": ["europe-west4-b"], "capacity": "ladder", "replicas": 2}
+GIVEN: dict[str, Any] = {
+    "project": "my-project",
+    "zones": ["europe-west4-b"],
+    "capacity": "ladder",
+    "machine": "a4-highgpu-8g",
+    "replicas": 2,
+}
 PLACES: dict[str, Any] = {
     "capacity": lambda token: {"capacity": token},
     "long": lambda token: {"capacity": f"{'x' * 70}{token}"},

@@ -12,7 +12,7 @@ import gc
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from unittest import mock
 
 import grpc  # type: ignore[import-untyped]
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
-from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, source_pb2
+from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 from fleet.preview.offline import OfflineStack, open_stack, record_stack
 from fleet.preview.policy import PolicyRun, Violation
@@ -32,6 +32,8 @@ from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE
 from tests.inventory import ROOT
 from tests.policy.case import Case
+from tests.support.recorded import without_positions
+from tests.support.stacks import recorded_stack
 
 STACKS = ("dev", "spot", "cud", "gateway", "guest", "prod")
 PACK = ROOT / "policy"
@@ -166,7 +168,7 @@ class Asked:
 
 def judge_stack(pack: Pack, stack: str, config: Mapping[str, Any] | None = None) -> frozenset[Violation]:
     """Every verdict on an unchanged stack."""
-    recording = unchanged(stack)
+    recording = recorded_stack(stack)
     pack.configure(recording, config or {})
     return pack.ask(recording, recording.resources, stack=True).verdicts()
 
@@ -208,18 +210,12 @@ def judge_mutants(pack: Pack, mutants: Iterable[Case]) -> tuple[Outcome, ...]:
 
 def _ask(pack: Pack, mutant: Case) -> Asked:
     recording = mutated(mutant)
-    before = unchanged(mutant.stack).by_urn
+    before = recorded_stack(mutant.stack).by_urn
     changed = [one for one in recording.resources if one != before.get(one.urn)]
     if not changed and recording.by_urn.keys() == before.keys():
         raise ValueError("the stack is as it was")
     rule = pack.rules.get(mutant.rule)
     return pack.ask(recording, changed, stack=rule is None or rule.judges == "stack")
-
-
-@cache
-def unchanged(stack: str) -> Recording:
-    """A stack as its file describes it, recorded."""
-    return _record(_opened(stack))
 
 
 @cache
@@ -237,17 +233,12 @@ def mutated(mutant: Case) -> Recording:
         key = f"{NAMESPACE}:{section}"
         was = json.loads(config[key]) if key in config else {}
         config[key] = json.dumps(merge(was, value))
-    return _record(replace(opened, config=config), checked=False)
+    return _record(replace(opened, config=config))
 
 
-def _record(stack: OfflineStack, *, checked: bool = True) -> Recording:
-    # Where in the program a resource was made is a fifth of a recording's time, and no rule reads it.
-    trace = mock.patch("pulumi.runtime.resource._get_stack_trace", return_value=source_pb2.StackTrace())
+def _record(stack: OfflineStack) -> Recording:
     # A mutant is what passed the checks of the program, or never met them.
-    checks: AbstractContextManager[Any] = (
-        nullcontext() if checked else mock.patch("settings.load.check", return_value=())
-    )
-    with trace, checks, _no_garbage_collection():
+    with without_positions(), mock.patch("settings.load.check", return_value=()), _no_garbage_collection():
         return record_stack(stack, "known", _references(stack.file.stack))
 
 
@@ -257,11 +248,11 @@ def _references(stack: str) -> Any:
     from fleet.preview.record.stack_references import StackReferences
 
     # The platform's outputs, without recording the platform anew for every mutant of its guest.
-    return StackReferences(ROOT, project=NAMESPACE, stack=stack, record_stack=lambda name, _: unchanged(name))
+    return StackReferences(ROOT, project=NAMESPACE, stack=stack, record_stack=lambda name, _: recorded_stack(name))
 
 
 def _edited(mutant: Case) -> Recording:
-    recording = unchanged(mutant.stack)
+    recording = recorded_stack(mutant.stack)
     resources = {one.name: one for one in recording.resources}
     if len(resources) < len(recording.resources):
         raise ValueError(f"two resources of {mutant.stack} share a name")

@@ -19,8 +19,9 @@ from rule import AnyRule, Resource, ResourceRule, all_rules, with_defaults
 from tests.policy.case import DEPLOYMENT, of_program
 from tests.policy.cases.capacity import LADDER
 from tests.policy.cases.cost import WINDOW
-from tests.policy.mutation import STACKS, mutated, unchanged
+from tests.policy.mutation import STACKS, mutated
 from tests.policy.samples import message
+from tests.support.stacks import recorded_stack
 from values import UNKNOWN_TEXT, UnknownValueError, readable
 
 pytestmark = pytest.mark.slow
@@ -55,13 +56,13 @@ def recorded() -> tuple[RecordedResource, ...]:
     """The resources of the real stacks, and of stacks with what those do not use."""
     ladder = mutated(of_program("", "a ladder", settings=LADDER))
     window = mutated(of_program("", "an ordered window", settings=WINDOW))
-    stacks = (*(unchanged(stack) for stack in STACKS), ladder, window)
+    stacks = (*(recorded_stack(stack) for stack in STACKS), ladder, window)
     return (*(one for stack in stacks for one in stack.resources if one.custom), *_other_kinds())
 
 
 def _other_kinds() -> Iterator[RecordedResource]:
     """Resources as other programs write them."""
-    template = next(one for one in unchanged("cud").resources if one.name == DEPLOYMENT).inputs["spec"]["template"]
+    template = next(one for one in recorded_stack("cud").resources if one.name == DEPLOYMENT).inputs["spec"]["template"]
     metadata = {"name": "one", "namespace": "vllm", "labels": {"app": "one", "environment": "prod"}, "annotations": {}}
     reference = {"group": "", "kind": "Service", "name": "one", "namespace": "vllm"}
     specs: dict[str, dict[str, Any]] = {

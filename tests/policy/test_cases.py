@@ -12,14 +12,15 @@ import pytest
 import money
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.verdict import REPEATED_ON_PURPOSE
-from fleet.preview.record.recording import Recording
+from fleet.preview.record.recording import RecordedResource, Recording
 from fleet.preview.record.values import reveal
 from rule import Resource, ResourceRule, with_defaults
 from tests.policy.case import Case
 from tests.policy.cases import CASES
-from tests.policy.mutation import mutated, unchanged
+from tests.policy.mutation import mutated
 from tests.policy.samples import message, rule_named
 from tests.support.rows import each_row
+from tests.support.stacks import recorded_stack
 
 ELSEWHERE = {REPEATED_ON_PURPOSE, *(one.name for one in ENGINE_LESSONS)}
 """No rule of its own, and the lessons, whose table has tests of its own: `test_lessons`."""
@@ -31,18 +32,28 @@ OF_RESOURCES = {
 
 def seen(recording: Recording, *, by_inputs: bool) -> list[Resource]:
     """A stack as rules see it: by its inputs in a rule about a resource, by its outputs in one about a stack."""
-    return [
-        Resource(
-            type=one.type,
-            name=one.name,
-            urn=one.urn,
-            props=reveal(dict(one.inputs if by_inputs else one.outputs)),
-            protect=one.protect,
-            ignore_changes=one.ignore_changes,
-            dependencies=(*one.dependencies, one.parent),
+    return [_seen(one, by_inputs=by_inputs) for one in recording.resources]
+
+
+_SEEN: dict[tuple[int, bool], tuple[RecordedResource, Resource]] = {}
+"""By identity: a mutant shares the unchanged stack's resources but for one or two. Kept alive, so that no identity returns."""
+
+
+def _seen(one: RecordedResource, *, by_inputs: bool) -> Resource:
+    if (id(one), by_inputs) not in _SEEN:
+        _SEEN[id(one), by_inputs] = (
+            one,
+            Resource(
+                type=one.type,
+                name=one.name,
+                urn=one.urn,
+                props=reveal(dict(one.inputs if by_inputs else one.outputs)),
+                protect=one.protect,
+                ignore_changes=one.ignore_changes,
+                dependencies=(*one.dependencies, one.parent),
+            ),
         )
-        for one in recording.resources
-    ]
+    return _SEEN[id(one), by_inputs][1]
 
 
 def told(case: Case, recording: Recording) -> set[str]:
@@ -68,7 +79,7 @@ def verdicts(case: Case) -> list[str]:
 def usual(rule: str, stack: str, limits: str) -> set[str]:
     """What a rule says of the unchanged stack."""
     case = Case(rule=rule, what="", through="resource", stack=stack, limits=json.loads(limits))
-    return told(case, unchanged(stack))
+    return told(case, recorded_stack(stack))
 
 
 @each_row("case", [case for cases in OF_RESOURCES.values() for case in cases])

@@ -16,7 +16,7 @@ from rule import Resource, StackRule, with_defaults
 from tests.inventory import ROOT
 from tests.policy.case import Case, Edit, delete
 from tests.policy.cases import CASES
-from tests.policy.mutation import mutated, unchanged
+from tests.policy.mutation import mutated
 from tests.policy.samples import message, rule_named
 from tests.policy.test_cases import seen
 from tests.policy.test_server import Pack, pack, started  # noqa: F401 - fixtures
@@ -68,7 +68,7 @@ def mandatory(recording: Recording, **config: Any) -> set[str]:
 
 
 def test_no_shipped_stack_is_blocked_and_its_weakenings_are() -> None:
-    assert mandatory(unchanged("dev")) == set()
+    assert mandatory(recorded_stack("dev")) == set()
     ceiling = {"hourly-cost-above-ceiling": {"maxUsdPerHour": 1}}
     assert mandatory(edited("dev", delete(DENY)), **ceiling) == {
         "namespace-without-network-policy",
@@ -78,7 +78,7 @@ def test_no_shipped_stack_is_blocked_and_its_weakenings_are() -> None:
 
 def test_only_rules_about_accounts_wait_for_the_update() -> None:
     with _run("prod") as run:  # which makes what smoke and spot make, and more
-        _, unreached = run.judge_and_compare(unchanged("prod"), lambda: recorded_stack("prod", "preview"))
+        _, unreached = run.judge_and_compare(recorded_stack("prod"), lambda: recorded_stack("prod", "preview"))
     assert set(unreached) <= CANNOT_BE_KNOWN
 
 
@@ -89,7 +89,7 @@ def _run(stack: str) -> PolicyRun:
 
 
 def test_a_warm_pack_judges_by_the_inputs_of_now() -> None:
-    sound, weak = unchanged("dev"), edited("dev", delete(DENY))
+    sound, weak = recorded_stack("dev"), edited("dev", delete(DENY))
     unknown = replace(sound, resources=tuple(_without_name(one) for one in sound.resources))
     with _run("dev") as run:
         for recording in (sound, weak, sound, weak):

@@ -18,8 +18,8 @@ from tests.policy.mutation import (
     kill_rate,
     mutated,
     table,
-    unchanged,
 )
+from tests.support.stacks import recorded_stack
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +84,7 @@ def test_a_verdict_at_another_level_does_not_count(outcomes: dict[str, Outcome])
 
 
 def test_an_edit_that_changes_nothing_is_no_mutant(pack: Pack) -> None:
-    replicas = unchanged("dev").by_urn[_urn(DEPLOYMENT)].inputs["spec"]["replicas"]
+    replicas = recorded_stack("dev").by_urn[_urn(DEPLOYMENT)].inputs["spec"]["replicas"]
     same = of_resource(MUTANTS[0].rule, "as it was", put(DEPLOYMENT, "spec.replicas", value=replicas))
     gone = of_resource(MUTANTS[0].rule, "not there", drop(DEPLOYMENT, "spec.notThere"))
     nothing = of_program(MUTANTS[0].rule, "the stack file as it is")
@@ -96,11 +96,11 @@ def test_an_edit_that_changes_nothing_is_no_mutant(pack: Pack) -> None:
 
 
 def test_an_edit_leaves_the_stack_itself_alone() -> None:
-    before = unchanged("dev").by_urn[_urn(DEPLOYMENT)]
+    before = recorded_stack("dev").by_urn[_urn(DEPLOYMENT)]
     other = mutated(HARMLESS).by_urn[before.urn]
     assert other.inputs["metadata"]["labels"]["team"] == other.outputs["metadata"]["labels"]["team"] == "inference"
     assert "team" not in before.inputs["metadata"]["labels"]
 
 
 def _urn(name: str) -> str:
-    return next(one.urn for one in unchanged("dev").resources if one.name == name)
+    return next(one.urn for one in recorded_stack("dev").resources if one.name == name)

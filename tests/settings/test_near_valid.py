@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from facts.finding import Finding
 from settings.load import check, parse
 from settings.problems import SettingsError
-from settings.sections.section import PATTERN_TEXTS
+from settings.sections.refused import PATTERN_TEXTS
 from tests.settings import near_valid
 from tests.settings.near_valid import Config
 from tests.support.canaries import CANARIES, shown

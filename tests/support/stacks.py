@@ -10,6 +10,7 @@ from typing import Final
 
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recording import Mode, Recording
+from tests.support.recorded import without_positions
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SHARED: Final = "SHARED_RECORDINGS"
@@ -21,11 +22,16 @@ def recorded_stack(stack: str, mode: Mode = "known") -> Recording:
     """A stack as its file describes it. Tests must not change the recording."""
     folder = os.environ.get(SHARED)
     if folder is None:
-        return record_stack(open_stack(ROOT, stack), mode)
+        return _record(stack, mode)
     file = Path(folder, f"{stack}-{mode}")
     if not file.exists():
         written = Path(folder, f"{stack}-{mode}-{os.getpid()}")
-        written.write_bytes(pickle.dumps(record_stack(open_stack(ROOT, stack), mode)))
+        written.write_bytes(pickle.dumps(_record(stack, mode)))
         written.replace(file)
     recording: Recording = pickle.loads(file.read_bytes())
     return recording
+
+
+def _record(stack: str, mode: Mode) -> Recording:
+    with without_positions():
+        return record_stack(open_stack(ROOT, stack), mode)

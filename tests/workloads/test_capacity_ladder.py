@@ -86,7 +86,7 @@ def test_a_flex_start_node_is_replaced_before_its_time_is_up_if_it_lives_long_en
     ],
 )
 def test_what_gke_would_refuse_is_refused_here(changed: dict[str, Any], field: str) -> None:
-    with pytest.raises(ValueError, match=rf"^CapacityLadderArgs\.{field} "):
+    with pytest.raises(ValueError, match=rf"^✗ CapacityLadderArgs\.{field}: "):
         replace(ladder_args(make_settings(capacity=FULL)), **changed)
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pulumi
 import pulumi_kubernetes as k8s
 
+from settings.arguments import checked
+from settings.derived.measurement import Measurement
 from workloads import names
 from workloads.benchmark.job import (
     config_map_manifest,
@@ -21,15 +23,14 @@ from workloads.benchmark.job import (
     server_pods_spec,
 )
 from workloads.manifest import Manifest
+from workloads.server.server import Server
 from workloads.space import Space
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
-    from settings.derived.measurement import Measurement
-    from workloads.server.server import Server
 
-
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkArgs:
     """Arguments of `Benchmark`."""

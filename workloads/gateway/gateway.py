@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from settings.arguments import checked
 from settings.sections.gateway import Gateway as GatewaySection
 from workloads import names
 from workloads.gateway.values import CHART, chart_values
+from workloads.server.server import Server
 from workloads.space import Space
 
 if TYPE_CHECKING:
     from workloads.server.pod import Drain
-    from workloads.server.server import Server
 
 POOL_GROUP = "inference.networking.k8s.io"
 GATEWAY_API = "gateway.networking.k8s.io"
@@ -51,6 +52,7 @@ class GatewayResource(pulumi.CustomResource):
         super().__init__(f"kubernetes:{GATEWAY_API}/v1:Gateway", name, inputs, opts)
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayArgs:
     """Arguments of `Gateway`."""

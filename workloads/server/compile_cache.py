@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from settings.arguments import checked, refuse_field
 from workloads import pod_programs
 from workloads.names import HTTP_PORT
 
@@ -37,6 +38,7 @@ _CPU, _MEMORY, _DISK = "500m", "1Gi", "10Gi"
 """Resources of the storing container. It copies a file of 8 GiB at most; an emptyDir counts against the pod's disk."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptCache:
     """Bucket and key for the compile caches of one release."""
@@ -48,7 +50,14 @@ class KeptCache:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.key) <= 64:
-            raise ValueError(f"KeptCache.key has {len(self.key)} characters; allowed: 1 to 64")
+            refuse_field(
+                self,
+                "key",
+                found=f"{len(self.key)} characters",
+                allowed="1 to 64 characters",
+                why="it is part of an object's name",
+                write='key="a digest of what the compiled files depend on"',
+            )
 
 
 def restoring(cache: KeptCache, command: Sequence[str]) -> list[pulumi.Input[str]]:

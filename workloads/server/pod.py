@@ -10,13 +10,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from facts.engines import EXIT_SECONDS
-from settings.arguments import within_limits
+from settings.arguments import checked, refuse_field, within_limits
+from settings.sections.capacity import Placement
+from settings.sections.engine import Engine
+from settings.sections.model import Model
+from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.server import Image, PodResources, Resources, Server
 from workloads import names, secret_files
 from workloads.manifest import Manifest
 from workloads.server import api_key, compile_cache, vllm_args
 from workloads.space import Space
 from workloads.weights import hf_token
+from workloads.weights.weights import WeightsMount
 
 if TYPE_CHECKING:
     import pulumi
@@ -32,11 +37,6 @@ if TYPE_CHECKING:
         VolumeMountArgsDict,
     )
 
-    from settings.sections.capacity import Placement
-    from settings.sections.engine import Engine
-    from settings.sections.model import Model
-    from settings.sections.secret_stores import SecretManagerSecret, SecretStore
-    from workloads.weights.weights import WeightsMount
 
 USER_ID: Final = 2000
 """User and group of the containers. Not root, and not a user of the image: the image's files are world-readable,
@@ -81,6 +81,7 @@ class Drain:
         return max(0, self.grace_seconds - self.pre_stop_seconds - EXIT_SECONDS)
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPod:
     """Arguments that determine the pod of a `Server`. Plain types are validated here; an `Input` is only known later."""
@@ -124,8 +125,13 @@ class ServerPod:
     def __post_init__(self) -> None:
         within_limits(self, Server, ("name", "startup_minutes"))
         if self.engine.gpus > self.placement.gpus:
-            raise ValueError(
-                f"ServerArgs.engine uses {self.engine.gpus} GPUs; a pod has {self.placement.gpus}: lower its data or tensor parallel size"
+            refuse_field(
+                self,
+                "engine",
+                found=f"{self.engine.gpus} GPUs",
+                allowed=f"at most {self.placement.gpus}, the GPUs of a pod",
+                why="a pod is on one machine",
+                write="a lower data_parallel_size or tensor_parallel_size, or a placement with more GPUs",
             )
 
     @property

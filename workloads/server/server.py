@@ -10,7 +10,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.lessons.words import REASONS_ANNOTATION
-from settings.arguments import within_limits
+from settings.arguments import checked, within_limits
 from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
 from settings.sections.server import Server as ServerSection
@@ -29,6 +29,7 @@ REPLICAS_ASSUMED = 12
 """Replicas assumed for the update timeout if the number is managed externally. Assumed: the article's largest fleet."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerArgs(ServerPod):
     """Arguments of `Server`: those of its pod, replicas and Service."""

@@ -11,6 +11,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.names import SPENDING_GUARD_VCPUS, spending_namespace
+from settings.arguments import checked
 from settings.derived.spending import Rates
 from settings.derived.traffic import Traffic, VpcRanges
 from settings.sections.spending import Spending
@@ -42,6 +43,7 @@ READY_MINUTES: Final = 10
 NONROOT: Final = 65532
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingGuardArgs:
     """Arguments of `SpendingGuard`."""

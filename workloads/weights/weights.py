@@ -19,6 +19,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.disks import throughput_floor_mibps
+from settings.arguments import checked, refuse_field
 from settings.sections.model import Model
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.weights import Weights as VolumeSection
@@ -69,6 +70,7 @@ _SCRIPT = "weights_download.sh"
 _UNTIL_READY = {"pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"}
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsMount:
     """A server's mount of the weights' volume."""
@@ -110,6 +112,7 @@ class ReleaseNames:
     """The object that represents an existing image."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsArgs:
     """Arguments of `Weights`. Plain types are validated here; an `Input` is only known later."""
@@ -135,14 +138,31 @@ class WeightsArgs:
 
     def __post_init__(self) -> None:
         if len({_region(zone) for zone in self.zones}) != 1:
-            raise ValueError(f"WeightsArgs.zones is {list(self.zones)}; allowed: one or more zones of one region")
+            refuse_field(
+                self,
+                "zones",
+                found=list(self.zones),
+                allowed="one or more zones of one region",
+                why="an image is restored to disks of its own region",
+                write='zones=["europe-west4-b"]',
+            )
         if self.volume.source == "image" and not self.volume.image:
-            raise ValueError(
-                "WeightsArgs.volume has source image and no image; write projects/PROJECT/global/images/NAME"
+            refuse_field(
+                self,
+                "volume.image",
+                found=None,
+                allowed="projects/PROJECT/global/images/NAME, with source image",
+                why="the volume is restored from it",
+                write='volume=Weights(source="image", image="projects/PROJECT/global/images/NAME")',
             )
         if self.beside is not None and self.volume.name_ending == self.beside.name_ending:
-            raise ValueError(
-                f"WeightsArgs.volume has the name_ending {self.volume.name_ending!r} of the weights beside it; write another"
+            refuse_field(
+                self,
+                "volume.name_ending",
+                found=self.volume.name_ending,
+                allowed="another ending than that of the weights beside it",
+                why="both would have the same names",
+                write='name_ending="b"',
             )
 
 

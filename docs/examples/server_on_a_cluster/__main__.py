@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.machines import find
 from facts.signals.catalogue import Watched, catalogue
 from settings.derived.traffic import Traffic
 from settings.sections.capacity import Spot, placement
@@ -43,7 +44,7 @@ server = Server(
             revision="2e1b21350ce589fcaafbb3c7d7eac526a7aed582",
             size_gb=29.0,
         ),
-        placement=placement(Spot(mode="spot"), namespace="chat"),
+        placement=placement(Spot(mode="spot"), namespace="chat", machine=find("a4-highgpu-8g")),
         startup_minutes=45,
         annotations={"vllm-fleet.dev/context-tokens": "8192", "vllm-fleet.dev/concurrency-per-replica": "400"},
     ),

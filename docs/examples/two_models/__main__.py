@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.machines import find
 from settings.derived.traffic import Traffic
 from settings.profiles import profile
 from settings.sections.capacity import Reservation, placement
@@ -43,7 +44,7 @@ def serve(name: str, *, profile_name: str, replicas: int) -> Server:
             replicas=replicas,
             engine=serving.engine,
             model=model,
-            placement=placement(nodes, namespace=name),
+            placement=placement(nodes, namespace=name, machine=find("a4-highgpu-8g")),
             weights=weights.mount,
             annotations={
                 "vllm-fleet.dev/context-tokens": str(serving.context_tokens),

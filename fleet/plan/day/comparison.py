@@ -205,12 +205,14 @@ def recommended(subject: Subject, compared: Sequence[Comparison]) -> Scaling | N
     if subject.fleet.paid_nodes is not None or subject.is_short or policy.min >= policy.max:
         return None
     try:
-        return Scaling(
-            mode="load",
-            min=policy.min,
-            max=policy.max,
-            target_in_flight=policy.target_in_flight,
-            lead_minutes=ceil(policy.lead_seconds / _MINUTES),
+        return Scaling.model_validate(
+            {
+                "mode": "load",
+                "min": policy.min,
+                "max": policy.max,
+                "targetInFlight": policy.target_in_flight,
+                "leadMinutes": ceil(policy.lead_seconds / _MINUTES),
+            }
         )
     except ValidationError:
         return None

@@ -13,11 +13,12 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import exp, log
+from math import exp, inf, log
 
 from facts import figures, ledger, memory
+from facts.workloads import named_workload
 from fleet.plan.model.calibration import FILE, FITTED, Calibration, MemoryParameters, Parameters, calibration
-from fleet.plan.model.deployment import Deployment, record_fleet
+from fleet.plan.model.deployment import Deployment, measured_load, record_fleet
 from fleet.plan.model.fleet_rate import FleetLoad, fleet_load
 from fleet.plan.model.gpu_memory import budget
 from fleet.plan.model.latency import per_token_s
@@ -71,7 +72,20 @@ def fit(start: Parameters, memory_parameters: MemoryParameters) -> Parameters:
     """Fit the parameters to the fitted rows."""
     best = _least_squares(start, _LEAST_SQUARES, _residuals(_kept(), memory_parameters))
     one, two, gateway = (_published(name) for name in ("cluster_ip.nodes-1", *_RATIO_ROWS))
-    return replace(best, contention_per_node=2 * one / two - 1, gateway_share=two / gateway - 1)
+    return replace(
+        best,
+        contention_per_node=2 * one / two - 1,
+        gateway_share=two / gateway - 1,
+        wait_share=_wait_share(best, memory_parameters),
+    )
+
+
+def _wait_share(parameters: Parameters, memory_parameters: MemoryParameters) -> float:
+    """The record's wait, of a request's time in the engine."""
+    fleet, workload = record_fleet(1), named_workload("article")
+    room = budget(fleet, workload, taken=memory_parameters)
+    engine = fleet_load(fleet, workload, measured_load(1), replace(parameters, wait_share=inf), room).engine
+    return parameters.wait_s / (engine.seconds_per_request - parameters.wait_s)
 
 
 def left_out() -> Mapping[str, float]:
@@ -131,6 +145,7 @@ def _numbers(
         refitted = fit_variant(best, memory_parameters, parameters.host_ms_per_step)
         for name in _VARIANT_FREE:
             found[f"variants.{variant}", name] = _rounded(getattr(refitted, name))
+    found["derived", "wait_share"] = _rounded(best.wait_share)
     one, two = (_published(name) for name in ("cluster_ip.nodes-1", _ROUNDED_ROW))
     for end, by in (("low", -_ROUNDED_BY), ("high", _ROUNDED_BY)):
         found[f"rounding.{end}", "contention_per_node"] = _rounded(2 * one / (two + by) - 1)
@@ -171,8 +186,11 @@ def _published(figure: str) -> float:
 
 
 def _least_squares(start: Parameters, names: Sequence[str], residuals: Residuals) -> Parameters:
-    """Levenberg-Marquardt over the logarithms of the named parameters, which keeps them positive."""
-    best, damping = start, 1e-3
+    """Levenberg-Marquardt over the logarithms of the named parameters, which keeps them positive.
+
+    The wait is fitted in seconds: its share is the record's, which no fitted row exceeds.
+    """
+    best, damping = replace(start, wait_share=inf), 1e-3
     cost = _cost(residuals(best))
     for _ in range(200):
         here = residuals(best)
@@ -192,7 +210,7 @@ def _least_squares(start: Parameters, names: Sequence[str], residuals: Residuals
             damping *= 4
             if damping > 1e12:
                 break
-    return best
+    return replace(best, wait_share=start.wait_share)
 
 
 def _scaled(parameters: Parameters, by: Mapping[str, float]) -> Parameters:

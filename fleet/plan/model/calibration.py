@@ -25,6 +25,8 @@ class Parameters:
     """Added to every step under tensor parallelism."""
     wait_s: float
     """Time before a request reaches the engine, at the article's load."""
+    wait_share: float
+    """The same of a request's time in the engine, where that is shorter. Not fitted: the record's."""
     contention_per_node: float
     """Share of throughput lost per 2,000 requests in flight beyond the first 2,000."""
     gateway_share: float
@@ -110,7 +112,9 @@ def calibration() -> Calibration:
     """Load the calibration. Raises LedgerError if the file is malformed."""
     content = contents()
     try:
-        taken = {**_values(content["fixed"]), **_values(content["fitted"])}
+        taken = {
+            name: value for part in ("fixed", "derived", "fitted") for name, value in _values(content[part]).items()
+        }
         variants = {name: Parameters(**{**taken, **_values(fields)}) for name, fields in content["variants"].items()}
         power = content["power"]
         return Calibration(

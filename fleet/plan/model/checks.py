@@ -76,7 +76,7 @@ def _article() -> Iterator[Check]:
 def _trial() -> Iterator[Check]:
     measured = ledger.section("memory", "measured")
     parameters = calibration().parameters
-    quiet = replace(parameters, host_ms_per_step=0.0, wait_s=1e-9)
+    quiet = replace(parameters, host_ms_per_step=0.0, wait_s=0.0)
     with_caching, without = (_trial_engine(prefix_caching=caching) for caching in (True, False))
     yield Check(
         id="trial.cache",
@@ -97,7 +97,7 @@ def _trial() -> Iterator[Check]:
         for name, title, taken in (
             ("as-fitted", "all parameters as fitted", parameters),
             ("quiet", "no host time, no wait", quiet),
-            ("roofline", "the roofline", known(deployment).parameters),
+            ("roofline", "the roofline", known(deployment).engine),
         ):
             load = _load(deployment, in_flight, taken)
             yield Check(
@@ -122,7 +122,7 @@ def _front_end() -> Iterator[Check]:
         if run["layers"] != _LAYERS:
             continue
         deployment = _trial_engine(prefix_caching=True, engines=4)
-        load = _load(deployment, run["in_flight"], known(deployment).parameters)
+        load = _load(deployment, run["in_flight"], known(deployment).engine)
         servers = f"{run['api_servers']} API server{'s' if run['api_servers'] > 1 else ''}"
         yield Check(
             id=f"front-end.{name}",
@@ -149,7 +149,7 @@ def _rendered() -> Iterator[Check]:
     }
     for name, run in ledger.section("h200", "runs").items():
         shape, _, load_of = name.removesuffix("-again").rpartition("-")
-        load = _load(shapes[shape], float(load_of), known(shapes[shape]).parameters)
+        load = _load(shapes[shape], float(load_of), known(shapes[shape]).engine)
         what = f"rendered pod on H200, {run['profile'].partition(':')[0]}, {load_of} in flight" + (
             ", later" if "again" in name else ""
         )

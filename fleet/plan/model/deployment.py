@@ -12,6 +12,8 @@ from facts.memory import CacheLayout
 from facts.models import ModelShape, of_the_article
 
 Routing = Literal["cluster-ip", "inference-gateway"]
+Reading = Literal["fleet", "engine"]
+"""As the article's fleet, with its host time and its wait before the engines; or as one engine alone."""
 
 # Source: the article: requests in flight on one node, in every table.
 MEASURED_IN_FLIGHT_PER_NODE = 2_000
@@ -70,6 +72,7 @@ class Deployment:
     gpu: Gpu = DEFAULT_MACHINE.gpu
     gpus_per_node: int = 8
     routing: Routing = "cluster-ip"
+    reading: Reading = "fleet"
 
     def __post_init__(self) -> None:
         _at_least("nodes", self.nodes, 1)
@@ -92,6 +95,11 @@ class Deployment:
             prefix_caching=engine.prefix_caching,
             batched_tokens=engine.max_num_batched_tokens,
         )
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all nodes."""
+        return self.nodes * self.gpus_per_node
 
     @property
     def most_in_flight_per_node(self) -> int:

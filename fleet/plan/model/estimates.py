@@ -25,7 +25,9 @@ class Estimate:
     reasons: tuple[str, ...] = ()
     """Differences from the measured range."""
     factor: float | None = None
-    """Ratio of `high` to value and of value to `low`, if the interval is symmetric."""
+    """Uncertainty of each end, as a ratio."""
+    as_engine: float | None = None
+    """The value as one engine, where `value` is as the article's fleet."""
 
     def __post_init__(self) -> None:
         if not self.low <= self.value <= self.high:
@@ -39,6 +41,11 @@ class Estimate:
         """The basis as reports show it: "estimated x/÷ 2"."""
         return f"{self.basis} x/÷ {self.factor:g}" if self.factor is not None else self.basis
 
+    @property
+    def planned_end(self) -> float:
+        """The end of a latency that nodes are sized for: the high one; for an upper bound its best, so that nodes are a lower bound."""
+        return self.value if self.basis == "upper bound" else self.high
+
     def holds(self, value: float) -> bool:
         """Whether `value` lies between low and high."""
         return self.low <= value <= self.high
@@ -46,7 +53,13 @@ class Estimate:
     def map(self, function: Callable[[float], float]) -> Estimate:
         """Apply a monotonic function to value and interval."""
         ends = sorted((function(self.low), function(self.value), function(self.high)))
-        return replace(self, low=ends[0], value=function(self.value), high=ends[2])
+        return replace(
+            self,
+            low=ends[0],
+            value=function(self.value),
+            high=ends[2],
+            as_engine=None if self.as_engine is None else function(self.as_engine),
+        )
 
 
 def _format(value: float) -> str:

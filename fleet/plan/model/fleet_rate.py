@@ -7,9 +7,14 @@ from dataclasses import dataclass
 
 from facts.workloads import Workload
 from fleet.plan.model.calibration import Parameters
-from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, OfferedLoad
+from fleet.plan.model.deployment import (
+    MEASURED_IN_FLIGHT_PER_GPU,
+    MEASURED_IN_FLIGHT_PER_NODE,
+    Deployment,
+    OfferedLoad,
+)
 from fleet.plan.model.gpu_memory import MemoryBudget
-from fleet.plan.model.step_time import EngineLoad, StepCosts, closed_loop, open_loop, step_costs, wait_s
+from fleet.plan.model.step_time import EngineLoad, StepCosts, Wait, closed_loop, open_loop, step_costs
 
 # Measured: vLLM 0.20.2, four H200, 2026-11-22, the article's mix of two input tokens to one output token: one API server process saturated
 # a core at 109,706 total tok/s, with 195 of 1,600 requests in the engines and 8 s to first token. Four reached 142,068 and 0.2 s.
@@ -99,7 +104,7 @@ def best_in_flight(
     def uncaptured(per_node: float) -> bool:
         engine = per_node / one.engine.data_parallel
         costs = step_costs(one, workload, parameters, budget, engine)
-        return not closed_loop(costs, engine, wait_s(parameters, per_node)).captured
+        return not closed_loop(costs, engine, _wait(parameters, one, per_node)).captured
 
     best = most
     if uncaptured(most):
@@ -119,7 +124,7 @@ def _closed(
 ) -> FleetLoad:
     engines = deployment.nodes * deployment.engine.data_parallel
     costs = step_costs(deployment, workload, parameters, budget, in_flight / engines)
-    engine = closed_loop(costs, in_flight / engines, wait_s(parameters, in_flight / deployment.nodes))
+    engine = closed_loop(costs, in_flight / engines, _wait(parameters, deployment, in_flight / deployment.nodes))
     gateway_s = front_end_s = 0.0
     if deployment.routing == "inference-gateway":
         rate = engine.requests_per_s / (1 + gateway.added_share(parameters, deployment.nodes))
@@ -178,8 +183,15 @@ def _front_end_requests_per_s(deployment: Deployment, workload: Workload) -> flo
 
 
 def _at_rate(deployment: Deployment, costs: StepCosts, requests_per_s: float, parameters: Parameters) -> EngineLoad:
-    reference = deployment.most_in_flight_per_node / deployment.engine.data_parallel
-    return open_loop(costs, requests_per_s, parameters.wait_s, reference)
+    per_node = MEASURED_IN_FLIGHT_PER_GPU * deployment.gpus_per_node
+    wait = _wait(parameters, deployment, per_node)
+    return open_loop(costs, requests_per_s, wait, per_node / deployment.engine.data_parallel)
+
+
+def _wait(parameters: Parameters, deployment: Deployment, in_flight_per_node: float) -> Wait:
+    """The wait before the engine. Assumed: in proportion to the requests in flight per GPU, up to the article's."""
+    load = in_flight_per_node / deployment.gpus_per_node / MEASURED_IN_FLIGHT_PER_GPU
+    return Wait(seconds=parameters.wait_s, share=parameters.wait_share).times(load)
 
 
 def _contention(parameters: Parameters, in_flight: float) -> float:

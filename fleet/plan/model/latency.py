@@ -23,13 +23,14 @@ def first_token_s(load: FleetLoad, gateway_part: float) -> float:
 
 
 def first_token_in_engine_s(load: FleetLoad) -> float:
-    """Time to first token in an idle engine: half a step of waiting, and one step."""
-    return 1.5 * load.engine.step_s
+    """Time to first token without a queue: half a step of waiting, and the steps that read the prompt."""
+    return 0.5 * load.engine.step_s + load.engine.prefill_s
 
 
 def first_token_by_steps_s(load: FleetLoad) -> float:
-    """Mean time to first token without a fitted wait: HTTP and tokenization, steps to wait for, and the prompt."""
-    return FRONT_END_S + FIRST_TOKEN_STEPS * load.engine.step_s + load.costs.prompt_s + _queued_s(load)
+    """Mean time to first token without a fitted wait: HTTP and tokenization, steps to wait for, and those that read the prompt."""
+    engine = load.engine
+    return FRONT_END_S + (FIRST_TOKEN_STEPS - 1) * engine.between_s + engine.prefill_s + _queued_s(load)
 
 
 def _queued_s(load: FleetLoad) -> float:
@@ -42,7 +43,7 @@ def _queued_s(load: FleetLoad) -> float:
 def per_token_s(load: FleetLoad, workload: Workload, gateway_part: float) -> float:
     """Time per output token after the first; `gateway_part` (0 to 1) is the share of the gateway's time spread over them."""
     after_first = max(1.0, workload.output_tokens.mean - 1)
-    return load.engine.step_s / load.costs.tokens_per_step + gateway_part * load.gateway_s / after_first
+    return load.engine.between_s / load.costs.tokens_per_step + gateway_part * load.gateway_s / after_first
 
 
 def between_chunks_s(load: FleetLoad, workload: Workload, gateway_part: float) -> float:

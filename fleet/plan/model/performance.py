@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from math import sqrt
 
 from facts import memory
@@ -25,7 +25,7 @@ from fleet.plan.model.fleet_rate import (
 )
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.plan.model.order_statistics import expected_maximum
-from fleet.plan.model.roofline import Known, is_articles, known
+from fleet.plan.model.roofline import is_articles, known
 from fleet.plan.model.rows import FITTED_LOADS
 
 # Source: the article, phase 4: MTP-2 is the largest with a published throughput.
@@ -91,11 +91,15 @@ class _Frame:
 
     central: FleetLoad
     others: tuple[FleetLoad, ...]
+    engine: FleetLoad | None
+    """As one engine, where the central one is as the article's fleet."""
     basis: Basis
     reasons: tuple[str, ...]
     accuracy: Accuracy
     factor: float | None = None
     """Uncertainty factor; None where the calibration gives the interval."""
+    bound: bool = False
+    """Whether the central solution is the GPU's peak, which nothing passes."""
 
     def estimate(
         self,
@@ -108,31 +112,30 @@ class _Frame:
         """The central value; its interval spans the other solutions plus `percent`. `low` and `high` override `of` at the ends."""
         loads = (self.central, *self.others)
         values = [of(load) for load in loads]
-        if self.factor is not None:
-            return self._within_factor(self.factor, *values)
-        width = 1 + (percent + self.accuracy.per_departure_percent * len(self.reasons)) / 100
+        if self.factor is None:
+            width = 1 + (percent + self.accuracy.per_departure_percent * len(self.reasons)) / 100
+            lowest = min(values + ([low(load) for load in loads] if low else [])) / width
+            highest = max(values + ([high(load) for load in loads] if high else [])) * width
+        elif self.bound:
+            lowest, highest = self._beside_bound(values[0], values[1:])
+        else:
+            lowest, highest = min(values) / self.factor, max(values) * self.factor
         return Estimate(
             value=values[0],
-            low=min(values + ([low(load) for load in loads] if low else [])) / width,
-            high=max(values + ([high(load) for load in loads] if high else [])) * width,
+            low=min(lowest, values[0]),
+            high=max(highest, values[0]),
             basis=self.basis,
             reasons=self.reasons,
+            factor=None if self.bound else self.factor,
+            as_engine=None if self.engine is None else of(self.engine),
         )
 
-    def _within_factor(self, factor: float, value: float, reached: float | None = None) -> Estimate:
-        """Interval by the factor. An upper bound is its own end; the other end is what measured GPUs reached, by the factor."""
-        middle = value if reached is None else reached
-        low, high = middle / factor, middle * factor
-        if reached is not None:
-            low, high = (low, value) if reached <= value else (value, high)
-        return Estimate(
-            value=value,
-            low=min(low, value),
-            high=max(high, value),
-            basis=self.basis,
-            reasons=self.reasons,
-            factor=factor if reached is None else None,
-        )
+    def _beside_bound(self, value: float, reached: list[float]) -> tuple[float, float]:
+        """The bound is its own end; the other is what measured GPUs reach, by the factor."""
+        assert self.factor is not None
+        if max(reached) <= value:
+            return min(reached) / self.factor, value
+        return value, max(reached) * self.factor
 
     @property
     def rate_percent(self) -> float:
@@ -148,8 +151,8 @@ def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -
     """Estimate the fleet under that load. Raises DoesNotFitError, ContextTooShortError and OverloadedError."""
     check_context(deployment, workload)
     room = budget(deployment, workload)
-    what = known(deployment)
-    frame = (_frame if is_articles(deployment) else partial(_roofline_frame, what))(deployment, workload, offered, room)
+    calibrated = is_articles(deployment) and deployment.reading == "fleet"
+    frame = (_frame if calibrated else _roofline_frame)(deployment, workload, offered, room)
     accuracy, rate_percent = frame.accuracy, frame.rate_percent
     timed, counted = _latency_frames(frame, deployment)
     if offered.requests_per_s is None:
@@ -161,7 +164,7 @@ def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -
         in_flight = frame.estimate(rate_percent, lambda load: load.in_flight)
     tokens = requests.map(lambda rate: rate * workload.tokens_per_request)
     peak = _peak_running(deployment, counted)
-    watts = _watts(deployment, counted) if is_articles(deployment) else None
+    watts = _watts(deployment, counted) if calibrated else None
     joules = _joules_per_million(watts, tokens, deployment.nodes * deployment.gpus_per_node) if watts else None
     ttft = _first_token_ms(timed)
     return Performance(
@@ -221,10 +224,14 @@ def _frame(deployment: Deployment, workload: Workload, offered: OfferedLoad, roo
             _at_most(deployment, workload, offered, taken.parameters, room, gateway)
             for gateway in (GATEWAY_CONSTANT, GATEWAY_GROWING)
         ]
+    engine = _at_most(deployment, workload, offered, known(deployment).engine, room, GATEWAY_HALFWAY)
     if reasons:
         others += [
-            _at_most(deployment, workload, offered, variant, room, GATEWAY_HALFWAY)
-            for variant in taken.variants.values()
+            engine,
+            *(
+                _at_most(deployment, workload, offered, variant, room, GATEWAY_HALFWAY)
+                for variant in taken.variants.values()
+            ),
         ]
         others += [
             _at_most(other, workload, offered, taken.parameters, budget(other, workload), GATEWAY_HALFWAY)
@@ -233,26 +240,31 @@ def _frame(deployment: Deployment, workload: Workload, offered: OfferedLoad, roo
     return _Frame(
         central=central,
         others=tuple(others),
+        engine=engine,
         basis="fitted" if fitted else "extrapolated" if reasons else "predicted",
         reasons=reasons,
         accuracy=taken.accuracy,
     )
 
 
-def _roofline_frame(
-    what: Known, deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget
-) -> _Frame:
-    central = fleet_load(deployment, workload, offered, what.parameters, room)
-    others: tuple[FleetLoad, ...] = ()
-    if what.reached is not None:
-        others = (_at_most(deployment, workload, offered, what.reached, room, GATEWAY_HALFWAY),)
+def _roofline_frame(deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget) -> _Frame:
+    what, reading = known(deployment), deployment.reading
+
+    def load(parameters: Parameters) -> FleetLoad:
+        return _at_most(deployment, workload, offered, parameters, room, GATEWAY_HALFWAY)
+
+    central = fleet_load(deployment, workload, offered, what.planned(reading), room)
+    engine = load(what.engine) if reading == "fleet" and what.bound is None else None
+    reached = (load(what.reached(reading)),) if what.bound is not None else ()
     return _Frame(
         central=central,
-        others=others,
+        others=(*reached, *([] if engine is None else [engine])),
+        engine=engine,
         basis=what.basis,
         reasons=(what.reason, _FIRST_TOKEN_REASON),
         accuracy=calibration().accuracy,
-        factor=what.factor,
+        factor=what.line.factor,
+        bound=what.bound is not None,
     )
 
 
@@ -293,16 +305,39 @@ def _at_most(
 
 
 def _first_token_ms(frame: _Frame) -> Estimate:
-    """Half of the gateway's time falls before the first token (none or all at the ends); the low end drops an unmeasured wait."""
-    if frame.factor is not None:
-        wider = replace(frame, factor=max(frame.factor, latency.FIRST_TOKEN_FACTOR))
-        return wider.estimate(0, lambda load: latency.first_token_by_steps_s(load) * _MS_PER_S)
-    return frame.estimate(
+    """Half of the gateway's time falls before the first token (none or all at the ends); the low end drops an unmeasured wait.
+
+    No end is below the prompt's arithmetic at the GPU's peak.
+    """
+    first = _fitted_first_token_ms(frame) if frame.factor is None else _first_token_by_steps_ms(frame)
+    floor = frame.central.costs.prompt_floor_s * _MS_PER_S
+    return replace(first, low=max(first.low, floor))
+
+
+def _by_steps_ms(load: FleetLoad) -> float:
+    return latency.first_token_by_steps_s(load) * _MS_PER_S
+
+
+def _first_token_by_steps_ms(frame: _Frame) -> Estimate:
+    """Bursts delay an engine's first token by up to a factor of its own; the article's wait is one, so it gets its own accuracy."""
+    of = _by_steps_ms
+    assert frame.factor is not None
+    if frame.engine is None:
+        return replace(frame, factor=max(frame.factor, latency.FIRST_TOKEN_FACTOR)).estimate(0, of)
+    alone = replace(frame, central=frame.engine, others=(), factor=latency.FIRST_TOKEN_FACTOR).estimate(0, of)
+    as_fleet = of(frame.central)
+    most = as_fleet * (1 + frame.accuracy.ttft_percent / 100)
+    return replace(alone, value=as_fleet, low=min(alone.low, as_fleet), high=max(alone.high, most))
+
+
+def _fitted_first_token_ms(frame: _Frame) -> Estimate:
+    first = frame.estimate(
         frame.accuracy.ttft_percent,
         lambda load: latency.first_token_s(load, 0.5) * _MS_PER_S,
         low=(lambda load: latency.first_token_in_engine_s(load) * _MS_PER_S) if frame.reasons else None,
         high=lambda load: latency.first_token_s(load, 1) * _MS_PER_S,
     )
+    return first if frame.engine is None else replace(first, as_engine=_by_steps_ms(frame.engine))
 
 
 def _spread_ms(frame: _Frame, percent: float, of: Callable[[FleetLoad, float], float]) -> Estimate:

@@ -79,6 +79,7 @@ class PublicRow:
         """The row's engine. Assumed if not in the source: 16-bit cache, vLLM's default memory share, no limit below the load."""
         return Deployment(
             nodes=1,
+            reading="engine",
             model=in_format(self.model, self.weights),
             gpu=_GPUS[self.gpu],
             gpus_per_node=self.tensor_parallel,

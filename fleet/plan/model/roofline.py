@@ -2,6 +2,9 @@
 
 Weights, keys, values and states are read at the GPU's full bandwidth once a step. Arithmetic reaches a share of the GPU's peak in the
 weights' number format. Each layer adds a fixed time: kernel launches, and under tensor parallelism its all-reduces within one host.
+
+Every machine has two readings, the ends of each interval: as one engine, which is the roofline; and as the article's fleet, with what its
+nodes lost beyond an engine, host time in each step and a wait before it. Why they lost it is not proven (docs/planner-model.md).
 Memory, queues and latency follow as for the article's fleet (fleet/plan/model/step_time.py). docs/planner-model.md shows the errors
 on public measurements (fleet/plan/model/public_rows.py).
 """
@@ -16,7 +19,7 @@ from facts import machines
 from facts.machines import Gpu
 from facts.models import CATALOGUE, ModelShape, of_the_article
 from fleet.plan.model.calibration import Parameters, calibration
-from fleet.plan.model.deployment import Deployment
+from fleet.plan.model.deployment import Deployment, Reading
 from fleet.plan.model.estimates import Basis
 
 
@@ -49,39 +52,72 @@ MEASURED_GPUS: Final = frozenset(gpu.name for gpu in (machines.H100, machines.H1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Parameters and confidence for one model on one GPU."""
+    """Both readings of one model on one GPU, and the confidence in them."""
 
     basis: Basis
-    parameters: Parameters
-    factor: float | None = None
-    """Uncertainty factor. None for the article's pair, whose intervals come from the calibration."""
-    reached: Parameters | None = None
-    """For an upper bound: parameters at the efficiency of measured GPUs."""
+    fleet: Parameters
+    """As the article's fleet."""
+    engine: Parameters
+    """As one engine."""
+    line: Roofline
+    """Behind `engine`; its factor widens both readings."""
+    bound: Parameters | None = None
+    """The GPU's peak, for a GPU without measurements."""
     reason: str = ""
     """Explanation of the basis."""
 
+    def planned(self, reading: Reading) -> Parameters:
+        """What a plan counts on: a bound where nothing was measured, else the reading."""
+        return self.bound or (self.fleet if reading == "fleet" else self.engine)
+
+    def reached(self, reading: Reading) -> Parameters:
+        """What the GPU reaches at the efficiency of measured ones."""
+        return self.fleet if reading == "fleet" else self.engine
+
 
 def known(deployment: Deployment) -> Known:
-    """Choose basis and parameters for the deployment's model and GPU."""
+    """Basis and both readings for the deployment's model and GPU."""
     model, gpu = deployment.model, deployment.gpu
+    line = efficiency(model, gpu)
     if is_articles(deployment):
-        return Known(basis="extrapolated", parameters=calibration().parameters)
+        articles = calibration().parameters
+        return Known(
+            basis="extrapolated",
+            fleet=articles,
+            engine=replace(
+                articles, host_ms_per_step=articles.host_ms_per_step - _lost_ms_per_step(), wait_s=0.0, wait_share=0.0
+            ),
+            line=line,
+            reason="one engine: the article's fleet without its wait and the host time that no engine alone showed",
+        )
+    engine = roofline_of(model, line)
+    fleet = _with_losses(engine)
+    if gpu.name not in MEASURED_GPUS:
+        return Known(
+            basis="upper bound",
+            fleet=fleet,
+            engine=engine,
+            line=line,
+            bound=roofline_of(model, PERFECT),
+            reason=f"upper bound: nothing was measured on {gpu.name}; this is its arithmetic and bandwidth in full",
+        )
     if gpu == machines.H200 and model == of_the_article():
-        line, basis = replace(EXPERTS_OR_LINEAR, factor=H200_FACTOR), "calibrated"
+        basis: Basis = "calibrated"
         reason = f"calibrated: {model.name} was measured on H200 with dummy weights and vLLM 0.20.2, not with the article's engine"
     else:
-        line, basis = of_class(model), "estimated"
+        basis = "estimated"
         what = "dense models" if line is DENSE else "models with experts or linear layers"
         reason = f"estimated: {model.name} was not measured on {gpu.name}; a roofline of {what}"
-    if gpu.name in MEASURED_GPUS:
-        return Known(basis=basis, parameters=roofline_of(model, line), factor=line.factor, reason=reason)  # type: ignore[arg-type]
-    return Known(
-        basis="upper bound",
-        parameters=roofline_of(model, PERFECT),
-        factor=line.factor,
-        reached=roofline_of(model, line),
-        reason=f"upper bound: nothing was measured on {gpu.name}; this is its arithmetic and bandwidth in full",
-    )
+    return Known(basis=basis, fleet=fleet, engine=engine, line=line, reason=reason)
+
+
+def efficiency(model: ModelShape, gpu: Gpu) -> Roofline:
+    """What an engine reaches of that GPU, with its interval. A measured GPU family or release gets its numbers here."""
+    line = of_class(model)
+    if model == of_the_article() and gpu in (machines.H200, machines.B200):
+        # On B200 the fit without the fleet's losses, which H200 agrees with (checks.py, "no host time, no wait").
+        return replace(line, factor=H200_FACTOR)
+    return line
 
 
 def is_articles(deployment: Deployment) -> bool:
@@ -132,4 +168,22 @@ def roofline_of(model: ModelShape, line: Roofline) -> Parameters:
         tensor_parallel_ms_per_step=0.0,
         uncaptured_ms_per_step=0.0,
         wait_s=0.0,
+        wait_share=0.0,
     )
+
+
+def _with_losses(engine: Parameters) -> Parameters:
+    """That engine in a fleet like the article's."""
+    articles = calibration().parameters
+    return replace(
+        engine,
+        host_ms_per_step=engine.host_ms_per_step + _lost_ms_per_step(),
+        wait_s=articles.wait_s,
+        wait_share=articles.wait_share,
+    )
+
+
+def _lost_ms_per_step() -> float:
+    """Host time of the article's fleet beyond that of one engine with its model."""
+    model = of_the_article()
+    return calibration().parameters.host_ms_per_step - roofline_of(model, of_class(model)).host_ms_per_step

@@ -7,13 +7,14 @@ host work, a part per token and a part per sequence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import ceil, inf, sqrt
+from typing import Final
 
 from facts import memory
 from facts.memory import GIB, CacheLayout
 from facts.workloads import Workload, tokens_per_step
 from fleet.plan.model.calibration import Parameters
-from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment
+from fleet.plan.model.deployment import Deployment
 from fleet.plan.model.gpu_memory import MemoryBudget
 from fleet.plan.model.roofline import peak_flop_per_s, read_share
 
@@ -35,6 +36,10 @@ class StepCosts:
     """Most running sequences whose step fits a captured CUDA graph."""
     prompt_s: float
     """One request's prompt."""
+    prompt_steps: int
+    """Steps that read one prompt: chunks of at most `--max-num-batched-tokens`."""
+    prompt_floor_s: float
+    """One request's prompt at the GPU's peak: no engine is faster."""
     sequence_s: float
     """One running sequence per step, without its tokens."""
     tokens_s: float
@@ -42,7 +47,7 @@ class StepCosts:
     tokens_per_step: float
     """Tokens that a sequence gains per step: one and the accepted drafts."""
     steps_per_request: float
-    """Steps per request, including the one that reads its prompt."""
+    """Steps per request, including those that read its prompt."""
     running_limit: float
     """Most sequences per step."""
     limited_by: str
@@ -50,8 +55,29 @@ class StepCosts:
 
     def request_s(self) -> float:
         """Engine time of one request without the fixed part of steps."""
-        decoding = self.steps_per_request - 1
+        decoding = self.steps_per_request - self.prompt_steps
         return self.prompt_s + self.steps_per_request * self.sequence_s + decoding * self.tokens_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Time before a request reaches the engine: the shorter of both.
+
+    Inferred, as the article measured one length and one load: slower configurations fit the same seconds, and a client or front end
+    that is too slow has less work with faster requests. Seconds alone would cap the rate of any model and any request.
+    """
+
+    seconds: float = 0.0
+    share: float = inf
+    """Of the time in the engine."""
+
+    def times(self, load: float) -> Wait:
+        """The wait at that share of the article's load; no more above it."""
+        load = min(1.0, load)
+        return Wait(seconds=self.seconds * load, share=self.share * load if load else 0.0)
+
+
+NO_WAIT: Final = Wait()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +88,10 @@ class EngineLoad:
     running: float
     """Sequences per step, as in `vllm:num_requests_running`."""
     step_s: float
+    between_s: float
+    """A step as a running sequence sees it once its prompt was read: only others' prompts are in it."""
+    prefill_s: float
+    """From the start of a prompt's first chunk to its first token."""
     in_flight: float
     """Requests sent and not completed: running, waiting in the engine, waiting before it."""
     full: bool
@@ -72,8 +102,12 @@ class EngineLoad:
     @property
     def first_token_s(self) -> float:
         """Mean time to first token, queueing included, by Little's law."""
-        before_first_step = (self.in_flight - self.running) / self.requests_per_s
-        return before_first_step + self.step_s
+        return self.before_first_step_s + self.prefill_s
+
+    @property
+    def before_first_step_s(self) -> float:
+        """Mean time from sending to the first step with the request."""
+        return (self.in_flight - self.running) / self.requests_per_s
 
     @property
     def seconds_per_request(self) -> float:
@@ -94,7 +128,9 @@ def step_costs(
     bytes_per_s = parameters.gpu_share * parameters.traffic_over_arithmetic * gpu.bandwidth_bytes_per_s * ranks
     layout = deployment.layout
     gained = tokens_per_step(engine.speculative_tokens)
-    steps = 1 + (workload.output_tokens.mean - 1) / gained
+    prompt_tokens = workload.input_tokens.mean - _cached_tokens(layout, workload)
+    chunks = max(1, ceil(prompt_tokens / engine.max_num_batched_tokens))
+    steps = chunks + (workload.output_tokens.mean - 1) / gained
     live_tokens = workload.input_tokens.mean + workload.output_tokens.mean / 2
     token_s = 2 * model.active_parameters / flop_per_s
     # Read once, written once.
@@ -103,7 +139,7 @@ def step_costs(
     limit, limited_by = _running_limit(deployment, workload, budget, steps)
     weights_gib = model.text_weights_gib * read_share(model, min(sequences, limit) * drafted)
     weights_gib += model.draft_weights_gib if engine.speculative_tokens else 0.0
-    prompt_tokens = workload.input_tokens.mean - _cached_tokens(layout, workload)
+    prompt_s = prompt_tokens * token_s * _attention_factor(deployment, workload.input_tokens.mean / 2)
     return StepCosts(
         fixed_s=weights_gib * GIB / ranks / gpu.bandwidth_bytes_per_s
         + _MS * parameters.host_ms_per_step
@@ -111,7 +147,9 @@ def step_costs(
         + (_MS * parameters.tensor_parallel_ms_per_step if ranks > 1 else 0.0),
         uncaptured_s=_MS * parameters.uncaptured_ms_per_step,
         captured_sequences=engine.captured_tokens / drafted,
-        prompt_s=prompt_tokens * token_s * _attention_factor(deployment, workload.input_tokens.mean / 2),
+        prompt_s=prompt_s,
+        prompt_steps=chunks,
+        prompt_floor_s=prompt_s * parameters.gpu_share,
         sequence_s=state_s + _cache_read_s(deployment, live_tokens),
         tokens_s=drafted * token_s,
         tokens_per_step=gained,
@@ -121,14 +159,13 @@ def step_costs(
     )
 
 
-def closed_loop(costs: StepCosts, in_flight: float, wait_s: float) -> EngineLoad:
+def closed_loop(costs: StepCosts, in_flight: float, wait: Wait) -> EngineLoad:
     """Solve the engine for a fixed number of requests in flight."""
-    free = _closed_loop_rate(costs, in_flight, wait_s, costs.fixed_s)
-    running = _running(costs, free, in_flight, wait_s)
+    running = _running(costs, in_flight, wait, costs.fixed_s)
     captured = min(running, costs.running_limit) <= costs.captured_sequences
     fixed_s = costs.fixed_s + (0.0 if captured else costs.uncaptured_s)
     if not captured:
-        running = _running(costs, _closed_loop_rate(costs, in_flight, wait_s, fixed_s), in_flight, wait_s)
+        running = _running(costs, in_flight, wait, fixed_s)
     full = running >= costs.running_limit
     running = min(running, costs.running_limit)
     return _load(costs, running, fixed_s, in_flight=in_flight, full=full, captured=captured)
@@ -143,10 +180,10 @@ def highest_rate(costs: StepCosts) -> float:
     return max(rates)
 
 
-def open_loop(costs: StepCosts, requests_per_s: float, wait_s: float, reference_in_flight: float) -> EngineLoad:
+def open_loop(costs: StepCosts, requests_per_s: float, wait: Wait, reference_in_flight: float) -> EngineLoad:
     """Solve the engine for a fixed arrival rate. Raises ValueError above the highest rate.
 
-    `wait_s` is the wait at `reference_in_flight`; below that it is proportional to the requests in flight.
+    `wait` is that at `reference_in_flight`; below that it is proportional to the requests in flight.
     """
     highest = highest_rate(costs)
     if requests_per_s > (1 + _ROUNDING) * highest:
@@ -159,52 +196,53 @@ def open_loop(costs: StepCosts, requests_per_s: float, wait_s: float, reference_
         running = _running_at(costs, requests_per_s, costs.fixed_s + costs.uncaptured_s)
     running = min(running, costs.running_limit)
     in_engine = running * (1 + _WAIT_STEPS / costs.steps_per_request)
-    share = requests_per_s * wait_s / reference_in_flight
-    in_flight = min(in_engine / (1 - share) if share < 1 else inf, in_engine + requests_per_s * wait_s)
+    # Requests before the engine at the reference load; both the wait and the requests in flight grow with it.
+    before = min(requests_per_s * wait.seconds, in_engine * wait.share)
+    share = before / reference_in_flight
+    in_flight = min(in_engine / (1 - share) if share < 1 else inf, in_engine + before)
     fixed_s = costs.fixed_s + (0.0 if captured else costs.uncaptured_s)
     return _load(costs, running, fixed_s, in_flight=in_flight, full=running >= costs.running_limit, captured=captured)
 
 
-def wait_s(parameters: Parameters, in_flight_per_node: float) -> float:
-    """Wait before the engine: the article's value at its load, proportional below it.
+def _running(costs: StepCosts, in_flight: float, wait: Wait, fixed_s: float) -> float:
+    """Sequences running of those in flight; the rest waits for a step to end, or before the engine.
 
-    Assumed, as the article measured one load: a queue or bursts both grow with the requests in flight.
-    """
-    return parameters.wait_s * min(1.0, in_flight_per_node / MEASURED_IN_FLIGHT_PER_NODE)
-
-
-def _closed_loop_rate(costs: StepCosts, in_flight: float, wait_s: float, fixed_s: float) -> float:
-    """Requests/s x that solves 1/x = request + steps * fixed / running and in flight = running * crowd + x * wait.
-
-    This is a quadratic in x; the smaller root has running above 0.
+    By seconds, it solves 1/x = request + steps * fixed / running and in flight = running * crowd + x * wait, a quadratic in x whose
+    smaller root has running above 0.
     """
     crowd = 1 + _WAIT_STEPS / costs.steps_per_request
     request, fixed = costs.request_s(), costs.steps_per_request * fixed_s * crowd
-    linear = request * in_flight + wait_s + fixed
-    return 2 * in_flight / (linear + sqrt(linear**2 - 4 * request * wait_s * in_flight))
-
-
-def _running(costs: StepCosts, rate: float, in_flight: float, wait_s: float) -> float:
-    return (in_flight - rate * wait_s) / (1 + _WAIT_STEPS / costs.steps_per_request)
+    linear = request * in_flight + wait.seconds + fixed
+    rate = 2 * in_flight / (linear + sqrt(linear**2 - 4 * request * wait.seconds * in_flight))
+    return max(in_flight - rate * wait.seconds, in_flight / (1 + wait.share)) / crowd
 
 
 def _rate(costs: StepCosts, running: float, fixed_s: float) -> float:
-    return 1 / (costs.request_s() + costs.steps_per_request * fixed_s / running)
+    request_s, steps_s = costs.request_s(), costs.steps_per_request * fixed_s
+    # Below one sequence the engine is idle in between: each request runs alone.
+    return 1 / (request_s + steps_s / running) if running >= 1 else running / (request_s + steps_s)
 
 
 def _running_at(costs: StepCosts, rate: float, fixed_s: float) -> float:
-    spare = 1 / rate - costs.request_s()
-    return costs.steps_per_request * fixed_s / spare if spare > 0 else inf
+    request_s, steps_s = costs.request_s(), costs.steps_per_request * fixed_s
+    if rate * (request_s + steps_s) <= 1:
+        return rate * (request_s + steps_s)
+    spare = 1 / rate - request_s
+    return steps_s / spare if spare > 0 else inf
 
 
 def _load(
     costs: StepCosts, running: float, fixed_s: float, *, in_flight: float, full: bool, captured: bool
 ) -> EngineLoad:
     rate = _rate(costs, running, fixed_s)
+    step_s = running / (rate * costs.steps_per_request)
+    between_s = step_s - costs.prompt_s / costs.steps_per_request
     return EngineLoad(
         requests_per_s=rate,
         running=running,
-        step_s=running / (rate * costs.steps_per_request),
+        step_s=step_s,
+        between_s=between_s,
+        prefill_s=costs.prompt_steps * between_s + costs.prompt_s,
         in_flight=in_flight,
         full=full,
         captured=captured,

@@ -82,6 +82,7 @@ def question_of(asked: Asked) -> PlanQuestion:
             limits=Limits(ttft_p99_ms=asked.ttft_p99_ms, tpot_ms=asked.tpot_ms),
             capacity=asked.capacity or DEFAULT_CAPACITY,
             routing=routing,
+            reading=asked.sized_as,
             load_share=asked.load_share,
             spares=asked.spares,
             notices_per_node_day=asked.loss_per_node_day,

@@ -152,5 +152,5 @@ def _highest_rate(profile: ProfileFacts, machine: Machine, workload: Workload) -
     most = min(
         deployment.most_in_flight_per_node, max(1.0, room.running_limit(workload)) * deployment.engine.data_parallel
     )
-    load = fleet_load(deployment, workload, OfferedLoad(in_flight=most), what.reached or what.parameters, room)
+    load = fleet_load(deployment, workload, OfferedLoad(in_flight=most), what.engine, room)
     return load.requests_per_s

@@ -11,7 +11,7 @@ from facts.machines import DEFAULT_MACHINE, Machine, Way
 from facts.workloads import Workload
 from fleet.plan.asked import DEFAULT_CONFIDENCE, Capacity, StartsFrom
 from fleet.plan.economics import Duty
-from fleet.plan.model.deployment import Routing
+from fleet.plan.model.deployment import Reading, Routing
 from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE, ImpossibleGoalError
 from fleet.plan.question.profiles import ProfileFacts
 
@@ -106,6 +106,8 @@ class PlanQuestion:
     limits: Limits = field(default_factory=Limits)
     capacity: Capacity = "spot"
     routing: Routing = "cluster-ip"
+    reading: Reading = "fleet"
+    """What the nodes are sized for; every interval spans both readings."""
     load_share: float = DEFAULT_LOAD_SHARE
     """Planned load as a share of full load. The rest is headroom for uneven hours; spares are separate."""
     spares: int | None = None

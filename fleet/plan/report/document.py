@@ -87,6 +87,7 @@ def _question(question: PlanQuestion) -> dict[str, Any]:
         "capacity": question.capacity,
         "region": question.region,
         "routing": question.routing,
+        "sizedAs": question.reading,
         "headroom": round(1 - question.load_share, 6),
         "hoursPerWeek": question.duty.hours_per_week,
         "startsFrom": question.starts_from,
@@ -111,6 +112,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
     return {
         "nodes": plan.nodes,
         "spares": plan.spares,
+        "nodesAsEngine": plan.nodes_as_engine,
         "sparesWhy": plan.spares_why,
         "machines": plan.machines,
         "gpus": plan.gpus,
@@ -153,7 +155,13 @@ def _performance(performance: Performance) -> dict[str, Any]:
 def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "label": estimate.label}
+    return {
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "as_engine": estimate.as_engine,
+        "label": estimate.label,
+    }
 
 
 def _money(money: Money) -> dict[str, Any]:

@@ -240,6 +240,7 @@ def _numbers(plan: Plan) -> Iterator[Number]:
         now=format_milliseconds(now.tpot_ms.value),
         more=format_span(now.tpot_ms, format_milliseconds),
     )
+    yield from _readings(plan)
     yield Number(
         name="load",
         now=format_percent(plan.utilisation, 0),
@@ -260,6 +261,31 @@ def _numbers(plan: Plan) -> Iterator[Number]:
         )
     ways = plural(len(plan.reasons), "difference") + " from the measured range" if plan.reasons else ""
     yield Number(name="confidence", now=plan.label, more=ways)
+
+
+def _readings(plan: Plan) -> Iterator[Number]:
+    """Which reading the plan is sized for, and what the other would be."""
+    if plan.question.reading == "engine":
+        yield Number(
+            name="sized as",
+            now="engine",
+            more="one alone, without the wait and the host time of the article's fleet (--sized-as fleet)",
+        )
+        return
+    now = plan.performance
+    rate, ttft, tpot = plan.maximum.total_tokens_per_s.as_engine, now.ttft_ms.as_engine, now.tpot_ms.as_engine
+    if rate is None or ttft is None or tpot is None:
+        return
+    fewer = plan.nodes_as_engine
+    nodes = (
+        f"{plural(fewer, 'node')} would do (--sized-as engine); " if fewer is not None and fewer < plan.nodes else ""
+    )
+    yield Number(
+        name="sized as",
+        now="fleet",
+        more=f"the article's, with its wait and host time. As one engine: {nodes}at full load {format_number(rate)} tok/s, "
+        f"TTFT {format_milliseconds(ttft)}, TPOT {format_milliseconds(tpot)}",
+    )
 
 
 def _batch(plan: Plan) -> Iterator[Number]:

@@ -341,8 +341,10 @@ def _as_program_error(error: BaseException, root: Path) -> ProgramError:
         return error
     if isinstance(error, SystemExit):
         return ProgramError(f"the program ended itself with exit code {error.code}{_where(error, root)}", error)
-    if type(error).__name__ == "RunError" and "\n  allowed: " in str(error):
-        return ProgramError(str(error), error)  # a `Finding` with its own lines: the fix is in the stack file
+    if "RunError" in {base.__name__ for base in type(error).__mro__} and "\n  allowed: " in str(error):
+        # Findings with their own lines. Of a component's arguments the fix is in the program, else in the stack file.
+        place = _where(error, root) if isinstance(error, ValueError) else ""
+        return ProgramError(f"{place.strip(' ()')}\n{error}".strip(), error)
     text = " ".join(str(error).split())
     if "Calling __str__ on an Output" in text:
         text = "an Output is used as text, by str() or an f-string: use pulumi.Output.format, Output.concat or apply"

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import web
-
 if TYPE_CHECKING:
+    # Not at the top: `fleet rehearse --list` needs no package of a rehearsal.
     from aiohttp import web
 
     from lab.results.clock import Clock
@@ -72,6 +71,8 @@ class Listener(ABC):
 
     async def start(self, host: str = LOOPBACK, port: int = 0) -> str:
         """Listen; port 0 chooses a free one. Returns the URL without a path."""
+        from aiohttp import web
+
         app = web.Application(client_max_size=_LARGEST_BODY_BYTES)
         app.add_routes(self._routes())
         # Cancelled with the client's connection, as vLLM aborts an abandoned request.
@@ -175,4 +176,6 @@ class Listener(ABC):
         return self._over
 
     async def _health(self, _: web.Request) -> web.Response:
+        from aiohttp import web
+
         return web.Response(status=200 if self.ready else 503)

@@ -13,10 +13,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import web
-
 from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
-from lab.simulators.model_server import answers, metrics
+from lab.simulators.model_server import answers
 from lab.simulators.model_server.answers import Asked, BadRequestError, ChunkWriter
 from lab.simulators.model_server.engine import Engine, Generation
 from lab.simulators.model_server.listener import Ending, Listener
@@ -24,6 +22,7 @@ from lab.simulators.model_server.node import Node, Pace
 from lab.simulators.model_server.outbox import Outbox
 
 if TYPE_CHECKING:
+    # Not at the top: `fleet rehearse --list` needs no package of a rehearsal.
     from aiohttp import web
 
     from lab.results.clock import Clock
@@ -57,6 +56,8 @@ class ModelServer(Listener):
         )
 
     def _routes(self) -> Sequence[web.RouteDef]:
+        from aiohttp import web
+
         return [
             web.get("/health", self._health),
             web.get("/metrics", self._metrics),
@@ -64,10 +65,16 @@ class ModelServer(Listener):
         ]
 
     async def _metrics(self, _: web.Request) -> web.Response:
+        from aiohttp import web
+
+        from lab.simulators.model_server import metrics
+
         text = metrics.render(self.engines, float(self._created), (self._first, self._each))
         return web.Response(text=text, headers={"Content-Type": metrics.METRICS_TYPE})
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        from aiohttp import web
+
         if self._refuse_after_the_end(request):
             return web.Response()
         try:
@@ -101,6 +108,8 @@ class ModelServer(Listener):
             engine.finished[finish] += 1
 
     async def _tokens(self, asked: Asked, id_: str, request: web.Request, engine: Engine) -> web.StreamResponse:
+        from aiohttp import web
+
         loop = asyncio.get_running_loop()
         began = loop.time()
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})

@@ -8,12 +8,11 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-import aiohttp
-
 from lab.simulators.model_server.answers import END_OF_STREAM
 from lab.stage.traffic.outcomes import Cause, Outcome
 
 if TYPE_CHECKING:
+    # Not at the top: `fleet rehearse --list` needs no package of a rehearsal.
     import aiohttp
 
     from lab.results.clock import Clock
@@ -70,6 +69,8 @@ class Driver:
 
     async def run(self) -> None:
         """Send at the rate until `stop`, then wait for open requests. Late requests are still sent (open loop)."""
+        import aiohttp
+
         connector = aiohttp.TCPConnector(limit=0, force_close=True)
         timeout = aiohttp.ClientTimeout(total=self._timeout_wall)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
@@ -138,6 +139,8 @@ class Driver:
 
     async def _attempt(self, session: aiohttp.ClientSession, url: str | None) -> Cause | None:
         """One attempt; None if the answer was complete."""
+        import aiohttp
+
         if url is None:
             return "no endpoint"
         received = False

@@ -47,7 +47,7 @@ def test_the_article_s_third_phase_is_planned_within_captured_graphs() -> None:
     options: dict[str, Any] = {"profile": "mtp2-095", "headroom": 0.0}
     asked_for = answer(tokens_per_second=89_400, **options)
     assert asked_for.nodes == 1
-    for users, beyond in ((1_500, False), (1_950, False), (1_960, True), (2_000, True)):
+    for users, beyond in ((1_500, False), (1_820, False), (1_830, True), (2_000, True)):
         found = answer(users=users, **options)
         assert found.nodes == 1
         assert found.maximum == asked_for.maximum

@@ -19,11 +19,11 @@ def chart(*rows: Row, high: float = 10) -> Rows:
 
 
 def bar(low: float, high: float, words: str = "") -> Bar:
-    return Bar(low=low, high=high, style="mood-good", title="a bar", words=words)
+    return Bar(low=low, high=high, style="bar", title="a bar", words=words)
 
 
 def dot(at: float, words: str = "") -> Dot:
-    return Dot(at=at, mark="dot", style="mood-good", title="a dot", words=words)
+    return Dot(at=at, mark="dot", style="bar", title="a dot", words=words)
 
 
 def places(*rows: Row) -> dict[str, float]:
@@ -57,7 +57,6 @@ ROWS = st.builds(
     label=words,
     style=st.sampled_from(["", "chosen"]),
     words=st.text("abc 12", max_size=20),
-    heading=st.sampled_from(["", "A lane"]),
     bars=st.lists(
         st.builds(lambda at, long, text: bar(at, min(at + long, 10), text), spots, spots, words), max_size=4
     ).map(tuple),

@@ -13,7 +13,7 @@ from facts.secrets_in_text import without_secrets
 from fleet.preview.record.recorder import record
 from settings.load import accept, check, parse
 from settings.problems import SettingsError
-from settings.sections.section import PATTERN_TEXTS
+from settings.sections.refused import PATTERN_TEXTS
 from tests.fuzz.damage import Edit, Path, edited, edits
 from tests.fuzz.target import Target, require, require_problems
 from tests.inventory import ROOT

@@ -134,21 +134,13 @@ def test_what_a_cluster_said_is_text_and_never_markup() -> None:
     assert "&lt;script&gt;" in page_of(drill)
 
 
-def test_a_timeline_has_its_bars_and_its_marks_with_their_titles() -> None:
-    page = page_of(preempt_four())
-    assert '<rect class="mood-waiting"' in page
-    assert "<title>preempted: 30 s notice: 30 s</title>" in page
-
-
 def test_a_thousand_machines_are_a_page_that_opens() -> None:
-    page = page_of(scale_128(1000))
-    assert len(page) < 150_000
-    assert page.count("<polygon") == 2 * 4
-    assert "1,000 in total, at most 1,000 Ready" in page
+    assert len(page_of(scale_128(1000))) < 150_000
 
 
-def test_a_drill_in_which_nothing_happened_has_no_picture() -> None:
-    assert "<svg" not in page_of(dataclasses.replace(bring_up(), moments=()))
+def test_a_drill_in_which_nothing_happened_has_no_table_of_it() -> None:
+    assert 'id="moments-bring-up"' in page_of(bring_up())
+    assert 'id="moments-bring-up"' not in page_of(dataclasses.replace(bring_up(), moments=()))
 
 
 # The document ---------------------------------------------------------------------------------------------------------

@@ -36,6 +36,11 @@ def test_fitting_again_gives_the_parameters_in_the_repository() -> None:
         assert getattr(again, name) == pytest.approx(getattr(TAKEN.parameters, name), rel=2e-4), name
 
 
+def test_the_share_of_the_wait_is_that_of_the_fitted_record() -> None:
+    again = calibrate.fit(TAKEN.parameters, calibrate.fit_memory())
+    assert again.wait_share == pytest.approx(TAKEN.parameters.wait_share, rel=2e-4)
+
+
 def test_fitting_from_elsewhere_ends_at_the_same_place() -> None:
     elsewhere = replace(
         TAKEN.parameters,
@@ -90,7 +95,7 @@ def test_there_are_fewer_free_parameters_than_fitted_throughputs() -> None:
     assert len(throughputs) == 9
     assert len(FITTED) == 7
     assert set(FITTED) == set(contents()["fitted"])
-    free = set(Parameters.__dataclass_fields__) - {"uncaptured_ms_per_step", "traffic_over_arithmetic"}
+    free = set(Parameters.__dataclass_fields__) - {"uncaptured_ms_per_step", "traffic_over_arithmetic", "wait_share"}
     assert free == set(FITTED)
 
 

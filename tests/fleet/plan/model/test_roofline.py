@@ -17,7 +17,7 @@ from fleet.plan.model import roofline
 from fleet.plan.model.checks import checks, starts
 from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, measured_load, record_fleet
 from fleet.plan.model.estimates import Estimate
-from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S
+from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S, OverloadedError
 from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.plan.model.performance import estimate
 from fleet.plan.model.public_rows import CHOSEN_ON, errors, groups, is_dense, rows, spread
@@ -30,6 +30,8 @@ from fleet.plan.model.roofline import (
     peak_flop_per_s,
     read_share,
 )
+from fleet.plan.nodes_for import Goal, nodes_for
+from tests.support.rows import each_row
 
 ARTICLE = named_workload("article")
 GPT_OSS = CATALOGUE["openai/gpt-oss-120b"].shape
@@ -157,7 +159,7 @@ def test_every_figure_says_how_it_is_known(machine: str, model: str, label: str)
 def test_the_articles_own_pair_keeps_its_calibration() -> None:
     said = estimate(record_fleet(1), ARTICLE, measured_load(1))
     assert (said.total_tokens_per_s.basis, said.total_tokens_per_s.label) == ("fitted", "fitted")
-    assert known(record_fleet(1)).factor is None
+    assert said.total_tokens_per_s.factor is None
 
 
 def test_an_upper_bound_is_above_everything_that_gpus_were_seen_to_reach() -> None:
@@ -232,11 +234,131 @@ def test_an_open_loop_at_the_closed_loops_rate_has_about_its_load(model: str, ra
     assert abs(log(again.in_flight.value / closed.in_flight.value)) < log(1.2)
 
 
+# Both readings ---------------------------------------------------------------------------------------------------------
+
+
+@each_row(
+    "fleet",
+    [
+        record_fleet(1),
+        one("a3-ultragpu-8g", "Qwen/Qwen3.5-27B-FP8"),
+        one("a3-highgpu-8g", "meta-llama/Llama-3.3-70B-Instruct"),
+        one("a4-highgpu-8g", "Qwen/Qwen3-32B-FP8", tensor_parallel=1, data_parallel=8),
+    ],
+)
+def test_every_measured_machine_has_the_articles_losses_at_one_end_and_none_at_the_other(fleet: Deployment) -> None:
+    work = Workload(input_tokens=Lengths.exactly(1_000), output_tokens=Lengths.exactly(300))
+    offered = OfferedLoad(in_flight=200 * fleet.gpus)
+    both, alone = (estimate(replace(fleet, reading=reading), work, offered) for reading in ("fleet", "engine"))
+    for name in ("total_tokens_per_s", "ttft_ms", "tpot_ms"):
+        as_fleet, as_engine = getattr(both, name), getattr(alone, name)
+        assert as_fleet.as_engine == pytest.approx(as_engine.value)
+        assert as_engine.as_engine is None
+        assert as_fleet.holds(as_engine.value)
+    assert both.total_tokens_per_s.value < alone.total_tokens_per_s.value
+    assert both.ttft_ms.value > alone.ttft_ms.value
+    lost_ms = known(fleet).fleet.host_ms_per_step - known(fleet).engine.host_ms_per_step
+    assert lost_ms == pytest.approx(known(record_fleet(1)).fleet.host_ms_per_step - 64 * 0.096)
+
+
+def test_a_faster_gpu_of_equal_number_needs_no_more_nodes() -> None:
+    nodes = [
+        nodes_for(
+            one(machine, "Qwen/Qwen3-32B-FP8", tensor_parallel=1, data_parallel=8),
+            ARTICLE,
+            Goal(in_flight=2_000, ttft_p99_ms=limit),
+        ).nodes
+        for limit in (2_000, 20_000)
+        for machine in ("a4-highgpu-8g", "a3-ultragpu-8g", "a3-highgpu-8g")
+    ]
+    assert nodes[:3] == sorted(nodes[:3])
+    assert nodes[3:] == sorted(nodes[3:])
+
+
+def test_short_requests_of_a_small_model_are_not_capped_by_the_articles_wait() -> None:
+    small = one("a4-highgpu-8g", "Qwen/Qwen3.5-4B", tensor_parallel=1, data_parallel=8)
+    work = Workload(input_tokens=Lengths.exactly(32), output_tokens=Lengths.exactly(8))
+    assert estimate(small, work, OfferedLoad(in_flight=2_000)).requests_per_s.value > 1_000
+
+
+# The first token -------------------------------------------------------------------------------------------------------
+
+
+def _floor_ms(fleet: Deployment, prompt: int) -> float:
+    peak = peak_flop_per_s(fleet.gpu, fleet.model.weight_format) * fleet.engine.tensor_parallel
+    return 1e3 * 2 * fleet.model.active_parameters * prompt / peak
+
+
+@given(
+    machine=st.sampled_from(["a4-highgpu-8g", "a3-ultragpu-8g", "a3-highgpu-8g", "a2-ultragpu-8g"]),
+    model=st.sampled_from(["Qwen/Qwen3.5-27B-FP8", "Qwen/Qwen3.5-4B", "Qwen/Qwen3-32B-FP8", "openai/gpt-oss-120b"]),
+    ranks=st.sampled_from([1, 8]),
+    reading=st.sampled_from(["fleet", "engine"]),
+    batch=st.sampled_from([2_048, 8_192, 16_384]),
+    prompt=st.integers(1, 120_000),
+    more=st.integers(1, 120_000),
+    per_engine=st.floats(0.1, 300),
+    share=st.floats(0.1, 1),
+)
+def test_the_first_token_is_never_before_the_prompts_arithmetic_and_later_for_a_longer_prompt(
+    machine: str,
+    model: str,
+    ranks: int,
+    reading: str,
+    batch: int,
+    prompt: int,
+    more: int,
+    per_engine: float,
+    share: float,
+) -> None:
+    fleet = replace(
+        one(
+            machine,
+            model,
+            tensor_parallel=ranks,
+            data_parallel=8 // ranks,
+            max_num_batched_tokens=batch,
+            max_model_len_tokens=262_144,
+        ),
+        reading=reading,
+    )
+    if model == "Qwen/Qwen3.5-27B-FP8" and machine == "a4-highgpu-8g":
+        fleet = replace(fleet, model=record_fleet(1).model)
+    try:
+        here, longer = (
+            estimate(
+                fleet,
+                Workload(input_tokens=Lengths.exactly(tokens), output_tokens=Lengths.exactly(200)),
+                OfferedLoad(in_flight=per_engine * fleet.engine.data_parallel),
+            )
+            for tokens in (prompt, prompt + more)
+        )
+        open_ = estimate(
+            fleet,
+            Workload(input_tokens=Lengths.exactly(prompt), output_tokens=Lengths.exactly(200)),
+            OfferedLoad(requests_per_s=share * here.requests_per_s.value),
+        )
+    except (DoesNotFitError, OverloadedError):
+        return
+    for answer in (here, open_):
+        assert answer.ttft_ms.low >= _floor_ms(fleet, prompt) * (1 - 1e-9)
+        assert answer.ttft_p99_ms.low >= answer.ttft_ms.low
+    assert longer.ttft_ms.low >= _floor_ms(fleet, prompt + more) * (1 - 1e-9)
+    assert longer.ttft_ms.value > here.ttft_ms.value * (1 - 1e-9)
+
+
+def test_a_prompt_of_120000_tokens_does_not_start_within_half_a_second_on_any_machine() -> None:
+    work = Workload(input_tokens=Lengths.exactly(120_000), output_tokens=Lengths.exactly(300))
+    for machine in ("a4-highgpu-8g", "a3-ultragpu-8g"):
+        fleet = one(machine, "Qwen/Qwen3.5-27B-FP8", tensor_parallel=1, data_parallel=8, max_model_len_tokens=131_072)
+        assert estimate(fleet, work, OfferedLoad(in_flight=8)).ttft_ms.low > 1_435
+
+
 # API servers ----------------------------------------------------------------------------------------------------------
 
 
 def test_one_api_server_is_a_wall_and_the_first_token_waits_before_it() -> None:
-    eight = one("a4-highgpu-8g", "Qwen/Qwen3.5-4B", tensor_parallel=1, data_parallel=8)
+    eight = replace(one("a4-highgpu-8g", "Qwen/Qwen3.5-4B", tensor_parallel=1, data_parallel=8), reading="engine")
     single = replace(eight, engine=replace(eight.engine, api_servers=1))
     free, walled = (estimate(fleet, ARTICLE, OfferedLoad(in_flight=1_600)) for fleet in (eight, single))
     assert free.total_tokens_per_s.value > 1.5 * API_SERVER_TOKENS_PER_S

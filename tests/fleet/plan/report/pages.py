@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from html.parser import HTMLParser
 from typing import Any
 
@@ -53,8 +53,12 @@ def an_unpriced_plan() -> Plan:
 class Element:
     tag: str
     attributes: dict[str, str]
-    words: str = ""
     ancestors: tuple[Element, ...] = ()
+    pieces: list[str] = field(default_factory=list)
+
+    @cached_property
+    def words(self) -> str:
+        return "".join(self.pieces)
 
     def inside(self, tag: str) -> bool:
         return any(one.tag == tag for one in self.ancestors)
@@ -104,8 +108,9 @@ class Page(HTMLParser):
         self._open.pop()
 
     def handle_data(self, data: str) -> None:
-        for one in self._open:
-            one.words += data.replace("\N{NO-BREAK SPACE}", " ")
+        words = data.replace("\N{NO-BREAK SPACE}", " ")
+        for element in self._open:
+            element.pieces.append(words)
 
     def _is_closed_at_once(self) -> bool:
         return (self.get_starttag_text() or "").endswith("/>")
@@ -124,15 +129,14 @@ class Page(HTMLParser):
         return " ".join(body.words.split())
 
     def cells(self, table: str) -> list[list[str]]:
-        rows = [one for one in self.all("tr") if any(up.attributes.get("id") == table for up in one.ancestors)]
-        return [
-            [
-                " ".join(cell.words.split())
-                for cell in self.elements
-                if cell.tag in ("td", "th") and row in cell.ancestors
-            ]
-            for row in rows
-        ]
+        rows: dict[int, list[str]] = {}
+        for one in self.elements:
+            if any(up.attributes.get("id") == table for up in one.ancestors):
+                if one.tag == "tr":
+                    rows[id(one)] = []
+                elif one.tag in ("td", "th"):
+                    rows[id(one.ancestors[-1])].append(" ".join(one.words.split()))
+        return list(rows.values())
 
 
 @dataclass

@@ -1,0 +1,139 @@
+"""How a wrong value of a program is refused: as findings, in a ValueError that Pulumi prints without a traceback."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, NoReturn, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_snake
+
+from facts.finding import Finding, redacted
+from facts.texts import nearest
+from settings.sections.docstrings import field_docs
+
+PATTERN_TEXTS: Final[dict[str, str]] = {}
+"""Description of each text pattern; errors show it instead of the pattern."""
+_TYPES = {
+    "int_type": "a whole number without quotes",
+    "int_from_float": "a whole number",
+    "float_type": "a number without quotes",
+    "bool_type": "true or false without quotes",
+    "string_type": "text in quotes",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
+    "none_required": "null",
+}
+
+
+def raise_refused(problems: Iterable[Finding]) -> NoReturn:
+    """Raise a ValueError with these findings."""
+    raise _error_type()("\n\n".join(problem.text() for problem in problems)) from None
+
+
+@functools.cache
+def _error_type() -> type[ValueError]:
+    """A ValueError that is a pulumi.RunError, too, which Pulumi prints without a traceback. Made on use: importing pulumi takes time."""
+    from pulumi import RunError
+
+    return type("ArgumentError", (RunError, ValueError), {"__module__": __name__})
+
+
+def of_section(error: ValidationError, section: type[BaseModel], path: str) -> list[Finding]:
+    """What pydantic refuses in a value of `section`, in the names that a program uses: `Engine.max_model_len`."""
+    findings: dict[str, Finding] = {}
+    for detail in error.errors(include_url=False):
+        finding = _finding(detail, section, path)
+        earlier = findings.setdefault(finding.subject, finding)
+        if finding.allowed != earlier.allowed:  # each branch of a union reports what it accepts
+            findings[finding.subject] = replace(earlier, allowed=f"{earlier.allowed}, or {finding.allowed}")
+    return list(findings.values())
+
+
+def _finding(detail: Any, section: type[BaseModel], path: str) -> Finding:
+    # pydantic adds the branch of a union, such as "constrained-int": no key is called so.
+    keys = {key for model in _sections(section) for key in model.model_fields}
+    parts = [part if isinstance(part, int) else to_snake(str(part)) for part in detail["loc"]]
+    names = [part for i, part in enumerate(parts) if i == 0 or isinstance(part, int) or part in keys]
+    subject = path + "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in names)
+    name, kind, known = str((names or [path])[-1]), detail["type"], list(section.model_fields)
+    if kind == "extra_forbidden":
+        near = nearest(name, known)
+        allowed, why = ", ".join(known), f"there is no such argument{f'; did you mean {near}?' if near else ''}"
+        return Finding(
+            id="unknown-argument",
+            subject=subject,
+            found="given",
+            allowed=allowed,
+            why=why,
+            write=f"{near or '...'}=...",
+        )
+    doc = field_docs(section).get(name, "") if len(names) == 1 else ""
+    missing = kind == "missing"
+    allowed = (
+        doc.rstrip(".")
+        if missing and doc
+        else "a value"
+        if missing
+        else allowed_words(kind, detail.get("ctx", {}), detail["msg"])
+    )
+    value = detail.get("input")
+    digits = isinstance(value, str) and re.fullmatch(r"-?[0-9.]+", value) and kind in ("int_type", "float_type")
+    return Finding(
+        id="missing-argument" if missing else "wrong-argument",
+        subject=subject,
+        found=None if missing else quoted(redacted(f"section:{name}", value)),
+        allowed=allowed,
+        why=doc or "the section's own limit",
+        write=f"{name}={value}" if digits else f"{name}=..., {allowed}",
+    )
+
+
+def _sections(type_: Any) -> Iterator[type[BaseModel]]:
+    """A section and those inside of it."""
+    if isinstance(type_, type) and issubclass(type_, BaseModel):
+        yield type_
+        for field in type_.model_fields.values():
+            yield from _sections(field.annotation)
+    for member in get_args(type_):
+        yield from _sections(member)
+
+
+def quoted(value: Any) -> Any:
+    """A value for a finding's `found`. A text is in quotes: "8" is not 8."""
+    if isinstance(value, str) and value:
+        return f'"{value}"'
+    if isinstance(value, Mapping):
+        return {key: _listed(item) for key, item in value.items()}
+    return _listed(value)
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_listed(item) for item in value]
+    return value if isinstance(value, str | int | float | dict | None) else f"a value of type {type(value).__name__}"
+
+
+def allowed_words(kind: str, context: dict[str, Any], message: str) -> str:
+    """What pydantic would have accepted, for a person."""
+    if kind in _TYPES:
+        return _TYPES[kind]
+    if kind == "literal_error":
+        return str(context.get("expected", "")).replace(" or ", ", ").replace("'", "")
+    if kind in ("greater_than_equal", "greater_than", "less_than_equal", "less_than"):
+        sign = {"greater_than_equal": ">=", "greater_than": ">", "less_than_equal": "<=", "less_than": "<"}[kind]
+        bound = context.get("ge", context.get("gt", context.get("le", context.get("lt"))))
+        return f"{sign} {bound:g}" if isinstance(bound, float) else f"{sign} {bound}"
+    if kind == "string_pattern_mismatch":
+        return PATTERN_TEXTS[str(context.get("pattern"))]
+    if kind == "too_short":
+        return f"at least {context.get('min_length')} item(s)"
+    if kind == "too_long":
+        return f"at most {context.get('max_length')} item(s)"
+    message = message.removeprefix("Value error, ")
+    return message if message[:2].isupper() else message[:1].lower() + message[1:]  # a variable's name stays uppercase
