@@ -52,7 +52,7 @@ if settings.owns_platform:
         namespace=settings.namespace,
         apis=apis,
         network=settings.network,
-        proxy_only_subnet=settings.proxy_only_subnet,
+        proxy_only_subnet=settings.makes_proxy_only_subnet,
         cluster=settings.cluster,
         quick_autoscaling=scaling is not None and scaling.mechanism == "gke",
         results=settings.results,

@@ -11,7 +11,7 @@ from pulumi_gcp import container
 
 from facts.names import CREDENTIALS_PLUGIN, cluster_name
 from infra.identity import NodeIdentity
-from infra.network import POD_RANGE, SERVICE_RANGE, Network
+from infra.network import ExistingNetwork, Network
 from settings.arguments import checked, refuse
 from settings.checks.maintenance import maintenance_problems
 from settings.checks.platform import endpoint_problems
@@ -50,8 +50,8 @@ pulls from Artifact Registry fail. Source: terraform-google-kubernetes-engine, p
 class ClusterArgs:
     """Arguments of `Cluster`. Raises ValueError for an invalid name, IP endpoint or maintenance window."""
 
-    network: Network
-    """VPC of the nodes. The cluster uses its project, region and labels."""
+    network: Network | ExistingNetwork
+    """VPC of the nodes, made or existing. The cluster uses its place's project, region and labels."""
     nodes: NodeIdentity
     """Service account of the nodes."""
     cluster: ClusterSection = field(default_factory=ClusterSection)
@@ -100,10 +100,11 @@ class Cluster(pulumi.ComponentResource):
             pod_autoscaling=container.ClusterPodAutoscalingArgs(hpa_profile="PERFORMANCE")
             if args.quick_autoscaling
             else None,
-            network=args.network.vpc.self_link,
-            subnetwork=args.network.nodes.self_link,
+            network=args.network.vpc_link,
+            subnetwork=args.network.nodes_link,
             ip_allocation_policy=container.ClusterIpAllocationPolicyArgs(
-                cluster_secondary_range_name=POD_RANGE, services_secondary_range_name=SERVICE_RANGE
+                cluster_secondary_range_name=args.network.pod_range,
+                services_secondary_range_name=args.network.service_range,
             ),
             **_endpoints(cluster.ip_endpoint),
             # On Autopilot the node account can only be set here; `enabled` and limits would be refused.
@@ -139,7 +140,7 @@ class Cluster(pulumi.ComponentResource):
                 protect=cluster.deletion_protection,
                 # Nodes without the account's roles send no telemetry and cannot pull images; nodes that outlive
                 # NAT lose their connections.
-                depends_on=[args.nodes, args.network],
+                depends_on=[args.nodes, *([args.network] if isinstance(args.network, Network) else [])],
                 # A regional control plane takes 8 to 15 minutes, an upgrade of it longer. Assumed: four times that.
                 custom_timeouts=pulumi.CustomTimeouts(create="60m", update="60m", delete="60m"),
             ),

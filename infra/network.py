@@ -1,17 +1,18 @@
-"""A VPC for a GKE cluster: node subnet, Cloud NAT, and the proxy-only subnet of a regional load balancer."""
+"""The VPC of a GKE cluster, made here or existing, and the proxy-only subnet of a regional load balancer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pulumi
 from pulumi_gcp import compute
 
 from facts.names import EPP_EXT_PROC_PORT, HTTP_PORT
 from infra.naming import Place, name_of
-from settings.arguments import checked, refuse
-from settings.checks.platform import nat_problems, range_problems
+from settings.arguments import checked, refuse, refuse_field
+from settings.checks.platform import existing_problems, nat_problems, range_problems
+from settings.sections.network import ExistingVpc, ProxyOnly
 from settings.sections.network import Network as NetworkSection
 
 POD_RANGE = "pods"
@@ -28,39 +29,37 @@ class NetworkArgs:
     """Project and region of the cluster. Names: VPC `<name_prefix>-vllm`, subnet `<name_prefix>-vllm-nodes`, and so on. None of
     these resources supports labels."""
     network: NetworkSection = field(default_factory=NetworkSection)
-    """Ranges of nodes, pods, Services and the proxy-only subnet; minimum and maximum of Cloud NAT ports per node.
-    `proxy_only.enabled` is ignored here."""
-    proxy_only: bool = False
-    """Whether to create a proxy-only subnet, required by regional load balancers and Gateways."""
-    proxied_ports: Sequence[int] = (HTTP_PORT, EPP_EXT_PROC_PORT)
-    """TCP ports of pods that the proxies may reach. Default: vLLM's and the endpoint picker's."""
+    """Ranges of nodes, pods and Services; minimum and maximum of Cloud NAT ports per node. `proxy_only` and `existing` are ignored here:
+    `ProxyOnlySubnet`, `ExistingNetwork`."""
 
     def __post_init__(self) -> None:
-        refuse(
-            self,
-            (*range_problems("network", self.network, self.proxy_only), *nat_problems("network.nat", self.network.nat)),
-        )
+        refuse(self, (*range_problems("network", self.network, False), *nat_problems("network.nat", self.network.nat)))
 
 
 class Network(pulumi.ComponentResource):
     """A VPC without automatic subnets. Nodes have no public address; downloads go through Cloud NAT.
 
-    It creates no firewall rule for health checks: in a VPC of the cluster's own project, GKE manages those
-    itself. Shared VPC, which would need them in the host project, is not supported.
+    It creates no firewall rule for health checks: in a VPC of the cluster's own project, GKE manages those itself.
     """
 
     place: Place
     """Project, region and labels, also for the cluster."""
     ranges: NetworkSection
-    """Ranges of nodes, pods, Services and the proxy-only subnet, if any."""
+    """Ranges of nodes, pods and Services."""
     vpc: compute.Network
     nodes: compute.Subnetwork
     nat: compute.RouterNat
-    proxy_only: compute.Subnetwork | None
-    """The proxy-only subnet, if any. Load balancers must be deleted before it,
-    so the cluster's Kubernetes provider depends on it, in `__main__`."""
-    proxy_only_self_link: pulumi.Output[str]
-    """Self link of the proxy-only subnet, or empty."""
+    vpc_link: pulumi.Output[str]
+    """Self link of the VPC."""
+    nodes_link: pulumi.Output[str]
+    """Self link of the node subnet."""
+    pod_range = POD_RANGE
+    service_range = SERVICE_RANGE
+
+    @property
+    def vpc_project(self) -> str:
+        """Project of the VPC."""
+        return self.place.project
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Network", name, None, opts)
@@ -122,46 +121,135 @@ class Network(pulumi.ComponentResource):
             log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
             opts=child,
         )
-        self.proxy_only = self._load_balancer_side(name, args, child) if args.proxy_only else None
-        self.proxy_only_self_link = (
-            pulumi.Output.from_input("") if self.proxy_only is None else self.proxy_only.self_link
-        )
-        self.register_outputs(
-            {
-                "network": self.vpc.self_link,
-                "nodes": self.nodes.self_link,
-                "proxyOnlySubnet": self.proxy_only_self_link,
-            }
-        )
+        self.vpc_link, self.nodes_link = self.vpc.self_link, self.nodes.self_link
+        self.register_outputs({"network": self.vpc.self_link, "nodes": self.nodes.self_link})
 
-    def _load_balancer_side(self, name: str, args: NetworkArgs, child: pulumi.ResourceOptions) -> compute.Subnetwork:
-        """The proxies' subnet and their firewall rule."""
-        proxy_only = compute.Subnetwork(
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingNetwork:
+    """A VPC that exists, of the cluster's project or of a Shared VPC's host project. Nothing of it is created, changed or deleted.
+
+    Raises ValueError without the section's `existing`, or for invalid or overlapping ranges.
+    """
+
+    place: Place
+    """Project, region and labels of the cluster."""
+    network: NetworkSection
+    """Names in `existing`; the ranges that the subnet has, for network policies and firewall rules. `nat` is ignored."""
+
+    def __post_init__(self) -> None:
+        if self.network.existing is None:
+            refuse_field(
+                self,
+                "network.existing",
+                found=None,
+                allowed="the names of VPC, subnet and secondary ranges",
+                why="without it the ranges are those of a network that is made: Network",
+                write='network=NetworkSection(existing=ExistingVpc(vpc="...", subnet="...", pod_range="...", service_range="..."), ...)',
+            )
+        refuse(self, existing_problems("network", self.network, gateway=False))
+
+    @property
+    def _names(self) -> ExistingVpc:
+        assert self.network.existing is not None
+        return self.network.existing
+
+    @property
+    def ranges(self) -> NetworkSection:
+        """Ranges of nodes, pods and Services."""
+        return self.network
+
+    @property
+    def vpc_project(self) -> str:
+        """Project of the VPC: the host project of a Shared VPC, else the cluster's."""
+        return self._names.project or self.place.project
+
+    @property
+    def vpc_link(self) -> str:
+        """Resource name of the VPC."""
+        return f"projects/{self.vpc_project}/global/networks/{self._names.vpc}"
+
+    @property
+    def nodes_link(self) -> str:
+        """Resource name of the node subnet."""
+        return subnet_link(self.vpc_project, self.place.region, self._names.subnet)
+
+    @property
+    def pod_range(self) -> str:
+        """Name of the secondary range of pods."""
+        return self._names.pod_range
+
+    @property
+    def service_range(self) -> str:
+        """Name of the secondary range of Services."""
+        return self._names.service_range
+
+
+def subnet_link(project: str, region: str, name: str) -> str:
+    """Resource name of a subnet."""
+    return f"projects/{project}/regions/{region}/subnetworks/{name}"
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyOnlySubnetArgs:
+    """Arguments of `ProxyOnlySubnet`. Raises ValueError for an invalid range, or one that overlaps the network's."""
+
+    network: Network | ExistingNetwork
+    """The VPC, made or existing; its project, its region, and the pods' range that the proxies may reach."""
+    cidr: str = ProxyOnly().cidr
+    """Range of the subnet: /23 recommended, /26 minimum, outside the VPC's other ranges."""
+    proxied_ports: Sequence[int] = (HTTP_PORT, EPP_EXT_PROC_PORT)
+    """TCP ports of pods that the proxies may reach. Default: vLLM's and the endpoint picker's."""
+
+    def __post_init__(self) -> None:
+        ranges = self.network.ranges.model_copy(update={"proxy_only": ProxyOnly(cidr=self.cidr)})
+        own = (
+            replace(problem, subject="cidr")
+            for problem in range_problems("network", ranges, True)
+            if problem.subject == "network.proxyOnly.cidr"
+        )
+        refuse(self, own)
+
+
+class ProxyOnlySubnet:
+    """The subnet of a regional load balancer's proxies, and the firewall rule that lets them reach pods. One per VPC and region.
+
+    Not a component resource: its resources keep the parent of `opts`, so that those of a stack stay where they were. Load balancers must
+    be deleted before the subnet: let the cluster's Kubernetes provider depend on `subnet`.
+    """
+
+    subnet: compute.Subnetwork
+    firewall: compute.Firewall
+
+    def __init__(self, name: str, args: ProxyOnlySubnetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        network, place = args.network, args.network.place
+        self.subnet = compute.Subnetwork(
             f"{name}-proxy-only",
-            name=name_of(args.place.name_prefix, "vllm-proxy-only"),
-            project=args.place.project,
-            region=args.place.region,
-            network=self.vpc.self_link,
-            ip_cidr_range=args.network.proxy_only.cidr,
+            name=name_of(place.name_prefix, "vllm-proxy-only"),
+            project=network.vpc_project,
+            region=place.region,
+            network=network.vpc_link,
+            ip_cidr_range=args.cidr,
             purpose="REGIONAL_MANAGED_PROXY",
             role="ACTIVE",
-            opts=pulumi.ResourceOptions(
-                parent=self,
+            opts=pulumi.ResourceOptions.merge(
+                opts,
                 # The load balancer releases the range some minutes after its Gateway is deleted.
-                custom_timeouts=pulumi.CustomTimeouts(delete="30m"),
+                pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(delete="30m")),
             ),
         )
-        compute.Firewall(
+        self.firewall = compute.Firewall(
             f"{name}-from-proxies",
-            name=name_of(args.place.name_prefix, "vllm-from-proxies"),
-            project=args.place.project,
-            network=self.vpc.self_link,
+            name=name_of(place.name_prefix, "vllm-from-proxies"),
+            project=network.vpc_project,
+            network=network.vpc_link,
             description="Regional load balancer's proxies to vLLM and to the endpoint picker",
             direction="INGRESS",
-            source_ranges=[args.network.proxy_only.cidr],
+            source_ranges=[args.cidr],
             # Pods have their own addresses, so the rule admits pods and not nodes.
-            destination_ranges=[args.network.pod_cidr],
+            destination_ranges=[network.ranges.pod_cidr],
             allows=[compute.FirewallAllowArgs(protocol="tcp", ports=[str(port) for port in args.proxied_ports])],
-            opts=child,
+            opts=opts,
         )
-        return proxy_only

@@ -15,7 +15,14 @@ from infra.cluster import Cluster, ClusterArgs
 from infra.identity import NodeIdentity, NodeIdentityArgs
 from infra.image_registry import ImageRegistry, ImageRegistryArgs
 from infra.naming import Place
-from infra.network import Network, NetworkArgs
+from infra.network import (
+    ExistingNetwork,
+    Network,
+    NetworkArgs,
+    ProxyOnlySubnet,
+    ProxyOnlySubnetArgs,
+    subnet_link,
+)
 from infra.platform_outputs import KEDA, KEYS, PlatformOutputs
 from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
@@ -41,9 +48,9 @@ class OwnPlatformArgs:
     apis: Sequence[str]
     """Required APIs, see `ServicesArgs.apis`, including `cloudresourcemanager.googleapis.com`, which returns the project number."""
     network: NetworkSection = field(default_factory=NetworkSection)
-    """Ranges and NAT settings of the VPC."""
+    """Ranges and NAT settings of the VPC, or the names of an existing one."""
     proxy_only_subnet: bool = False
-    """Whether to create the proxy-only subnet, required by a Gateway."""
+    """Whether to create the proxy-only subnet, required by a Gateway. Not with `network.existing.proxy_only_subnet`."""
     cluster: ClusterSection = field(default_factory=ClusterSection)
     """Settings of the Autopilot cluster."""
     quick_autoscaling: bool = False
@@ -77,8 +84,16 @@ class OwnPlatform(pulumi.ComponentResource):
         # Everything depends on the bucket, so destroy deletes it last: if results remain in it, destroy stops there,
         # after everything that costs money is gone.
         prepared = pulumi.ResourceOptions(parent=self, depends_on=[self.services, results])
-        ranges = NetworkArgs(place=place, network=args.network, proxy_only=args.proxy_only_subnet)
-        network = Network(f"{name}-network", ranges, prepared)
+        network: Network | ExistingNetwork
+        if args.network.existing is None:
+            network = Network(f"{name}-network", NetworkArgs(place=place, network=args.network), prepared)
+            in_network = pulumi.ResourceOptions(parent=network)
+        else:
+            network, in_network = ExistingNetwork(place=place, network=args.network), prepared
+        proxies: ProxyOnlySubnet | None = None
+        if args.proxy_only_subnet:
+            balancer = ProxyOnlySubnetArgs(network=network, cidr=args.network.proxy_only.cidr)
+            proxies = ProxyOnlySubnet(f"{name}-network", balancer, in_network)
         number = self.services.project_number()
         pulls = ImageRegistryArgs(place=place, account=args.registry, project_number=number)
         images = ImageRegistry(f"{name}-images", pulls, prepared)
@@ -95,7 +110,7 @@ class OwnPlatform(pulumi.ComponentResource):
             cluster_identifier=cluster.identity,
             # Every object on the cluster depends on its provider. On destroy the network, including the proxy-only
             # subnet, therefore goes after the last Gateway; a load balancer in that subnet would block its deletion.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster, network]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster, *_made(network, proxies)]),
         )
         self.outputs = PlatformOutputs(
             cluster_name=cluster.cluster.name,
@@ -107,18 +122,36 @@ class OwnPlatform(pulumi.ComponentResource):
             workload_pool=cluster.workload_pool,
             image_prefix=images.image_prefix,
             results_bucket=results.bucket.name,
-            network=network.vpc.self_link,
-            proxy_only_subnet=network.proxy_only_self_link,
+            network=pulumi.Output.from_input(network.vpc_link),
+            proxy_only_subnet=_proxy_only_link(network, proxies),
             node_range=pulumi.Output.from_input(network.ranges.node_cidr),
             pod_range=pulumi.Output.from_input(network.ranges.pod_cidr),
             service_range=pulumi.Output.from_input(network.ranges.service_cidr),
             proxy_only_range=pulumi.Output.from_input(
-                "" if network.proxy_only is None else network.ranges.proxy_only.cidr
+                args.network.proxy_only.cidr if proxies is not None or args.network.has_proxy_only_subnet else ""
             ),
             keda=None if args.keda is None else pulumi.Output.from_input(args.keda),
             kubeconfig=cluster.kubeconfig,
         )
         self.register_outputs(self.outputs.export())
+
+
+def _made(network: Network | ExistingNetwork, proxies: ProxyOnlySubnet | None) -> list[pulumi.Resource]:
+    """What of the network this stack creates."""
+    if isinstance(network, Network):
+        return [network]
+    return [] if proxies is None else [proxies.subnet, proxies.firewall]
+
+
+def _proxy_only_link(network: Network | ExistingNetwork, proxies: ProxyOnlySubnet | None) -> pulumi.Output[str]:
+    """Self link of the proxy-only subnet, or empty."""
+    if proxies is not None:
+        return proxies.subnet.self_link
+    existing = network.ranges.existing
+    name = None if existing is None else existing.proxy_only_subnet
+    return pulumi.Output.from_input(
+        "" if name is None else subnet_link(network.vpc_project, network.place.region, name)
+    )
 
 
 @checked

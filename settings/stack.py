@@ -32,10 +32,6 @@ from settings.sections.spending import Spending
 from settings.sections.weights import Weights
 from settings.serving import Serving, resolve
 
-PLACEHOLDER_PROJECT = "your-project-id"
-"""Placeholder of gcp:project in the stack files; the same as in the article's commands."""
-
-
 PROGRAM_LABELS = ("app", "stack")
 """Keys that `infra.naming.labels_of` sets."""
 MOST_LABELS = 50
@@ -202,7 +198,14 @@ class Settings(Section):
 
     @property
     def proxy_only_subnet(self) -> bool:
-        """Whether the proxy-only subnet exists: as set, else with the gateway."""
+        """Whether the VPC has a proxy-only subnet: an existing one, as set, else with the gateway."""
+        return self.network.has_proxy_only_subnet or self.makes_proxy_only_subnet
+
+    @property
+    def makes_proxy_only_subnet(self) -> bool:
+        """Whether this stack creates the proxy-only subnet."""
+        if self.network.has_proxy_only_subnet:
+            return False
         return self.gateway.enabled if self.network.proxy_only.enabled is None else self.network.proxy_only.enabled
 
     @property

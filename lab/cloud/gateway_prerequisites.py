@@ -61,7 +61,9 @@ def prerequisites_of(recording: Recording) -> GatewayPrerequisites:
     networks = {cluster.get("network") for cluster in clusters}
     return GatewayPrerequisites(
         network_services_api=any(one.get("service") == API for one in inputs.get("gcp:projects/service:Service", [])),
-        proxy_only_subnet=any(
+        # What an existing network has is not in the program, which names it by its path; one that is made has a URL.
+        proxy_only_subnet=any(str(network).startswith("projects/") for network in networks)
+        or any(
             one.get("purpose") == PROXY_ONLY
             and one.get("role") == "ACTIVE"
             and one.get("region") in regions

@@ -35,7 +35,11 @@ def platform_problems(settings: Settings) -> Iterator[Finding]:
 
 def _network(settings: Settings) -> Iterator[Finding]:
     network = settings.network
-    yield from keyed(range_problems("network", network, settings.proxy_only_subnet))
+    if network.existing is None:
+        yield from keyed(range_problems("network", network, settings.proxy_only_subnet))
+        yield from keyed(nat_problems("network.nat", network.nat))
+    else:
+        yield from keyed(existing_problems("network", network, gateway=settings.proxy_only_subnet))
     ranges = dict(_valid(_ranges("network", network, settings.proxy_only_subnet)))
     sizes = smallest_ranges(gpu_nodes=settings.nodes, gateway=settings.proxy_only_subnet)
     smallest = {
@@ -56,9 +60,10 @@ def _network(settings: Settings) -> Iterator[Finding]:
                 found=str(block),
                 allowed=f"/{longest} or larger for {settings.nodes} server nodes",
                 why=why,
-                write=str(ipaddress.IPv4Network((int(block.network_address), longest), strict=False)),
+                write=str(ipaddress.IPv4Network((int(block.network_address), longest), strict=False))
+                if network.existing is None
+                else "a subnet whose range is large enough",
             )
-    yield from keyed(nat_problems("network.nat", network.nat))
 
 
 def _cluster(settings: Settings) -> Iterator[Finding]:
@@ -148,6 +153,57 @@ def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Fi
                     why="nodes, pods, Services and load balancer proxies need separate addresses",
                     write="a range after it, e.g. the next block of the same size",
                 )
+
+
+def existing_problems(path: str, network: Network, *, gateway: bool) -> Iterator[Finding]:
+    """Problems with the names and ranges of an existing VPC. `gateway`: whether a proxy-only subnet is needed."""
+    existing = network.existing
+    if existing is None:
+        return
+    given, has_proxies = network.model_fields_set, existing.proxy_only_subnet is not None
+    names = {"nodeCidr": "node_cidr", "podCidr": "pod_cidr", "serviceCidr": "service_cidr"}
+    missing = [alias for alias, name in names.items() if name not in given]
+    if has_proxies and "cidr" not in network.proxy_only.model_fields_set:
+        missing.append("proxyOnly.cidr")
+    for name in missing:
+        yield Finding(
+            id="existing-network-without-range",
+            subject=f"{path}.{name}",
+            found=None,
+            allowed="the range that the existing subnet has",
+            why="network policies and firewall rules are made of it; the default is that of a network that is made",
+            write=f"{name.rpartition('.')[2]}: as `gcloud compute networks subnets describe "
+            f"{existing.proxy_only_subnet if name == 'proxyOnly.cidr' else existing.subnet}` says",
+        )
+    if not missing:
+        yield from range_problems(path, network, gateway or has_proxies)
+    if existing.pod_range == existing.service_range:
+        yield Finding(
+            id="existing-network-one-range",
+            subject=f"{path}.existing.serviceRange",
+            found=existing.service_range,
+            allowed="another secondary range than podRange",
+            why="GKE gives pods and Services separate ranges",
+            write="the name of the Services' range",
+        )
+    if "nat" in given:
+        yield Finding(
+            id="existing-network-nat",
+            subject=f"{path}.nat",
+            found=network.nat.model_dump(by_alias=True, exclude_unset=True),
+            allowed="left out with network.existing",
+            why="the existing VPC's NAT belongs to its owner, and is not changed",
+            write=f"remove {path}.nat",
+        )
+    if has_proxies and network.proxy_only.enabled is not None:
+        yield Finding(
+            id="existing-network-proxies-twice",
+            subject=f"{path}.proxyOnly.enabled",
+            found=network.proxy_only.enabled,
+            allowed="left out with existing.proxyOnlySubnet",
+            why="a VPC has one active proxy-only subnet in a region, and this one exists",
+            write=f"remove {path}.proxyOnly.enabled, or {path}.existing.proxyOnlySubnet",
+        )
 
 
 def nat_problems(path: str, nat: Nat) -> Iterator[Finding]:

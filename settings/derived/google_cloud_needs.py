@@ -65,11 +65,8 @@ def required_permissions(settings: Settings) -> dict[str, str]:
         "container.thirdPartyObjects.create": "roles/container.admin",
     }
     if settings.owns_platform:
+        needed |= _network_permissions(settings, settings.project)
         needed |= {
-            "compute.networks.create": "roles/compute.admin",
-            "compute.subnetworks.create": "roles/compute.admin",
-            "compute.routers.create": "roles/compute.admin",
-            "compute.routers.update": "roles/compute.admin",
             "container.clusters.create": "roles/container.admin",
             "iam.serviceAccounts.create": "roles/iam.serviceAccountAdmin",
             "iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser",
@@ -79,8 +76,6 @@ def required_permissions(settings: Settings) -> dict[str, str]:
             "resourcemanager.projects.get": "roles/resourcemanager.projectIamAdmin",
             "resourcemanager.projects.setIamPolicy": "roles/resourcemanager.projectIamAdmin",
         }
-        if settings.proxy_only_subnet:
-            needed["compute.firewalls.create"] = "roles/compute.admin"
     if settings.platform.kubeconfig is not None:
         needed["resourcemanager.projects.get"] = "roles/browser"
     if settings.server.compile_cache.enabled:
@@ -100,6 +95,34 @@ def required_permissions(settings: Settings) -> dict[str, str]:
             ("compute.futureReservations.create", "compute.reservations.create"), "roles/compute.admin"
         )
     return dict(sorted(needed.items()))
+
+
+def host_permissions(settings: Settings) -> dict[str, str]:
+    """Every permission on the host project of a Shared VPC that `pulumi up` of this stack needs, with a role that has it."""
+    host = None if settings.network.existing is None else settings.network.existing.project
+    return {} if host in (None, settings.project) else _network_permissions(settings, host or "")
+
+
+def _network_permissions(settings: Settings, project: str) -> dict[str, str]:
+    """Permissions for the network in one project: to make it, or to use an existing one, and to make the proxy-only subnet."""
+    needed: dict[str, str] = {}
+    existing = settings.network.existing
+    if existing is None:
+        kinds = ("networks.create", "subnetworks.create", "routers.create", "routers.update")
+        needed |= dict.fromkeys((f"compute.{kind}" for kind in kinds), "roles/compute.admin")
+    elif project != (existing.project or settings.project):
+        return {}
+    else:
+        needed["compute.subnetworks.use"] = "roles/compute.networkUser"
+    if settings.makes_proxy_only_subnet:
+        # `roles/compute.securityAdmin` has no right on subnets, `roles/compute.networkAdmin` none on firewall rules.
+        needed |= dict.fromkeys(
+            ("compute.firewalls.create", "compute.networks.updatePolicy", "compute.subnetworks.create")
+            if existing is not None
+            else ("compute.firewalls.create",),
+            "roles/compute.admin",
+        )
+    return needed
 
 
 def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from settings.sections.section import Section, like
+from settings.sections.section import Name, ProjectId, Section, like
 
 Cidr = Annotated[str, like(r"^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$", "an IPv4 range, such as 10.0.0.0/20")]
 """An IPv4 range such as "10.0.0.0/20"."""
@@ -30,8 +30,28 @@ class Nat(Section):
     """Maximum ports per node, a power of two above `minPortsPerVm`."""
 
 
+class ExistingVpc(Section):
+    """A VPC that exists, by the names of its parts. Nothing of it is created, changed or deleted."""
+
+    vpc: Name
+    """Name of the VPC."""
+    subnet: Name
+    """Name of the node subnet, in the stack's region."""
+    pod_range: Name
+    """Name of the subnet's secondary range for pods, `network.podCidr`."""
+    service_range: Name
+    """Name of the subnet's secondary range for Services, `network.serviceCidr`."""
+    project: ProjectId | None = None
+    """Host project of a Shared VPC. Default: the stack's project."""
+    proxy_only_subnet: Name | None = None
+    """Name of the region's proxy-only subnet, `network.proxyOnly.cidr`. Default: none; with the gateway it is created, with its firewall
+    rule."""
+
+
 class Network(Section):
-    """The VPC of the fleet. Its ranges must not overlap and must be large enough for the replicas."""
+    """The VPC of the fleet. Its ranges must not overlap and must be large enough for the replicas. With `existing`, they say what the
+    subnet has.
+    """
 
     node_cidr: Cidr = "10.0.0.0/20"
     """Primary range of the node subnet, one address per node."""
@@ -39,7 +59,14 @@ class Network(Section):
     """Secondary range for pods; Autopilot uses a /26 or larger for each node."""
     service_cidr: Cidr = "10.32.0.0/20"
     """Secondary range for Services."""
+    existing: ExistingVpc | None = None
+    """An existing VPC or Shared VPC. Default: none; the stack makes its own."""
     proxy_only: ProxyOnly = ProxyOnly()
     """The proxy-only subnet of the regional load balancer."""
     nat: Nat = Nat()
     """Ports of Cloud NAT."""
+
+    @property
+    def has_proxy_only_subnet(self) -> bool:
+        """Whether the existing VPC has a proxy-only subnet."""
+        return self.existing is not None and self.existing.proxy_only_subnet is not None

@@ -10,12 +10,12 @@ from infra.capacity import CalendarReservationArgs
 from infra.cluster import ClusterArgs
 from infra.identity import NodeIdentity
 from infra.naming import Place
+from infra.network import ExistingNetwork, NetworkArgs, ProxyOnlySubnetArgs
 from infra.network import Network as Vpc
-from infra.network import NetworkArgs
 from infra.services import ServicesArgs
 from settings.sections.capacity import Calendar, CalendarRequest
 from settings.sections.cluster import AuthorizedNetwork, Cluster, IpEndpoint, Maintenance
-from settings.sections.network import Nat, Network, ProxyOnly
+from settings.sections.network import ExistingVpc, Nat, Network, ProxyOnly
 
 PLACE = Place(project="a-project", region="europe-west4", name_prefix="mine")
 UNMADE: Any = (object.__new__(Vpc), object.__new__(NodeIdentity))
@@ -27,7 +27,6 @@ UNMADE: Any = (object.__new__(Vpc), object.__new__(NodeIdentity))
     [
         ("nodeCidr", Network(node_cidr="10.0.0.1/20")),
         ("serviceCidr", Network(service_cidr="10.0.0.0/24")),  # inside the nodes'
-        ("proxyOnly.cidr", Network(proxy_only=ProxyOnly(cidr="10.64.0.0/23"))),  # inside the pods'
         ("nat.minPortsPerVm", Network(nat=Nat(min_ports_per_vm=1_000))),
         ("nat.maxPortsPerVm", Network(nat=Nat(max_ports_per_vm=1_024))),  # not above the least
     ],
@@ -35,11 +34,40 @@ UNMADE: Any = (object.__new__(Vpc), object.__new__(NodeIdentity))
 )
 def test_a_network_of_impossible_ranges_or_ports_is_refused(field: str, network: Network) -> None:
     with pytest.raises(ValueError, match=rf"^✗ NetworkArgs\.network\.{field}: "):
-        NetworkArgs(place=PLACE, network=network, proxy_only=True)
+        NetworkArgs(place=PLACE, network=network)
 
 
 def test_the_range_of_a_subnet_that_is_not_made_may_overlap() -> None:
     NetworkArgs(place=PLACE, network=Network(proxy_only=ProxyOnly(cidr="10.64.0.0/23")))
+
+
+OFFICE = {
+    "node_cidr": "10.1.0.0/20",
+    "pod_cidr": "10.64.0.0/14",
+    "service_cidr": "10.32.0.0/20",
+    "existing": ExistingVpc(vpc="office", subnet="gke", pod_range="pods", service_range="services"),
+}
+
+
+@pytest.mark.parametrize("cidr", ["10.64.0.0/23", "10.1.8.0/23", "10.9.0.1/23"])
+def test_a_proxy_only_subnet_inside_another_range_or_of_no_range_is_refused(cidr: str) -> None:
+    existing = ExistingNetwork(place=PLACE, network=Network(**OFFICE))
+    with pytest.raises(ValueError, match=r"^✗ ProxyOnlySubnetArgs\.cidr: "):
+        ProxyOnlySubnetArgs(network=existing, cidr=cidr)
+    ProxyOnlySubnetArgs(network=existing, cidr="10.9.0.0/23")
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"existing": None}, "existing"),
+        ({"pod_cidr": "10.1.8.0/21"}, "network.podCidr"),
+        ({"nat": Nat()}, "network.nat"),
+    ],
+)
+def test_an_existing_network_that_is_incomplete_or_contradictory_is_refused(changed: dict[str, Any], path: str) -> None:
+    with pytest.raises(ValueError, match=rf"^✗ ExistingNetwork\.(network\.)?{path}"):
+        ExistingNetwork(place=PLACE, network=Network(**{**OFFICE, **changed}))
 
 
 @pytest.mark.parametrize(

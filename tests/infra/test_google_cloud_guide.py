@@ -44,7 +44,7 @@ def test_every_example_can_be_pasted_into_a_stack_file(example: str) -> None:
 
 
 def test_the_examples_are_all_found() -> None:
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 8
 
 
 def test_the_window_of_the_example_costs_what_it_says() -> None:

@@ -8,12 +8,11 @@ from infra.cluster import Cluster, ClusterArgs
 from infra.identity import NodeIdentity, NodeIdentityArgs
 from infra.image_registry import ImageRegistry, ImageRegistryArgs
 from infra.naming import Place
-from infra.network import Network, NetworkArgs
+from infra.network import Network, NetworkArgs, ProxyOnlySubnet, ProxyOnlySubnetArgs
 from infra.services import Services, ServicesArgs
 from settings.sections.cluster import AuthorizedNetwork, IpEndpoint
 from settings.sections.cluster import Cluster as Autopilot
 from settings.sections.network import Network as Ranges
-from settings.sections.network import ProxyOnly
 
 gcp = pulumi.Config("gcp")
 place = Place(
@@ -45,12 +44,12 @@ network = Network(
             node_cidr="10.20.0.0/22",
             pod_cidr="10.128.0.0/16",
             service_cidr="10.20.16.0/20",
-            proxy_only=ProxyOnly(cidr="10.20.8.0/23"),
         ),
-        proxy_only=True,
     ),
     after_services,
 )
+in_network = pulumi.ResourceOptions(parent=network)
+proxies = ProxyOnlySubnet("network", ProxyOnlySubnetArgs(network=network, cidr="10.20.8.0/23"), in_network)
 images = ImageRegistry("images", ImageRegistryArgs(place=place), after_services)
 nodes = NodeIdentity("nodes", NodeIdentityArgs(place=place, images=images), after_services)
 cluster = Cluster(

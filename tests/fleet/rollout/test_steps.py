@@ -15,7 +15,7 @@ from facts.finding import JSON_VERSION
 from fleet.bench.folder import VERDICT_FILE
 from fleet.cli.exits import CommandError
 from fleet.cli.rollout import Version
-from fleet.preview.offline import STAND_IN_PROJECT, OfflineStack, open_stack, record_stack
+from fleet.preview.offline import OfflineStack, open_stack, record_stack
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.report.model import _canary
 from fleet.rollout.effort import REPEATS
@@ -34,6 +34,7 @@ from fleet.rollout.planned import benchmark_missing, one_measurement
 from fleet.rollout.report import Judged, status
 from fleet.rollout.steps import Rollout
 from fleet.verify.facts import Pod
+from settings.checks.placeholders import STAND_IN_PROJECT
 from settings.derived.canary import release
 from settings.derived.measurement import measurement
 from settings.load import parse

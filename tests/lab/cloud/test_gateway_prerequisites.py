@@ -9,7 +9,7 @@ from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
 from lab.cloud.gateway_prerequisites import GatewayPrerequisites, prerequisites_of
 
-NETWORK = "projects/p/global/networks/vllm"
+NETWORK = "https://www.googleapis.com/compute/v1/projects/p/global/networks/vllm"
 SERVICE = ("gcp:projects/service:Service", {"service": "networkservices.googleapis.com"})
 SUBNET = (
     "gcp:compute/subnetwork:Subnetwork",
@@ -59,6 +59,11 @@ def test_a_platform_with_everything_lacks_nothing() -> None:
 def test_what_is_missing_is_named(resources: tuple[Resource, ...], says: str) -> None:
     (lack,) = prerequisites_of(recording(*resources)).missing("gke-l7-rilb")
     assert says in lack
+
+
+def test_an_existing_network_may_have_the_subnet() -> None:
+    named = changed(CLUSTER, network="projects/host/global/networks/office")
+    assert prerequisites_of(recording(SERVICE, named)).proxy_only_subnet
 
 
 def test_an_autopilot_cluster_that_says_nothing_has_the_controller() -> None:

@@ -1,0 +1,130 @@
+"""A cluster in a VPC that exists: what is named, what is made beside it, what is never touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from facts.finding import Finding
+from settings.checks.platform import platform_problems
+from settings.derived.google_cloud_needs import host_permissions, required_permissions
+from tests.support.recorded import GATEWAY, all_of, named, only, recorded_platform
+from tests.support.rows import each_row
+from tests.support.settings import make_settings
+
+NAMES = {"vpc": "office", "subnet": "gke-west", "podRange": "gke-pods", "serviceRange": "gke-services"}
+RANGES = {"nodeCidr": "10.1.0.0/20", "podCidr": "10.64.0.0/14", "serviceCidr": "10.32.0.0/20"}
+OWN: dict[str, Any] = {**RANGES, "existing": NAMES}
+SHARED: dict[str, Any] = {**RANGES, "existing": {**NAMES, "project": "host-project"}}
+WITH_PROXIES: dict[str, Any] = {
+    **RANGES,
+    "existing": {**NAMES, "project": "host-project", "proxyOnlySubnet": "proxies"},
+    "proxyOnly": {"cidr": "10.9.0.0/23"},
+}
+NETWORK_TYPES = (
+    "network:Network",
+    "subnetwork:Subnetwork",
+    "router:Router",
+    "routerNat:RouterNat",
+    "firewall:Firewall",
+)
+
+
+@pytest.mark.parametrize(("network", "project"), [(OWN, "fleet-tests"), (SHARED, "host-project")])
+def test_the_cluster_names_the_vpc_its_subnet_and_its_ranges(network: dict[str, Any], project: str) -> None:
+    cluster = only(recorded_platform(network=network), "container/cluster:Cluster").inputs
+    assert cluster["project"] == "fleet-tests"
+    assert cluster["network"] == f"projects/{project}/global/networks/office"
+    assert cluster["subnetwork"] == f"projects/{project}/regions/europe-west4/subnetworks/gke-west"
+    assert cluster["ipAllocationPolicy"] == {
+        "clusterSecondaryRangeName": "gke-pods",
+        "servicesSecondaryRangeName": "gke-services",
+    }
+
+
+@pytest.mark.parametrize("network", [OWN, SHARED, WITH_PROXIES])
+def test_nothing_of_the_network_is_registered_so_nothing_of_it_can_be_changed_or_deleted(network: Any) -> None:
+    recording = recorded_platform(network=network, gateway=GATEWAY if network is WITH_PROXIES else {"enabled": False})
+    assert [one.name for kind in NETWORK_TYPES for one in all_of(recording, f"gcp:compute/{kind}")] == []
+    naming = {one.type for one in recording.resources if one.custom and "networks/office" in str(one.inputs)}
+    assert naming == {"gcp:container/cluster:Cluster"}
+
+
+def test_a_missing_proxy_only_subnet_is_made_with_its_rule_in_the_vpcs_project_and_outlives_the_gateway() -> None:
+    recording = recorded_platform(network={**SHARED, "proxyOnly": {"cidr": "10.9.0.0/23"}}, gateway=GATEWAY)
+    subnet = only(recording, "compute/subnetwork:Subnetwork")
+    rule = only(recording, "compute/firewall:Firewall")
+    for made in (subnet, rule):
+        assert made.inputs["project"] == "host-project"
+        assert made.inputs["network"] == "projects/host-project/global/networks/office"
+    assert (subnet.inputs["ipCidrRange"], subnet.inputs["region"]) == ("10.9.0.0/23", "europe-west4")
+    assert rule.inputs["destinationRanges"] == ["10.64.0.0/14"]
+    assert subnet.urn in named(recording, "platform-kubernetes").dependencies
+    assert recording.outputs["platform"]["proxyOnlyRange"] == "10.9.0.0/23"
+
+
+def test_guests_and_network_policies_learn_the_existing_ranges() -> None:
+    told = recorded_platform(network=WITH_PROXIES, gateway=GATEWAY).outputs["platform"]
+    assert told["network"] == "projects/host-project/global/networks/office"
+    assert told["proxyOnlySubnet"] == "projects/host-project/regions/europe-west4/subnetworks/proxies"
+    assert (told["nodeRange"], told["podRange"], told["serviceRange"], told["proxyOnlyRange"]) == (
+        *RANGES.values(),
+        "10.9.0.0/23",
+    )
+
+
+def _problems(network: dict[str, Any], **sections: Any) -> list[Finding]:
+    return [one for one in platform_problems(make_settings(network=network, **sections)) if one.severity == "error"]
+
+
+@each_row(
+    ("network", "id_", "subject"),
+    {
+        "no pod range": (
+            {key: value for key, value in OWN.items() if key != "podCidr"},
+            "existing-network-without-range",
+            "vllm-fleet:network.podCidr",
+        ),
+        "no range of the proxies": (
+            {**WITH_PROXIES, "proxyOnly": {}},
+            "existing-network-without-range",
+            "vllm-fleet:network.proxyOnly.cidr",
+        ),
+        "NAT of another's": ({**OWN, "nat": {"minPortsPerVm": 2048}}, "existing-network-nat", "vllm-fleet:network.nat"),
+        "one range for both": (
+            {**RANGES, "existing": {**NAMES, "serviceRange": "gke-pods"}},
+            "existing-network-one-range",
+            "vllm-fleet:network.existing.serviceRange",
+        ),
+        "proxies that exist and are made": (
+            {**WITH_PROXIES, "proxyOnly": {"cidr": "10.9.0.0/23", "enabled": True}},
+            "existing-network-proxies-twice",
+            "vllm-fleet:network.proxyOnly.enabled",
+        ),
+        "pods inside nodes": ({**OWN, "podCidr": "10.1.8.0/21"}, "ranges-overlap", "vllm-fleet:network.podCidr"),
+        "pods too few": ({**OWN, "podCidr": "10.64.0.0/26"}, "range-too-small", "vllm-fleet:network.podCidr"),
+    }.values(),
+)
+def test_an_incomplete_or_contradictory_network_is_one_finding(network: Any, id_: str, subject: str) -> None:
+    assert (id_, subject) in [(one.id, one.subject) for one in _problems(network)]
+
+
+@pytest.mark.parametrize("network", [OWN, SHARED, WITH_PROXIES])
+def test_a_whole_one_is_none(network: dict[str, Any]) -> None:
+    assert _problems(network) == []
+
+
+def test_permissions_are_needed_where_the_network_is() -> None:
+    ours = make_settings()
+    assert "compute.networks.create" in required_permissions(ours)
+    assert host_permissions(ours) == {}
+    own = required_permissions(make_settings(network=OWN))
+    assert "compute.subnetworks.use" in own
+    assert "compute.networks.create" not in own
+    shared = make_settings(network=SHARED, gateway=GATEWAY)
+    assert not [one for one in required_permissions(shared) if one.startswith("compute.")]
+    assert {"compute.subnetworks.use", "compute.subnetworks.create", "compute.firewalls.create"} <= host_permissions(
+        shared
+    ).keys()
+    assert host_permissions(make_settings(network=WITH_PROXIES, gateway=GATEWAY)).keys() == {"compute.subnetworks.use"}
