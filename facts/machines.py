@@ -7,6 +7,7 @@ Prices and zones are in prices.csv.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -337,6 +338,31 @@ def find(machine_type: str) -> Machine:
     return MACHINES[machine_type]
 
 
+def meant_machine(words: str) -> Machine | None:
+    """The machine that a GPU's name or a machine family means, such as `h100`, `8x H200` or `a3`; None if nothing has that name.
+
+    With as many GPUs as the words say, else with the fewest.
+    """
+    found = _GPUS_IN_WORDS.fullmatch(words.strip().lower())
+    if found is None:
+        return None
+    count, name = int(found[1] or found[3] or 0), _letters(found[2].removeprefix("nvidia"))
+    of_gpu = [machine for machine in MACHINES.values() if name in _names(machine)]
+    starts = [machine for machine in MACHINES.values() if name and _letters(machine.gpu.name).startswith(name)]
+    several = of_gpu or [machine for machine in starts if machine.gpu == starts[0].gpu]
+    several = [machine for machine in several if machine.gpus == count] or several
+    return _SMALL if _SMALL in several else next(iter(several), None)
+
+
+def _names(machine: Machine) -> tuple[str, ...]:
+    accelerator = machine.gpu.accelerator.removeprefix("nvidia-")
+    return _letters(machine.gpu.name), _letters(accelerator), machine.family
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
 def of_accelerator(accelerator: str) -> tuple[Machine, ...]:
     """Machine types with that node label, smallest first: GKE creates the first that fits a pod."""
     same = (machine for machine in MACHINES.values() if machine.accelerator == accelerator)
@@ -346,3 +372,7 @@ def of_accelerator(accelerator: str) -> tuple[Machine, ...]:
 LEAST_FP8_CACHE: Final = 89
 """Lowest compute capability with 8-bit KV caches in vLLM. Source: vLLM 0.18.1, fp8 caches."""
 DEFAULT_MACHINE: Final = find(DEFAULT)
+_SMALL: Final = find("g2-standard-12")
+"""Of the machines with one L4, the first with room for a model of the catalogue."""
+_GPUS_IN_WORDS: Final = re.compile(r"(?:(\d+)\s*x\s*)?(.*?)(?:\s*[x*]\s*(\d+))?")
+"""`8x H100`, `h100 x 8`, `h100`."""

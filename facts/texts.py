@@ -17,7 +17,10 @@ def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The entry of `names` closest to a misspelled `name`, ignoring case; None if none is close enough."""
+    """The entry of `names` closest to a misspelled `name`, ignoring case; None if none is close enough.
+
+    A word of an entry comes first: `chat` is `serve-chat`, not another name with the same letters.
+    """
     # Imported here: most starts find every name.
     from difflib import SequenceMatcher
 
@@ -27,6 +30,8 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     def likeness(one: str) -> float:
         return SequenceMatcher(None, one, wanted).ratio()
 
+    if words := [one for one in by_lower if wanted in one.split("-")]:
+        return by_lower[min(words, key=len)]
     # The first of equally close names: g2-standard-12 for 13, not g2-standard-32.
     found = max(by_lower, key=likeness, default="")
     return by_lower[found] if likeness(found) >= _CLOSE else None

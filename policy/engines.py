@@ -95,9 +95,9 @@ class Engine(Served):
         return self.server.pod.gpu
 
     @property
-    def has_gpus(self) -> bool:
+    def gpus(self) -> int:
         """From the containers of its pod."""
-        return bool(self.server.pod.gpus)
+        return self.server.pod.gpus
 
     @property
     def cores(self) -> float | None:

@@ -216,6 +216,8 @@ def _corrected(kind: str, given: Any, context: dict[str, Any], place: _Place) ->
     if kind == "bool_type":  # no single value: the default may be what the user wanted to change
         return _SWITCHES.get(str(given).lower(), "true or false")
     if kind == "literal_error":
+        if "meant" in context:
+            return str(context["meant"])
         choices = str(context.get("expected", "")).replace(" or ", ", ").split(",")
         return nearest(str(given), [choice.strip().strip("'") for choice in choices])
     return None

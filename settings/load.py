@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -18,6 +18,7 @@ from facts.secrets_in_text import secrets_in, without_secrets
 from facts.texts import nearest
 from settings.checks.empty import blank, blanks, is_blank
 from settings.checks.lessons import lessons
+from settings.checks.placeholders import placeholders
 from settings.checks.reasons import unused_reasons
 from settings.checks.rollout import rollout_problems
 from settings.checks.structure import structural_problems
@@ -32,7 +33,7 @@ from settings.problems import (
 from settings.sections.section import NAMESPACE, SECRET_KEYS, tuples
 from settings.sections.server import Server
 from settings.serving import resolve
-from settings.stack import PLACEHOLDER_PROJECT, Settings
+from settings.stack import Settings
 
 if TYPE_CHECKING:
     import pulumi
@@ -184,7 +185,7 @@ def _checked(
 ) -> tuple[Settings, tuple[Finding, ...]]:
     """Settings without errors, and their warnings."""
     settings = parse(stack, config, unopened)
-    problems = (*placeholder(settings), *check(settings))
+    problems = (*placeholders(settings), *check(settings))
     if refused := [problem for problem in problems if problem.severity == "error"]:
         raise SettingsError(stack, refused)
     return settings, problems
@@ -192,24 +193,22 @@ def _checked(
 
 def check(settings: Settings) -> tuple[Finding, ...]:
     """Every problem with valid settings, of every level: limits of Google Cloud, GKE and vLLM, and the article's lessons."""
-    problems = (*structural_problems(settings), *lessons(settings))
+    problems = _with_one_fix((*structural_problems(settings), *lessons(settings)))
     return (*problems, *unused_reasons(settings), *rollout_problems(settings, problems))
 
 
-def placeholder(settings: Settings) -> tuple[Finding, ...]:
-    """The error for a gcp:project that is still the stack file's placeholder."""
-    if settings.project != PLACEHOLDER_PROJECT:
-        return ()
-    return (
-        Finding(
-            id="placeholder-project",
-            subject="gcp:project",
-            found=settings.project,
-            allowed="the id of your Google Cloud project",
-            why="it is the stack file's placeholder; only an offline preview works without a project",
-            write=f"pulumi config set gcp:project MY-PROJECT --stack {settings.stack}",
-        ),
-    )
+_SAYS_IT_ALL: Final = {
+    "model-exceeds-gpus": ("partial-node", "heads-not-divisible", "tp8-on-one-gpu-model"),
+    "tp8-on-one-gpu-model": ("partial-node", "heads-not-divisible"),
+    "heads-not-divisible": ("partial-node",),
+}
+"""Errors about how a model is split over GPUs, the one to follow first: several would each say to write something else."""
+
+
+def _with_one_fix(problems: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    errors = {problem.id for problem in problems if problem.blocks}
+    first = next((id_ for id_ in _SAYS_IT_ALL if id_ in errors), "")
+    return tuple(problem for problem in problems if problem.id not in _SAYS_IT_ALL.get(first, ()))
 
 
 def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int | str, ...]]) -> tuple[Finding, ...]:

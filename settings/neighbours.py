@@ -11,10 +11,10 @@ from typing import Any
 
 from facts.finding import Finding
 from facts.names import cluster_name, stack_names, stack_namespace
+from settings.checks.placeholders import PLACEHOLDER_PROJECT
 from settings.kubeconfig import read_kubeconfig
 from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE, key
-from settings.stack import PLACEHOLDER_PROJECT
 from settings.stack_file import read
 
 

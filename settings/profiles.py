@@ -6,7 +6,6 @@ Only the profile that is looked up is validated, for speed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -14,6 +13,7 @@ from pydantic import Field, ValidationError
 
 from facts.engines import DEFAULT
 from facts.ledger import LedgerError
+from facts.texts import nearest
 from settings import profile_file
 from settings.sections.engine import Engine
 from settings.sections.model import Model
@@ -74,7 +74,7 @@ class UnknownProfileError(LookupError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.nearest = next(iter(get_close_matches(name, NAMES, n=1)), None)
+        self.nearest = nearest(name, NAMES)
         hint = f"; did you mean {self.nearest}?" if self.nearest else ""
         super().__init__(f"unknown profile {name!r}{hint} Profiles: {', '.join(NAMES)}")
 

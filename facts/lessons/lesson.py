@@ -50,6 +50,8 @@ class Breach:
     """The reason, if it depends on the value. Default: the lesson's evidence."""
     changes: Mapping[str, object] = field(default_factory=dict)
     """Options that fix it, None to remove one. Empty: use the lesson's fix."""
+    instead: Mapping[str, object] = field(default_factory=dict)
+    """Options that fix it another way, which comes first: a declaration may be wrong, not the server."""
     is_advisory: bool = False
     """Whether this is a warning, whatever the lesson's level: the server works, and could do better."""
 

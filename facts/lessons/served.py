@@ -73,8 +73,8 @@ class Served(ABC):
 
     @property
     @abstractmethod
-    def has_gpus(self) -> bool:
-        """Whether the pod requests GPUs."""
+    def gpus(self) -> int:
+        """GPUs that the pod requests."""
 
     @property
     @abstractmethod

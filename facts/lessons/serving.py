@@ -45,7 +45,7 @@ def _split_without_need(server: Served, limits: Limits) -> Iterator[Breach]:
             value=size,
             allowed="1",
             because=f"{name} ({gigabytes:g} GB) fits one B200 and leaves {room:.0f} GiB for its cache",
-            changes={"data-parallel-size": size * server.flags.engines, "tensor-parallel-size": 1},
+            changes={"data-parallel-size": server.gpus or size * server.flags.engines, "tensor-parallel-size": 1},
         )
 
 

@@ -177,6 +177,7 @@ def _context_above_need(server: Served, limits: Limits) -> Iterator[Breach]:
             value=configured,
             allowed=f"{needed} to {needed * limits['slack']:g}",
             because=f"it is {configured / needed:.0f} times the {needed} tokens that requests need ({{needed-context}})",
+            instead={"needed-context": configured},
             changes={"max-model-len": needed},
         )
 

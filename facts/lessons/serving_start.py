@@ -85,7 +85,7 @@ def _of_another_release(server: Served, _: Limits) -> Iterator[Breach]:
 
 
 def _starved(server: Served, limits: Limits) -> Iterator[Breach]:
-    if not server.has_gpus:
+    if not server.gpus:
         return
     cores, engines, api_servers = server.cores, server.flags.engines, server.flags.api_servers
     needed = ceil(engines * limits["coresPerEngine"] + api_servers * limits["coresPerApiServer"] + 1)
@@ -102,7 +102,7 @@ def _starved(server: Served, limits: Limits) -> Iterator[Breach]:
 def _few_api_servers(server: Served, limits: Limits) -> Iterator[Breach]:
     flags = server.flags
     # Ranks that are separate servers have a load balancer outside this project.
-    if not server.has_gpus or any(option in flags for option in _ONE_RANK_EACH):
+    if not server.gpus or any(option in flags for option in _ONE_RANK_EACH):
         return
     needed = ceil(flags.engines / limits["enginesPerApiServer"])
     if flags.api_servers < needed:

@@ -86,7 +86,11 @@ class Spelling(ABC):
         allowed = self.text(breach.allowed)
         if breach.because:
             allowed += f"; {self.text(breach.because)}"
-        changes = [self.assignment(option, value) for option, value in breach.changes.items()]
+        changes, instead = (
+            [self.assignment(option, value) for option, value in options.items()]
+            for options in (breach.changes, breach.instead)
+        )
+        write = self._joined(changes) if changes else self.text(rule.fix)
         return Finding(
             id=rule.name,
             subject=subject,
@@ -94,7 +98,7 @@ class Spelling(ABC):
             found=found,
             allowed=allowed,
             why=self.text(breach.why or rule.evidence),
-            write=self._joined(changes) if changes else self.text(rule.fix),
+            write=f"{self._joined(instead)}, if that is so; else {write}" if instead else write,
         )
 
     @staticmethod

@@ -36,8 +36,8 @@ def schema() -> int:
 def check(of: OneStack, format_: Format = "text") -> int:
     """Check a stack file as `pulumi up` would: types, limits, and the lessons of the article.
 
-    Exits with 2 for refused settings (including the placeholder project), with 1 for findings, else with 0. Deliberate
-    exceptions of the stack's profile are shown and do not count.
+    Exits with 2 for refused settings, including placeholders such as a channel at example.com, with 1 for findings, else with 0.
+    Deliberate exceptions of the stack's profile are shown and do not count.
     """
     from settings.problems import SettingsError
 
@@ -57,14 +57,15 @@ def check(of: OneStack, format_: Format = "text") -> int:
 
 def _findings(folder: Path, name: str) -> tuple[str, tuple[Finding, ...]]:
     """What is not known of the stack's environments, and all findings. Raises SettingsError for a file that cannot be read."""
+    from settings.checks.placeholders import placeholders
     from settings.load import check as problems_of
-    from settings.load import parse, placeholder
+    from settings.load import parse
     from settings.neighbours import beside_others
     from settings.stack_file import read
 
     file = read(folder, name)
     settings = parse(name, file.config, file.unopened)
-    findings = (*placeholder(settings), *problems_of(settings), *beside_others(folder, name, file.config))
+    findings = (*placeholders(settings), *problems_of(settings), *beside_others(folder, name, file.config))
     return file.about_environments, findings
 
 

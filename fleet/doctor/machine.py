@@ -267,8 +267,8 @@ def _project_id(root: Path, stack: str | None) -> Prerequisite:
 def _lacks_project_id(root: Path, stack: str) -> str | None:
     """What is wrong with gcp:project of that stack, or None."""
     try:
+        from settings.checks.placeholders import PLACEHOLDER_PROJECT
         from settings.problems import SettingsError
-        from settings.stack import PLACEHOLDER_PROJECT
         from settings.stack_file import read
     except ImportError as error:
         return f"not checked ({error})"

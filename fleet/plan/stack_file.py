@@ -23,9 +23,9 @@ from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHIN
 from fleet.plan.question.profiles import ProfileFacts, profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
+from settings.checks.placeholders import PLACEHOLDER_PROJECT
 from settings.load import check, parse
 from settings.problems import ArgumentsError, SettingsError
-from settings.stack import PLACEHOLDER_PROJECT
 
 if TYPE_CHECKING:
     from fleet.plan.plan import Plan
@@ -39,7 +39,6 @@ _NAMED = frozenset({"cud-1y", "cud-3y", "reservation", "calendar"})
 """Capacities that require a reservation's name."""
 # Assumed: tolerated rise of the bill above the plan, such as one more node or a dearer month of Spot.
 _CEILING_MARGIN = 1.05
-_CEILING_STEP_USD = 5
 # Assumed: how much longer than planned a batch may run before flex-start ends its nodes.
 _BATCH_MARGIN = 1.5
 _ANYWHERE = Place()
@@ -100,9 +99,7 @@ def next_commands(root: Path, stack: str, secrets: Iterable[str] = ()) -> Iterat
 
 def policy_limits(plan: Plan) -> str:
     """The stack's policy config: a ceiling slightly above the plan's bill, so that a typo in replicas is refused."""
-    ceiling: dict[str, float] = {
-        "maxUsdPerHour": ceil(_CEILING_MARGIN * plan.money.usd_per_hour / _CEILING_STEP_USD) * _CEILING_STEP_USD
-    }
+    ceiling: dict[str, float] = {"maxUsdPerHour": ceil(_CEILING_MARGIN * plan.money.usd_per_hour * 100) / 100}
     usd = plan.money.usd_per_node_hour
     if usd is not None and (plan.question.usd_per_node_hour is not None or plan.question.capacity in _NAMED):
         # Pods show their reservation but not its negotiated price.

@@ -11,18 +11,16 @@ from facts.finding import Finding
 from fleet.preview.record.recorder import record
 from fleet.preview.record.recording import NOTHING_LIVE, Live, ProgramError
 from fleet.preview.record.stack_references import StackReferences
+from settings.checks.placeholders import PLACEHOLDER_PROJECT, STAND_IN_PROJECT, placeholders
 from settings.load import check, parse
 from settings.neighbours import beside_others
 from settings.problems import SettingsError
-from settings.stack import PLACEHOLDER_PROJECT, Settings
+from settings.stack import Settings
 from settings.stack_file import StackFile, read
 
 if TYPE_CHECKING:
     from fleet.preview.record.recording import Mode, Recording
     from fleet.preview.record.stack_references import StackReferences
-
-STAND_IN_PROJECT = "offline-preview"
-"""Replaces gcp:project if the stack file has the placeholder, which the program refuses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +48,7 @@ def open_stack(root: Path, stack: str) -> OfflineStack:
     if config.get("gcp:project") == PLACEHOLDER_PROJECT:
         config["gcp:project"] = STAND_IN_PROJECT
     settings = parse(stack, config, file.unopened)
-    problems = (*check(settings), *beside_others(root, stack, file.config))
+    problems = (*placeholders(settings), *check(settings), *beside_others(root, stack, file.config))
     refused = [problem for problem in problems if problem.severity == "error"]
     if refused:
         raise SettingsError(stack, refused)

@@ -82,9 +82,9 @@ class DeclaredServer(Served):
         return self._settings.machine.gpu
 
     @property
-    def has_gpus(self) -> bool:
-        """Always true: every machine type has GPUs."""
-        return True
+    def gpus(self) -> int:
+        """GPUs of a replica."""
+        return self._settings.gpus_per_replica
 
     @property
     def cores(self) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from facts import disks, node_room, prices
 from facts.finding import Finding
 from facts.machines import Machine, Way, of_accelerator
+from facts.regions import nearest_region, zones
 from settings.sections.capacity import Ladder
 from settings.sections.section import key
 
@@ -57,10 +58,28 @@ def _way(settings: Settings) -> Iterator[Finding]:
     )
 
 
+def zone_for(machine: Machine, region: str) -> str:
+    """A zone of the region that has the machine by the price list's catalogue, else its first zone."""
+    having = prices.zones(machine.type, region)
+    return f"{region}-{having[0]}" if having else zones(region)[0]
+
+
 def _zones(settings: Settings) -> Iterator[Finding]:
-    machine = settings.machine.type
-    having = [f"{settings.region}-{letter}" for letter in prices.zones(machine, settings.region)]
+    machine, region = settings.machine.type, settings.region
+    having = [f"{region}-{letter}" for letter in prices.zones(machine, region)]
     lacking = [zone for zone in settings.zones if zone not in having]
+    others = {row.region for row in prices.rows() if row.what == machine and row.zones}
+    if not having and (near := nearest_region(region, others)):
+        yield Finding(
+            id="region-without-machine",
+            subject="gcp:region",
+            found=region,
+            allowed=", ".join(sorted(others)),
+            why=f"the price list's catalogue has no {machine} there; where that is still so, pods stay Pending",
+            write=f'gcp:region: {near} and zones: ["{zone_for(settings.machine, near)}"], or nothing if `gcloud compute '
+            f"machine-types list` shows the machine in {region}",
+            severity="warning",
+        )
     if having and lacking:
         yield Finding(
             id="zone-without-machine",
@@ -95,6 +114,8 @@ def _engine(settings: Settings) -> Iterator[Finding]:
     engine, gpus, machine = settings.serving.engine, settings.gpus_per_replica, settings.machine
     if engine.gpus == gpus:
         return
+    # As many GPUs as the engine asks for, or the next number that divides the pod's.
+    split = next((count for count in range(engine.tensor_parallel_size, gpus) if gpus % count == 0), gpus)
     whole = f"Autopilot gives a pod all {machine.gpus} {machine.gpu.name} of {machine.type} or none, and bills all"
     part = f"a pod has {gpus} {machine.gpu.name} of {machine.type}, all billed"
     yield Finding(
@@ -103,7 +124,7 @@ def _engine(settings: Settings) -> Iterator[Finding]:
         found=f"{engine.data_parallel_size} ranks x TP {engine.tensor_parallel_size}",
         allowed=f"ranks x TP = {gpus}",
         why=f"{part if machine.gpu.shares_nodes else whole}; with fewer engines GPUs stay idle, with more an engine finds no GPU",
-        write=f"dataParallelSize: {gpus} with tensorParallelSize: 1",
+        write=f"dataParallelSize: {gpus // split} with tensorParallelSize: {split}",
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
+from facts.fit import gpus_needed
+from facts.machines import MACHINES
 from facts.memory import startup, startup_concurrency
-from facts.models import CATALOGUE
+from facts.models import CATALOGUE, ModelShape
+from facts.prices import published
 from facts.releases import number_of
 from settings.checks.declared_server import DeclaredServer
 from settings.checks.parsers import parser_problems
@@ -15,6 +18,10 @@ from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.stack import Settings
+
+
+_MOST_MACHINES: Final = 3
+"""Machines that are suggested; `fleet models` lists all."""
 
 
 def model_problems(settings: Settings) -> Iterator[Finding]:
@@ -74,14 +81,16 @@ def _shape(settings: Settings) -> Iterator[Finding]:
             write=f"maxModelLen: {shape.context_tokens}",
         )
     if shape.attention_heads % engine.tensor_parallel_size:
-        divisors = [str(n) for n in (1, 2, 4, 8) if not shape.attention_heads % n]
+        gpus = settings.gpus_per_replica
+        divisors = [n for n in (1, 2, 4, 8) if not shape.attention_heads % n and not gpus % n]
+        split = next((n for n in divisors if n >= engine.tensor_parallel_size), divisors[-1])
         yield Finding(
             id="heads-not-divisible",
             subject=key("server.engine.tensorParallelSize"),
             found=engine.tensor_parallel_size,
-            allowed=", ".join(divisors),
+            allowed=", ".join(map(str, divisors)),
             why=f"{serving.model.id} has {shape.attention_heads} attention heads, which vLLM must split evenly",
-            write=f"tensorParallelSize: {divisors[-1]}",
+            write=f"tensorParallelSize: {split} and dataParallelSize: {gpus // split}",
         )
 
 
@@ -115,9 +124,26 @@ def _memory(settings: Settings) -> Iterator[Finding]:
         why=f"vLLM can use {share_gib * ranks:,.0f} GiB of {ranks} {gpu.name}"
         + ("" if certain else ", minus an estimate of the memory for startup")
         + ": vLLM exits at startup, on a node that is billed",
-        write=f"tensorParallelSize: {enough}" if enough else "a larger machine, a smaller model or a lower maxModelLen",
+        write=f"tensorParallelSize: {enough} and dataParallelSize: {max(1, settings.gpus_per_replica // enough)}"
+        if enough
+        else _larger(shape, cache_is_short=weights_gib < share_gib),
         severity="error" if certain else "warning",
     )
+
+
+def _larger(shape: ModelShape, *, cache_is_short: bool) -> str:
+    """The cheapest machine of each GPU that holds the model, by the lowest list price of any region and way."""
+    fitting = [
+        (min(price.usd for price in listed), machine, gpus)
+        for machine in MACHINES.values()
+        if (gpus := gpus_needed(shape, machine)) and (listed := published(machine.type))
+    ]
+    by_gpu: dict[str, str] = {}
+    for _, machine, gpus in sorted(fitting, key=lambda one: one[0]):
+        split = f" with tensorParallelSize: {gpus}" if gpus > 1 else ""
+        by_gpu.setdefault(machine.gpu.name, f"machine: {machine.type}{split}")
+    otherwise = ["a lower maxModelLen"] if cache_is_short else []
+    return ", or ".join([*list(by_gpu.values())[:_MOST_MACHINES], *otherwise]) or "a smaller model (`fleet models`)"
 
 
 def _catalogue(settings: Settings) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from facts.regions import regions, zones
 from facts.texts import nearest
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
-from settings.checks.machine import machine_problems
+from settings.checks.machine import machine_problems, zone_for
 from settings.checks.model import model_problems
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
@@ -89,7 +89,7 @@ def _location(settings: Settings) -> Iterator[Finding]:
             found=wrong,
             allowed=", ".join(zones(settings.region)),
             why=f"{settings.region} has no zone of that name, so no node or disk can be created there",
-            write=f'["{zones(settings.region)[0]}"]',
+            write=f'zones: ["{zone_for(settings.machine, settings.region)}"]',
         )
     for zone in settings.zones:
         if not zone.startswith(f"{settings.region}-"):
@@ -99,7 +99,7 @@ def _location(settings: Settings) -> Iterator[Finding]:
                 found=zone,
                 allowed=f"zones of {settings.region}",
                 why="the cluster, its subnet and the image registry are in gcp:region",
-                write=f'["{settings.region}-b"], or another gcp:region',
+                write=f'zones: ["{zone_for(settings.machine, settings.region)}"], or gcp:region: {zone.rpartition("-")[0]}',
             )
     if len(set(settings.zones)) != len(settings.zones):
         yield Finding(

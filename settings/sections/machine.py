@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import GetPydanticSchema, WithJsonSchema
 from pydantic_core import PydanticCustomError, core_schema
 
-from facts.machines import DEFAULT, MACHINES, Machine
+from facts.machines import DEFAULT, MACHINES, Machine, meant_machine
 
 
 def _machine(given: Any) -> Machine:
@@ -15,7 +15,9 @@ def _machine(given: Any) -> Machine:
     if isinstance(given, Machine):
         return given
     if not isinstance(given, str) or given not in MACHINES:
-        raise PydanticCustomError("literal_error", "a machine type", {"expected": ", ".join(MACHINES)})
+        meant = meant_machine(given) if isinstance(given, str) else None
+        context = {"expected": ", ".join(MACHINES), **({"meant": meant.type} if meant else {})}
+        raise PydanticCustomError("literal_error", "a machine type", context)
     return MACHINES[given]
 
 

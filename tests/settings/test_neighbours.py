@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from fleet.preview.offline import open_stack
+from settings.checks.placeholders import PLACEHOLDER_PROJECT
 from settings.neighbours import beside_others
 from settings.problems import SettingsError
-from settings.stack import PLACEHOLDER_PROJECT
 from settings.stack_file import read
 from tests.support.settings import BASE
 

@@ -25,11 +25,10 @@ from fleet.preview import children
 from fleet.preview.compare.baseline import Baseline, BaselineError
 from fleet.preview.compare.baseline_process import result_name
 from fleet.preview.judges import Tree
-from fleet.preview.offline import STAND_IN_PROJECT
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.recording_json import from_json
+from settings.checks.placeholders import PLACEHOLDER_PROJECT, STAND_IN_PROJECT
 from settings.problems import SettingsError
-from settings.stack import PLACEHOLDER_PROJECT
 from settings.stack_file import content, read
 
 if TYPE_CHECKING:

@@ -35,6 +35,10 @@ def test_a_copy_of_a_shipped_stack_passes_the_check_with_the_same_limits(whole: 
     text = (whole / written[0]).read_text()
     assert text.splitlines()[2].startswith(f"# {stack}: ")
     assert "placeholder" not in text
+    checked = fleet("check", "--stack", stack, "--format", "json", cwd=whole)
+    refused = {one["id"] for one in json.loads(checked.stdout)["findings"] if one["severity"] == "error"}
+    assert refused == ({"placeholder"} if "@example.com" in text else set())
+    (whole / written[0]).write_text(text.replace("@example.com", "@acme.com"))
     assert fleet("check", "--stack", stack, cwd=whole).returncode == 0
 
 

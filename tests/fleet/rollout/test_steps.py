@@ -15,7 +15,7 @@ from facts.finding import JSON_VERSION
 from fleet.bench.folder import VERDICT_FILE
 from fleet.cli.exits import CommandError
 from fleet.cli.rollout import Version
-from fleet.preview.offline import STAND_IN_PROJECT, OfflineStack, open_stack, record_stack
+from fleet.preview.offline import OfflineStack, open_stack, record_stack
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.report.model import _canary
 from fleet.rollout.effort import REPEATS
@@ -34,6 +34,7 @@ from fleet.rollout.planned import benchmark_missing, one_measurement
 from fleet.rollout.report import Judged, status
 from fleet.rollout.steps import Rollout
 from fleet.verify.facts import Pod
+from settings.checks.placeholders import STAND_IN_PROJECT
 from settings.derived.canary import release
 from settings.derived.measurement import measurement
 from settings.load import parse
@@ -51,6 +52,7 @@ CANARIES: dict[str, dict[str, Any]] = {
     "release": {"engine": {"version": "0.18.0", "useDeepGemm": False}, "image": IMAGE},
     "image": {"image": IMAGE, "engine": {"useDeepGemm": False}},
     "revision": {"model": {"revision": REVISION}},
+    "model": {"model": {"id": "openai/gpt-oss-20b", "toolCallParser": "openai"}},
     "resources": {"resources": {"cpu": 100, "memoryGib": 900}},
     "profile": {"profile": "serve-chat"},
 }
@@ -82,6 +84,7 @@ def test_servers_become_what_the_canary_was_and_the_canary_goes(root: Path, name
     rollout.promote("a reason: with 'quotes'").write()
     promoted = Rollout(root, "dev")
     assert release(promoted.settings) == release(canary)
+    assert promoted.settings.server.name == rollout.settings.server.name
     # The canary's pods are not touched: what is laid over the new servers is what it was.
     assert promoted.settings.as_canary is not None
     assert release(promoted.settings.as_canary) == release(canary)

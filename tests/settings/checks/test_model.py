@@ -135,11 +135,6 @@ def test_a_listed_model_gets_its_own_parsers_where_the_profile_has_some() -> Non
     ("model", "engine", "refused"),
     [
         ("Qwen/Qwen3-32B", {"maxModelLen": 40_961}, ("context-above-model", "server.engine.maxModelLen")),
-        (
-            "zai-org/GLM-4.7-Flash",
-            {"tensorParallelSize": 8, "dataParallelSize": 1},
-            ("heads-not-divisible", "server.engine.tensorParallelSize"),
-        ),
         ("google/gemma-4-31B-it", {}, ("model-needs-newer-vllm", "server.engine.version")),
         ("meta-llama/Llama-3.1-8B-Instruct", {}, ("gated-model-without-token", "weights.tokenSecret")),
         ("Qwen/Qwen3-32B", {"toolCallParser": "gemma4"}, ("parser-of-another-release", "server.engine.toolCallParser")),
