@@ -323,7 +323,7 @@ class _Iam(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Iam)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -332,14 +332,15 @@ def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(questions, "COMPUTE", f"{url}/compute")
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token")
     _Iam.asked.clear()
-    yield url
+    yield
     server.shutdown()
     thread.join()
     server.server_close()
 
 
+@pytest.mark.usefixtures("google")
 def test_the_questions_reach_gcloud_and_googles_addresses_and_only_read(
-    google: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = FakeGcloud(tmp_path / "bin")
     said = replies()
