@@ -19,7 +19,7 @@ from fleet.cli.project import find_root, require_stack
 from fleet.plan.asked import ANY_MACHINE, Asked, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fleet.plan.plan import Alternative, Plan
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
@@ -70,10 +70,10 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     from fleet.plan.question.asking import question_of
 
     formats = wanted.formats()
-    _check_options(asked, wanted, place, formats)
+    _check_options(asked, wanted, place)
     region = _region(asked.region, place.zone, write=wanted.write is not None)
-    if asked.machine == ANY_MACHINE:
-        return _anywhere(asked, formats)
+    if asked.machine == ANY_MACHINE or (asked.machine is None and not any(_of_one_machine(asked, wanted).values())):
+        return _anywhere(replace(asked, machine=ANY_MACHINE), formats)
     if wanted.stack is not None:
         return _day_of_stack(wanted.stack, asked, formats, wanted.root)
     question = question_of(replace(asked, region=region))
@@ -84,7 +84,7 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     try:
         answer = plan_of(question)
     except PlanImpossibleError as error:
-        return _impossible(error, question, formats)
+        return _impossible(error, question, asked, formats)
     written: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     if wanted.write is not None:
@@ -127,7 +127,7 @@ def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | Non
     return CLEAN
 
 
-def _check_options(asked: Asked, wanted: Wanted, place: Place, formats: Documents) -> None:
+def _check_options(asked: Asked, wanted: Wanted, place: Place) -> None:
     """Raises CommandError for options that would do nothing."""
     writes = wanted.write is not None
     if wanted.day and (wanted.compare or writes or asked.documents is not None):
@@ -135,14 +135,7 @@ def _check_options(asked: Asked, wanted: Wanted, place: Place, formats: Document
     if wanted.stack is not None and not wanted.day:
         raise CommandError("--stack requires --day")
     if asked.machine == ANY_MACHINE:
-        given = {
-            "--write": writes,
-            "--compare": wanted.compare,
-            "--format html": "html" in formats,
-            "--day": wanted.day,
-            "--usd-per-node-hour": asked.usd_per_node_hour is not None,
-        }
-        for option, there in given.items():
+        for option, there in _of_one_machine(asked, wanted).items():
             if there:
                 raise CommandError(f"{option} cannot be combined with --machine any; name one machine")
     if writes and wanted.compare:
@@ -150,6 +143,20 @@ def _check_options(asked: Asked, wanted: Wanted, place: Place, formats: Document
     for option in ("--force",) * wanted.force + place.given():
         if not writes:
             raise CommandError(f"{option} requires --write")
+
+
+def _of_one_machine(asked: Asked, wanted: Wanted) -> Mapping[str, bool]:
+    """The options that need one machine, and whether they are given. Without them and --machine, every machine is compared."""
+    from facts.prices import MODES
+
+    return {
+        "--write": wanted.write is not None,
+        "--compare": wanted.compare,
+        "--format html": "html" in wanted.formats(),
+        "--day": wanted.day,
+        "--usd-per-node-hour": asked.usd_per_node_hour is not None,
+        f"--capacity {asked.capacity}": asked.capacity not in (None, *MODES),
+    }
 
 
 def _anywhere(asked: Asked, formats: Documents) -> int:
@@ -176,13 +183,18 @@ def _region(region: str | None, zone: str | None, *, write: bool) -> str:
     return region or of_zone or DEFAULT_REGION
 
 
-def _impossible(error: PlanImpossibleError, question: PlanQuestion, formats: Documents) -> int:
-    if "json" in formats:
-        from fleet.plan.report.outline import impossible
+def _impossible(error: PlanImpossibleError, question: PlanQuestion, asked: Asked, formats: Documents) -> int:
+    from fleet.plan.anywhere import beside
+    from fleet.plan.report.outline import format_beside, impossible
 
-        show(impossible(error, question), "json", formats["json"])
+    others = beside(asked, question)
+    if "json" in formats:
+        show(impossible(error, question, others), "json", formats["json"])
     if formats.keys() != {"json"}:
-        sys.stderr.write(f"fleet: no fleet reaches this goal: {error.why}\n  nearest: {error.nearest}\n")
+        ways = "".join(f"  {way}\n" for way in format_beside(others))
+        sys.stderr.write(
+            f"fleet: no fleet of {question.machine.type} reaches this goal: {error.why}\n  nearest: {error.nearest}\n{ways}"
+        )
     return FINDINGS
 
 

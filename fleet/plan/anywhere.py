@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,7 +14,7 @@ from fleet.plan.asked import DEFAULT_CAPACITY, Asked, Capacity
 from fleet.plan.plan import Plan
 from fleet.plan.planning import plan
 from fleet.plan.question.asking import NoFitError, question_of
-from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, way_of
+from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, way_of
 
 _LEAST_VCPU_PER_GPU: Final = 6
 """Measured on an H200: an engine uses 1.1 to 1.3 cores, its API server up to one more. Assumed: the rest is for GKE and margin. Among
@@ -49,12 +50,26 @@ class Refused:
 
     machines: tuple[str, ...]
     why: str
+    nearest: str = ""
+    """The nearest goal that these machines reach."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What reaches a goal that one machine does not."""
+
+    as_engine: Plan | None
+    """The same machine as one engine."""
+    offer: Offer | None
+    """The cheapest other measured machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Market:
     """Offers and refusals over all machines."""
 
+    question: PlanQuestion
+    """The goal, as asked of the article's machine."""
     offers: tuple[Offer, ...]
     """Cheapest first, or most tokens first for a budget; upper bounds last."""
     refused: tuple[Refused, ...]
@@ -62,22 +77,35 @@ class Market:
 
 def market(asked: Asked) -> Market:
     """Plan the goal on every machine, with the capacity and region asked for or all. Raises AskingError for invalid options."""
-    question_of(
-        replace(asked, machine=None, model=None, capacity=DEFAULT_CAPACITY)
-    )  # refuse what is invalid on every machine
+    # Refuses what is invalid on every machine.
+    question = question_of(replace(asked, machine=None, model=None, capacity=DEFAULT_CAPACITY))
     offers: list[Offer] = []
-    refused: dict[str, list[str]] = {}
+    refused: dict[tuple[str, str], list[str]] = {}
     for machine in _machines():
         try:
             offers += _offers(replace(asked, machine=machine.type), machine)
         except NoFitError:
-            refused.setdefault("the model does not fit its GPUs", []).append(machine.type)
+            refused.setdefault(("the model does not fit its GPUs", ""), []).append(machine.type)
         except PlanImpossibleError as error:
-            refused.setdefault(error.why, []).append(machine.type)
+            refused.setdefault((error.why, error.nearest), []).append(machine.type)
     return Market(
+        question=question,
         offers=tuple(sorted(offers, key=_order)),
-        refused=tuple(Refused(machines=tuple(types), why=why) for why, types in refused.items()),
+        refused=tuple(
+            Refused(machines=tuple(types), why=why, nearest=nearest) for (why, nearest), types in refused.items()
+        ),
     )
+
+
+def beside(asked: Asked, question: PlanQuestion) -> Beside:
+    """What else reaches the goal of a question that has no plan."""
+    as_engine = None
+    if question.reading == "fleet":
+        with suppress(PlanImpossibleError):
+            as_engine = plan(replace(question, reading="engine"))
+    others = market(replace(asked, machine=None, capacity=None, region=None, usd_per_node_hour=None)).offers
+    offer = next((one for one in others if not one.is_bound and one.machine != question.machine), None)
+    return Beside(as_engine=as_engine, offer=offer)
 
 
 def _machines() -> Iterator[Machine]:

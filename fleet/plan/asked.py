@@ -61,7 +61,8 @@ class Asked:
     machine: Annotated[
         str | None,
         typer.Option(
-            metavar=f"TYPE|{ANY_MACHINE}", help="Machine type; any compares them by price. Default: a4-highgpu-8g."
+            metavar=f"TYPE|{ANY_MACHINE}",
+            help="Machine type; any compares them by price. Default: any, or a4-highgpu-8g where one is needed.",
         ),
     ] = None
     model: Annotated[

@@ -92,7 +92,7 @@ def question_of(asked: Asked) -> PlanQuestion:
             usd_per_node_hour=asked.usd_per_node_hour,
             starts_from=asked.starts_from,
             compile_cache=asked.compile_cache,
-            notes=(*chosen, *notes),
+            notes=(*_machine_note(asked), *chosen, *notes),
         )
     except ValueError as error:
         raise AskingError(str(error)) from None
@@ -141,6 +141,12 @@ def _machine(asked: Asked) -> Machine:
     if asked.machine not in MACHINES:
         raise AskingError(f"--machine {asked.machine} is not known; allowed: {ANY_MACHINE}, {', '.join(MACHINES)}")
     return MACHINES[asked.machine]
+
+
+def _machine_note(asked: Asked) -> tuple[str, ...]:
+    if asked.machine is not None:
+        return ()
+    return (f"Machine defaults to the article's, {DEFAULT}. --machine {ANY_MACHINE} compares all by price.",)
 
 
 def _goal(asked: Asked) -> PlanGoal:

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fleet.plan.question.goals import COMMITMENTS
 from fleet.plan.report.document import camel_case
-from fleet.plan.words import CAPACITIES, format_goal, format_mean_lengths
-from fleet.report.outline import Element, Items, Outline, Prose, Section, some
+from fleet.plan.words import CAPACITIES, format_goal, format_mean_lengths, format_nodes
+from fleet.report.outline import Element, Items, Next, Outline, Prose, Section, some
 from fleet.report.table import Cell, Table, numbers, texts
-from fleet.report.words import format_list, format_short
+from fleet.report.words import format_list, format_short, format_usd
 
 if TYPE_CHECKING:
     from fleet.plan.anywhere import Market, Offer
 
 _READING: Final = (
+    "nodes: as the article's fleet, with its wait before the engines and its host time, on every machine alike; in brackets as one "
+    "engine without them, if that differs. tok/s: as the article's fleet.",
     "cheapest: the cheapest region and its zones, commitments excluded; +9 means nine more regions have a price. Choose others "
     "with --capacity and --region; --format json lists all. A price is not capacity: zones are those that listed the machine "
     "in July 2026.",
@@ -34,9 +36,11 @@ def outline(market: Market) -> Outline:
         head = (Prose(said, "soft"),)
     best = _best_of_each(market)
     measured, bounds = ([one for one in best if one.is_bound is bound] for bound in (False, True))
-    refused = tuple(f"{format_list(list(one.machines))}: {one.why}" for one in market.refused)
+    refused = tuple(_refused(market))
+    hopeless = not measured and market.question.reading == "fleet"
     return Outline(
-        title=f"{format_goal(question)}, {format_mean_lengths(question.workload)}" if question else "no machine",
+        title=f"{format_goal(market.question)}, {format_mean_lengths(market.question.workload)}",
+        verdict="" if market.offers else "no machine reaches this goal",
         kind="plan, every machine",
         head=head,
         body=some(
@@ -50,14 +54,45 @@ def outline(market: Market) -> Outline:
             else None,
             Section(title="Refused", body=(Items(refused, "warn"),)) if refused else None,
             Section(title="How to read this", body=tuple(map(Prose, _READING))),
+            _next((measured or bounds)[0]) if best else None,
+            Next("add --sized-as engine", "to size without the losses of the article's fleet") if hopeless else None,
         ),
         data=camel_case(
             {
                 "offers": [_offer(offer) for offer in market.offers],
-                "refused": [{"machines": list(one.machines), "why": one.why} for one in market.refused],
+                "refused": [
+                    {"machines": list(one.machines), "why": one.why, "nearest": one.nearest} for one in market.refused
+                ],
             }
         ),
     )
+
+
+def _refused(market: Market) -> Iterator[str]:
+    """Machines by reason; with the nearest goal of each where no machine has an offer."""
+    if not market.offers:
+        for one in market.refused:
+            nearest = f". Nearest: {one.nearest}" if one.nearest else ""
+            yield f"{format_list(list(one.machines))}: {one.why}{nearest}"
+        return
+    by_reason: dict[str, list[str]] = {}
+    for one in market.refused:
+        by_reason.setdefault(one.why, []).extend(one.machines)
+    for why, machines in by_reason.items():
+        yield f"{format_list(machines)}: {why}"
+
+
+def format_offer(offer: Offer) -> str:
+    """An offer in one line: `15 a3-highgpu-1g (15 H100), spot in europe-north1: $19.24 an hour`."""
+    plan = offer.plan
+    nodes = format_nodes(plan.machines, offer.machine, plan.gpus)
+    least = "at least " if plan.money.at_least else ""
+    return f"{nodes}, {offer.capacity} in {offer.price.region}: {least}{format_usd(offer.usd_per_hour)} an hour"
+
+
+def _next(offer: Offer) -> Next:
+    chosen = f"--machine {offer.machine.type} --capacity {offer.capacity} --region {offer.price.region}"
+    return Next(f"add {chosen}", "for this machine's whole plan; with --write STACK as a stack file")
 
 
 def _table(id_: str, offers: Sequence[Offer]) -> Table:
@@ -82,7 +117,9 @@ def _row(offer: Offer) -> Iterator[str]:
     least = "≥" if offer.is_bound else ""
     most = "≤" if offer.is_bound else ""
     yield offer.machine.type
-    yield f"{least}{plan.machines:,}"
+    fewer = plan.nodes_as_engine
+    engine = "" if fewer in (None, plan.nodes) else f" ({fewer + plan.spares:,})"
+    yield f"{least}{plan.machines:,}{engine}"
     yield f"{least}{offer.usd_per_hour:,.2f}"
     yield f"{most}{format_short(plan.performance.total_tokens_per_s.value)}"
     yield plan.label
@@ -105,10 +142,16 @@ def _offer(offer: Offer) -> dict[str, Any]:
         "usd_per_node_hour": offer.price.usd,
         "dearer": [{"region": one.region, "usd_per_node_hour": one.usd, "zones": one.zones} for one in offer.dearer],
         "nodes": plan.machines,
+        "nodes_as_engine": None if plan.nodes_as_engine is None else plan.nodes_as_engine + plan.spares,
         "usd_per_hour": offer.usd_per_hour,
         "at_least": plan.money.at_least or offer.is_bound,
         "prices_unknown": list(plan.money.bill.unknown),
-        "total_tokens_per_s": {"value": rate.value, "low": rate.low, "high": rate.high},
+        "total_tokens_per_s": {
+            "value": rate.value,
+            "low": rate.low,
+            "high": rate.high,
+            "as_engine": rate.as_engine,
+        },
         "tpot_ms": plan.performance.tpot_ms.value,
         "ttft_ms": plan.performance.ttft_ms.value,
         "label": plan.label,

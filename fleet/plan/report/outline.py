@@ -15,6 +15,7 @@ from fleet.plan.report import (
     day,
     document,
     drawn,
+    market,
     memory_bar,
     model_tables,
     plan_tables,
@@ -60,6 +61,7 @@ from fleet.report.words import (
 )
 
 if TYPE_CHECKING:
+    from fleet.plan.anywhere import Beside
     from fleet.plan.day.comparison import Comparison, Subject
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
     from fleet.report.outline import Medium
@@ -173,10 +175,25 @@ def comparison(alternatives: Sequence[Alternative]) -> Outline:
     )
 
 
-def impossible(error: PlanImpossibleError, question: PlanQuestion) -> Outline:
-    """Why no fleet reaches the goal, and the nearest one that is possible."""
-    finding = Finding(id="goal-out-of-reach", subject=_goal(question), found=error.why, write=error.nearest)
+def impossible(error: PlanImpossibleError, question: PlanQuestion, beside: Beside) -> Outline:
+    """Why no fleet of this machine reaches the goal, the nearest possible one, and what else reaches it."""
+    finding = Finding(
+        id="goal-out-of-reach",
+        subject=_goal(question),
+        found=f"{question.machine.type}: {error.why}",
+        write="; or ".join((error.nearest, *format_beside(beside))),
+    )
     return Outline(title=_goal(question), kind="plan", body=(finding,), data=document.no_plan_document(question))
+
+
+def format_beside(beside: Beside) -> Iterator[str]:
+    """What reaches the goal instead, one phrase each."""
+    if beside.as_engine is not None:
+        found = beside.as_engine
+        nodes = format_nodes(found.machines, found.question.machine, found.gpus)
+        yield f"as one engine, without the losses of the article's fleet: {nodes} (--sized-as engine)"
+    if beside.offer is not None:
+        yield f"another machine: {market.format_offer(beside.offer)} (--machine {beside.offer.machine.type})"
 
 
 def _goal(question: PlanQuestion) -> str:

@@ -24,13 +24,15 @@ def plan(*options: str) -> subprocess.CompletedProcess[str]:
     return fleet("plan", *options)
 
 
-BATCH = ("--documents", "50000", "--tokens-per-document", "3000", "--output-tokens", "500", "--deadline", "8h")
-USERS = ("--users", "16000")
-RATE = ("--requests-per-second", "640", "--isl", "1024", "--osl", "512", "--ttft-p99-ms", "15000", "--tpot-ms", "60")
-EXAMPLES = (BATCH, USERS, ("--tokens-per-second", "1e6"), ("--usd-per-hour", "500"), RATE)
+A4 = ("--machine", "a4-highgpu-8g")
+BATCH = (*A4, "--documents", "50000", "--tokens-per-document", "3000", "--output-tokens", "500", "--deadline", "8h")
+USERS = (*A4, "--users", "16000")
+LIMITS = ("--ttft-p99-ms", "15000", "--tpot-ms", "60")
+RATE = (*A4, "--requests-per-second", "640", "--isl", "1024", "--osl", "512", *LIMITS)
+EXAMPLES = (BATCH, USERS, (*A4, "--tokens-per-second", "1e6"), (*A4, "--usd-per-hour", "500"), RATE)
 
 
-@pytest.mark.parametrize("options", EXAMPLES, ids=lambda options: options[0])
+@pytest.mark.parametrize("options", EXAMPLES, ids=lambda options: options[2])
 def test_every_goal_gets_a_fleet_with_both_rates_and_a_price(options: tuple[str, ...]) -> None:
     done = plan(*options)
     assert (done.returncode, done.stderr) == (0, "")
@@ -105,8 +107,8 @@ def test_ascii_is_enough() -> None:
 @pytest.mark.parametrize(
     ("options", "why", "nearest"),
     [
-        (("--users", "1000", "--tpot-ms", "2"), "TPOT of 2 ms", "nearest: TPOT of"),
-        (("--usd-per-hour", "10"), "the smallest fleet", "nearest: $34."),
+        ((*A4, "--users", "1000", "--tpot-ms", "2"), "TPOT of 2 ms", "nearest: TPOT of"),
+        ((*A4, "--usd-per-hour", "10"), "the smallest fleet", "nearest: $34."),
         ((*BATCH[:-1], "10m"), "50,000 documents in 10 min", "nearest: "),
         ((*BATCH, "--profile", "record"), "3,500 tokens, 940 more than", "nearest: --profile serve-chat"),
     ],
@@ -118,11 +120,23 @@ def test_an_impossible_goal_exits_with_1_why_and_what_is_nearest(
     assert (done.returncode, done.stdout) == (1, "")
     assert why in done.stderr
     assert nearest in done.stderr
+    assert "no fleet of a4-highgpu-8g reaches" in done.stderr
     assert "Traceback" not in done.stderr
 
 
+def test_beside_an_impossible_goal_stands_what_reaches_it() -> None:
+    small = plan(*A4, "--usd-per-hour", "10").stderr
+    assert re.search(
+        r"another machine: \d+ a3-highgpu-1g nodes? \(\d+ H100\), spot in \S+: at least \$\d\.\d\d an hour", small
+    )
+    assert "--sized-as engine" not in small
+    fast = plan(*A4, "--users", "100", "--tpot-ms", "12").stderr
+    assert re.search(r"as one engine.*: \d+ A4 nodes? .*--sized-as engine", fast)
+    assert fleet("plan", *A4, "--users", "100", "--tpot-ms", "12", "--sized-as", "engine").returncode == 0
+
+
 def test_an_impossible_goal_is_a_document_too() -> None:
-    done = plan("--users", "1000", "--tpot-ms", "2", "--format", "json")
+    done = plan(*A4, "--users", "1000", "--tpot-ms", "2", "--format", "json")
     assert done.returncode == 1
     document = json.loads(done.stdout)
     assert document["plan"] is None
@@ -141,7 +155,7 @@ def test_an_impossible_goal_is_a_document_too() -> None:
         (("--users", "nan"), "--users"),
         (("--users", "10", "--tpot-ms", "inf"), "--tpot-ms"),
         (("--users", "10", "--headroom", "2"), "--headroom"),
-        (("--users", "10", "--capacity", "on-demand"), "cud-1y"),
+        ((*A4, "--users", "10", "--capacity", "on-demand"), "cud-1y"),
         (("--users", "10", "--out", "x.html"), "--format html"),
         (("--users", "10", "--force"), "--force requires --write"),
         (("--users", "10", "--stack", "prod"), "--stack requires --day"),
@@ -177,6 +191,25 @@ def test_every_machine_answers_one_question_in_text_and_as_a_document() -> None:
     assert rows == [one["machine"] for one in offers]
     assert {one["label"] for one in offers} == {"estimated x/÷ 1.25", "upper bound"}
     assert all(one["zones"] or one["gpu"] == "RTX PRO 6000" for one in offers)
+
+
+@each_row(
+    "options",
+    [(), ("--capacity", "spot"), ("--region", "us-central1"), ("--ttft-p99-ms", "9000")],
+)
+def test_without_a_preference_every_machine_answers(options: tuple[str, ...]) -> None:
+    asked = ("--users", "200", "--model", "Qwen/Qwen3-32B-FP8", *options)
+    assert plan(*asked).stdout == plan(*asked, "--machine", "any").stdout
+    assert json.loads(plan(*asked, "--format", "json").stdout)["offers"]
+
+
+@each_row(
+    "options", [("--compare",), ("--format", "html"), ("--usd-per-node-hour", "30"), ("--capacity", "reservation")]
+)
+def test_what_needs_one_machine_gets_the_articles_and_says_so(options: tuple[str, ...]) -> None:
+    done = plan("--users", "200", *options)
+    assert done.returncode == 0, done.stderr
+    assert "a4-highgpu-8g" in done.stdout or "--compare" in options
 
 
 def test_the_document_holds_the_whole_plan() -> None:
