@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from facts.finding import Finding
 from fleet.doctor.gcloud import NoAnswerError
+from fleet.doctor.judge_network import readers
 from fleet.doctor.judge_quota import quota_row
 from fleet.doctor.questions import Answer, image_repository, reservation_of
 from fleet.doctor.rows import Area, row
@@ -75,6 +76,8 @@ def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Finding, .
             look=f"gcloud compute reservations list --project={owner}",
         )
     rows += [quota_row(need, settings, answers) for need in quota_needs(settings)]
+    for question, name, read, look in readers(settings):
+        rows += _rows("network", name, "there", answers[question], read, look=look)
     if settings.owns_platform:
         rows += _rows(
             "images",

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from facts.finding import Finding, Severity
 
-Area = Literal["billing", "api", "permission", "zone", "reservation", "quota", "images"]
+Area = Literal["billing", "api", "permission", "zone", "reservation", "quota", "network", "images"]
 State = Literal["ready", "by up", "missing", "unknown"]
 """`by up`: created by `pulumi up`. `unknown`: the query failed; never treated as ready."""
 Amount = int | str

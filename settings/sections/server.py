@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from facts import node_room
 from facts.machines import Machine
-from facts.names import own_server_name
+from facts.names import ARTICLE_SERVER, own_server_name
 from facts.releases import find
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
@@ -133,8 +133,9 @@ class CompileCache(Section):
 class Server(Section):
     """The vLLM Deployment and its Service."""
 
-    name: Annotated[ShortName, AfterValidator(own_server_name)] = "qwen35-server"
-    """Name of Deployment and Service, and value of the label `app`. Default: the article's."""
+    name: Annotated[ShortName, AfterValidator(own_server_name)] = ARTICLE_SERVER
+    """Name of Deployment and Service, and value of the label `app`. Default: the article's qwen35-server for Qwen3.5, else the repository's
+    name and -server, such as llama-31-8b-instruct-server. Set it to keep the address when the model changes."""
     profile: str = "record"
     """Name of a profile, a set of engine flags; see `docs/profiles.md`."""
     replicas: Annotated[int, Field(ge=0, le=1_000)] | Literal["external"] = 1
@@ -164,6 +165,13 @@ class Server(Section):
     nothing else. Without a version each replica uses the latest key at its start."""
     internal_load_balancer: bool = False
     """Also expose the Service on an internal passthrough load balancer in the VPC."""
+
+    def called(self, name: str) -> Server:
+        """These servers with this default name, unless the stack file names them."""
+        if "name" in self.model_fields_set:
+            return self
+        given = {field: getattr(self, field) for field in Server.model_fields}
+        return Server.model_construct(self.model_fields_set, **{**given, "name": name})
 
     @property
     def fixed_replicas(self) -> int | Literal["external"]:
