@@ -14,7 +14,6 @@ STAMP  := $(VENV)/.installed
 VLLM   := .venv-vllm
 VLLM_NEW := .venv-vllm-0.33
 CHECKS := .venv-workflows
-DOCS   := .venv-docs
 
 # Packages are installed without bytecode: that of the SDKs is 230 MB, of which a preview uses 30. Python writes it on the
 # first import, whatever the shell says, or every `fleet` process would compile the program again.
@@ -23,7 +22,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words docs-site vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -139,17 +138,6 @@ words: $(CHECKS)/.installed ## Vale with the project's own rules (.vale) over gu
 $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requirements.txt
 	@echo "Installing actionlint, zizmor and Vale into $(CHECKS) (a minute or two, once)"
 	@PYTHON=$(PYTHON) tests/workflows/install_checkers.sh $(CHECKS)
-	@touch $@
-
-docs-site: $(DOCS)/.installed ## The documentation as a site in out/docs-site/html; a broken link fails (REPOSITORY=https://... for links to source files)
-	@rm -rf out/docs-site
-	@$(DOCS)/bin/python -m docs.generate.site out/docs-site/source $(REPOSITORY)
-	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
-
-$(DOCS)/.installed: docs/generate/requirements.txt
-	@echo "Installing the site generator into $(DOCS) (half a minute, once)"
-	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
-	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
 	@touch $@
 
 vllm-check: $(VLLM)/.installed $(VLLM_NEW)/.installed ## Slow (17 GB once): the real argument parsers of vLLM 0.18.1 and 0.33.0 accept every profile and export every series of the catalogue, the cache code of the first agrees with ours

@@ -50,6 +50,13 @@ EPP_EXT_PROC_PORT: Final = 9002
 
 ARTICLE_CLUSTER: Final = "vllm-inference-cluster"
 """The article's cluster. The default adds the stack's name, because the name must be unique in a project and region."""
+ARTICLE_SERVER: Final = "qwen35-server"
+"""The article's Deployment and Service, `qwen35-server:8000`."""
+_SERVER_ENDING: Final = "-server"
+CANARY_ENDING: Final = "-canary"
+"""Suffix of the servers' name for the canary's Deployment, Service and label `app`."""
+MAX_SERVER_NAME: Final = 40
+"""Characters of a server's name, canary included. The load balancer's Service and the picker add endings."""
 MAX_CLUSTER_NAME: Final = 40
 """Source: GKE API v1, Cluster.name."""
 MAX_NAMESPACE: Final = 40
@@ -91,6 +98,19 @@ def fitted(text: str, *, before: str = "", after: str = "", limit: int) -> str:
         room = limit - len("-".join(filter(None, (before, digest, after)))) - 1
         plain = plain[:room].rstrip("-")
     return "-".join(filter(None, (before, plain, digest, after)))
+
+
+def server_name(model: str) -> str:
+    """Default name of the servers of a Hugging Face repository: the article's for Qwen's Qwen3.5, else the repository's name and -server.
+
+    `meta-llama/Llama-3.1-8B-Instruct` becomes `llama-31-8b-instruct-server`. A long name is cut, so that the canary's name fits.
+    """
+    if re.fullmatch(r"(Qwen|nvidia)/Qwen3\.5-[A-Za-z0-9.-]+", model):
+        return ARTICLE_SERVER
+    plain = re.sub(r"[^a-z0-9]+", "-", model.rpartition("/")[2].lower().replace(".", "")).strip("-")
+    if not plain[:1].isalpha():
+        plain = f"m-{plain}".rstrip("-")
+    return plain[: MAX_SERVER_NAME - len(f"{_SERVER_ENDING}{CANARY_ENDING}")].rstrip("-") + _SERVER_ENDING
 
 
 def own_server_name(name: str) -> str:

@@ -44,7 +44,10 @@ def stack_file_schema() -> dict[str, Any]:
         fields = definitions[section]["properties"]
         fields["profile"]["enum"] = list(NAMES)
         fields["engine"] = {"$ref": "#/$defs/Engine", "description": fields["engine"]["description"]}
+    # The default follows from the model.
+    definitions["Server"]["properties"]["name"].pop("default")
     fields = settings["properties"]
+    fields["server"]["default"].pop("name")
     # An OpenAPI keyword that strict JSON Schema validators reject; `oneOf` is sufficient.
     fields["capacity"].pop("discriminator")
     config = {key: fields[name] for name, key in _PROVIDER_KEYS.items()}

@@ -7,11 +7,12 @@ from functools import cached_property
 from math import ceil
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from facts import node_room
 from facts.machines import DEFAULT_MACHINE
-from facts.names import APP_LABEL, label_value, stack_namespace
+from facts.names import APP_LABEL, label_value, server_name, stack_namespace
+from settings.profiles import UnknownProfileError, profile
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
 from settings.sections.capacity import Capacity, Ladder, Placement, placement
@@ -77,7 +78,7 @@ class Settings(Section):
     """The model to serve. Default: the profile's."""
     weights: Weights = Weights()
     """The model weights: source, volume and download."""
-    server: Server = Server()
+    server: Server = Field(default=Server(), validate_default=True)
     """The vLLM server."""
     gateway: Gateway = Gateway()
     """The Inference Gateway."""
@@ -123,6 +124,17 @@ class Settings(Section):
     """Whether the secret key `vllm-fleet:pagerdutyKey` is set."""
     has_webhook_password: bool = False
     """Whether the secret key `vllm-fleet:webhookPassword` is set."""
+
+    @field_validator("server")
+    @classmethod
+    def _named_by_its_model(cls, server: Server, info: ValidationInfo) -> Server:
+        """The servers, with a default name that follows from the model."""
+        model = info.data.get("model")
+        try:
+            id_ = profile(server.profile).model_id if model is None else model.id
+        except UnknownProfileError:
+            return server  # refused when the profile is resolved
+        return server.called(server_name(id_))
 
     @property
     def owns_platform(self) -> bool:
@@ -289,7 +301,7 @@ class Settings(Section):
     def _but(self, without: Container[str], **changes: Any) -> Settings:
         given = {name: getattr(self, name) for name in self.model_fields_set if name not in without}
         # Not model_copy, which copies cached properties.
-        return Settings.model_construct(**{**given, "namespace": self.namespace, **changes})
+        return Settings.model_construct(**{**given, "namespace": self.namespace, "server": self.server, **changes})
 
     @cached_property
     def canary(self) -> Serving | None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
-_SCALE_DRILLS = ("scale-12", "scale-128", "scale-1000")
-"""Named by a loop, not in the text of the drills."""
 
 
 def choices(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -43,4 +41,3 @@ def drills() -> Iterator[str]:
     """Names of the drills."""
     for file in sorted((_ROOT / "lab" / "drills").glob("*.py")):
         yield from re.findall(r'\bDrill\(\s*name="([\w-]+)"', file.read_text(encoding="utf-8"))
-    yield from _SCALE_DRILLS

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from facts.files import write_whole
 from facts.finding import Finding
+from facts.names import server_name
 from fleet.plan.stack_text import StackText
 from fleet.rollout.judge.verdict import declaration_of
 from settings.derived.canary import release, weights_ending
@@ -111,6 +112,11 @@ class Rollout:
             for name, value in (named | ({"config": config} if config else {})).items():
                 if edited.get(("config", _MODEL, name)) != value:
                     edited.set(("config", _MODEL, name), value)
+            for name in ("reasoningParser", "toolCallParser"):
+                if name in given["model"]:
+                    edited.set(("config", _MODEL, name), given["model"][name])
+            if server_name(model.id) != (address := self.settings.server.name):
+                edited.set(("config", _SERVER, "name"), address)  # the default follows the model
         if ending := weights_ending(self.settings):
             edited.set(("config", _WEIGHTS, "nameEnding"), ending)
         edited.set(("config", _ROLLOUT, "promoted"), why)

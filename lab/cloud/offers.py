@@ -308,14 +308,6 @@ def _class_offers(
         found += _rung_offers(
             needs, pods, stock, name, {**(spec.get("priorityDefaults") or {}), **rung}, flex_wait_seconds
         )
-    if spec.get("whenUnsatisfiable") == "ScaleUpAnyway" and not needs.amounts.gpus:
-        machine = general_purpose(needs.amounts, pods)
-        zones = _zones(needs, stock.zones)
-        found += [
-            Offer(machine=machine, mode="on-demand", zone=zone, compute_class=name, by_class=True)
-            for zone in zones[:1]
-            if machine is not None
-        ]
     if found:
         return tuple(found)
     return no_machine(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.names import CANARY_ENDING
 from fleet.report.words import plural
 from lab.cloud.spot import kill_containers
 from lab.drills.conditions import (
@@ -16,7 +17,6 @@ from lab.drills.conditions import (
 )
 from lab.drills.drill import Drill, Proof
 from lab.drills.requests import requests_during
-from settings.sections.rollout import CANARY_ENDING
 
 if TYPE_CHECKING:
     from lab.stage.stage import Stage

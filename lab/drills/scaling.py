@@ -1,19 +1,14 @@
-"""More and fewer replicas: pause and resume, external scaling to zero and back, up to 1000 replicas."""
+"""More and fewer replicas: pause and resume, external scaling to zero and back."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facts.disks import MAX_MIBPS_PER_GIB, throughput_for_readers_mibps
-from fleet.report.words import plural
-from lab.drills.conditions import all_of, needs_servers, one_server_only, owns_platform
+from lab.drills.conditions import all_of, needs_servers, one_server_only
 from lab.drills.drill import Drill, Proof
 
 if TYPE_CHECKING:
     from lab.stage.stage import Stage
-
-SCALE_SPEED = 1200.0
-"""At this speed the simulated waits of a bring-up take a second or two, and wall time is Kubernetes' own."""
 
 
 def _pause(stage: Stage, proof: Proof) -> None:
@@ -70,37 +65,6 @@ def _to_zero_and_back(stage: Stage, proof: Proof) -> None:
     proof.check("scaled to the same number first, Pulumi manages replicas again", not failed, failed or "no conflict")
 
 
-def _scale(servers: int, stage: Stage, proof: Proof) -> None:
-    readers = max(throughput_for_readers_mibps(servers), stage.settings.weights.throughput_mibps)
-    sections = {
-        "server": {"replicas": servers},
-        "benchmark": {"enabled": False},
-        "weights": {
-            "throughputMibps": readers,
-            "sizeGib": max(stage.settings.weights.size_gib, -(-readers // MAX_MIBPS_PER_GIB)),
-        },
-    }
-    stage.bring_up(sections, servers)
-    nodes = stage.meter.gpu_nodes.highest()
-    machines = stage.machines_for(servers)
-    proof.check(f"{servers} replicas on {plural(machines, 'node')}", nodes == machines, f"at most {nodes} nodes")
-    for phase, seconds in stage.history.phase_seconds.items():
-        proof.figure(phase, round(seconds, 1), "s of wall time")
-
-
-def _scale_drill(servers: int, *, fast: bool) -> Drill:
-    return Drill(
-        name=f"scale-{servers}",
-        title=f"{servers} replicas",
-        proves=f"{servers} replicas become Ready, in a measured wall time",
-        play=lambda stage, proof: _scale(servers, stage, proof),
-        start="empty",
-        speed=SCALE_SPEED,
-        fast=fast,
-        skip=all_of(needs_servers(), owns_platform, one_server_only),
-    )
-
-
 DRILLS = (
     Drill(
         name="pause",
@@ -118,7 +82,4 @@ DRILLS = (
         skip=all_of(needs_servers(), one_server_only),
         fast=False,
     ),
-    _scale_drill(12, fast=True),
-    _scale_drill(128, fast=False),
-    _scale_drill(1000, fast=False),
 )

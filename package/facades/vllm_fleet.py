@@ -59,7 +59,7 @@ class VllmFleetArgs(TypedDict):
     replicas: NotRequired[int]
     """Server pods, 0 to 1000; 0 pauses: no GPU is paid for, the weights stay. Default: 1."""
     server_name: NotRequired[str]
-    """Name of Deployment and Service. Default: qwen35-server."""
+    """Name of Deployment and Service. Default: qwen35-server for Qwen3.5, else the model's name with -server."""
     concurrency_per_replica: NotRequired[int]
     """Requests in flight at peak for each replica. Default: the profile's."""
     startup_minutes: NotRequired[int]

@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
+from facts.names import CANARY_ENDING, MAX_SERVER_NAME
 from settings.checks.lessons import lessons
 from settings.checks.structure import server_problems
 from settings.derived.canary import release, weights_ending
 from settings.sections.capacity import Reservation
-from settings.sections.rollout import CANARY_ENDING, canary_path
+from settings.sections.rollout import canary_path
 from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-_LONGEST_NAME = 40
 """Maximum length of a server's name: settings/sections/section.py, ShortName."""
 
 
@@ -58,13 +58,13 @@ def _identity(problem: Finding) -> tuple[str, str, str, str]:
 
 
 def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Finding]:
-    if len(canary.server.name) > _LONGEST_NAME:
+    if len(canary.server.name) > MAX_SERVER_NAME:
         yield Finding(
             id="name-too-long-for-canary",
             subject=key("server.name"),
             found=settings.server.name,
-            allowed=f"up to {_LONGEST_NAME - len(CANARY_ENDING)} characters with rollout.canary",
-            why=f"the canary is called {canary.server.name}, and a name has up to {_LONGEST_NAME} characters",
+            allowed=f"up to {MAX_SERVER_NAME - len(CANARY_ENDING)} characters with rollout.canary",
+            why=f"the canary is called {canary.server.name}, and a name has up to {MAX_SERVER_NAME} characters",
             write="a canary in a stack whose server has a shorter name: renaming a server replaces the fleet",
         )
     if settings.server.replicas == 0:

@@ -6,13 +6,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from facts.names import CANARY_ENDING
 from settings.sections.model import ChosenModel, Config, Model, Repository, Revision, SizeGb
 from settings.sections.parser_names import ReasoningParser, ToolCallParser
 from settings.sections.section import NAMESPACE, Section, like
 from settings.sections.server import ImageChoice, Resources, Server
 
-CANARY_ENDING: Final = "-canary"
-"""Suffix of the servers' name for the canary's Deployment, Service and label `app`."""
 _OF_THE_MODEL: Final = ("config", "reasoning_parser", "tool_call_parser")
 """What another revision of a model has in common with it."""
 _PATH: Final = f"{NAMESPACE}:rollout.canary"

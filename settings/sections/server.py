@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field
 
 from facts import node_room
 from facts.machines import Machine
-from facts.names import own_server_name
-from facts.releases import find
+from facts.names import ARTICLE_SERVER, own_server_name
+from facts.releases import CURRENT, find
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
 from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like
@@ -42,15 +42,15 @@ class Image(Section):
 
     repository: Repository = DEFAULT_REPOSITORY
     """Repository on Docker Hub."""
-    tag: Tag = "v0.18.1"
+    tag: Tag = find(CURRENT).tag
     """Tag: the vLLM release of the digest."""
-    digest: Digest = find("0.18.1").digest or ""
-    """Digest of the image to pull. Default: the published digest of v0.18.1."""
+    digest: Digest | None = find(CURRENT).digest
+    """Digest of the image to pull. None: the tag decides, for a release whose digest no source publishes."""
 
     @property
     def reference(self) -> str:
-        """Image reference after the registry's prefix, with tag and digest."""
-        return f"{self.repository}:{self.tag}@{self.digest}"
+        """Image reference after the registry's prefix, with tag, and with the digest if known."""
+        return f"{self.repository}:{self.tag}" + (f"@{self.digest}" if self.digest else "")
 
 
 class ImageChoice(Section):
@@ -61,7 +61,8 @@ class ImageChoice(Section):
     tag: Tag | None = None
     """Tag: the vLLM release of the digest. `latest` is not allowed. Default: the tag of `engine.version`."""
     digest: Digest | None = None
-    """Digest of the image to pull. Default: the published digest of the tag, known for v0.18.1 only."""
+    """Digest of the image to pull. Default: the published digest of the tag, known for v0.18.1 only; v0.18.0 and v0.33.0 are pulled by
+    tag until it is set. `fleet doctor --live` prints it."""
 
 
 CPU_PER_GPU: Final = 20
@@ -133,8 +134,9 @@ class CompileCache(Section):
 class Server(Section):
     """The vLLM Deployment and its Service."""
 
-    name: Annotated[ShortName, AfterValidator(own_server_name)] = "qwen35-server"
-    """Name of Deployment and Service, and value of the label `app`. Default: the article's."""
+    name: Annotated[ShortName, AfterValidator(own_server_name)] = ARTICLE_SERVER
+    """Name of Deployment and Service, and value of the label `app`. Default: the article's qwen35-server for Qwen3.5, else the repository's
+    name and -server, such as llama-31-8b-instruct-server. Set it to keep the address when the model changes."""
     profile: str = "record"
     """Name of a profile, a set of engine flags; see `docs/profiles.md`."""
     replicas: Annotated[int, Field(ge=0, le=1_000)] | Literal["external"] = 1
@@ -164,6 +166,13 @@ class Server(Section):
     nothing else. Without a version each replica uses the latest key at its start."""
     internal_load_balancer: bool = False
     """Also expose the Service on an internal passthrough load balancer in the VPC."""
+
+    def called(self, name: str) -> Server:
+        """These servers with this default name, unless the stack file names them."""
+        if "name" in self.model_fields_set:
+            return self
+        given = {field: getattr(self, field) for field in Server.model_fields}
+        return Server.model_construct(self.model_fields_set, **{**given, "name": name})
 
     @property
     def fixed_replicas(self) -> int | Literal["external"]:

@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -19,6 +20,7 @@ from fleet.preview.record.values import UNKNOWN, paths_of_unknowns
 from tests.inventory import ROOT
 from tests.package.plugin import PROJECT, PROVIDER, STACK, Plugin, refusals, running
 from tests.package.test_schema import PROGRAMS
+from tests.settings.checks.test_model import LLAMA
 
 pytestmark = pytest.mark.slow
 
@@ -235,6 +237,22 @@ def test_a_wrong_input_is_refused_by_its_name_in_one_message(
     text = " ".join(found.values())
     assert words in text
     assert "vllm-fleet:" not in text
+
+
+def test_another_model_has_its_own_name_and_the_parsers_that_are_named(plugin: Plugin, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA))
+    own = {"model": "acme/qwen3-8b-support", "revision": "a" * 40, "modelSizeGb": 16, "modelConfig": str(path)}
+    for parsers in ({}, {"reasoningParser": "deepseek_r1", "toolCallParser": "llama3_json"}):
+        given = {**SERVER, **own, **parsers, "profile": "serve-chat", "engine": {"maxModelLen": 8192}}
+        outputs, monitor, _ = plugin.construct("VllmServer", "server", given, providers=MINE)
+        assert outputs["endpoint"] == "http://qwen3-8b-support-server.models.svc.cluster.local:8000"
+        (server,) = (one for one in monitor.resources.values() if one.type == "kubernetes:apps/v1:Deployment")
+        (container,) = (one for one in server.inputs["spec"]["template"]["spec"]["containers"] if one["name"] == "vllm")
+        flags = dict(
+            word.partition("=")[::2] for word in container["args"] if word.partition("=")[0].endswith("parser")
+        )
+        assert list(flags.values()) == list(parsers.values())
 
 
 @pytest.mark.parametrize("missing", ["zones", "machine", "capacity"])

@@ -14,6 +14,7 @@ from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import Secret, paths_of_unknowns
 from settings.sections.model import Model
 from settings.stack import Settings
+from tests.settings.checks.test_parsers import own
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
@@ -209,8 +210,8 @@ def test_two_stacks_on_one_cluster_have_classes_of_their_own() -> None:
     assert shared.isdisjoint({other.writer_class, other.reader_class, other.image_class})
 
 
-def test_a_long_model_name_stays_within_what_a_job_and_an_image_family_may_have() -> None:
-    model = {"id": "Some-Org/" + "Very.Long_Model-" * 5 + "Qwen3-32B", "revision": "a" * 40, "sizeGb": 230}
+def test_a_long_model_name_stays_within_what_a_job_and_an_image_family_may_have(tmp_path: Path) -> None:
+    model = own(tmp_path, "Some-Org/" + "Very.Long_Model-" * 5 + "Qwen3-32B")
     names = release_names(args(model=model, weights={"sizeGib": 10_000}))
     assert len(names.volume) <= 63
     assert len(names.release) <= 63

@@ -69,14 +69,12 @@ class BaselinePoint(_File):
     """All repeats pooled: ttft, tpot, itl, e2e -> p50, p99."""
     runs: dict[str, tuple[float, ...]]
     """Quantity -> its value in each run."""
-    batches: tuple[float, ...]
-    """Total tok/s in equal pieces of the steady window, where there was a single run; else empty."""
 
 
 class Baseline(_File):
     """The file, as fleet/bench/record/baseline_file.py writes and reads it."""
 
-    schema_: Annotated[Literal[2], Field(alias="schema")] = 2
+    schema_: Annotated[Literal[3], Field(alias="schema")] = 3
     results: Results | None = None
     """None: not stored."""
     point: int | None = None
@@ -118,9 +116,7 @@ def compare(
 ) -> tuple[Comparison, ...]:
     """Every quantity of every load against the baseline's.
 
-    Regressed or improved: beyond the 95 % interval of the difference, and by more than RELEVANT_RATE or RELEVANT_LATENCY. With
-    one run on a side, pieces of its window replace repeats, which does not show what differs between runs. Such a run is not
-    certified, but misses only repeats.
+    Regressed or improved: beyond the 95 % interval of the difference, and by more than RELEVANT_RATE or RELEVANT_LATENCY.
     """
     return compare_baselines(of(measurement, certificate), baseline)
 
@@ -189,7 +185,6 @@ def _points(measurement: Measurement) -> Iterator[BaselinePoint]:
     for point in measurement.points:
         runs = [run for run in measurement.runs if run.point == point.point]
         values = {key: tuple(_values(runs, key)) for key in _QUANTITIES}
-        alone = runs[0].batches if len(runs) == 1 else None
         yield BaselinePoint(
             connections=point.connections,
             requests_per_connection=sum(run.completed + run.failed for run in runs)
@@ -201,7 +196,6 @@ def _points(measurement: Measurement) -> Iterator[BaselinePoint]:
             },
             latencies_ms=dict(_pooled(point.latencies)),
             runs=values,
-            batches=alone.total_tokens_per_s if alone else (),
         )
 
 
@@ -295,18 +289,18 @@ def _judged(key: str, old: BaselinePoint, new: BaselinePoint, reasons: Sequence[
     verdict: Literal["regressed", "improved", "same within noise", "not comparable"] = "not comparable"
     noise, why = 0.0, "; ".join(reasons)
     if not reasons:
-        noises = [_sample(point, key) for point in (old, new)]
-        if noises[0] is None or noises[1] is None:
-            which = "the baseline" if noises[0] is None else "this measurement"
+        olds, news = old.runs.get(key, ()), new.runs.get(key, ())
+        if min(len(olds), len(news)) < 2:
+            which = "the baseline" if len(olds) < 2 else "this measurement"
             why = f"{which} has one run, and without a spread a change cannot be told from noise: repeat the runs (benchmark.repeats)"
         elif not before.mean:
             why = "the baseline's value is 0, so there is no relative change"
         else:
-            noise = welch_half_width(noises[0].values, noises[1].values, how.confidence) / abs(before.mean)
+            noise = welch_half_width(olds, news, how.confidence) / abs(before.mean)
             worse = change < 0 if quantity.better == "higher" else change > 0
             certain = abs(change) > noise and abs(change) > quantity.relevant
             verdict = "same within noise" if not certain else "regressed" if worse else "improved"
-            why = _why(change, noise, quantity, how, pieces=noises[0].pieces or noises[1].pieces)
+            why = _why(change, noise, quantity, how)
     return Comparison(
         baseline=how.title,
         quantity=name,
@@ -319,33 +313,13 @@ def _judged(key: str, old: BaselinePoint, new: BaselinePoint, reasons: Sequence[
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    values: tuple[float, ...]
-    pieces: bool
-    """Pieces of one run instead of runs."""
-
-
-def _sample(point: BaselinePoint, key: str) -> _Sample | None:
-    runs = point.runs.get(key, ())
-    if len(runs) > 1:
-        return _Sample(runs, pieces=False)
-    mean = sum(point.batches) / len(point.batches) if point.batches else 0.0
-    if key not in _RATES or len(point.batches) < 2 or not mean or not runs:
-        return None
-    # Pieces are of total tok/s; output varies alike. Scaled to the run's own value.
-    return _Sample(tuple(runs[0] * value / mean for value in point.batches), pieces=True)
-
-
-def _why(change: float, noise: float, quantity: _Quantity, how: _How, *, pieces: bool) -> str:
+def _why(change: float, noise: float, quantity: _Quantity, how: _How) -> str:
     moved = f"{abs(change):.1%} {'higher' if change > 0 else 'lower'}" if change else "unchanged"
     words = f"{moved}; the {100 * how.confidence:.3g}% interval of the difference is ±{noise:.1%}"
     if how.loads > 1:
         words += f" ({CONFIDENCE:.0%} for all {how.loads} loads together)"
     if abs(change) > noise and abs(change) <= quantity.relevant:
         words += f", and changes below {quantity.relevant:.0%} do not count"
-    if pieces:
-        words += "; from pieces of single runs, which do not show the spread between runs: repeat the runs to be sure"
     return words.replace("%", " %").replace("  %", " %")
 
 

@@ -43,7 +43,7 @@ def write(path: Path, baseline: Baseline) -> None:
 def read(path: Path) -> Baseline:
     """A stored baseline, computed again from its results. Raises BenchmarkError where they are missing or give another one."""
     try:
-        stated = stated_in(path, "a baseline", 2, f"write one: {_HOW} {shlex.quote(str(path))}")
+        stated = stated_in(path, "a baseline", 3, f"write one: {_HOW} {shlex.quote(str(path))}")
     except OSError as error:
         raise BenchmarkError(
             f"{path}: the baseline cannot be read: {error.strerror or error}; write one: {_HOW} {shlex.quote(str(path))}"

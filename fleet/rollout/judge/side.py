@@ -87,7 +87,7 @@ def _pooled(points: Sequence[BaselinePoint]) -> BaselinePoint:
         return first
     runs = {key: tuple(value for point in points for value in point.runs[key]) for key in first.runs}
     requests = sum(point.requests_per_connection for point in points) / len(points)
-    return first.model_copy(update={"runs": runs, "requests_per_connection": requests, "batches": ()})
+    return first.model_copy(update={"runs": runs, "requests_per_connection": requests})
 
 
 def read_side(name: str, folder: Path) -> Side:

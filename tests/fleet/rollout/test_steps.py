@@ -52,6 +52,7 @@ CANARIES: dict[str, dict[str, Any]] = {
     "release": {"engine": {"version": "0.18.0", "useDeepGemm": False}, "image": IMAGE},
     "image": {"image": IMAGE, "engine": {"useDeepGemm": False}},
     "revision": {"model": {"revision": REVISION}},
+    "model": {"model": {"id": "openai/gpt-oss-20b", "toolCallParser": "openai"}},
     "resources": {"resources": {"cpu": 100, "memoryGib": 900}},
     "profile": {"profile": "serve-chat"},
 }
@@ -83,6 +84,7 @@ def test_servers_become_what_the_canary_was_and_the_canary_goes(root: Path, name
     rollout.promote("a reason: with 'quotes'").write()
     promoted = Rollout(root, "dev")
     assert release(promoted.settings) == release(canary)
+    assert promoted.settings.server.name == rollout.settings.server.name
     # The canary's pods are not touched: what is laid over the new servers is what it was.
     assert promoted.settings.as_canary is not None
     assert release(promoted.settings.as_canary) == release(canary)

@@ -222,19 +222,6 @@ def test_a_class_whose_rungs_all_miss_is_explained() -> None:
     assert refused(in_class(), rungs=closed).code == "no.scale.up.nap.ccc.autoprovisioning.disabled"
 
 
-@pytest.mark.parametrize(("policy", "families"), [("DoNotScaleUp", ["c4"]), ("ScaleUpAnyway", ["c4", "e2"])])
-def test_scale_up_anyway_ends_on_a_general_purpose_machine(policy: str, families: list[str]) -> None:
-    steps = ladder({"machineFamily": "c4"}, whenUnsatisfiable=policy)
-    small = pod("small", SMALL, nodeSelector={f"{GKE}/compute-class": "rungs"})
-    found = offered(small, rungs=steps)
-    assert list(dict.fromkeys(one.machine.family for one in found)) == families
-
-
-def test_scale_up_anyway_has_no_gpus_to_hand_out() -> None:
-    steps = ladder({**RUNG, "spot": True}, whenUnsatisfiable="ScaleUpAnyway")
-    assert [one.mode for one in offered(in_class(), rungs=steps)] == ["spot"]
-
-
 def test_a_reservation_is_asked_for_where_the_pod_has_to_be() -> None:
     stock = Stock(gpu_zones=("europe-west4-a", ZONE))
     stock.reserve("block", nodes=1, zone=ZONE)

@@ -31,7 +31,7 @@ def test_every_bad_day_of_the_plan_has_a_drill() -> None:
         "bring-up", "second-up", "restarted-api-server", "destroy", "dead-rank", "preempt-one", "preempt-four", "drain",
         "rolling-update", "over-quota", "stock-out", "next-rung", "inactive-reservation", "writer-fails", "new-revision",
         "weights-from-image",
-        "gateway-without-subnet", "killed-up", "pause", "to-zero", "two-stacks", "scale-12", "scale-128", "scale-1000",
+        "gateway-without-subnet", "killed-up", "pause", "to-zero", "two-stacks",
     }  # fmt: skip
     assert expected <= set(NAMES)
 

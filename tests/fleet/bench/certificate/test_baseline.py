@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleet.bench.certificate import baseline
 from fleet.bench.certificate.baseline import Baseline, compare, of, regressed
-from fleet.bench.measurement import Batches, Comparison, Measurement, Run
+from fleet.bench.measurement import Comparison, Measurement, Run
 from fleet.bench.repeats import welch_half_width
 from fleet.bench.student_t import two_sided
 from tests.fleet.bench.certificate.sound import every_run, sound
@@ -133,7 +133,7 @@ def _workload(**changes: Any) -> Measurement:
 @pytest.mark.parametrize(
     ("measurement", "words"),
     [
-        (_shape(engine_version="0.19.0"), "engine_version was 0.18.1, is 0.19.0"),
+        (_shape(engine_version="0.19.0"), "engine_version was 0.18.0, is 0.19.0"),
         (_shape(flags={"max-model-len": 2560}), "flag attention-backend was FLASHINFER, is not set"),
         (_shape(env={}), "env VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS was 1, is not set"),
         (_workload(ignore_eos=False), "the workload differs (ignore_eos was True, is False)"),
@@ -235,34 +235,15 @@ def test_loads_that_only_one_side_has_are_named() -> None:
     assert [one.after.repeats for one in found] == [0, 3]
 
 
-def _single(total: float, pieces: tuple[float, ...]) -> Measurement:
-    def changed(run: Run) -> Run:
-        return run.model_copy(update={"batches": Batches(seconds=8.0, total_tokens_per_s=pieces, drift_share=0.0)})
-
-    return _with_totals(total, measurement=every_run(sound(repeats=1), changed))
-
-
-def test_single_runs_fall_back_on_the_pieces_of_their_window_and_say_so() -> None:
-    steady = tuple(100.0 + step for step in (-1, 1, -1, 1, -1, 1))
-    before = of(_single(190_000.0, steady))
-    assert before.certificate == "not certified"
-    assert before.lacks == {"repeats": "not measured"}
-    assert before.points[0].batches == steady
-    found = compare(_single(170_000.0, steady), before)
-    total = _one(found, "total tok/s")
-    assert total.verdict == "regressed"
-    assert "single runs" in total.why
-    assert total.before.low is None
-    latency = _one(found, "TTFT p99, ms")
-    assert latency.verdict == "not comparable"
-    assert latency.why.startswith("the baseline ")
-    assert "(benchmark.repeats)" in latency.why
-    repeated = _one(compare(_single(170_000.0, steady), BEFORE), "TTFT p99, ms")
-    assert repeated.why.startswith("this measurement ")
-
-
-def test_repeats_need_no_pieces() -> None:
-    assert of(sound()).points[0].batches == ()
+def test_a_single_run_shows_no_spread_and_says_what_to_repeat() -> None:
+    before = of(_with_totals(190_000.0, measurement=sound(repeats=1)))
+    assert (before.certificate, before.lacks) == ("not certified", {"repeats": "not measured"})
+    for quantity in ("total tok/s", "TTFT p99, ms"):
+        single = _one(compare(_with_totals(170_000.0, measurement=sound(repeats=1)), before), quantity)
+        assert (single.verdict, single.why.startswith("the baseline ")) == ("not comparable", True)
+        assert "(benchmark.repeats)" in single.why
+        repeated = _one(compare(_with_totals(170_000.0, measurement=sound(repeats=1)), BEFORE), quantity)
+        assert repeated.why.startswith("this measurement ")
 
 
 RATES = st.lists(st.floats(1.0, 1e7), min_size=2, max_size=6)
@@ -284,7 +265,6 @@ def test_nothing_regresses_against_itself(values: list[float]) -> None:
         estimates={},
         latencies_ms={},
         runs={"total_tokens_per_s": tuple(values)},
-        batches=(),
     )
     certified = Baseline(
         name="x",

@@ -31,7 +31,7 @@ def file(measured: Path, tmp_path: Path) -> Path:
 
 def test_a_file_keeps_what_a_comparison_needs_and_names_its_results(file: Path) -> None:
     kept = json.loads(file.read_text())
-    assert (kept["schema"], kept["certificate"], kept["results"]["folder"]) == (2, "certified", "measurement")
+    assert (kept["schema"], kept["certificate"], kept["results"]["folder"]) == (3, "certified", "measurement")
     assert "point-00-repeat-0/client-000.json" in kept["results"]["files"]
     assert len(kept["points"][0]["runs"]["total_tokens_per_s"]) == 3
     assert set(kept["points"][0]["latencies_ms"]) == {"ttft", "tpot", "itl", "e2e"}
@@ -70,7 +70,7 @@ def test_results_that_changed_are_refused(file: Path) -> None:
         baseline_file.read(file)
 
 
-@pytest.mark.parametrize("text", [b"{", b"[]", b"\xff\xfe", b'{"schema": 2, "name": NaN}'])
+@pytest.mark.parametrize("text", [b"{", b"[]", b"\xff\xfe", b'{"schema": 3, "name": NaN}'])
 def test_a_file_that_is_no_baseline_is_refused(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "baseline.json"
     path.write_bytes(text)
