@@ -92,7 +92,7 @@ def question_of(asked: Asked) -> PlanQuestion:
             usd_per_node_hour=asked.usd_per_node_hour,
             starts_from=asked.starts_from,
             compile_cache=asked.compile_cache,
-            notes=(*_machine_note(asked), *chosen, *notes),
+            notes=(*chosen, *notes, *_machine_note(asked)),
         )
     except ValueError as error:
         raise AskingError(str(error)) from None
@@ -124,6 +124,8 @@ def _belongs(asked: Asked) -> None:
         if getattr(asked, name) is not None:
             problem = "requires" if asked.documents is None else "cannot be combined with"
             raise AskingError(f"{_option(name)} {problem} --documents")
+    if asked.think_seconds is not None and asked.users is None:
+        raise AskingError("--think-seconds requires --users")
     if asked.documents is not None and (asked.tokens_per_document is None or asked.output_tokens is None):
         raise AskingError(
             "--documents requires --tokens-per-document (mean length with its instruction) and --output-tokens "
@@ -153,7 +155,7 @@ def _goal(asked: Asked) -> PlanGoal:
     if asked.tokens_per_second is not None:
         return TokensPerSecond(total_tokens_per_s=asked.tokens_per_second)
     if asked.users is not None:
-        return Users(count=asked.users)
+        return Users(count=asked.users, think_seconds=asked.think_seconds or 0.0)
     if asked.requests_per_second is not None:
         return RequestsPerSecond(requests_per_s=asked.requests_per_second)
     if asked.usd_per_hour is not None:
