@@ -31,7 +31,7 @@ def test_page_and_pictures_in_the_repository_are_those_the_model_gives() -> None
 
 
 def test_main_writes_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_page, "page()", tmp_path / "planner-model.md")
+    monkeypatch.setattr(model_page, "PAGE", tmp_path / "planner-model.md")
     monkeypatch.setattr(model_page, "IMAGES", tmp_path)
     model_page.main()
     assert (tmp_path / "planner-model.md").read_text(encoding="utf-8") == page()
