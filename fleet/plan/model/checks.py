@@ -1,4 +1,4 @@
-"""Check the model against readings outside the article's tables: its asides, and runs on H200."""
+"""Check the model against readings outside the article's tables: its asides, and runs on H200 and H100."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from facts import figures, ledger, memory
-from facts.machines import H200
+from facts.machines import H100, H200
 from facts.models import CATALOGUE
 from facts.workloads import named_workload
 from fleet.plan.model.calibration import Parameters, calibration
@@ -41,7 +41,7 @@ class Check:
 
 def checks() -> tuple[Check, ...]:
     """All checks."""
-    return (*_article(), *_trial(), *_front_end(), *_rendered(), *starts())
+    return (*_article(), *_trial(), *_front_end(), *_rendered(), *_current_release(), *starts())
 
 
 def _article() -> Iterator[Check]:
@@ -167,6 +167,30 @@ def _rendered() -> Iterator[Check]:
             published=run["tpot_ms"][0],
             predicted=1e3 * per_token_s(load, named_workload("article"), 0),
         )
+
+
+def _current_release() -> Iterator[Check]:
+    """vLLM 0.33.0 on H100, compared with the roofline, which was not fitted to it."""
+    record = EngineShape(data_parallel=1, max_num_batched_tokens=16_384, max_num_seqs=256, language_model_only=True)
+    article = named_workload("article")
+    for name, run in ledger.section("h100", "runs").items():
+        engine = record if run["mtp"] else replace(record, speculative_tokens=0)
+        deployment = Deployment(nodes=1, gpu=H100, gpus_per_node=1, engine=engine)
+        load = _load(deployment, float(run["in_flight"]), known(deployment).engine)
+        what = f"H100, vLLM 0.33.0, {'MTP-1' if run['mtp'] else 'no MTP'}, {run['in_flight']} in flight" + (
+            ", later" if "again" in name else ""
+        )
+        for metric, unit, published, predicted in (
+            ("rate", "tok/s", run["total"], load.requests_per_s * article.tokens_per_request),
+            ("tpot", "ms", run["tpot_ms"][0], 1e3 * per_token_s(load, article, 0)),
+        ):
+            yield Check(
+                id=f"h100.{metric}-{name}",
+                title=f"{what}, the roofline{': TPOT' if metric == 'tpot' else ''}",
+                unit=unit,
+                published=published,
+                predicted=predicted,
+            )
 
 
 def starts() -> Iterator[Check]:
