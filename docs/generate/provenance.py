@@ -232,8 +232,8 @@ def _current_release() -> Iterator[str]:
     source = ledger.source(h100["source"])
     yield from _heading("vLLM 0.33.0 on an H100")
     yield f"{source.title[0].upper()}{source.title[1:]}, {source.date}. {source.note}"
-    yield "Command, arguments and environment are those of stack h100's pod with profile `record` on that day. No stack shows these figures; the"
-    yield "planner's factor for Hopper covers them."
+    yield "Command, arguments and environment are those of stack h100's pod with profile `record` on that day. No stack shows these"
+    yield "figures; the planner's factor for Hopper covers the runs, not prompts alone, which are twice as fast as it says."
     yield ""
     rows = [
         (
@@ -255,7 +255,7 @@ def _current_release() -> Iterator[str]:
         ("row", "in flight", "total tok/s", "output tok/s", *steady, "KV cache", "GPU busy", "note"), rows
     )
     prompts = [
-        (f"`{name}`", run["prompt_tokens"], _number(run["in_flight"]), _number(run["prompt"]))
+        (f"`{name}`", "{:,} to {:,}".format(*run["prompt_tokens"]), _number(run["in_flight"]), _number(run["prompt"]))
         for name, run in h100["prefill"].items()
     ]
     yield from _table(("prompts alone", "tokens of a prompt", "in flight", "prompt tok/s"), prompts)
@@ -298,8 +298,8 @@ def _current_release() -> Iterator[str]:
     yield from _table(("what", "rendered", "run", "why"), changed)
     early = h100["first_window"]
     yield (
-        f"In the first window after a cold start, {early['in_flight']} in flight with MTP, output was {early['output']} tok/s and the ITL's "
-        f"p99 {early['itl_p99_s']} s: kernels were still compiled."
+        f"In the first window after a cold start, {early['in_flight']} in flight with MTP, output was {early['output']} tok/s "
+        f"and the ITL's p99 {early['itl_p99_s']} s: kernels were still compiled."
     )
     yield ""
     yield f"Not measured: {'; '.join(h100['not_run'])}."

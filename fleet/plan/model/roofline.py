@@ -40,9 +40,9 @@ DENSE: Final = Roofline(arithmetic_share=0.36, layer_us=78, factor=1.25)
 # Chosen on public rows: gpt-oss-120b on H100, MiniMax-M2.5 in FP8 on B200. 99 % of the other rows lie within the factor, as do the
 # H200's runs of Qwen3.5-27B, whose linear layers are as far below their roofline as experts.
 EXPERTS_OR_LINEAR: Final = Roofline(arithmetic_share=0.27, layer_us=96, factor=2)
-# Measured: Qwen3.5-27B in FP8, one engine with dummy weights (h200.yaml, h100.yaml, memory.yaml and front_end.yaml of facts/data). The same two
-# numbers are 15 % too low to 16 % too high on H200 with vLLM 0.20.2. On H100 with 0.33.0 they are 0 to 5 % too high without MTP, 12 to 28 %
-# with it, where the GPU waited for a fifth to a third of the time.
+# Measured: Qwen3.5-27B in FP8, one engine with dummy weights (h200.yaml, h100.yaml, memory.yaml and front_end.yaml of facts/data). The
+# same two numbers are 15 % too low to 16 % too high on H200 with vLLM 0.20.2. On H100 with 0.33.0 they are 0 to 5 % too high without MTP,
+# 12 to 28 % with it. Prompts alone are twice as fast there: a long prompt's first token comes sooner than a plan says.
 HOPPER_FACTOR: Final = 1.3
 # The fit on B200 without the fleet's losses, which H200 agrees with (checks.py, "no host time, no wait").
 ENGINE_FACTOR: Final = 1.2

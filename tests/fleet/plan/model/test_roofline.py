@@ -138,6 +138,12 @@ def test_the_current_release_on_an_h100_is_within_the_stated_factor() -> None:
     assert widest > 1.2, "a narrower factor than Hopper's would do"
 
 
+def test_prompts_alone_are_faster_than_the_model_says() -> None:
+    shares = [check.predicted / check.published for check in checks() if check.id.startswith("h100-prompts.")]
+    assert len(shares) == 4
+    assert all(0.45 < share < 0.6 for share in shares)
+
+
 def test_logged_starts_are_explained_part_by_part() -> None:
     found = list(starts())
     assert {check.id.split("-")[0] for check in found} == {"start.h200", "start.l4", "start.h100"}
