@@ -6,8 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from facts import ledger
-from facts.machines import DEFAULT, DEFAULT_MACHINE, MACHINES, Machine
+from facts.machines import DEFAULT, DEFAULT_MACHINE, MACHINES, Machine, machine_hint
 from facts.model_config import ModelShape
+from facts.texts import hint
 from facts.user_error import UserError
 from facts.workloads import Lengths, Workload, named_workload, workloads_with_lengths
 from fleet.plan.asked import ANY_MACHINE, DEFAULT_CAPACITY, Asked
@@ -141,7 +142,9 @@ def _machine(asked: Asked) -> Machine:
     if asked.machine is None:
         return DEFAULT_MACHINE
     if asked.machine not in MACHINES:
-        raise AskingError(f"--machine {asked.machine} is not known; allowed: {ANY_MACHINE}, {', '.join(MACHINES)}")
+        raise AskingError(
+            f"--machine {asked.machine} is not known; {machine_hint(asked.machine, (ANY_MACHINE, *MACHINES))}"
+        )
     return MACHINES[asked.machine]
 
 
@@ -197,7 +200,7 @@ def _profile(asked: Asked, workload: Workload) -> tuple[ProfileFacts, tuple[str,
     if asked.profile is not None:
         names = profile_names()
         if asked.profile not in names:
-            raise AskingError(f"--profile {asked.profile} is not known; allowed: {', '.join(names)}")
+            raise AskingError(f"--profile {asked.profile} is not known; {hint(asked.profile, names)}")
         return profile_facts(asked.profile), ()
     longest = workload.longest_request_tokens
     articles = asked.machine in (None, DEFAULT) and asked.model is None
